@@ -1,0 +1,1 @@
+"""The only code that touches the world: files, Kafka, Spark, Delta, processes."""

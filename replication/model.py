@@ -1,0 +1,51 @@
+"""The values everything else speaks in. Pure: no I/O, no behaviour beyond their own reading."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Mode = Literal["auto", "realtime", "microbatch", "drain"]
+Timestamps = Literal["preserve", "broker"]
+Reset = Literal["earliest", "latest"]
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic, by Kafka's own name for the pair. Sorts by topic, then number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Flow:
+    """One direction of replication, by cluster aliases. ``A->B`` and ``B->A`` are two flows."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}"
+
+    @property
+    def slug(self) -> str:
+        """A name for files, query names and client ids, where ``>`` is unwelcome: ``A-to-B``."""
+        return f"{self.source}-to-{self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as a cluster describes it. ``topic_id`` changes when a topic is recreated."""
+
+    name: str
+    topic_id: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A pair of equal positions: the next offset to read and the offset it will be written at."""
+
+    upstream: int
+    downstream: int
