@@ -1,0 +1,18 @@
+"""Keeps a wheel from being built without the interceptor. Setuptools runs it; nothing imports it."""
+
+from pathlib import Path
+
+from setuptools.command.build_py import build_py
+from setuptools.errors import FileError
+
+JAR = Path(__file__).with_name("preserve-timestamps.jar")
+
+
+class BuildPy(build_py):
+    """Copies the package, and refuses when the compiled interceptor is missing."""
+
+    def run(self) -> None:
+        """Copy the package into the build folder."""
+        if not self.editable_mode and not JAR.exists():
+            raise FileError(f"{JAR} is missing; run ./spark-submit.sh --setup, which compiles it")
+        super().run()
