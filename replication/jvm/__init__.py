@@ -1,1 +1,1 @@
-"""The one class that runs inside Kafka's producer, and its place in the wheel. No Python at run time."""
+"""The one class that runs inside Kafka's producer, and how it gets into the wheel."""

@@ -1,4 +1,4 @@
-"""Keeps a wheel from being built without the interceptor. Setuptools runs it; nothing imports it."""
+"""Keeps a wheel from being built without the interceptor. Run by setuptools alone."""
 
 from pathlib import Path
 
