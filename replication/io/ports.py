@@ -1,0 +1,33 @@
+"""Free ports of this machine for the embedded brokers."""
+
+import random
+import socket
+
+from replication.errors import ClusterError
+
+HOST = "127.0.0.1"
+# Below the ephemeral range: a client that keeps trying a stopped broker's port would otherwise
+# sooner or later be given that very port by the kernel, and connect to itself.
+PORTS = range(10_000, 32_000)
+
+
+def free_port() -> int:
+    """A port nobody listens on now; another process may still take it before its user does."""
+    free = next((port for port in random.sample(PORTS, 100) if is_free(port)), None)
+    if free is None:
+        raise ClusterError(
+            f"no free port on {HOST}: 100 ports between {PORTS.start} and {PORTS.stop} were tried; "
+            "see what listens there (ss -ltn)"
+        )
+    return free
+
+
+def is_free(port: int) -> bool:
+    """Whether a broker could listen on *port*."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the JVM does
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
