@@ -119,7 +119,9 @@ class OffsetMap:
         # prefix and suffix extremes say at once whether the map was ever set back around here
         self._tgt_reach = list(accumulate((run.tgt_until for run in self._runs), max))
         self._src_reach = list(accumulate((run.src_until for run in self._runs), max))
-        self._src_later = _suffix_minima([run.src_from for run in self._runs], _NEVER)
+        self._src_later = _suffix_minima(
+            [run.src_from for run in self._runs], self._runs[-1].src_until if self._runs else 0
+        )
         lows = [copies.run.lowest(copies.src_from) for copies in self._copies]
         self._tgt_later = _suffix_minima(lows, self._tgt_reach[-1] if self._runs else 0)
 
@@ -195,7 +197,7 @@ class OffsetMap:
             offset = run.src_from + committed - run.tgt_from
             later = self._src_later[at + 1]
         else:
-            offset = self._runs[at - 1].src_until
+            offset = self._src_reach[at - 1]
             later = self._src_later[at]
         if later >= offset and (not at or self._src_reach[at - 1] <= offset):
             return offset
@@ -205,7 +207,8 @@ class OffsetMap:
         read: list[tuple[int, int]] = []
         for run in self._runs[:at]:
             read = _union(read, run.src_from, run.src_until)
-        starts = [(offset, _NEVER)]
+        # replication goes on where the last run ends: what is unread from there on is still to come
+        starts = [(offset, _NEVER), (self._runs[-1].src_until, _NEVER)]
         for run in self._runs[at:]:
             # of a run's first k records none is at src_from + k or later only if it is dense, but
             # every record before src_from + k is among them: that much has surely been read

@@ -90,11 +90,11 @@ def merge_runs(runs: Iterable[OffsetRun]) -> list[OffsetRun]:
     for run in sorted(runs, key=lambda run: (run.tgt_from, run.tgt_until)):
         if merged:
             _refuse_contradiction(merged[-1], run)
-            joined = _joined(merged[-1], run)
-            if joined is not None:
-                merged[-1] = joined
-                continue
-        merged.append(run)
+        joined = run
+        while merged and (both := _joined(merged[-1], joined)):
+            joined = both
+            merged.pop()
+        merged.append(joined)
     return merged
 
 

@@ -1,0 +1,153 @@
+"""After a crash: where to go on when the target's tail is not what counting predicts."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replication.alignment import Alignment, align
+from replication.runs import OffsetRun
+
+Log = list[tuple[int, int]]
+
+
+def log(records: str, *, at: int = 0) -> Log:
+    """A log of one-letter records from offset *at*; a dot is an offset without a record."""
+    return [(at + i, ord(letter)) for i, letter in enumerate(records) if letter != "."]
+
+
+def aligned(source: str, target: str) -> Alignment:
+    return align(iter(log(source)), iter(log(target, at=100)), source_end=len(source))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "expected"),
+    [
+        pytest.param(
+            "abcdef", "abc", Alignment(3, 3, 0, (OffsetRun(0, 3, 100, 3),)), id="clean prefix"
+        ),
+        pytest.param(
+            "abc", "abc", Alignment(3, 3, 0, (OffsetRun(0, 3, 100, 3),)), id="everything is there"
+        ),
+        pytest.param("abc", "", Alignment(0, 0, 0, ()), id="nothing was written"),
+        pytest.param("", "", Alignment(0, 0, 0, ()), id="nothing was read"),
+        pytest.param(
+            "a.b.cd", "ab", Alignment(4, 2, 0, (OffsetRun(0, 3, 100, 2),)), id="gaps in the source"
+        ),
+        pytest.param(
+            "ab..", "ab", Alignment(4, 2, 0, (OffsetRun(0, 2, 100, 2),)), id="gap at its end"
+        ),
+        pytest.param(
+            "abcd",
+            "acd",
+            Alignment(1, 1, 2, (OffsetRun(0, 1, 100, 1),)),
+            id="hole: the refused record comes again, later ones for the second time",
+        ),
+        pytest.param(
+            "abcd",
+            "aXbYc",
+            Alignment(
+                3,
+                3,
+                2,
+                (OffsetRun(0, 1, 100, 1), OffsetRun(1, 2, 102, 1), OffsetRun(2, 3, 104, 1)),
+            ),
+            id="foreign writer",
+        ),
+        pytest.param(
+            "a..de",
+            "abcd",
+            Alignment(4, 2, 2, (OffsetRun(0, 1, 100, 1), OffsetRun(3, 4, 103, 1))),
+            id="source compacted after the crash",
+        ),
+        pytest.param(
+            "abcd",
+            "a.cd",
+            Alignment(1, 1, 2, (OffsetRun(0, 1, 100, 1),)),
+            id="target compacted: a hole",
+        ),
+        pytest.param(
+            "xxxx", "xx", Alignment(2, 2, 0, (OffsetRun(0, 2, 100, 2),)), id="identical records"
+        ),
+        pytest.param(
+            "xyx",
+            "xx",
+            Alignment(1, 1, 1, (OffsetRun(0, 1, 100, 1),)),
+            id="identical records round a hole",
+        ),
+        pytest.param(
+            "...", "ab", Alignment(3, 0, 2, ()), id="source compacted to nothing: go on at its end"
+        ),
+    ],
+)
+def test_align(source: str, target: str, expected: Alignment) -> None:
+    assert aligned(source, target) == expected
+
+
+def test_only_a_tail_with_nothing_else_in_it_is_clean() -> None:
+    assert aligned("abcd", "ab").is_clean
+    assert not aligned("abcd", "aXb").is_clean
+
+
+def test_the_source_is_read_one_record_past_the_last_match() -> None:
+    source = iter(log("abcdef"))
+
+    align(source, iter(log("ab")), source_end=6)
+
+    assert next(source) == (3, ord("d"))
+
+
+@st.composite
+def crashes(draw: st.DrawFn, letters: int) -> tuple[Log, Log, int]:
+    """Source and target as found after a crash that left the target anything but a clean prefix."""
+    size = draw(st.integers(0, 12))
+    hashes = draw(st.permutations(range(size))) if letters > size else None
+    records = hashes or draw(st.lists(st.integers(0, letters), min_size=size, max_size=size))
+    written = draw(st.integers(0, size))
+    target = [record for record in records[:written] if draw(st.integers(0, 4))]
+    for _ in range(draw(st.integers(0, 3))):
+        target.insert(draw(st.integers(0, len(target))), draw(st.integers(0, letters + 3)))
+    source = [(offset, record) for offset, record in enumerate(records) if draw(st.integers(0, 4))]
+    return source, list(enumerate(target)), size
+
+
+def in_order(part: Iterator[int], whole: Iterator[int]) -> bool:
+    return all(record in whole for record in part)
+
+
+@pytest.mark.parametrize("letters", [2, 100])
+def test_no_source_record_that_the_target_lacks_is_passed_over(letters: int) -> None:
+    @given(crashes(letters))
+    def check(crash: tuple[Log, Log, int]) -> None:
+        source, target, end = crash
+        result = align(iter(source), iter(target), source_end=end)
+        passed = [record for offset, record in source if offset < result.upstream]
+        on_target = [record for _, record in target]
+
+        assert result.matched == len(passed)
+        assert not Counter(passed) - Counter(on_target)
+        assert in_order(iter(passed), iter(on_target))
+        due = [record for offset, record in source if offset == result.upstream]
+        assert not due or not in_order(iter(passed + due), iter(on_target)), "could go further"
+
+    check()
+
+
+@given(crashes(2))
+def test_the_runs_pair_each_matched_record_with_its_copy(crash: tuple[Log, Log, int]) -> None:
+    source, target, end = crash
+    result = align(iter(source), iter(target), source_end=end)
+
+    passed = [record for record in source if record[0] < result.upstream]
+    in_runs = [
+        (upstream, target[run.tgt_from + i][1])
+        for run in result.runs
+        for i, upstream in enumerate(
+            offset for offset, _ in source if run.src_from <= offset < run.src_until
+        )
+    ]
+    assert in_runs == passed
+    assert sum(run.count for run in result.runs) == result.matched
+    assert len(target) == result.matched + result.target_only
