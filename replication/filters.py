@@ -24,6 +24,7 @@ class NameFilter:
     exclude: tuple[str, ...] = ()
 
     def accepts(self, name: str) -> bool:
+        """Whether *name* is in: exclusion wins."""
         return _matches(self.include, name) and not _matches(self.exclude, name)
 
 

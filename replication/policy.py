@@ -3,6 +3,8 @@
 Strings in, strings out: which topics exist is nobody's business here.
 """
 
+# ruff: noqa: D102  # the protocol documents the methods once, for both policies
+
 from dataclasses import dataclass
 from typing import Protocol
 

@@ -1,0 +1,97 @@
+"""Reads ``sasl.jaas.config`` the way Kafka's own parser does. Pure.
+
+Kafka feeds the text to a ``java.io.StreamTokenizer``; splitting on blanks, ``=`` or ``;`` instead
+would break passwords that hold them.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_TOKEN = re.compile(
+    r"""(?P<blank>[\x00-\x20]+)
+    |(?P<comment>//[^\r\n]*|/\*.*?(?:\*/|\Z)|/[^\r\n]*)
+    |(?P<quoted>"(?:\\.|[^"\\\r\n])*(?:"|(?=[\r\n])|\Z)|'(?:\\.|[^'\\\r\n])*(?:'|(?=[\r\n])|\Z))
+    |(?P<number>-?(?:[0-9]+\.?[0-9]*|\.[0-9]*))
+    |(?P<word>[A-Za-z_$\x80-\U0010ffff-][A-Za-z0-9._$\x80-\U0010ffff-]*)
+    |(?P<sign>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_CONTROLS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_FLAGS = ("required", "requisite", "sufficient", "optional")
+
+
+class JaasError(ValueError):
+    """The text is no JAAS configuration. The message never repeats a value from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginModule:
+    """One entry: the module's class name and its options. Options are not shown in a repr."""
+
+    name: str
+    options: dict[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+
+    @property
+    def is_string(self) -> bool:
+        return self.kind in ("word", "quoted")
+
+
+def parse_jaas(text: str) -> tuple[LoginModule, ...]:
+    """All login modules of *text*, in order.
+
+    Raises:
+        JaasError: The text breaks the grammar ``<class> <flag> key=value ... ;``.
+    """
+    tokens = _tokens(text)
+    modules = []
+    for first in tokens:
+        if not first.is_string:
+            raise JaasError(f"expected a login module's class name, found {first.kind}")
+        flag = next(tokens, None)
+        if flag is None or flag.text.lower() not in _FLAGS:
+            raise JaasError(f"after {first.text} write 'required'")
+        modules.append(LoginModule(first.text, _options(tokens)))
+    if not modules:
+        raise JaasError("it names no login module")
+    return tuple(modules)
+
+
+def _options(tokens: Iterator[_Token]) -> dict[str, str]:
+    options = {}
+    for key in tokens:
+        if key == _Token("sign", ";"):
+            return options
+        if not key.is_string or next(tokens, None) != _Token("sign", "="):
+            raise JaasError(f"after {_shown(options)} expected key=value or ';'")
+        value = next(tokens, None)
+        if value is None or not value.is_string:
+            raise JaasError(f'the value of {key.text} must be in double quotes: {key.text}="..."')
+        options[key.text] = value.text
+    raise JaasError("an entry must end with ';'")
+
+
+def _shown(options: dict[str, str]) -> str:
+    return f"the option {list(options)[-1]!r}" if options else "the flag"
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or ""
+        if kind == "quoted":
+            inner = match[0][1:].removesuffix(match[0][0]) if len(match[0]) > 1 else ""
+            yield _Token(kind, _ESCAPE.sub(_unescaped, inner))
+        elif kind not in ("blank", "comment"):
+            yield _Token(kind, match[0])
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape[1]
+    return chr(int(code, 8)) if code[0] in "01234567" else _CONTROLS.get(code, code)
