@@ -82,7 +82,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
         timestamp < 0 ? null : timestamp, // without one, the producer takes the present
         record.key(),
         record.value(),
-        Arrays.asList(headers).subList(0, last));
+        Arrays.asList(Arrays.copyOf(headers, last)));
   }
 
   private static ProducerRecord<byte[], byte[]> unsendable(
