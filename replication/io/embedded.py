@@ -104,13 +104,23 @@ class Broker:
         alias: The cluster's name, for errors.
         folder: Its own folder for data, settings and ``broker.log``; made if missing.
         settings: Jars, heap, properties.
+        ports: Gives a port to try.
     """
 
-    def __init__(self, alias: str, folder: Path, settings: BrokerSettings) -> None:
+    def __init__(
+        self,
+        alias: str,
+        folder: Path,
+        settings: BrokerSettings,
+        *,
+        ports: Callable[[], int] = free_port,
+    ) -> None:
         self.alias = alias
         self.folder = folder
         self.log = folder / "broker.log"
+        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._settings = settings
+        self._free_port = ports
         self._ports: tuple[int, int] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
@@ -124,8 +134,8 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        """The running process, or None."""
-        return self._process.pid if self.is_running and self._process else None
+        """The process, running or ended by itself; None before start() and after stop()."""
+        return self._process.pid if self._process else None
 
     @property
     def is_running(self) -> bool:
@@ -142,13 +152,14 @@ class Broker:
             return
         keeps_port = self._ports is not None
         for attempt in range(START_ATTEMPTS):
-            self._ports = self._ports or (free_port(), free_port())
+            self._ports = self._ports or (self._free_port(), self._free_port())
             self._launch()
             if self._answers():
                 return
             taken = [port for port in self._ports if not is_free(port)]
             if keeps_port or not taken or attempt == START_ATTEMPTS - 1:
                 break
+            self._end(signal.SIGKILL)
             self._ports = None  # somebody was quicker: take others
         raise self._failure("did not start", f"ports {self._ports}")
 
@@ -161,7 +172,7 @@ class Broker:
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Stops, if need be, and starts on the same port and data."""
+        """Stops and starts."""
         self.stop()
         self.start()
 
@@ -170,8 +181,7 @@ class Broker:
         server = str(self.folder / "server.properties")
         with self.log.open("ab") as log:
             if not (self.folder / "data").exists():
-                cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-                tool = ("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", server)
+                tool = ("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", server)
                 if self._run(self._settings.java(log4j, *tool), log).wait() != 0:
                     raise self._failure("could not format its data folder", str(self.folder))
             self._process = self._run(self._settings.java(log4j, "kafka.Kafka", server), log)
@@ -220,17 +230,13 @@ class Broker:
     def _answers(self) -> bool:
         """Waits until the broker has itself in its cluster; False once its process has ended."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        admin = AdminClient(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "reconnect.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 100,
-                "log_level": 0,  # refused connections are expected while it starts
-            }
-        )
+        quiet = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100}
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **quiet})
         while self.is_running and time.monotonic() < deadline:
             with contextlib.suppress(KafkaException):  # not yet: the loop knows until when
-                if admin.list_topics(timeout=0.5).brokers:
+                metadata = admin.list_topics(timeout=0.5)
+                # Another broker may have been quicker to take the port, and answer.
+                if metadata.brokers and metadata.cluster_id == self.cluster_id:
                     return True
         return False
 

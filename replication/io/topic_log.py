@@ -1,0 +1,106 @@
+"""Reads a topic's log from its start to the end it has now, partition by partition, in order."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from replication.errors import ClusterError
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+Headers = tuple[tuple[str, bytes | None], ...]
+
+BATCH_RECORDS = 10_000
+STALL_SECONDS = 30.0
+
+
+class Content(NamedTuple):
+    """What must be equal on both sides. None is null, which is not the same as empty bytes."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp_ms: int
+
+
+class Record(NamedTuple):
+    """A record and where its log has it."""
+
+    offset: int
+    content: Content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLog:
+    """One topic's log on one cluster, read from its start to the end it has when asked."""
+
+    bootstrap: str
+    topic: str
+    isolation: Isolation
+
+    def partitions(self) -> set[int]:
+        """The topic's partitions; none if the topic does not exist."""
+        with closing(self._consumer()) as consumer:
+            try:
+                metadata = consumer.list_topics(self.topic, timeout=STALL_SECONDS)
+            except KafkaException as error:
+                raise self._failure(f"cannot be listed: {error}") from error
+            return set(metadata.topics[self.topic].partitions)
+
+    def records(self, partition: int) -> Iterator[Record]:
+        """The records of one partition, in order."""
+        with closing(self._consumer()) as consumer:
+            try:
+                low, end = consumer.get_watermark_offsets(
+                    TopicPartition(self.topic, partition), timeout=STALL_SECONDS
+                )
+                if low >= end:
+                    return
+                consumer.assign([TopicPartition(self.topic, partition, low)])
+                yield from self._until(consumer, partition, end)
+            except KafkaException as error:
+                text = f"partition {partition} cannot be read: {error}"
+                raise self._failure(text) from error
+
+    def _until(self, consumer: Consumer, partition: int, end: int) -> Iterator[Record]:
+        at, heard = -1, time.monotonic()
+        while time.monotonic() - heard < STALL_SECONDS:
+            # consume() waits for as many as were asked for, or else for the whole timeout.
+            for message in consumer.consume(min(BATCH_RECORDS, end), timeout=0.1):
+                at, heard, error = message.offset() or 0, time.monotonic(), message.error()
+                if error is None and at < end:
+                    yield Record(at, _content(message))
+                elif error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+                    raise KafkaException(error)
+                # The event matters where a log ends in transaction markers, which are no records.
+                if at >= end - (error is None):
+                    return
+        raise self._failure(f"partition {partition} stands still at offset {at} of {end}")
+
+    def _consumer(self) -> Consumer:
+        return Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "replication-compare",  # demanded by the client, never joined
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": self.isolation,
+                "queued.max.messages.kbytes": 16_384,
+                "log_level": 0,
+            }
+        )
+
+    def _failure(self, text: str) -> ClusterError:
+        return ClusterError(
+            f"comparing topic {self.topic!r} on {self.bootstrap}: {text}; "
+            "see whether the cluster answers and the topic still exists"
+        )
+
+
+def _content(message: Message) -> Content:
+    _, timestamp_ms = message.timestamp()
+    headers = tuple(message.headers() or ())
+    return Content(message.key(), message.value(), headers, timestamp_ms)

@@ -1,0 +1,112 @@
+"""Embedded brokers keep their promises: port and data survive, nothing outlives its parent."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from replication.errors import ClusterError
+from replication.io.embedded import Broker, BrokerSettings
+from replication.io.ports import HOST, free_port, is_free
+
+pytestmark = pytest.mark.cluster
+
+Until = Callable[[Callable[[], object], float], None]
+
+
+def create(broker: Broker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+
+
+def topics(broker: Broker) -> set[str]:
+    return set(AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=30).topics)
+
+
+def test_a_broker_comes_back_on_its_port_with_its_data_after_a_kill(
+    tmp_path: Path, broker_settings: BrokerSettings
+) -> None:
+    broker = Broker("A", tmp_path, broker_settings)
+    try:
+        broker.start()
+        bootstrap, pid = broker.bootstrap, broker.pid
+        create(broker, "kept")
+        broker.kill()
+        assert not broker.is_running
+        broker.start()
+
+        assert (broker.bootstrap, broker.pid == pid) == (bootstrap, False)
+        assert "kept" in topics(broker)
+
+        broker.restart()
+        assert "kept" in topics(broker)
+    finally:
+        broker.stop()
+    assert broker.pid is None
+
+
+def test_two_clusters_are_two(clusters: tuple[Broker, Broker], topic_name: str) -> None:
+    a, b = clusters
+    create(a, topic_name)
+
+    assert topic_name in topics(a)
+    assert topic_name not in topics(b)
+
+
+def test_a_failed_start_shows_value_and_log(
+    tmp_path: Path, broker_settings: BrokerSettings
+) -> None:
+    settings = replace(broker_settings, properties={"num.io.threads": "none"})
+
+    with pytest.raises(ClusterError) as caught:
+        Broker("A", tmp_path, settings).start()
+
+    assert "cluster A" in str(caught.value)
+    assert str(tmp_path / "broker.log") in str(caught.value)
+    assert "num.io.threads" in str(caught.value)
+
+
+def test_a_taken_port_is_left_to_its_owner(tmp_path: Path, broker_settings: BrokerSettings) -> None:
+    with socket.socket() as owner:
+        owner.bind((HOST, 0))
+        owner.listen()
+        taken = owner.getsockname()[1]
+        offered = chain([taken], iter(free_port, None))
+        broker = Broker("A", tmp_path, broker_settings, ports=lambda: next(offered))
+        try:
+            broker.start()
+
+            assert not broker.bootstrap.endswith(f":{taken}")
+        finally:
+            broker.stop()
+
+
+PARENT = """
+import signal, sys
+from pathlib import Path
+from replication.io.embedded import Broker, BrokerSettings
+
+broker = Broker("A", Path(sys.argv[1]), BrokerSettings(jars=Path(sys.argv[2])))
+broker.start()
+print(broker.bootstrap, flush=True)
+signal.pause()
+"""
+
+
+def test_a_broker_dies_with_its_parent_even_when_that_is_killed(
+    tmp_path: Path, broker_settings: BrokerSettings, until: Until
+) -> None:
+    command = [sys.executable, "-c", PARENT, str(tmp_path), str(broker_settings.jars)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        host, port = parent.stdout.readline().strip().split(":")
+        parent.kill()
+
+    until(lambda: is_free(int(port)), 30)
+    assert host == HOST
