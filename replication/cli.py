@@ -1,0 +1,207 @@
+"""The command line: ``python -m replication COMMAND``. Each command is one screen; rules are not here.
+
+Exit codes are those of `replication.errors`; wrong usage is 2.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from replication.config import FlowConfig, MirrorConfig
+from replication.errors import ConfigError, ReplicationError
+from replication.io.config_file import load
+from replication.model import TopicPartition
+from replication.offsets import Ahead, Bounded, Exact, NoAnswer, Translation
+
+FILE = click.argument("file", type=click.Path(dir_okay=False))
+FLOW = click.option("--flow", "name", metavar="A->B", help="Only this flow.")
+MODES = click.Choice(["auto", "realtime", "microbatch", "drain"])
+
+
+def _refusals(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Turns a known error into its text on stderr and its exit code."""
+
+    @wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except ReplicationError as error:
+            click.echo(str(error), err=True)
+            sys.exit(error.exit_code)
+
+    return run
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Kafka-to-Kafka replication on Spark Structured Streaming."""
+
+
+@main.command()
+@FILE
+@click.option("--master", default="local", help="The Spark master it is going to run on.")
+@_refusals
+def validate(file: str, master: str) -> None:
+    """Check FILE without starting Spark or asking a cluster."""
+    config = load(file)
+    _refuse_local_state(config, master)
+    for note in config.notes:
+        click.echo(f"note: {note}")
+    flows = ", ".join(str(it.flow) for it in config.flows)
+    click.echo(f"{file} is valid: {len(config.clusters)} clusters, flows {flows}")
+
+
+@main.command()
+@FILE
+@FLOW
+@_refusals
+def plan(file: str, name: str | None) -> None:
+    """Show which topics, partitions and offsets FILE means now, and what would be created."""
+    from replication.flows.topics import look  # noqa: PLC0415 - needs confluent-kafka only here
+    from replication.io.admin import Cluster
+
+    for config in _flows(load(file), name):
+        with (
+            Cluster(config.flow.source, config.source_admin) as source,
+            Cluster(config.flow.target, config.target_admin) as target,
+        ):
+            _print_plan(config, look(config, source, target), source)
+
+
+@main.command()
+@FILE
+@FLOW
+@_refusals
+def slots(file: str, name: str | None) -> None:
+    """Print how many local task slots FILE's flows want: partitions twice, and bookkeeping."""
+    from replication.flows.topics import look
+    from replication.io.admin import Cluster
+
+    partitions = 0
+    for config in _flows(load(file), name):
+        with (
+            Cluster(config.flow.source, config.source_admin) as source,
+            Cluster(config.flow.target, config.target_admin) as target,
+        ):
+            partitions += len(look(config, source, target).partitions)
+    click.echo(2 * partitions + 8)
+
+
+@main.command()
+@FILE
+@click.option("--flow", "name", required=True, metavar="A->B")
+@click.option("--topic", required=True, help="The upstream topic.")
+@click.option("--partition", required=True, type=click.IntRange(min=0))
+@click.option("--offset", required=True, type=click.IntRange(min=0), help="The next one to read.")
+@click.option("--back", is_flag=True, help="From the target to the source (failback).")
+@_refusals
+def translate(  # noqa: PLR0913 - the options of one question
+    file: str, name: str, topic: str, partition: int, offset: int, *, back: bool
+) -> None:
+    """Say where a group that is at OFFSET goes on, on the other side."""
+    from replication.io.local import local_tables
+    from replication.offsets import translate, translate_back
+
+    config = load(file)
+    (flow,) = _flows(config, name)
+    with local_tables(config.state_dir) as tables:
+        runs = tables.runs(flow.flow, TopicPartition(topic, partition))
+    answer = translate_back(runs, offset) if back else translate(runs, offset)
+    click.echo(_sentence(answer))
+
+
+@main.command()
+@FILE
+@FLOW
+@click.option("--timeout", default=120, show_default=True, help="Seconds to wait for the end.")
+@_refusals
+def stop(file: str, name: str | None, timeout: int) -> None:
+    """Ask the running job to end, through the state directory, and wait until it has."""
+    from replication.io.stopping import request_stop
+
+    config = load(file)
+    request_stop(config.state_dir, [it.flow for it in _flows(config, name)], timeout)
+    click.echo("stopped")
+
+
+@main.command()
+@click.option("--keep", is_flag=True, help="Leave clusters and mirror running.")
+@click.option("--seconds", default=20, show_default=True, help="How long the producers run.")
+@click.option("--mode", type=MODES, default="auto", show_default=True)
+@_refusals
+def demo(*, keep: bool, seconds: int, mode: str) -> None:
+    """Run two embedded clusters with producers and the mirror between them, and compare both."""
+    from replication.demo import run
+
+    sys.exit(run(keep=keep, seconds=seconds, mode=mode))
+
+
+@click.command()
+@click.option("--config", "file", required=True, type=click.Path(dir_okay=False))
+@click.option("--flow", "names", multiple=True, metavar="A->B", help="Only these flows.")
+@click.option("--mode", type=MODES, help="Overrides replication.mode.")
+def mirror_command(file: str, names: Sequence[str], mode: Any) -> None:
+    """Run the flows of FILE: what jobs/mirror.py is, under spark-submit."""
+    from replication.app import mirror
+
+    sys.exit(mirror(file, names, mode))
+
+
+def _flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
+    chosen = tuple(it for it in config.flows if name in {None, str(it.flow)})
+    if not chosen:
+        enabled = ", ".join(str(it.flow) for it in config.flows)
+        raise ConfigError(config.file, [f"--flow {name!r}: no enabled flow; enabled: {enabled}"])
+    return chosen
+
+
+def _sentence(answer: Translation) -> str:
+    """One line a person and a script can read: the offset first."""
+    match answer:
+        case Exact(offset):
+            return f"{offset} exact"
+        case Bounded(offset, reread):
+            return f"{offset} at most {reread} records are read again"
+        case Ahead(offset, reread):
+            return f"{offset} beyond what is replicated; at most {reread} records are read again"
+        case NoAnswer(reason, first):
+            return f"none: {reason}" + (f"; answers start at {first}" if first is not None else "")
+
+
+def _refuse_local_state(config: MirrorConfig, master: str) -> None:
+    """On a cluster the driver may start anywhere: a local folder would be another one each time."""
+    if not master.startswith("local") and config.state_dir.startswith("file:"):
+        raise ConfigError(
+            config.file,
+            [
+                f"state.dir: {config.state_dir} is on one machine, and master is {master}; give a "
+                "directory that every node reaches, such as hdfs:///replication or s3a://…"
+            ],
+        )
+
+
+def _print_plan(config: FlowConfig, plan: Any, source: Any) -> None:
+    """A table of *plan*, one row a topic."""
+    table = Table(title=f"{config.flow} ({config.flow.source} to {config.flow.target})")
+    for heading in ("topic", "remote topic", "partitions", "start offsets", "to do"):
+        table.add_column(heading)
+    starts = source.earliest(plan.partitions)
+    if config.auto_offset_reset == "latest":
+        starts = source.log_ends(plan.partitions, config.isolation_level)
+    to_create = {it.name for it in plan.create}
+    for topic, remote in plan.topics.items():
+        mine = [tp for tp in plan.partitions if tp.topic == topic]
+        todo = "create" if remote in to_create else ""
+        if remote in plan.grow:
+            todo = f"grow to {plan.grow[remote]} partitions"
+        offsets = " ".join(f"{tp.partition}:{starts[tp]}" for tp in mine)
+        table.add_row(topic, remote, str(len(mine)), offsets, todo)
+    Console().print(table)
+    click.echo("Partitions with a position in state.dir go on from there instead.")
+    for problem in plan.problems:
+        click.echo(f"problem: {problem}", err=True)

@@ -1,0 +1,18 @@
+"""What a flow works with. Opened once by the application, passed to every function that needs it."""
+
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from replication.io.admin import Cluster
+from replication.io.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A session, the books, and the two clusters of one flow."""
+
+    spark: SparkSession
+    tables: Tables
+    source: Cluster
+    target: Cluster

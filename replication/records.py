@@ -1,0 +1,119 @@
+"""What crosses: the projection from Spark's Kafka source to Spark's Kafka sink. No I/O.
+
+This file alone decides what becomes of a record. Everything in it is a Catalyst expression; a
+record never passes through Python (design.md, D1).
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from replication.model import Timestamps, TopicPartition
+
+CARRIER = "__replication.timestamp"
+"""Header that takes the timestamp to `replication.PreserveTimestamps`, which removes it."""
+
+COUNTS = "counts"
+"""Observed metric: a histogram ``[{x: partition index, y: records}]`` of a batch."""
+
+SOURCE_SCHEMA = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "timestampType int, headers array<struct<key:string,value:binary>>"
+)
+"""Spark's Kafka source with ``includeHeaders``."""
+
+TARGET_SCHEMA = (
+    "key binary, value binary, headers array<struct<key:string,value:binary>>, topic string, "
+    "partition int"
+)
+"""What `to_target` returns, and Spark's Kafka sink takes."""
+
+
+def to_target(
+    records: DataFrame, remote_topics: Mapping[str, str], timestamps: Timestamps
+) -> DataFrame:
+    """Records of the source as they are written to the target.
+
+    Key, value, header order, partition and nullness are untouched; only the topic is renamed.
+
+    Args:
+        records: `SOURCE_SCHEMA`.
+        remote_topics: The remote topic of every upstream topic in *records*.
+        timestamps: ``preserve`` appends the `CARRIER`, which the interceptor takes off again.
+
+    Returns:
+        `TARGET_SCHEMA`, in the order of *records*.
+    """
+    headers = F.col("headers")
+    if timestamps == "preserve":
+        headers = F.concat(F.coalesce(headers, F.array().cast(_HEADERS)), F.array(_carrier()))
+    return records.select(
+        "key",
+        "value",
+        headers.alias("headers"),
+        _renamed(remote_topics).alias("topic"),
+        "partition",
+    )
+
+
+def counted(records: DataFrame, name: str, partitions: Sequence[TopicPartition]) -> DataFrame:
+    """*records* with a count per partition, observed under *name* in every progress event.
+
+    ``histogram_numeric`` with a bin for each partition is exact: distinct values never exceed the
+    bins, so none are merged. `counts_of` reads it back.
+    """
+    bins = max(2, len(partitions))
+    histogram = F.histogram_numeric(_index(partitions), F.lit(bins))
+    return records.observe(name, histogram.alias(COUNTS))
+
+
+def counts_of(
+    histogram: Sequence[Mapping[str, float]] | None, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Records per partition from an observed histogram; partitions without records are absent."""
+    return {partitions[round(bar["x"])]: round(bar["y"]) for bar in histogram or ()}
+
+
+_HEADERS = "array<struct<key:string,value:binary>>"
+
+
+def _carrier() -> Column:
+    """The carrier header: epoch milliseconds in 8 big-endian bytes, -1 for a record without."""
+    millis = F.unix_millis(F.col("timestamp")).cast("binary")
+    return F.struct(F.lit(CARRIER).alias("key"), millis.alias("value"))
+
+
+def _renamed(remote_topics: Mapping[str, str]) -> Column:
+    """The remote name, as the cheapest expression that gives it.
+
+    Both policies prefix some topics with one and the same string and leave the others as they
+    are, so no lookup per record is needed.
+    """
+    prefixes: dict[str, list[str]] = {}
+    for topic, remote in remote_topics.items():
+        if not remote.endswith(topic):
+            raise ValueError(f"{remote!r} is not {topic!r} with a prefix")
+        prefixes.setdefault(remote.removesuffix(topic), []).append(topic)
+    topic = F.col("topic")
+    (common, _), *others = sorted(prefixes.items(), key=lambda item: -len(item[1]))
+    renamed = F.concat(F.lit(common), topic) if common else topic
+    for prefix, topics in others:
+        renamed = F.when(topic.isin(topics), F.concat(F.lit(prefix), topic)).otherwise(renamed)
+    return renamed
+
+
+def _index(partitions: Sequence[TopicPartition]) -> Column:
+    """Each record's place in *partitions*, which lists whole topics from partition 0 on."""
+    first = {tp.topic: index for index, tp in enumerate(partitions) if tp.partition == 0}
+    if list(partitions) != [
+        TopicPartition(topic, partition)
+        for topic in first
+        for partition in range(sum(tp.topic == topic for tp in partitions))
+    ]:
+        raise ValueError("partitions must list whole topics, each from partition 0 on")
+    (topic, index), *others = first.items()
+    start = F.when(F.col("topic") == topic, index)
+    for topic, index in others:
+        start = start.when(F.col("topic") == topic, index)
+    return F.col("partition") + start if others else F.col("partition")
