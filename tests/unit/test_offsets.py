@@ -324,6 +324,11 @@ def test_there_and_back_skips_no_record(world: World) -> None:
             [OffsetRun(0, 9, 0, 5), OffsetRun(9, 20, 5, 0)],
             id="sparse and without records: the border is exact",
         ),
+        pytest.param(
+            [OffsetRun(0, 1, 0, 0), anchor(Position(0, 0)), OffsetRun(0, 1, 0, 0)],
+            [OffsetRun(0, 1, 0, 0)],
+            id="a joined run is joined again",
+        ),
         pytest.param([DENSE, anchor(DENSE.end)], [DENSE], id="anchor at the end"),
         pytest.param([anchor(Position(100, 0)), DENSE], [DENSE], id="anchor at the start"),
         pytest.param(
@@ -359,6 +364,7 @@ def test_merging_again_changes_nothing(world: World) -> None:
     "after",
     [
         pytest.param(OffsetRun(0, 100, 50, 100), id="dense, another shift"),
+        pytest.param(OffsetRun(110, 210, 50, 100), id="dense, shift off by forty"),
         pytest.param(OffsetRun(900, 999, 50, 60), id="other source range"),
     ],
 )
