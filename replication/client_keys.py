@@ -1,5 +1,7 @@
 """The names of Kafka's Java client properties, by client. Pure data, from clients 3.9 and 4.3."""
 
+# ruff: noqa: SIM905  # a hundred names read better as words
+
 from typing import Final, Literal
 
 Role = Literal["consumer", "producer", "admin"]

@@ -57,7 +57,7 @@ def parse_jaas(text: str) -> tuple[LoginModule, ...]:
             raise JaasError(f"expected a login module's class name, found {first.kind}")
         flag = next(tokens, None)
         if flag is None or flag.text.lower() not in _FLAGS:
-            raise JaasError(f"after {first.text} write 'required'")
+            raise JaasError("after a class name write 'required'")
         modules.append(LoginModule(first.text, _options(tokens)))
     if not modules:
         raise JaasError("it names no login module")
@@ -65,21 +65,17 @@ def parse_jaas(text: str) -> tuple[LoginModule, ...]:
 
 
 def _options(tokens: Iterator[_Token]) -> dict[str, str]:
-    options = {}
+    options: dict[str, str] = {}
     for key in tokens:
         if key == _Token("sign", ";"):
             return options
         if not key.is_string or next(tokens, None) != _Token("sign", "="):
-            raise JaasError(f"after {_shown(options)} expected key=value or ';'")
+            raise JaasError(f"after option {len(options)} expected key=value or ';'")
         value = next(tokens, None)
         if value is None or not value.is_string:
-            raise JaasError(f'the value of {key.text} must be in double quotes: {key.text}="..."')
+            raise JaasError(f'option {len(options) + 1} needs double quotes: key="value"')
         options[key.text] = value.text
     raise JaasError("an entry must end with ';'")
-
-
-def _shown(options: dict[str, str]) -> str:
-    return f"the option {list(options)[-1]!r}" if options else "the flag"
 
 
 def _tokens(text: str) -> Iterator[_Token]:

@@ -4,6 +4,8 @@ Spark's connector takes Java's keys as they are; confluent-kafka takes librdkafk
 most where credentials are. The table is kept in one place: here.
 """
 
+# ruff: noqa: SIM905  # many names read better as words
+
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -88,8 +90,8 @@ def convert(java: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             converted[key] = value
         elif key in _RENAMED:
             converted[_RENAMED[key]] = value
-    if "buffer.memory" in java:
-        converted["queue.buffering.max.kbytes"] = str(max(1, int(java["buffer.memory"]) // 1024))
+    if (memory := java.get("buffer.memory", "")).isdecimal():
+        converted["queue.buffering.max.kbytes"] = str(max(1, int(memory) // 1024))
     if (reset := java.get("auto.offset.reset")) is not None:
         converted["auto.offset.reset"] = "error" if reset == "none" else reset
     if (algorithm := java.get("ssl.endpoint.identification.algorithm")) is not None:

@@ -1,0 +1,261 @@
+"""Every key a configuration may hold, with kind, default and meaning. Pure data.
+
+``conf/reference.yaml`` says the same to a reader; a test keeps the two equal. Keys of MirrorMaker 2
+that have no effect here are in `replication.config_inert`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal["flag", "number", "text", "choice", "choices", "names", "patterns", "class"]
+Since = Literal["now", "later"]
+
+DEFAULT_POLICY: Final = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
+IDENTITY_POLICY: Final = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+_MIRROR: Final = "org.apache.kafka.connect.mirror."
+_CONFIG_EXCLUDE: Final = (
+    r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
+    r"message\.timestamp\.difference\.max\.ms, log\.message\.timestamp\.before\.max\.ms, "
+    r"log\.message\.timestamp\.after\.max\.ms, message\.timestamp\.type, "
+    r"unclean\.leader\.election\.enable, min\.insync\.replicas"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key.
+
+    Args:
+        name: As it is written at top level, or after ``A->B.``.
+        kind: How its value is read.
+        default: As it would be written; empty for none.
+        meaning: One line; says the unit where there is one.
+        mm2: How it differs from MirrorMaker 2; empty where it does not.
+        choices: All values allowed, for the kinds choice, choices and class.
+        least: The smallest number allowed, for the kind number.
+        since: ``later``: checked already, in effect when its part of the mirror is.
+        places: ``top`` and ``flow``: where it may stand; a flow's own value wins.
+    """
+
+    name: str
+    kind: Kind
+    default: str
+    meaning: str
+    mm2: str = ""
+    choices: tuple[str, ...] = ()
+    least: int = 0
+    since: Since = "now"
+    places: tuple[str, ...] = ("top", "flow")
+
+
+def _flag(name: str, default: str, meaning: str, mm2: str = "", since: Since = "later") -> Key:
+    return Key(name, "flag", default, meaning, mm2, since=since)
+
+
+def _seconds(name: str, default: str, meaning: str, since: Since = "later") -> Key:
+    return Key(name, "number", default, f"{meaning}, in seconds", least=1, since=since)
+
+
+def _factor(name: str, default: str, what: str, since: Since = "later") -> Key:
+    meaning = f"replicas of {what}; -1 is the cluster's own default"
+    return Key(name, "number", default, meaning, least=-1, since=since)
+
+
+def _class(name: str, default: str) -> Key:
+    return Key(
+        name,
+        "class",
+        _MIRROR + default,
+        "a pluggable class of MirrorMaker 2",
+        "no other class can be used",
+        choices=(_MIRROR + default, default),
+    )
+
+
+_CATALOGUE: Final = (
+    Key("clusters", "names", "", "aliases of all clusters", places=("top",)),
+    Key(
+        "state.dir",
+        "text",
+        "",
+        "where the Delta tables live: a URI, or an absolute path; by default a local folder",
+        "not in MirrorMaker 2, which keeps its state in Kafka",
+        places=("top",),
+    ),
+    Key(
+        "enabled",
+        "flag",
+        "false",
+        "whether a flow runs; at top level: of every pair that does not say",
+        "the top-level form is a quirk of MirrorMaker 2 and kept",
+        places=("top", "flow"),
+    ),
+    Key(
+        "topics",
+        "patterns",
+        ".*",
+        "topics to copy: names or regexes, each matching the whole name",
+        "a comma inside a regex can be written in a YAML list",
+    ),
+    Key(
+        "topics.exclude",
+        "patterns",
+        r"mm2.*\.internal, .*\.replica, __.*",
+        "topics never copied; wins over topics",
+    ),
+    _flag(
+        "heartbeats.replication.enabled",
+        "true",
+        "copy heartbeats topics even where the lists above do not",
+        since="now",
+    ),
+    Key(
+        "replication.policy.class",
+        "class",
+        DEFAULT_POLICY,
+        "naming of the copies: source alias as prefix, or Identity for equal names",
+        "no other class can be used",
+        choices=(
+            DEFAULT_POLICY,
+            IDENTITY_POLICY,
+            "DefaultReplicationPolicy",
+            "IdentityReplicationPolicy",
+        ),
+    ),
+    Key("replication.policy.separator", "text", ".", "stands between alias and topic name"),
+    _flag(
+        "replication.policy.internal.topic.separator.enabled",
+        "true",
+        "whether checkpoints and offset-syncs topics use that separator too",
+        since="now",
+    ),
+    _factor("replication.factor", "2", "topics made on the target", since="now"),
+    _flag("refresh.topics.enabled", "true", "look for new topics and partitions", since="now"),
+    _seconds("refresh.topics.interval.seconds", "600", "time between two such looks", since="now"),
+    Key(
+        "replication.mode",
+        "choice",
+        "auto",
+        "how the query runs; drain catches up and ends",
+        "not in MirrorMaker 2",
+        choices=("auto", "realtime", "microbatch", "drain"),
+    ),
+    Key(
+        "replication.realtime.batch.seconds",
+        "number",
+        "30",
+        "length of a Real-Time batch, hence age of the offset map, in seconds",
+        "not in MirrorMaker 2",
+        least=5,
+    ),
+    Key(
+        "replication.batch.max.records",
+        "number",
+        "1000000",
+        "most records in one batch of the modes microbatch and drain",
+        "not in MirrorMaker 2",
+        least=1,
+    ),
+    Key(
+        "record.timestamps",
+        "choice",
+        "preserve",
+        "preserve the source's timestamps, or let the target's broker set them",
+        "not in MirrorMaker 2, which always preserves",
+        choices=("preserve", "broker"),
+    ),
+    Key(
+        "auto.offset.reset",
+        "choice",
+        "earliest",
+        "where a partition without a position starts",
+        "in MirrorMaker 2 only as A.consumer.auto.offset.reset, which works here too",
+        choices=("earliest", "latest"),
+    ),
+    # Topic metadata
+    _flag("sync.topic.configs.enabled", "true", "keep topic configs of the copies equal"),
+    _seconds("sync.topic.configs.interval.seconds", "600", "time between two config syncs"),
+    Key(
+        "config.properties.exclude",
+        "patterns",
+        _CONFIG_EXCLUDE,
+        "topic configs never synced: names or regexes",
+        since="later",
+    ),
+    Key(
+        "use.defaults.from",
+        "choice",
+        "target",
+        "whose defaults a copy gets for configs not set on the source topic",
+        "may stand at top level too",
+        choices=("target", "source"),
+        since="later",
+    ),
+    _flag("sync.topic.acls.enabled", "true", "copy topic ACLs"),
+    _seconds("sync.topic.acls.interval.seconds", "600", "time between two ACL syncs"),
+    # Offset syncs
+    _flag("emit.offset-syncs.enabled", "true", "write offset syncs for MirrorMaker 2's clients"),
+    Key(
+        "offset-syncs.topic.location",
+        "choice",
+        "source",
+        "the cluster that holds the offset-syncs topic",
+        choices=("source", "target"),
+        since="later",
+    ),
+    _factor("offset-syncs.topic.replication.factor", "3", "the offset-syncs topic"),
+    Key(
+        "offset.lag.max",
+        "number",
+        "100",
+        "most records between two offset syncs",
+        since="later",
+    ),
+    # Groups
+    Key("groups", "patterns", ".*", "groups to translate: names or regexes", since="later"),
+    Key(
+        "groups.exclude",
+        "patterns",
+        "console-consumer-.*, connect-.*, __.*",
+        "groups never translated; wins over groups",
+        since="later",
+    ),
+    _flag("refresh.groups.enabled", "true", "look for new groups"),
+    _seconds("refresh.groups.interval.seconds", "600", "time between two such looks"),
+    _flag("emit.checkpoints.enabled", "true", "write group checkpoints on the target"),
+    _seconds("emit.checkpoints.interval.seconds", "60", "time between two rounds of checkpoints"),
+    _flag("sync.group.offsets.enabled", "false", "commit translated offsets on the target"),
+    _seconds("sync.group.offsets.interval.seconds", "60", "time between two such commits"),
+    _factor("checkpoints.topic.replication.factor", "3", "the checkpoints topic"),
+    # Heartbeats
+    _flag("emit.heartbeats.enabled", "true", "write heartbeats on the target"),
+    _seconds("emit.heartbeats.interval.seconds", "1", "time between two heartbeats"),
+    _factor("heartbeats.topic.replication.factor", "3", "the heartbeats topic"),
+    Key(
+        "metric.names.formats",
+        "choices",
+        "legacy",
+        "forms of the metric names: legacy, new",
+        choices=("legacy", "new"),
+        since="later",
+    ),
+    _class("topic.filter.class", "DefaultTopicFilter"),
+    _class("group.filter.class", "DefaultGroupFilter"),
+    _class("config.property.filter.class", "DefaultConfigPropertyFilter"),
+    Key(
+        "forwarding.admin.class",
+        "class",
+        "org.apache.kafka.clients.admin.ForwardingAdmin",
+        "a pluggable class of MirrorMaker 2",
+        "no other class can be used",
+        choices=("org.apache.kafka.clients.admin.ForwardingAdmin",),
+    ),
+)
+
+
+def _by_name(keys: Iterable[Key]) -> dict[str, Key]:
+    return {key.name: key for key in keys}
+
+
+KEYS: Final = _by_name(_CATALOGUE)
