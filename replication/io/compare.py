@@ -124,6 +124,7 @@ def compare(
     isolation: Isolation = "read_committed",
     with_timestamps: bool = True,
     keep_offsets: bool = False,
+    patience_seconds: float = 30.0,
 ) -> dict[str, TopicReport]:
     """Compares topics with their copies: key, value, null-ness, headers, timestamp, order.
 
@@ -134,6 +135,7 @@ def compare(
         isolation: Which records of the source count. On the target every record counts.
         with_timestamps: False where the target's broker sets the timestamps.
         keep_offsets: Whether reports carry the offsets of each pair of equal records.
+        patience_seconds: How long a cluster may stay silent.
 
     Returns:
         A report for each topic, by upstream name.
@@ -143,8 +145,8 @@ def compare(
     """
     reports = {}
     for topic, remote_topic in topics.items():
-        upstream = TopicLog(bootstrap=source, topic=topic, isolation=isolation)
-        downstream = TopicLog(bootstrap=target, topic=remote_topic, isolation="read_uncommitted")
+        upstream = TopicLog(source, topic, isolation, patience_seconds)
+        downstream = TopicLog(target, remote_topic, "read_uncommitted", patience_seconds)
         ours, theirs = upstream.partitions(), downstream.partitions()
         parts = []
         for partition in sorted(ours | theirs):

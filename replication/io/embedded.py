@@ -44,14 +44,15 @@ DEFAULTS = {
     "share.coordinator.state.topic.num.partitions": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
+    "log.retention.ms": "-1",  # or records with old timestamps would be deleted
     "group.initial.rebalance.delay.ms": "0",
     # After a kill the controller refuses the new process until the old one's session is over.
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
     "log.cleaner.dedupe.buffer.size": "8388608",  # Kafka's default takes 128 MB of a small heap
 }
-# With these, a compacted topic with tiny segments is compacted within about a second.
-QUICK_COMPACTION = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "1000"}
+# With this, a topic's closed segments are compacted at once.
+QUICK_COMPACTION = {"log.cleaner.backoff.ms": "100"}
 
 LOG4J = """\
 status = error
@@ -127,7 +128,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """``bootstrap.servers`` of this cluster; known once it has been started."""
+        """``bootstrap.servers`` of this cluster, known once it has been started."""
         if self._ports is None:
             raise ClusterError(f"cluster {self.alias}: has no port yet; call start() first")
         return f"{HOST}:{self._ports[0]}"

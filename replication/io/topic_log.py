@@ -14,7 +14,6 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 Headers = tuple[tuple[str, bytes | None], ...]
 
 BATCH_RECORDS = 10_000
-STALL_SECONDS = 30.0
 
 
 class Content(NamedTuple):
@@ -33,19 +32,20 @@ class Record(NamedTuple):
     content: Content
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TopicLog:
     """One topic's log on one cluster, read from its start to the end it has when asked."""
 
     bootstrap: str
     topic: str
     isolation: Isolation
+    patience_seconds: float = 30.0
 
     def partitions(self) -> set[int]:
         """The topic's partitions; none if the topic does not exist."""
         with closing(self._consumer()) as consumer:
             try:
-                metadata = consumer.list_topics(self.topic, timeout=STALL_SECONDS)
+                metadata = consumer.list_topics(self.topic, timeout=self.patience_seconds)
             except KafkaException as error:
                 raise self._failure(f"cannot be listed: {error}") from error
             return set(metadata.topics[self.topic].partitions)
@@ -55,7 +55,7 @@ class TopicLog:
         with closing(self._consumer()) as consumer:
             try:
                 low, end = consumer.get_watermark_offsets(
-                    TopicPartition(self.topic, partition), timeout=STALL_SECONDS
+                    TopicPartition(self.topic, partition), timeout=self.patience_seconds
                 )
                 if low >= end:
                     return
@@ -67,7 +67,7 @@ class TopicLog:
 
     def _until(self, consumer: Consumer, partition: int, end: int) -> Iterator[Record]:
         at, heard = -1, time.monotonic()
-        while time.monotonic() - heard < STALL_SECONDS:
+        while time.monotonic() - heard < self.patience_seconds:
             # consume() waits for as many as were asked for, or else for the whole timeout.
             for message in consumer.consume(min(BATCH_RECORDS, end), timeout=0.1):
                 at, heard, error = message.offset() or 0, time.monotonic(), message.error()

@@ -1,0 +1,219 @@
+"""Produces records with every difficulty a replicator must carry, for the demo and the tests.
+
+Counts are of records that the cluster acknowledged and, in transactions, committed.
+"""
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from replication.errors import ClusterError
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+TIMEOUT_SECONDS: Final = 60.0
+HOUR_MS: Final = 3_600_000  # brokers refuse timestamps more than an hour ahead
+FIVE_YEARS_MS: Final = 5 * 365 * 86_400_000
+LARGE_BYTES: Final = 200_000
+
+KEYS: Final = (b"customer-1", None, b"\xff\x00not utf-8", b"", "schlüssel".encode())
+VALUES: Final = (b"plain", None, b"", b"\xff\xfe\x00binary", "größe".encode())
+HEADERS: Final[tuple[Headers, ...]] = (
+    (),
+    (("trace", b"1"),),
+    (("twice", b"first"), ("other", None), ("twice", b"second")),
+    (("empty", b""), ("raw", b"\xff\x00"), ("", b"nameless")),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducedRecord:
+    """A record to produce. ``timestamp_ms`` 0 means now."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp_ms: int = 0
+
+
+def difficult_records(
+    partitions: int, *, now_ms: int, large_every: int = 500
+) -> Iterator[ProducedRecord]:
+    """Endless records in which every kind of key, value, header and age meets every other.
+
+    Args:
+        partitions: Records go round these.
+        now_ms: The time that "old" is measured from; a third of the records is years older.
+        large_every: One record in so many is large; 0 for none.
+    """
+    ages = (0, FIVE_YEARS_MS, 0)
+    for number in itertools.count():
+        # The divisors are coprime or nested, so that no two kinds always come together.
+        value = VALUES[number // 3 % len(VALUES)]
+        if large_every and number % large_every == large_every - 1:
+            value = bytes([number % 256]) * LARGE_BYTES
+        yield ProducedRecord(
+            partition=number % partitions,
+            key=KEYS[number // 7 % len(KEYS)],
+            value=value and value + b" %d" % number,
+            headers=HEADERS[number // 2 % len(HEADERS)],
+            timestamp_ms=now_ms - HOUR_MS - ages[number % len(ages)] + number,
+        )
+
+
+def plain_records(partitions: int, *, size_bytes: int, now_ms: int) -> Iterator[ProducedRecord]:
+    """Endless records of one size, each different, for volume."""
+    filler = b"x" * size_bytes
+    for number in itertools.count():
+        value = (b"%d " % number + filler)[:size_bytes]
+        key = b"key-%d" % (number % 1000)
+        yield ProducedRecord(
+            partition=number % partitions,
+            key=key,
+            value=value,
+            timestamp_ms=now_ms - 24 * HOUR_MS + number,
+        )
+
+
+def create_topic(
+    bootstrap: str, topic: str, partitions: int, config: Mapping[str, str] | None = None
+) -> None:
+    """Creates a topic and returns once it is there."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    new = NewTopic(topic, partitions, 1, config=dict(config or {}))
+    try:
+        admin.create_topics([new], operation_timeout=TIMEOUT_SECONDS)[topic].result(TIMEOUT_SECONDS)
+    except KafkaException as error:
+        raise ClusterError(f"cannot create topic {topic!r} on {bootstrap}: {error}") from error
+
+
+class Sender:
+    """A producer that fails loudly: any record the cluster refuses ends in an error.
+
+    Order per partition is kept, nothing is repeated (idempotence). Made by ``sending``.
+
+    Args:
+        bootstrap: ``bootstrap.servers`` of the cluster.
+        linger_ms: How long to wait for company; 0 for the lowest latency.
+        transactional_id: Makes every record part of a transaction.
+    """
+
+    def __init__(
+        self, bootstrap: str, *, linger_ms: int = 5, transactional_id: str | None = None
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._refused: str | None = None
+        transactional = {"transactional.id": transactional_id} if transactional_id else {}
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": linger_ms,
+                "message.max.bytes": 100_000_000,  # the topic decides
+                "queue.buffering.max.kbytes": 262_144,
+                "delivery.report.only.error": True,  # no Python per delivered record
+                "on_delivery": self._on_refused,
+                "log_level": 0,
+                **transactional,
+            }
+        )
+        if transactional_id:
+            self._producer.init_transactions(TIMEOUT_SECONDS)
+
+    def send(self, topic: str, record: ProducedRecord) -> None:
+        """Queues one record; waits where the queue is full."""
+        while not self._queued(topic, record):
+            self._producer.poll(0.1)
+
+    def _queued(self, topic: str, record: ProducedRecord) -> bool:
+        headers: Any = list(record.headers)  # the stubs forbid the null value that Kafka allows
+        try:
+            self._producer.produce(
+                topic,
+                record.value,
+                record.key,
+                record.partition,
+                timestamp=record.timestamp_ms,
+                headers=headers,
+            )
+        except BufferError:
+            return False
+        return True
+
+    def send_all(self, topic: str, records: Iterable[ProducedRecord]) -> int:
+        """Sends *records*, waits until all are acknowledged, and returns their number."""
+        count = 0
+        for count, record in enumerate(records, 1):  # noqa: B007 - the last number is the count
+            self.send(topic, record)
+        self.flush()
+        return count
+
+    def flush(self) -> None:
+        """Waits until all is acknowledged."""
+        left = self._producer.flush(TIMEOUT_SECONDS)
+        if self._refused or left:
+            raise ClusterError(
+                f"producing to {self._bootstrap}: {self._refused or f'{left} records unanswered'}"
+            )
+
+    @contextlib.contextmanager
+    def transaction(self, *, abort: bool = False) -> Iterator[None]:
+        """Records sent inside are committed together at its end, or aborted."""
+        self._producer.begin_transaction()
+        yield
+        self.flush()
+        if abort:
+            self._producer.abort_transaction(TIMEOUT_SECONDS)
+        else:
+            self._producer.commit_transaction(TIMEOUT_SECONDS)
+
+    def _on_refused(self, error: KafkaError | None, record: Message) -> None:
+        if error is not None:
+            self._refused = f"a record for {record.topic()}-{record.partition()}: {error.str()}"
+
+
+@contextlib.contextmanager
+def sending(
+    bootstrap: str, *, linger_ms: int = 5, transactional_id: str | None = None
+) -> Iterator[Sender]:
+    """A ``Sender`` whose records are all acknowledged at the end of the block."""
+    sender = Sender(bootstrap, linger_ms=linger_ms, transactional_id=transactional_id)
+    yield sender
+    sender.flush()
+
+
+def send_transactions(
+    bootstrap: str,
+    topic: str,
+    records: Iterable[ProducedRecord],
+    *,
+    records_each: int,
+    abort_every: int = 0,
+) -> int:
+    """Sends *records* in transactions; returns how many were committed.
+
+    Args:
+        bootstrap: ``bootstrap.servers`` of the cluster.
+        topic: Gets the records.
+        records: All of them.
+        records_each: Records in a transaction.
+        abort_every: One transaction in so many is aborted; 0 for none.
+    """
+    committed, source = 0, iter(records)
+    with sending(bootstrap, transactional_id=f"workload-{topic}") as sender:
+        for number in itertools.count(1):
+            chunk = list(itertools.islice(source, records_each))
+            if not chunk:
+                break
+            abort = bool(abort_every) and number % abort_every == 0
+            with sender.transaction(abort=abort):
+                for record in chunk:
+                    sender.send(topic, record)
+            committed += 0 if abort else len(chunk)
+    return committed
