@@ -1,0 +1,53 @@
+"""Reads Java's ``.properties`` format, by the grammar of ``java.util.Properties``. Pure."""
+
+import re
+from collections.abc import Iterator
+
+_BLANKS = " \t\f"
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_BAD_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9A-Fa-f]{4})")
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
+_SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
+
+
+def parse_properties(text: str) -> Iterator[tuple[str, str, int]]:
+    r"""Every key, value and the line it starts on, in order, repetitions included.
+
+    Raises:
+        ValueError: A ``\u`` is not followed by four hexadecimal digits.
+    """
+    for line, number in _logical_lines(text):
+        if _BAD_UNICODE.search(line):
+            raise ValueError(f"line {number}: after \\u write four hexadecimal digits")
+        key = _KEY.match(line)
+        separator = _SEPARATOR.match(line, key.end() if key else 0)
+        if key and separator:
+            yield _unescaped(key[0]), _unescaped(line[separator.end() :]), number
+
+
+def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
+    """Lines without comments and blank ones, those that end in a backslash joined."""
+    held: str | None = None
+    start = 0
+    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
+        line = natural.lstrip(_BLANKS)
+        if held is None:
+            if not line or line[0] in "#!":
+                continue
+            start = number
+        joined = (held or "") + line
+        held = joined[:-1] if (len(joined) - len(joined.rstrip("\\"))) % 2 else None
+        if held is None:
+            yield joined, start
+    if held is not None:
+        yield held, start
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(
+        lambda escape: (
+            chr(int(escape[1], 16)) if escape[1] else _CONTROLS.get(escape[2], escape[2])
+        ),
+        text,
+    )

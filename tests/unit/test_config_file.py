@@ -1,0 +1,275 @@
+"""Files become settings: YAML, .properties, references, and every way a file can be wrong."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from replication.config import MirrorConfig
+from replication.config_inert import FAMILIES, INERT, REFUSED, REMOVED
+from replication.config_keys import KEYS, Key
+from replication.config_values import items
+from replication.errors import ConfigError
+from replication.io.config_file import load
+from replication.properties import parse_properties
+
+CONF = Path(__file__).parents[2] / "conf"
+PROPERTIES = """
+clusters = A, B
+A.bootstrap.servers = a:1
+B.bootstrap.servers = b:2
+A->B.enabled = true
+"""
+YAML = """
+clusters: [A, B]
+A.bootstrap.servers: a:1
+B: {bootstrap.servers: b:2}
+A->B: {enabled: true}
+"""
+
+
+def entry(key: Key) -> str:
+    """How conf/reference.yaml presents *key*."""
+    facts = [
+        key.meaning,
+        f"one of {', '.join(key.choices)}" if key.kind in ("choice", "class") else "",
+        f"{key.least} or more" if key.kind == "number" else "",
+        f"MirrorMaker 2: {key.mm2}" if key.mm2 else "",
+        "not acted on yet" if key.since == "later" else "",
+    ]
+    comment = textwrap.fill(
+        "; ".join(fact for fact in facts if fact) + ".",
+        96,
+        initial_indent="# ",
+        subsequent_indent="#   ",
+        break_on_hyphens=False,
+    )
+    listed = ", ".join(f"'{item}'" for item in items(key.default))
+    value = f"[{listed}]" if key.kind in ("names", "patterns", "choices") else key.default
+    if not key.default:
+        return f"{comment}\n# {key.name}:"
+    return f"{comment}\n{key.name}: {f'{value!r}' if value == '.' else value}"
+
+
+def loaded(folder: Path, content: str, name: str = "c.yaml", **environ: str) -> MirrorConfig:
+    (folder / name).write_text(content, encoding="utf-8")
+    return load(folder / name, environ=environ, default_state_dir="/state")
+
+
+def problems(folder: Path, content: str, name: str = "c.yaml", **environ: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        loaded(folder, content, name, **environ)
+    return list(caught.value.problems)
+
+
+def test_yaml_and_properties_mean_the_same(tmp_path: Path) -> None:
+    (one,) = loaded(tmp_path, YAML).flows
+    (other,) = loaded(tmp_path, PROPERTIES, "c.properties").flows
+
+    assert one == other
+
+
+@pytest.mark.parametrize("name", ["example.yaml", "reference.yaml"])
+def test_the_files_in_conf_are_valid(name: str) -> None:
+    assert load(CONF / name, environ={}, default_state_dir="/state").flows
+
+
+def test_the_reference_holds_every_key_with_its_default() -> None:
+    text = (CONF / "reference.yaml").read_text(encoding="utf-8")
+
+    keys = [key for key in KEYS.values() if key.name != "clusters"]
+    assert [key.name for key in keys if f"{entry(key)}\n" not in text] == []
+    inert = [*INERT, *(f"{family}*" for family in FAMILIES), *REFUSED, *REMOVED]
+    assert [name for name in inert if f" {name}" not in text] == []
+    written = {
+        line.partition(": ")[0].removeprefix("# ").removesuffix(":")
+        for line in text.splitlines()
+        if line and line[0].isalpha()
+    }
+    extra = {"A.bootstrap.servers", "B.bootstrap.servers", "A->B"}
+    assert written - extra <= set(KEYS)
+
+
+def test_the_reference_s_defaults_are_the_defaults(tmp_path: Path) -> None:
+    (reference,) = load(CONF / "reference.yaml", environ={}, default_state_dir="/s").flows
+    (bare,) = loaded(
+        tmp_path,
+        YAML.replace("a:1", "localhost:9092").replace("b:2", "localhost:9093"),
+    ).flows
+
+    assert reference == bare
+
+
+def test_scalars_become_text_the_yaml_way(tmp_path: Path) -> None:
+    content = YAML + "A.consumer: {check.crcs: True, client.id: 007, client.rack: ~}\n"
+
+    (flow,) = loaded(tmp_path, content).flows
+
+    assert flow.source_consumer == {
+        "bootstrap.servers": "a:1",
+        "check.crcs": "true",
+        "client.id": "007",
+        "client.rack": "",
+    }
+
+
+def test_a_comma_inside_a_yaml_list_item_stays(tmp_path: Path) -> None:
+    content = YAML + "topics: ['a{1,3}', b]\n"
+
+    assert loaded(tmp_path, content).flows[0].topics == ("a{1,3}", "b")
+
+
+def test_merged_mappings_give_way_to_their_own_keys(tmp_path: Path) -> None:
+    content = YAML + "A.consumer: &c {fetch.min.bytes: 1, client.id: a}\nB.consumer:\n  <<: *c\n"
+
+    (flow,) = loaded(tmp_path, content + "  client.id: b\n").flows
+
+    assert flow.target_consumer == {
+        "bootstrap.servers": "b:2",
+        "fetch.min.bytes": "1",
+        "client.id": "b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        pytest.param("${env:RACK}", "east", id="environment"),
+        pytest.param("${file:FOLDER/plain}", "from file", id="whole file without its line end"),
+        pytest.param("${file:FOLDER/some.properties:a.b}", "x=y", id="key of a file"),
+        pytest.param("${vault:FOLDER/some.properties:a.b}", "x=y", id="declared file provider"),
+        pytest.param("${dir:FOLDER:plain}", "from file", id="declared directory provider"),
+        pytest.param("${os:RACK}", "east", id="declared environment provider"),
+        pytest.param("a-${env:RACK}-${env:RACK}", "a-east-east", id="inside a value"),
+        pytest.param("${RACK}", "${RACK}", id="no reference without a provider"),
+    ],
+)
+def test_references(tmp_path: Path, reference: str, expected: str) -> None:
+    (tmp_path / "plain").write_text("from file\n")
+    (tmp_path / "some.properties").write_text("a.b = x=y\n")
+    providers = "".join(
+        f"config.providers.{name}.class = org.apache.kafka.common.config.provider.{kind}\n"
+        for name, kind in {
+            "vault": "FileConfigProvider",
+            "dir": "DirectoryConfigProvider",
+            "os": "EnvVarConfigProvider",
+        }.items()
+    )
+    rack = reference.replace("FOLDER", str(tmp_path))
+    content = f"{PROPERTIES}config.providers = vault,dir,os\n{providers}A.client.rack = {rack}\n"
+
+    (flow,) = loaded(tmp_path, content, "c.properties", RACK="east").flows
+
+    assert flow.source_consumer["client.rack"] == expected
+
+
+def test_references_that_lead_nowhere_and_other_problems_come_together(tmp_path: Path) -> None:
+    content = YAML + (
+        "A.client.id: ${env:NOT_THERE}\n"
+        "A.client.rack: ${file:/not/there}\n"
+        "B.client.id: ${vault:secret}\n"
+        f"B.client.rack: ${{file:{tmp_path}/p:k}}\n"
+        "topcis: a\n"
+        "replication.factor: ${env:FACTOR}\n"
+    )
+    (tmp_path / "p").write_text("other=1")
+
+    assert problems(tmp_path, content, FACTOR="hunter2") == [
+        "A.client.id: ${env:NOT_THERE} is not set; export NOT_THERE before the start",
+        "A.client.rack: ${file:/not/there} cannot be read (No such file or directory); "
+        "give a file this user may read",
+        "B.client.id: ${vault:secret} names no provider; write one of env, file",
+        f"B.client.rack: ${{file:{tmp_path}/p:k}} has no such key; add k= to the file",
+        "topcis: unknown key; did you mean topics? (line 10)",
+        "replication.factor: ******** does not fit; write a whole number, such as 2 (line 11)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        pytest.param("", "must hold keys and values, such as clusters: [east, west]", id="empty"),
+        pytest.param(
+            "- a", "must hold keys and values, such as clusters: [east, west]", id="a list"
+        ),
+        pytest.param(
+            "a: [1",
+            "line 1, column 6: not YAML, expected ',' or ']', but got '<stream end>'",
+            id="syntax",
+        ),
+        pytest.param(
+            "a:\n\tb: 1",
+            "line 2, column 1: not YAML, found character '\\t' that cannot start any token; "
+            "indent with blanks, not tabs",
+            id="tab",
+        ),
+    ],
+)
+def test_a_file_that_is_no_yaml_mapping(tmp_path: Path, content: str, expected: str) -> None:
+    assert problems(tmp_path, content) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        pytest.param(
+            "A:\n  client.id: x\nA.client.id: y\n",
+            "A.client.id: given twice, on lines 7 and 8; remove one",
+            id="twice",
+        ),
+        pytest.param(
+            "topics: [[a]]\n",
+            "topics: a list may hold plain values only (line 6)",
+            id="nested list",
+        ),
+        pytest.param(
+            "A: &a {x: *a}\n", "A.x: refers to itself (line 6); remove the alias", id="itself"
+        ),
+        pytest.param("[a]: b\n", "line 6: a key must be plain text", id="list as key"),
+    ],
+)
+def test_yaml_that_is_no_configuration(tmp_path: Path, content: str, expected: str) -> None:
+    assert problems(tmp_path, YAML + content)[0] == expected
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes(b"a: \xe9")
+    found = []
+    for path in (tmp_path / "none.yaml", tmp_path, tmp_path / "latin.yaml"):
+        with pytest.raises(ConfigError) as caught:
+            load(path, environ={}, default_state_dir="/s")
+        found += caught.value.problems
+
+    assert found == [
+        "no such file; check the path after --config",
+        "cannot be read (Is a directory); give a file this user may read",
+        "byte 3: not UTF-8; save the file in that encoding",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("a=b\nc:d\ne f", [("a", "b", 1), ("c", "d", 2), ("e", "f", 3)], id="signs"),
+        pytest.param(" a = b ", [("a", "b ", 1)], id="blanks before, not after"),
+        pytest.param("a==b", [("a", "=b", 1)], id="one sign only"),
+        pytest.param("#a\n !b\n\nc=1", [("c", "1", 4)], id="comments and empty lines"),
+        pytest.param("a=1,\\\n   2,\\\n#3", [("a", "1,2,#3", 1)], id="continued"),
+        pytest.param("a=b\\\\\nc=d", [("a", "b\\", 1), ("c", "d", 2)], id="even backslashes"),
+        pytest.param("a\\ b\\=c\\:d=e", [("a b=c:d", "e", 1)], id="escaped key"),
+        pytest.param("a=\\u00e9\\t\\x", [("a", "é\tx", 1)], id="escaped value"),
+        pytest.param("a", [("a", "", 1)], id="key alone"),
+        pytest.param("=b", [("", "b", 1)], id="empty key"),
+        pytest.param("a=1\r\nb=2\rc=3", [("a", "1", 1), ("b", "2", 2), ("c", "3", 3)], id="ends"),
+        pytest.param("a=b\\", [("a", "b", 1)], id="backslash at the end"),
+        pytest.param("\\\na=b", [("a", "b", 1)], id="nothing continued"),
+    ],
+)
+def test_properties_are_read_as_java_does(text: str, expected: list[tuple[str, str, int]]) -> None:
+    assert list(parse_properties(text)) == expected
+
+
+def test_a_broken_unicode_escape_is_named_with_its_line(tmp_path: Path) -> None:
+    assert problems(tmp_path, "a=1\nb=\\u12", "c.properties") == [
+        "line 2: after \\u write four hexadecimal digits"
+    ]
