@@ -9,15 +9,16 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from replication.config import FlowConfig, MirrorConfig
-from replication.errors import ConfigError, FlowError, GuardError, ReplicationError
+from replication.errors import ConfigError, GuardError, ReplicationError
 from replication.flows.replicate import replicate
 from replication.flows.world import World
 from replication.io.admin import Cluster
-from replication.io.config_file import load
+from replication.io.local import load_config
 from replication.io.session import check_interceptor, session, task_slots
 from replication.io.stopping import LOOK_SECONDS, StopRequests, stop_on_signals
 from replication.io.tables import Tables
@@ -48,7 +49,7 @@ def mirror(file: str, flows: Sequence[str] = (), mode: Mode | None = None) -> in
     logging.Formatter.converter = time.gmtime
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
-        config = load(file)
+        config = load_config(file)
         chosen = _chosen(config, flows, mode)
         for note in config.notes:
             log.info("%s", note)
@@ -91,7 +92,7 @@ class _Flow(threading.Thread):
 
     def run(self) -> None:
         try:
-            replicate(self._world, self.config, lambda plan: self._admit(self.config, plan), self.stop)
+            replicate(self._world, self.config, partial(self._admit, self.config), self.stop)
         except ReplicationError as error:
             self.error = error
             log.error("flow=%s ended: %s", self.config.flow, error)  # noqa: TRY400

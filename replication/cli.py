@@ -1,4 +1,4 @@
-"""The command line: ``python -m replication COMMAND``. Each command is one screen; rules are not here.
+"""The command line: ``python -m replication COMMAND``. The rules are elsewhere.
 
 Exit codes are those of `replication.errors`; wrong usage is 2.
 """
@@ -6,30 +6,46 @@ Exit codes are those of `replication.errors`; wrong usage is 2.
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import ParamSpec
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from replication import demo as scenario
+from replication.app import mirror
 from replication.config import FlowConfig, MirrorConfig
 from replication.errors import ConfigError, ReplicationError
-from replication.io.config_file import load
-from replication.model import TopicPartition
-from replication.offsets import Ahead, Bounded, Exact, NoAnswer, Translation
+from replication.flows.topics import look
+from replication.io.admin import Cluster
+from replication.io.kafka_options import isolation
+from replication.io.local import load_config, local_tables
+from replication.io.stopping import request_stop
+from replication.model import Mode, TopicPartition
+from replication.offsets import (
+    Ahead,
+    Bounded,
+    Exact,
+    NoAnswer,
+    Translation,
+    translate_back,
+)
+from replication.offsets import translate as translate_forth
+from replication.plan import TopicPlan
 
+P = ParamSpec("P")
 FILE = click.argument("file", type=click.Path(dir_okay=False))
 FLOW = click.option("--flow", "name", metavar="A->B", help="Only this flow.")
 MODES = click.Choice(["auto", "realtime", "microbatch", "drain"])
 
 
-def _refusals(command: Callable[..., Any]) -> Callable[..., Any]:
+def _refusals(command: Callable[P, None]) -> Callable[P, None]:
     """Turns a known error into its text on stderr and its exit code."""
 
     @wraps(command)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            return command(*args, **kwargs)
+            command(*args, **kwargs)
         except ReplicationError as error:
             click.echo(str(error), err=True)
             sys.exit(error.exit_code)
@@ -48,7 +64,7 @@ def main() -> None:
 @_refusals
 def validate(file: str, master: str) -> None:
     """Check FILE without starting Spark or asking a cluster."""
-    config = load(file)
+    config = load_config(file)
     _refuse_local_state(config, master)
     for note in config.notes:
         click.echo(f"note: {note}")
@@ -62,10 +78,7 @@ def validate(file: str, master: str) -> None:
 @_refusals
 def plan(file: str, name: str | None) -> None:
     """Show which topics, partitions and offsets FILE means now, and what would be created."""
-    from replication.flows.topics import look  # noqa: PLC0415 - needs confluent-kafka only here
-    from replication.io.admin import Cluster
-
-    for config in _flows(load(file), name):
+    for config in _flows(load_config(file), name):
         with (
             Cluster(config.flow.source, config.source_admin) as source,
             Cluster(config.flow.target, config.target_admin) as target,
@@ -79,11 +92,8 @@ def plan(file: str, name: str | None) -> None:
 @_refusals
 def slots(file: str, name: str | None) -> None:
     """Print how many local task slots FILE's flows want: partitions twice, and bookkeeping."""
-    from replication.flows.topics import look
-    from replication.io.admin import Cluster
-
     partitions = 0
-    for config in _flows(load(file), name):
+    for config in _flows(load_config(file), name):
         with (
             Cluster(config.flow.source, config.source_admin) as source,
             Cluster(config.flow.target, config.target_admin) as target,
@@ -100,18 +110,13 @@ def slots(file: str, name: str | None) -> None:
 @click.option("--offset", required=True, type=click.IntRange(min=0), help="The next one to read.")
 @click.option("--back", is_flag=True, help="From the target to the source (failback).")
 @_refusals
-def translate(  # noqa: PLR0913 - the options of one question
-    file: str, name: str, topic: str, partition: int, offset: int, *, back: bool
-) -> None:
+def translate(file: str, name: str, topic: str, partition: int, offset: int, *, back: bool) -> None:
     """Say where a group that is at OFFSET goes on, on the other side."""
-    from replication.io.local import local_tables
-    from replication.offsets import translate, translate_back
-
-    config = load(file)
+    config = load_config(file)
     (flow,) = _flows(config, name)
     with local_tables(config.state_dir) as tables:
         runs = tables.runs(flow.flow, TopicPartition(topic, partition))
-    answer = translate_back(runs, offset) if back else translate(runs, offset)
+    answer = translate_back(runs, offset) if back else translate_forth(runs, offset)
     click.echo(_sentence(answer))
 
 
@@ -122,9 +127,7 @@ def translate(  # noqa: PLR0913 - the options of one question
 @_refusals
 def stop(file: str, name: str | None, timeout: int) -> None:
     """Ask the running job to end, through the state directory, and wait until it has."""
-    from replication.io.stopping import request_stop
-
-    config = load(file)
+    config = load_config(file)
     request_stop(config.state_dir, [it.flow for it in _flows(config, name)], timeout)
     click.echo("stopped")
 
@@ -134,21 +137,17 @@ def stop(file: str, name: str | None, timeout: int) -> None:
 @click.option("--seconds", default=20, show_default=True, help="How long the producers run.")
 @click.option("--mode", type=MODES, default="auto", show_default=True)
 @_refusals
-def demo(*, keep: bool, seconds: int, mode: str) -> None:
+def demo(*, keep: bool, seconds: int, mode: Mode) -> None:
     """Run two embedded clusters with producers and the mirror between them, and compare both."""
-    from replication.demo import run
-
-    sys.exit(run(keep=keep, seconds=seconds, mode=mode))
+    sys.exit(scenario.run(keep=keep, seconds=seconds, mode=mode))
 
 
 @click.command()
 @click.option("--config", "file", required=True, type=click.Path(dir_okay=False))
 @click.option("--flow", "names", multiple=True, metavar="A->B", help="Only these flows.")
 @click.option("--mode", type=MODES, help="Overrides replication.mode.")
-def mirror_command(file: str, names: Sequence[str], mode: Any) -> None:
+def mirror_command(file: str, names: Sequence[str], mode: Mode | None) -> None:
     """Run the flows of FILE: what jobs/mirror.py is, under spark-submit."""
-    from replication.app import mirror
-
     sys.exit(mirror(file, names, mode))
 
 
@@ -179,20 +178,22 @@ def _refuse_local_state(config: MirrorConfig, master: str) -> None:
         raise ConfigError(
             config.file,
             [
-                f"state.dir: {config.state_dir} is on one machine, and master is {master}; give a "
-                "directory that every node reaches, such as hdfs:///replication or s3a://…"
+                (
+                    f"state.dir: {config.state_dir} is on one machine, and master is {master}; "
+                    "give a directory that every node reaches, such as hdfs:///replication"
+                )
             ],
         )
 
 
-def _print_plan(config: FlowConfig, plan: Any, source: Any) -> None:
+def _print_plan(config: FlowConfig, plan: TopicPlan, source: Cluster) -> None:
     """A table of *plan*, one row a topic."""
     table = Table(title=f"{config.flow} ({config.flow.source} to {config.flow.target})")
     for heading in ("topic", "remote topic", "partitions", "start offsets", "to do"):
         table.add_column(heading)
     starts = source.earliest(plan.partitions)
     if config.auto_offset_reset == "latest":
-        starts = source.log_ends(plan.partitions, config.isolation_level)
+        starts = source.log_ends(plan.partitions, isolation(config.source_consumer))
     to_create = {it.name for it in plan.create}
     for topic, remote in plan.topics.items():
         mine = [tp for tp in plan.partitions if tp.topic == topic]

@@ -1,7 +1,7 @@
 """What can go wrong, and the exit code each end gets. Pure.
 
     ReplicationError            1  a defect: please report it
-    |- ConfigError              2  the configuration or the command line is wrong; nothing was started
+    |- ConfigError              2  the configuration or command line is wrong; nothing was started
     |- ClusterError             3  a Kafka cluster did not answer, or refused
     |- LeaseError               4  another process runs this flow on this state directory
     |- GuardError               5  going on would lose or repeat records; a person must decide
@@ -50,7 +50,7 @@ class LeaseError(ReplicationError):
 
 
 class GuardError(ReplicationError):
-    """Source and target no longer fit the offset map. The text gives the offsets and the choices."""
+    """Source and target no longer fit the offset map. The text gives offsets and choices."""
 
     exit_code = 5
 

@@ -4,7 +4,9 @@ This file alone decides what becomes of a record. Everything in it is a Catalyst
 record never passes through Python (design.md, D1).
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -57,22 +59,25 @@ def to_target(
     )
 
 
-def counted(records: DataFrame, name: str, partitions: Sequence[TopicPartition]) -> DataFrame:
-    """*records* with a count per partition, observed under *name* in every progress event.
+def counts_column(partitions: Sequence[TopicPartition]) -> Column:
+    """An aggregate of `SOURCE_SCHEMA`: the records of each partition. `counts_of` reads it back.
 
     ``histogram_numeric`` with a bin for each partition is exact: distinct values never exceed the
-    bins, so none are merged. `counts_of` reads it back.
+    bins, so none are merged.
     """
     bins = max(2, len(partitions))
-    histogram = F.histogram_numeric(_index(partitions), F.lit(bins))
-    return records.observe(name, histogram.alias(COUNTS))
+    return F.histogram_numeric(_index(partitions), F.lit(bins)).alias(COUNTS)
 
 
 def counts_of(
-    histogram: Sequence[Mapping[str, float]] | None, partitions: Sequence[TopicPartition]
+    histogram: Iterable[Any] | None, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Records per partition from an observed histogram; partitions without records are absent."""
-    return {partitions[round(bar["x"])]: round(bar["y"]) for bar in histogram or ()}
+    """Records per partition from `counts_column`'s bars; those without records are absent."""
+    counts: Counter[TopicPartition] = Counter()
+    for bar in histogram or ():
+        # merging the tasks' histograms may leave two bars of one partition side by side
+        counts[partitions[round(bar["x"])]] += round(bar["y"])
+    return dict(counts)
 
 
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -95,11 +100,11 @@ def _renamed(remote_topics: Mapping[str, str]) -> Column:
         if not remote.endswith(topic):
             raise ValueError(f"{remote!r} is not {topic!r} with a prefix")
         prefixes.setdefault(remote.removesuffix(topic), []).append(topic)
-    topic = F.col("topic")
+    name = F.col("topic")
     (common, _), *others = sorted(prefixes.items(), key=lambda item: -len(item[1]))
-    renamed = F.concat(F.lit(common), topic) if common else topic
+    renamed = F.concat(F.lit(common), name) if common else name
     for prefix, topics in others:
-        renamed = F.when(topic.isin(topics), F.concat(F.lit(prefix), topic)).otherwise(renamed)
+        renamed = F.when(name.isin(topics), F.concat(F.lit(prefix), name)).otherwise(renamed)
     return renamed
 
 

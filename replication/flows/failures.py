@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from replication.config import FlowConfig
 from replication.errors import FlowError
 from replication.flows.world import World
+from replication.io.kafka_options import isolation
 from replication.io.reader import read_records
 from replication.model import Position, TopicPartition
 from replication.plan import TopicPlan
@@ -15,7 +16,7 @@ RECORD_OVERHEAD_BYTES = 70
 """A batch header and a record's own fields, about: what Kafka's limits count besides the bytes."""
 
 
-class QueryFailed(FlowError):
+class QueryError(FlowError):
     """A generation's query ended by itself. ``is_final`` means that a restart would fail alike."""
 
     def __init__(self, text: str, *, is_final: bool) -> None:
@@ -59,17 +60,17 @@ PATTERNS = (
 _KAFKA_ERROR = re.compile(r"org\.apache\.kafka\.\S*?(\w+Exception): ([^\n]+)")
 
 
-def explained(config: FlowConfig, error: BaseException) -> QueryFailed:
+def explained(config: FlowConfig, error: BaseException) -> QueryError:
     """*error*, as Spark gave it, in one or two lines."""
     text = str(error)
     kafka = _KAFKA_ERROR.search(text)
     detail = f"{kafka[1]}: {kafka[2]}" if kafka else text.strip().splitlines()[0]
     for pattern in PATTERNS:
         if pattern.found in text:
-            return QueryFailed(
+            return QueryError(
                 f"flow {config.flow}: {pattern.meaning} ({detail})", is_final=pattern.is_final
             )
-    return QueryFailed(f"flow {config.flow}: the query failed: {detail}", is_final=False)
+    return QueryError(f"flow {config.flow}: the query failed: {detail}", is_final=False)
 
 
 def refused_records(
@@ -96,7 +97,7 @@ def refused_records(
         remote = plan.topics[tp.topic]
         start = positions[tp].upstream
         for record in read_records(
-            config.source_consumer, tp, start, start + 1, config.isolation_level
+            config.source_consumer, tp, start, start + 1, isolation(config.source_consumer)
         ):
             parts = [record.key, record.value, *(part for pair in record.headers for part in pair)]
             size = RECORD_OVERHEAD_BYTES + sum(len(part) for part in parts if part is not None)

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
@@ -24,7 +25,7 @@ from replication.io.progress import Progress
 from replication.io.tables import Tables
 from replication.model import Mode, Position, TopicPartition
 from replication.plan import TopicPlan
-from replication.records import counted, to_target
+from replication.records import counts_column, to_target
 from replication.runs import RunBook
 
 log = logging.getLogger(__name__)
@@ -139,7 +140,7 @@ def replication_query(
     )
     if mode != "realtime":
         source = source.option("maxOffsetsPerTrigger", config.batch_max_records)
-    records = counted(source.load(), name, plan.partitions)
+    records = source.load().observe(name, counts_column(plan.partitions))
     crossing = to_target(records, plan.topics, config.record_timestamps)
     sink = sink_options(config.target_producer, config.flow, config.record_timestamps)
     return crossing.writeStream.format("kafka").queryName(name).options(**sink)
@@ -152,7 +153,9 @@ def start(
     writer = writer.option("checkpointLocation", scratch.as_uri())
     if mode == "realtime":
         batch = f"{config.realtime_batch_seconds} seconds"
-        return writer.outputMode("update").trigger(realTime=batch).start()
+        realtime: Any = writer.outputMode("update")  # Spark's own overloads lack realTime
+        query: StreamingQuery = realtime.trigger(realTime=batch).start()
+        return query
     if mode == "drain":
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime="0 seconds").start()

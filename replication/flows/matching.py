@@ -12,6 +12,7 @@ from replication.config import FlowConfig
 from replication.errors import GuardError
 from replication.flows.world import World
 from replication.io.counting import fingerprints
+from replication.io.kafka_options import isolation
 from replication.io.reader import Record, read_records
 from replication.model import Position, TopicPartition
 from replication.plan import Locate
@@ -27,7 +28,6 @@ SEARCHED_RECORDS = 10_000
 
 
 def tails_match(
-    world: World,
     config: FlowConfig,
     source: tuple[TopicPartition, int, int],
     target: tuple[TopicPartition, Locate],
@@ -37,7 +37,6 @@ def tails_match(
     Target records that compaction has removed are passed over; those left must fit by offset.
 
     Args:
-        world: Both clusters.
         config: The flow.
         source: Partition, first offset and the offset after the last of the counted stretch.
         target: The remote partition and what was counted.
@@ -46,14 +45,11 @@ def tails_match(
     remote, counted = target
     compared = min(COMPARED_RECORDS, counted.records)
     end = counted.anchor.downstream + counted.records
-    written = read_records(
-        config.target_consumer, remote, end - compared, end, "read_uncommitted"
-    )
+    written = read_records(config.target_consumer, remote, end - compared, end, "read_uncommitted")
     upstream = _last_records(config, tp, start, until, compared)
     by_place = dict(enumerate(reversed(upstream), start=1))
     return all(
-        (place := end - record.offset) in by_place
-        and _same(config, by_place[place], record)
+        (place := end - record.offset) in by_place and _same(config, by_place[place], record)
         for record in written
     )
 
@@ -79,9 +75,9 @@ def realigned(
     world.tables.event(
         config.flow,
         "realigned",
-        f"{tp}: of {counted.records} records beyond the books on {remote}, {found.matched} are the "
-        f"source's next ones and {found.target_only} are not; going on at offset {found.upstream}, "
-        "at least once",
+        f"{tp}: of {counted.records} records beyond the books on {remote}, {found.matched} are "
+        f"the source's next ones and {found.target_only} are not; going on at offset "
+        f"{found.upstream}, at least once",
         topic=tp.topic,
         partition=tp.partition,
         offset_from=start.upstream,
@@ -117,30 +113,39 @@ def adopted(
     written = read_records(
         config.target_consumer, remote, max(0, end - COMPARED_RECORDS), end, "read_uncommitted"
     )
+    if not written:  # retention has emptied the target: nothing can repeat
+        return fresh
     for record in reversed(written):
-        start = world.source.offset_for_time(tp, record.timestamp_ms)
-        for candidate in read_records(
-            config.source_consumer, tp, start, start + SEARCHED_RECORDS, config.isolation_level
-        ):
-            if _same(config, candidate, record):
-                position = Position(candidate.offset + 1, end)
-                world.tables.event(
-                    config.flow,
-                    "adopted",
-                    f"{remote} held records and had no books; its offset {record.offset} is {tp} "
-                    f"offset {candidate.offset}, going on behind it",
-                    topic=tp.topic,
-                    partition=tp.partition,
-                    offset_until=position.upstream,
-                    policy="match",
-                )
-                return position
+        found = _found_on_source(world, config, tp, record)
+        if found is not None:
+            world.tables.event(
+                config.flow,
+                "adopted",
+                f"{remote} held records and had no books; its offset {record.offset} is {tp} "
+                f"offset {found.offset}, going on behind it",
+                topic=tp.topic,
+                partition=tp.partition,
+                offset_until=found.offset + 1,
+                policy="match",
+            )
+            return Position(found.offset + 1, end)
     raise GuardError(
         f"flow {config.flow}: {remote} on cluster {config.flow.target} holds records up to offset "
         f"{end}, has no books in state.dir, and its last {len(written)} records are not in {tp} "
         f"on cluster {config.flow.source}: somebody else writes to it, or they are gone there. "
         f"Delete the topic to replicate anew, or leave {tp.topic} out with topics.exclude"
     )
+
+
+def _found_on_source(
+    world: World, config: FlowConfig, tp: TopicPartition, record: Record
+) -> Record | None:
+    """The source's record that *record* is a copy of, looked for from its timestamp on."""
+    start = world.source.offsets_for_time([tp], record.timestamp_ms)[tp]
+    level = isolation(config.source_consumer)
+    until = start + SEARCHED_RECORDS
+    candidates = read_records(config.source_consumer, tp, start, until, level)
+    return next((it for it in candidates if _same(config, it, record)), None)
 
 
 def _last_records(
@@ -151,7 +156,7 @@ def _last_records(
     while True:
         begin = max(start, until - width)
         records = read_records(
-            config.source_consumer, tp, begin, until, config.isolation_level
+            config.source_consumer, tp, begin, until, isolation(config.source_consumer)
         )
         if len(records) >= wanted or begin == start:
             return records[-wanted:]

@@ -15,7 +15,7 @@ from replication.errors import GuardError
 from replication.flows.matching import adopted, realigned, tails_match
 from replication.flows.world import World
 from replication.io.counting import Stretch, offsets_after
-from replication.io.kafka_options import client_id
+from replication.io.kafka_options import client_id, isolation
 from replication.io.tables import Anchor
 from replication.io.tail import standing_log_ends
 from replication.model import Position, TopicPartition
@@ -79,7 +79,7 @@ def _standing(world: World, config: FlowConfig, plan: TopicPlan) -> Standing:
     )
     return Standing(
         remote,
-        world.source.log_ends(plan.partitions, config.isolation_level),
+        world.source.log_ends(plan.partitions, isolation(config.source_consumer)),
         {tp: ends[remote[tp]] for tp in plan.partitions},
     )
 
@@ -102,7 +102,7 @@ def _located(
     for tp, it in wanted.items():
         upstream, downstream = it.anchor.upstream, it.anchor.downstream
         remote = standing.remote[tp]
-        if tp in ends and tails_match(world, config, (tp, upstream, ends[tp]), (remote, it)):
+        if tp in ends and tails_match(config, (tp, upstream, ends[tp]), (remote, it)):
             located[tp] = [OffsetRun(upstream, ends[tp], downstream, it.records)]
         else:
             located[tp] = realigned(world, config, tp, remote, it, standing.source_ends[tp])

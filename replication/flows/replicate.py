@@ -13,7 +13,7 @@ from typing import Literal
 
 from replication.config import FlowConfig
 from replication.errors import ClusterError, GuardError, ReplicationError
-from replication.flows.failures import TOO_LARGE, QueryFailed, explained, refused_records
+from replication.flows.failures import TOO_LARGE, QueryError, explained, refused_records
 from replication.flows.generation import Generation
 from replication.flows.positions import find_positions
 from replication.flows.topics import prepare_topics
@@ -75,7 +75,7 @@ class _FlowLoop:
             self._number += 1
             try:
                 ending = self._generation()
-            except (QueryFailed, GapInBooks, ClusterError) as error:
+            except (QueryError, GapInBooks, ClusterError) as error:
                 self._pause_or_raise(error)
         self._book_the_tail()
 
@@ -160,7 +160,7 @@ class _FlowLoop:
         """Waits before the next generation, or raises what a restart cannot mend."""
         self._failures += 1
         first_start = self._plan is None and isinstance(error, ClusterError)
-        final = isinstance(error, QueryFailed) and error.is_final
+        final = isinstance(error, QueryError) and error.is_final
         if final or first_start or self._failures >= FAILURES_IN_A_ROW or self._stop.is_set():
             raise self._with_refused_records(error) from error
         pause = min(LONGEST_PAUSE_SECONDS, 2**self._failures)
@@ -174,7 +174,8 @@ class _FlowLoop:
             return error
         positions = self._positions(self._plan)
         lines = refused_records(self._world, self._config, self._plan, positions)
-        return QueryFailed("".join([str(error), *(f"\n  - {line}" for line in lines)]), is_final=True)
+        text = "".join([str(error), *(f"\n  - {line}" for line in lines)])
+        return QueryError(text, is_final=True)
 
     def _book_the_tail(self) -> None:
         """Books what a cut batch has written, so that the map is complete while nothing runs."""

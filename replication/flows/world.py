@@ -1,4 +1,4 @@
-"""What a flow works with. Opened once by the application, passed to every function that needs it."""
+"""What a flow works with: opened once by the application, passed to whoever needs it."""
 
 from dataclasses import dataclass
 

@@ -1,10 +1,12 @@
 """Options of Spark's Kafka source and sink for one flow. Plain dicts, tested without a JVM."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
 
 from replication.model import Flow, Timestamps, TopicPartition
+
+Isolation = Literal["read_uncommitted", "read_committed"]
 
 INTERCEPTOR: Final = "replication.PreserveTimestamps"
 
@@ -65,9 +67,7 @@ def source_options(
     }
 
 
-def sink_options(
-    producer: Mapping[str, str], flow: Flow, timestamps: Timestamps
-) -> dict[str, str]:
+def sink_options(producer: Mapping[str, str], flow: Flow, timestamps: Timestamps) -> dict[str, str]:
     """Options of the sink; *producer* as in `source_options`, the user's value wins."""
     options = _kafka({**PRODUCER_DEFAULTS, "client.id": client_id(flow), **producer})
     if timestamps == "preserve":
@@ -93,9 +93,7 @@ def parse_offsets(text: str | None) -> dict[TopicPartition, int]:
     }
 
 
-def _by_topic_partitions(partitions: Sequence[TopicPartition] | Mapping[TopicPartition, int]) -> (
-    dict[str, list[int]]
-):
+def _by_topic_partitions(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     topics: dict[str, list[int]] = {}
     for tp in sorted(partitions):
         topics.setdefault(tp.topic, []).append(tp.partition)
@@ -103,6 +101,10 @@ def _by_topic_partitions(partitions: Sequence[TopicPartition] | Mapping[TopicPar
 
 
 def _kafka(properties: Mapping[str, str]) -> dict[str, str]:
-    return {
-        f"kafka.{key}": value for key, value in properties.items() if key not in OWNED_BY_SPARK
-    }
+    return {f"kafka.{key}": value for key, value in properties.items() if key not in OWNED_BY_SPARK}
+
+
+def isolation(consumer: Mapping[str, str]) -> Isolation:
+    """Which records *consumer* sees; Kafka's default, like MM2's, includes aborted ones."""
+    level = consumer.get("isolation.level", "read_uncommitted")
+    return "read_committed" if level == "read_committed" else "read_uncommitted"

@@ -63,9 +63,7 @@ class Lease:
         newest = _newest(self._tables, self._flow)
         return newest is not None and newest["owner"] == self._owner
 
-    def _write(
-        self, *, released: bool = False, transaction: tuple[str, int] | None = None
-    ) -> None:
+    def _write(self, *, released: bool = False, transaction: tuple[str, int] | None = None) -> None:
         row = {
             "flow": str(self._flow),
             "epoch": self.epoch,

@@ -1,11 +1,13 @@
-"""Spark for a question from the command line: a small session on this machine, quiet and short."""
+"""What this machine has: set-up's folder, the configuration file, a small Spark session."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from replication.config import MirrorConfig
 from replication.errors import StateError
+from replication.io.config_file import load
 from replication.io.session import local_session
 from replication.io.tables import Tables
 
@@ -14,6 +16,12 @@ def home() -> Path:
     """Where set-up keeps the environment, the jars and the default state directory."""
     named = os.environ.get("REPLICATION_HOME")
     return Path(named) if named else Path(__file__).resolve().parents[2] / ".local"
+
+
+def load_config(file: str) -> MirrorConfig:
+    """The configuration in *file*, with this process's environment; raises `ConfigError`."""
+    state_dir = (home() / "state").absolute().as_uri()
+    return load(file, environ=os.environ, default_state_dir=state_dir)
 
 
 def spark_jars() -> list[Path]:

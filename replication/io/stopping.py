@@ -35,10 +35,11 @@ class StopRequests:
     """Looks for requests in the state directory and in ``REPLICATION_STOP_FILE``."""
 
     def __init__(self, spark: SparkSession, state_dir: str, flows: Collection[Flow]) -> None:
-        self._jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Hadoop's file systems
+        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Hadoop's file systems
         self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
-        self._paths = {flow: self._jvm.org.apache.hadoop.fs.Path(request_path(state_dir, flow))
-                       for flow in flows}  # fmt: skip
+        self._paths = {
+            flow: jvm.org.apache.hadoop.fs.Path(request_path(state_dir, flow)) for flow in flows
+        }
 
     def clear(self) -> None:
         """Removes requests, answered or stale: a request is for the process that runs."""

@@ -1,0 +1,95 @@
+"""One process per flow and state directory: the second is refused, the dead are succeeded."""
+
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.errors import LeaseError
+from replication.io import lease as lease_module
+from replication.io.lease import EXPIRY_SECONDS, Lease, held
+from replication.io.tables import Tables
+from replication.model import Flow
+
+pytestmark = pytest.mark.spark
+
+FLOW = Flow("A", "B")
+
+HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def tables(spark: SparkSession, tmp_path: Path) -> Tables:
+    made = Tables(spark, tmp_path.as_uri())
+    made.create()
+    return made
+
+
+def test_a_second_holder_is_refused_while_the_first_lives(tables: Tables) -> None:
+    with held(tables, FLOW), pytest.raises(LeaseError, match=r"already running.*process \d+"):
+        with held(tables, FLOW):
+            pass
+
+
+def test_another_flow_of_the_same_directory_is_free(tables: Tables) -> None:
+    with held(tables, FLOW), held(tables, Flow("B", "A")) as lease:
+        assert lease.epoch == 1
+
+
+def test_a_killed_holder_is_succeeded_at_once(tables: Tables, tmp_path: Path) -> None:
+    lock = tmp_path / "_locks" / "A-to-B.lock"
+    lock.parent.mkdir()
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"locked\n"
+        with pytest.raises(LeaseError), held(tables, FLOW):
+            pass
+        holder.kill()
+
+    with held(tables, FLOW) as lease:
+        assert lease.epoch == 1
+
+
+class TestWithoutKernelLock:
+    """On a file system without locks the table alone decides."""
+
+    @pytest.fixture(autouse=True)
+    def _no_local_path(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lease_module, "local_path", lambda _: None)
+
+    def test_a_living_owner_is_respected(self, tables: Tables) -> None:
+        with held(tables, FLOW), pytest.raises(LeaseError), held(tables, FLOW):
+            pass
+
+    def test_a_released_lease_is_free_at_once(self, tables: Tables) -> None:
+        with held(tables, FLOW):
+            pass
+
+        with held(tables, FLOW) as lease:
+            assert lease.epoch == 2
+
+    def test_an_owner_silent_for_too_long_is_dead(self, tables: Tables) -> None:
+        silent = datetime.now(timezone.utc) - timedelta(seconds=EXPIRY_SECONDS + 1)
+        row = {"flow": str(FLOW), "epoch": 4, "owner": "x", "host": "h", "since": silent}
+        tables.append("leases", [{**row, "renewed": silent, "released": False}])
+
+        with held(tables, FLOW) as lease:
+            assert lease.epoch == 5
+
+    def test_of_two_claims_to_one_epoch_one_wins(self, tables: Tables) -> None:
+        first, second = (Lease(tables, FLOW, 1, by_kernel=False) for _ in range(2))
+
+        assert first.claim()
+        assert not second.claim()

@@ -1,0 +1,88 @@
+"""What becomes of a record between Spark's Kafka source and Spark's Kafka sink."""
+
+from datetime import datetime, timezone
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import SparkSession
+
+from replication.model import TopicPartition
+from replication.records import (
+    CARRIER,
+    SOURCE_SCHEMA,
+    TARGET_SCHEMA,
+    counts_column,
+    counts_of,
+    to_target,
+)
+
+pytestmark = pytest.mark.spark
+
+NOT_UTF8 = bytearray(b"\xff\x00")
+AT = datetime(2001, 2, 3, 4, 5, 6, 789000, tzinfo=timezone.utc)
+AT_MILLIS = bytearray((981173106789).to_bytes(8, "big"))
+NONE_MILLIS = bytearray(b"\xff" * 8)
+BEFORE_1970 = datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=timezone.utc)
+
+
+def test_a_record_crosses_byte_for_byte_with_its_timestamp_behind_the_headers(
+    spark: SparkSession,
+) -> None:
+    twice = [("a", NOT_UTF8), ("a", None)]
+    source = spark.createDataFrame(
+        [
+            (NOT_UTF8, None, "orders", 3, 7, AT, 0, twice),
+            (None, bytearray(b""), "orders", 0, 8, BEFORE_1970, -1, None),
+        ],
+        SOURCE_SCHEMA,
+    )
+    expected = spark.createDataFrame(
+        [
+            (NOT_UTF8, None, [*twice, (CARRIER, AT_MILLIS)], "us.orders", 3),
+            (None, bytearray(b""), [(CARRIER, NONE_MILLIS)], "us.orders", 0),
+        ],
+        TARGET_SCHEMA,
+    )
+
+    assert_df_equality(
+        to_target(source, {"orders": "us.orders"}, "preserve"), expected, ignore_nullable=True
+    )
+
+
+def test_without_preserved_timestamps_the_headers_are_untouched(spark: SparkSession) -> None:
+    source = spark.createDataFrame([(None, None, "orders", 0, 7, AT, 0, None)], SOURCE_SCHEMA)
+    expected = spark.createDataFrame([(None, None, None, "us.orders", 0)], TARGET_SCHEMA)
+
+    assert_df_equality(
+        to_target(source, {"orders": "us.orders"}, "broker"), expected, ignore_nullable=True
+    )
+
+
+@pytest.mark.parametrize(
+    "remote",
+    [
+        pytest.param({"a": "us.a", "heartbeats": "us.heartbeats"}, id="all with a prefix"),
+        pytest.param({"a": "a", "b": "b"}, id="all unchanged"),
+        pytest.param({"a": "a", "b": "b", "heartbeats": "us.heartbeats"}, id="identity"),
+    ],
+)
+def test_topics_are_renamed_as_the_policy_says(spark: SparkSession, remote: dict[str, str]) -> None:
+    rows = [(None, None, topic, 0, 0, AT, 0, None) for topic in remote]
+    source = spark.createDataFrame(rows, SOURCE_SCHEMA)
+
+    renamed = to_target(source, remote, "broker").select("topic").collect()
+
+    assert [row.topic for row in renamed] == list(remote.values())
+
+
+def test_records_are_counted_by_topic_and_partition(spark: SparkSession) -> None:
+    partitions = [
+        TopicPartition(topic, partition) for topic in ("a", "b") for partition in range(40)
+    ]
+    expected = {tp: 1 + index for index, tp in enumerate(partitions) if index % 3}
+    rows = [(None, None, *tp, 0, AT, 0, None) for tp, n in expected.items() for _ in range(n)]
+    source = spark.createDataFrame(rows, SOURCE_SCHEMA)
+
+    (observed,) = source.agg(counts_column(partitions)).collect()
+
+    assert counts_of(observed[0], partitions) == expected

@@ -1,0 +1,46 @@
+"""Options of Spark's source and sink, without a JVM."""
+
+import json
+
+from replication.io.kafka_options import offsets_json, parse_offsets, sink_options, source_options
+from replication.model import Flow, TopicPartition
+
+ORDERS_0, ORDERS_1, LOG_0 = (
+    TopicPartition("orders", 0),
+    TopicPartition("orders", 1),
+    TopicPartition("log", 0),
+)
+
+
+def test_the_source_reads_exactly_the_partitions_given_from_their_offsets() -> None:
+    options = source_options({"bootstrap.servers": "a:1"}, {ORDERS_1: 7, ORDERS_0: 5, LOG_0: 0})
+
+    assert json.loads(options["assign"]) == {"log": [0], "orders": [0, 1]}
+    assert json.loads(options["startingOffsets"]) == {"log": {"0": 0}, "orders": {"0": 5, "1": 7}}
+    assert options["failOnDataLoss"] == options["includeHeaders"] == "true"
+    assert options["kafka.bootstrap.servers"] == "a:1"
+
+
+def test_the_user_overrides_our_defaults_but_not_what_spark_owns() -> None:
+    consumer = {"max.poll.records": "5", "auto.offset.reset": "latest"}
+
+    options = source_options(consumer, {LOG_0: 0})
+
+    assert options["kafka.max.poll.records"] == "5"
+    assert "kafka.auto.offset.reset" not in options
+
+
+def test_only_preserved_timestamps_need_the_interceptor() -> None:
+    flow = Flow("A", "B")
+
+    assert sink_options({}, flow, "preserve")["kafka.interceptor.classes"] == (
+        "replication.PreserveTimestamps"
+    )
+    assert "kafka.interceptor.classes" not in sink_options({}, flow, "broker")
+
+
+def test_offsets_survive_sparks_form() -> None:
+    offsets = {ORDERS_0: 5, ORDERS_1: 7, LOG_0: 0}
+
+    assert parse_offsets(offsets_json(offsets)) == offsets
+    assert parse_offsets(None) == {}
