@@ -1,8 +1,6 @@
 """Real Kafka brokers (KRaft) as child processes, for the demo and the tests. Never for production.
 
-A broker dies with the process that started it, however that one ends: a tiny shell reads from a
-pipe and kills the broker once the pipe closes. (Linux's PR_SET_PDEATHSIG would fire as soon as the
-starting *thread* ends.)
+A broker dies with the process that started it, however that one ends.
 """
 
 import base64
@@ -24,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from replication.errors import ClusterError
 from replication.io.ports import HOST, free_port, is_free
+from replication.io.watchdog import Watchdog
 
 START_ATTEMPTS = 5
 START_TIMEOUT_SECONDS = 60.0
@@ -124,7 +123,7 @@ class Broker:
         self._free_port = ports
         self._ports: tuple[int, int] | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._watchdog: Watchdog | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -186,13 +185,7 @@ class Broker:
                 if self._run(self._settings.java(log4j, *tool), log).wait() != 0:
                     raise self._failure("could not format its data folder", str(self.folder))
             self._process = self._run(self._settings.java(log4j, "kafka.Kafka", server), log)
-        # Its standard input closes with this process, and `read` returns.
-        self._watchdog = subprocess.Popen(  # noqa: S603 - our own command
-            ["/bin/sh", "-c", 'read _; kill -9 "$1"', "watchdog", str(self._process.pid)],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._watchdog = Watchdog(self._process.pid, signal.SIGKILL)
 
     def _write_settings(self) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -242,18 +235,15 @@ class Broker:
         return False
 
     def _end(self, how: signal.Signals) -> None:
-        # The watchdog first: once the broker is gone its process id may become somebody else's.
-        for process, number in ((self._watchdog, signal.SIGKILL), (self._process, how)):
-            if process is None:
-                continue
-            process.send_signal(number)
+        if self._watchdog is not None:
+            self._watchdog.dismiss()
+        if self._process is not None:
+            self._process.send_signal(how)
             try:
-                process.wait(STOP_TIMEOUT_SECONDS)
+                self._process.wait(STOP_TIMEOUT_SECONDS)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
+                self._process.kill()
+                self._process.wait()
         self._watchdog = self._process = None
 
     def _failure(self, what: str, value: str) -> ClusterError:

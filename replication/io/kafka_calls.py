@@ -40,7 +40,7 @@ class Calls:
     def __init__(self, alias: str, properties: Mapping[str, str], client_id: str) -> None:
         self._alias = alias
         self._servers = properties.get("bootstrap.servers", "")
-        self._timeout_s = _timeout_s(properties)
+        self._timeout_s = timeout_s(properties)
         self._complaints = Complaints()
         settings: dict[str, Any] = {
             **librdkafka_properties(properties),
@@ -157,7 +157,7 @@ def listed(names: Collection[str], most: int = 5) -> str:
     return ", ".join(sorted(names)[:most]) + more
 
 
-def _timeout_s(properties: Mapping[str, str]) -> float:
+def timeout_s(properties: Mapping[str, str]) -> float:
     """How long a whole call may take; Java's keys for it, the longer one first."""
     shorter = properties.get("request.timeout.ms", DEFAULT_TIMEOUT_MS)
     return int(properties.get("default.api.timeout.ms", shorter)) / 1000

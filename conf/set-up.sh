@@ -1,0 +1,142 @@
+# What spark-submit.sh sources: makes the local environment from setup.cfg, conf/constraints.txt,
+# conf/jars.xml and the interceptor's source. Every step is left alone while its inputs are the same.
+# Needs only bash, Python >= 3.10 and a JDK. Ends the script with one line and exit code 2 if it cannot.
+# shellcheck shell=bash
+
+home=${REPLICATION_HOME:-$repo/.local}
+case $home in /*) ;; *) home=$PWD/$home ;; esac
+export REPLICATION_HOME=$home
+cache=${REPLICATION_CACHE:-${XDG_CACHE_HOME:-${HOME:-$home}/.cache}/kafka-replication}
+venv=$home/venv
+interceptor=$repo/replication/jvm/preserve-timestamps.jar
+interceptor_source=$repo/replication/jvm/PreserveTimestamps.java
+
+say() { printf 'spark-submit.sh: %s\n' "$*" >&2; }
+
+fail() { say "$*"; exit 2; }
+
+# A stamp in $home/ready is written after its step is complete and holds what it was made from.
+
+is_ready() { [ -f "$home/ready/$1" ] && [ "$(<"$home/ready/$1")" = "$2" ]; }
+
+stamp() { printf '%s\n' "$2" >"$home/ready/$1.part" && mv "$home/ready/$1.part" "$home/ready/$1"; }
+
+find_python() {
+  local candidates=(python3.13 python3.12 python3.11 python3.10 python3) candidate without_venv=
+  [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
+  for candidate in "${candidates[@]}"; do
+    "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || continue
+    python=$candidate
+    "$python" -c 'import ensurepip, venv' 2>/dev/null && return
+    without_venv=$python
+  done
+  [ -z "$without_venv" ] ||
+    fail "$without_venv has no venv module; install it (Debian and Ubuntu: apt-get install python3-venv)"
+  fail "no Python >= 3.10 among: ${candidates[*]}; install one, or set PYTHON to its path"
+}
+
+find_java() {
+  java=${JAVA_HOME:+$JAVA_HOME/bin/}java
+  local version
+  version=$("$java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p') || true
+  [ -n "$version" ] || fail "no Java at '$java'; install a JDK 17 or 21, or set JAVA_HOME to one"
+  { [ "$version" -ge 17 ] && [ "$version" -le 25 ]; } ||
+    fail "'$java' is Java $version, Spark 4.2 runs on 17 to 25; install a JDK 17 or 21, or set JAVA_HOME to one"
+}
+
+check_javac() {
+  "${java}c" -version >/dev/null 2>&1 ||
+    fail "no '${java}c': this Java has no compiler; install a JDK 17 or 21, or set JAVA_HOME to one"
+}
+
+# Held until the descriptors close, so a killed set-up leaves no lock behind (flock(1) is not on macOS).
+lock() {
+  mkdir -p "$home/ready" "$home/log" "$home/jars" "$cache" ||
+    fail "cannot write $home or $cache; set REPLICATION_HOME and REPLICATION_CACHE to writable folders"
+  exec 8>"$home/lock" 9>"$cache/lock"
+  "$python" - <<'PY'
+import fcntl, sys
+for descriptor in (8, 9):
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("spark-submit.sh: waiting for another set-up to finish", file=sys.stderr)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+PY
+}
+
+install_packages() { # EXTRAS KEY
+  local log=$home/log/pip before=
+  say "installing Python packages (a few minutes at first) into $venv"
+  if [ -f "$home/ready/spark" ] && [ -x "$venv/bin/python" ]; then
+    before=$(<"$home/ready/spark")
+    rm -f "$home/ready/spark" "$home/ready/dev" # killed from here on, the next set-up starts afresh
+  else
+    "$python" -m venv --clear "$venv" >"$log" 2>&1 || fail "cannot make $venv: $(tail -n 1 "$log")"
+  fi
+  export PIP_DISABLE_PIP_VERSION_CHECK=1
+  local pip=("$venv/bin/python" -m pip install --quiet -c "$repo/conf/constraints.txt")
+  # Not isolated, so that the build tool is the pinned one too.
+  if ! { "${pip[@]}" setuptools && "${pip[@]}" --no-build-isolation -e "$repo[$1]"; } >"$log" 2>&1; then
+    [ -z "$before" ] || stamp spark "$before"
+    fail "cannot install the Python packages (no network, or an index that lacks one?):" \
+      "$(grep -i error "$log" | tail -n 1); all of it: $log"
+  fi
+}
+
+resolve_jars() { # CONFIGURATION
+  local log=$home/log/ivy-$1 part=$home/jars/$1.part ivy
+  say "resolving the jars of '$1' in conf/jars.xml"
+  ivy=$(echo "$venv"/lib/python*/site-packages/pyspark/jars/ivy-*.jar)
+  rm -rf "$part"
+  "$java" -jar "$ivy" ${IVY_SETTINGS:+-settings "$IVY_SETTINGS"} -ivy "$repo/conf/jars.xml" -confs "$1" \
+    -types jar bundle -cache "$cache/ivy" \
+    -retrieve "$part/[artifact]-[revision](-[classifier]).[ext]" >"$log" 2>&1 ||
+    fail "cannot fetch the JVM jars of '$1' (no network, or a mirror that lacks one?); see $log"
+  rm -rf "$home/jars/$1"
+  mv "$part" "$home/jars/$1"
+}
+
+compile_interceptor() {
+  local log=$home/log/javac classes=$home/classes
+  rm -rf "$classes"
+  { "${java}c" --release 17 -Xlint:all -cp "$home/jars/spark/*" -d "$classes" "$interceptor_source" &&
+    "${java%java}jar" --create --date=2020-01-01T00:00:00Z --file "$interceptor.part" -C "$classes" .; } \
+    >"$log" 2>&1 || fail "cannot compile $interceptor_source: $(head -n 1 "$log"); all of it: $log"
+  mv "$interceptor.part" "$interceptor"
+}
+
+set_up() { # [dev] [CONFIGURATION of conf/jars.xml]...
+  local extras=spark step packages jars missing=
+  packages=$(cat "$repo/setup.cfg" "$repo/conf/constraints.txt" | cksum)
+  jars=$(cksum <"$repo/conf/jars.xml")
+  [ "$1" != dev ] || { extras=dev && shift; }
+  find_java
+  { [ -x "$venv/bin/python" ] && is_ready "$extras" "$packages"; } || missing=1
+  for step in "$@"; do is_ready "jars-$step" "$jars" || missing=1; done
+  if [ ! "$interceptor" -nt "$interceptor_source" ]; then
+    missing=1
+    check_javac # before anything is downloaded
+  fi
+  [ -n "$missing" ] || return 0
+
+  find_python
+  lock
+  if [ ! -x "$venv/bin/python" ] || ! is_ready "$extras" "$packages"; then
+    if [ "$extras" = dev ]; then
+      install_packages spark,dev
+      stamp dev "$packages"
+    else
+      install_packages spark
+    fi
+    stamp spark "$packages"
+  fi
+  for step in "$@"; do
+    if ! is_ready "jars-$step" "$jars"; then
+      resolve_jars "$step"
+      stamp "jars-$step" "$jars"
+    fi
+  done
+  if [ ! "$interceptor" -nt "$interceptor_source" ]; then compile_interceptor; fi
+  exec 8>&- 9>&-
+}

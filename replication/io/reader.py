@@ -1,0 +1,136 @@
+"""A bounded stretch of one partition, read record by record. For comparing and for naming records.
+
+Joins no group and commits nothing. The data itself never takes this path: Spark carries it.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+)
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from replication.io.kafka_calls import timeout_s
+from replication.io.kafka_errors import UNREACHABLE, Complaints, call_error, kafka_error
+from replication.model import TopicPartition
+from replication.security import librdkafka_properties
+
+BATCH_RECORDS: Final = 1_000
+LOOK_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as its log holds it. ``timestamp_ms`` is -1 if it has none."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def read_records(
+    properties: Mapping[str, str],
+    tp: TopicPartition,
+    from_offset: int,
+    until_offset: int,
+    isolation: Literal["read_uncommitted", "read_committed"],
+) -> list[Record]:
+    """The records of *tp* with offsets in [from_offset, until_offset), as far as they exist now.
+
+    Offsets that are gone (retention, compaction, aborted transactions) are passed over, and an
+    *until_offset* beyond the log's end means its end.
+
+    Args:
+        properties: Client properties in Java's key space, ``bootstrap.servers`` among them.
+        tp: The partition, by its name on that cluster.
+        from_offset: First offset wanted.
+        until_offset: The offset after the last one wanted.
+        isolation: ``read_committed`` leaves out aborted and undecided transactions.
+
+    Raises:
+        CallError: The cluster does not answer, refuses, or has no such partition.
+    """
+    reader = _Reader(properties, tp, isolation)
+    try:
+        return reader.read(from_offset, until_offset)
+    except KafkaException as failure:
+        raise reader.error(kafka_error(failure)) from None
+    finally:
+        reader.close()
+
+
+class _Reader:
+    def __init__(self, properties: Mapping[str, str], tp: TopicPartition, isolation: str) -> None:
+        self._servers = properties.get("bootstrap.servers", "")
+        self._tp, self._timeout_s = tp, timeout_s(properties)
+        self._complaints = Complaints()
+        settings: dict[str, Any] = {
+            "group.id": GROUP,  # librdkafka insists on one; it is neither joined nor committed to
+            **librdkafka_properties(properties),
+            **OWNED,
+            "isolation.level": isolation,
+            "error_cb": self._complaints.hear,
+        }
+        try:
+            self._consumer = Consumer(settings, logger=self._complaints)
+        except KafkaException as failure:
+            raise self.error(kafka_error(failure)) from None
+
+    def read(self, from_offset: int, until_offset: int) -> list[Record]:
+        low, high = self._consumer.get_watermark_offsets(
+            KafkaTopicPartition(*self._tp), timeout=self._timeout_s
+        )
+        start, until = max(from_offset, low), min(until_offset, high)
+        if start >= until:
+            return []
+        self._consumer.assign([KafkaTopicPartition(*self._tp, start)])
+        records: list[Record] = []
+        heard = time.monotonic()
+        while time.monotonic() - heard < self._timeout_s:
+            for message in self._consumer.consume(BATCH_RECORDS, timeout=LOOK_S):
+                heard = time.monotonic()
+                error = message.error()
+                if error is not None:
+                    if error.name() == "_PARTITION_EOF":
+                        return records
+                    if error.name() not in PASSED_OVER:
+                        raise KafkaException(error)
+                    continue
+                record = _record(message)
+                if record.offset >= until:
+                    return records
+                records.append(record)
+                if record.offset == until - 1:
+                    return records
+        raise self.error(None)
+
+    def error(self, error: KafkaError | None) -> CallError:
+        """Why reading failed; None if no answer came."""
+        code, reason = self._complaints.reason(error)
+        return call_error(self._servers, self._servers, f"read {self._tp}", code, reason)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _record(message: Message) -> Record:
+    kind, timestamp_ms = message.timestamp()
+    headers: Any = message.headers() or ()
+    return Record(
+        offset=_known(message.offset()),
+        timestamp_ms=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
+        key=_bytes(message.key()),
+        value=_bytes(message.value()),
+        headers=tuple(headers),
+    )

@@ -1,0 +1,300 @@
+"""The front door, spark-submit.sh: one clear line when set-up cannot be done, and how a run ends.
+
+Each test has a copy of the files set-up reads, as a fresh clone has them. Programs that must be
+missing, too old or slow are small scripts; what is tested is the shell around them.
+"""
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FILES = (
+    "spark-submit.sh",
+    "setup.cfg",
+    "pyproject.toml",
+    "conf/set-up.sh",
+    "conf/constraints.txt",
+    "conf/jars.xml",
+    "conf/log4j2.properties",
+    "replication/jvm/PreserveTimestamps.java",
+)
+TOOLS = (
+    "bash",
+    "cat",
+    "cksum",
+    "dirname",
+    "env",
+    "grep",
+    "head",
+    "mkdir",
+    "mv",
+    "rm",
+    "sed",
+    "tail",
+)
+CLOSED = "http://127.0.0.1:9"  # the discard port: nothing listens there
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A fresh clone beside an empty local environment."""
+
+    folder: Path
+
+    @property
+    def home(self) -> Path:
+        """The local environment."""
+        return self.folder / "home"
+
+    def environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        """This process's variables without those that set-up reads, and *more*."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PIP_", "REPLICATION_", "JAVA_", "MASTER", "DEPLOY_MODE"))
+        }
+        own = {
+            "REPLICATION_HOME": str(self.home),
+            "REPLICATION_CACHE": str(self.folder / "cache"),
+            "PYTHON": sys.executable,
+        }
+        return {**kept, **own, **more}
+
+    def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+        """The script, running."""
+        return subprocess.Popen(
+            [str(self.folder / "spark-submit.sh"), *arguments],
+            env=self.environment(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
+        """Exit code, stdout, stderr."""
+        with self.start(*arguments, **environment) as process:
+            out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    def program(self, path: str, text: str) -> Path:
+        """A program in place of a real one; its folder."""
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"#!/usr/bin/env bash\n{text}\n")
+        file.chmod(0o755)
+        return file.parent
+
+    def stamp(self, name: str, *inputs: str) -> None:
+        """Says that a step of set-up is done."""
+        content = b"".join((self.folder / it).read_bytes() for it in inputs)
+        checksum = subprocess.run(["cksum"], input=content, capture_output=True, check=True)  # noqa: S607
+        (self.home / "ready").mkdir(parents=True, exist_ok=True)
+        (self.home / "ready" / name).write_bytes(checksum.stdout)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / name, tmp_path / name)
+    return Clone(tmp_path)
+
+
+@pytest.fixture
+def ready(clone: Clone) -> Clone:
+    """A clone whose set-up is done, with programs in the place of Python and Spark."""
+    python = f"""case "$*" in
+      *'replication validate'*) [ "${{6:-$4}}" != wrong.yaml ] || {{ echo wrong >&2; exit 2; }} ;;
+      *'replication slots'*) [ "$4" != unreachable.yaml ] || exit 3; echo 14 ;;
+      *) exec '{sys.executable}' "$@" ;;
+    esac"""
+    clone.program("home/venv/bin/python", python)
+    clone.stamp("spark", "setup.cfg", "conf/constraints.txt")
+    clone.stamp("jars-spark", "conf/jars.xml")
+    (clone.folder / "replication/jvm/preserve-timestamps.jar").write_bytes(b"newer than its source")
+    (clone.home / "jars/spark").mkdir(parents=True)
+    (clone.home / "jars/spark/connector.jar").touch()
+    return clone
+
+
+def submits(clone: Clone, text: str) -> None:
+    clone.program("home/venv/bin/spark-submit", text)
+
+
+def value_of(command: list[str], option: str) -> str:
+    return command[command.index(option) + 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        pytest.param(["--config"], "--config needs a value", id="no file"),
+        pytest.param(["--confg", "a.yaml"], "unknown argument '--confg'", id="unknown"),
+        pytest.param(["--mode", "drain"], "--flow, --mode and --dry-run need", id="no --config"),
+        pytest.param(["--keep", "--config", "a.yaml"], "--keep belongs to the demo", id="keep"),
+        pytest.param(["--setup", "kafka"], "--setup takes dev and mm2", id="unknown set-up"),
+    ],
+)
+def test_wrong_usage_is_said_before_anything_starts(
+    clone: Clone, arguments: list[str], problem: str
+) -> None:
+    code, out, err = clone.run(*arguments)
+
+    assert (code, out) == (2, "")
+    assert err.startswith(f"spark-submit.sh: {problem}")
+    assert "Usage:" in err
+    assert not clone.home.exists()
+
+
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [
+        pytest.param(
+            'openjdk version "11.0.20"', "is Java 11, Spark 4.2 runs on 17 to 25", id="old"
+        ),
+        pytest.param('java version "1.8.0_312"', "is Java 8, Spark 4.2 runs on 17 to 25", id="8"),
+        pytest.param('openjdk version "26"', "is Java 26, Spark 4.2 runs on 17 to 25", id="new"),
+        pytest.param("No Java runtime present", "no Java at '", id="macOS placeholder"),
+        pytest.param('openjdk version "21.0.1"', "this Java has no compiler", id="no compiler"),
+    ],
+)
+def test_a_java_that_cannot_be_used(clone: Clone, version: str, problem: str) -> None:
+    java_home = clone.program("jdk/bin/java", f"echo '{version}' >&2").parent
+
+    code, out, err = clone.run("--setup", JAVA_HOME=str(java_home))
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert problem in err
+    assert "install a JDK 17 or 21, or set JAVA_HOME to one" in err
+
+
+def test_no_java_at_all(clone: Clone) -> None:
+    tools = clone.folder / "tools"
+    tools.mkdir()
+    for tool in TOOLS:
+        (tools / tool).symlink_to(str(shutil.which(tool)))
+
+    code, _, err = clone.run("--setup", PATH=str(tools))
+
+    assert (code, err.count("\n")) == (2, 1)
+    assert "no Java at 'java'; install a JDK 17 or 21, or set JAVA_HOME to one" in err
+
+
+@pytest.mark.parametrize(
+    ("python", "problem"),
+    [
+        pytest.param("exit 1", "no Python >= 3.10 among: ", id="too old"),
+        pytest.param('[[ "$2" != *ensurepip* ]]', "has no venv module; install it", id="no venv"),
+    ],
+)
+def test_a_python_that_cannot_be_used(clone: Clone, python: str, problem: str) -> None:
+    folder = clone.program("bin/python3", python)
+
+    code, _, err = clone.run("--setup", PYTHON=str(folder / "python3"))
+
+    assert (code, err.count("\n")) == (2, 1)
+    assert problem in err
+
+
+def test_packages_without_a_network(clone: Clone) -> None:
+    code, _, err = clone.run("--setup", PIP_INDEX_URL=CLOSED, PIP_RETRIES="0")
+
+    assert code == 2
+    assert "cannot install the Python packages (no network" in err.splitlines()[-1]
+    assert str(clone.home / "log/pip") in err.splitlines()[-1]
+    assert not (clone.home / "ready/spark").exists()
+
+
+def test_jars_without_a_network(ready: Clone) -> None:
+    (ready.home / "ready/jars-spark").unlink()
+    shutil.rmtree(ready.home / "venv")
+    (ready.home / "venv").symlink_to(sys.prefix)
+    no_proxy = "-Dhttp.nonProxyHosts= -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"
+
+    code, _, err = ready.run("--config", "a.yaml", JAVA_TOOL_OPTIONS=no_proxy)
+
+    assert code == 2
+    assert "cannot fetch the JVM jars of 'spark' (no network" in err.splitlines()[-1]
+    assert not (ready.home / "ready/jars-spark").exists()
+
+
+def test_a_dry_run_prints_the_command(ready: Clone) -> None:
+    submits(ready, "echo started; exit 9")
+
+    code, out, err = ready.run(
+        "--config", "a.yaml", "--flow", "A->B", "--mode", "drain", "--dry-run",
+        "--", "--conf", "spark.x=a b",
+    )  # fmt: skip
+
+    assert (code, err) == (0, "")
+    command = shlex.split(out)
+    interceptor = ready.folder / "replication/jvm/preserve-timestamps.jar"
+    assert value_of(command, "--master") == "local[14]"
+    assert value_of(command, "--jars") == f"{ready.home}/jars/spark/connector.jar,{interceptor}"
+    assert command[-8:] == [
+        *("spark.x=a b", f"{ready.folder}/jobs/mirror.py", "--config", "a.yaml"),
+        *("--flow", "A->B", "--mode", "drain"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        pytest.param("wrong.yaml", 2, id="invalid"),
+        pytest.param("unreachable.yaml", 3, id="no cluster"),
+    ],
+)
+def test_a_refused_configuration_starts_no_spark(ready: Clone, file: str, expected: int) -> None:
+    submits(ready, "echo started")
+
+    code, out, _ = ready.run("--config", file)
+
+    assert (code, out) == (expected, "")
+
+
+def test_the_exit_code_is_the_jobs(ready: Clone) -> None:
+    submits(ready, "exit 5")
+
+    code, _, _ = ready.run("--config", "a.yaml")
+
+    assert code == 5
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_asks_the_job_to_stop(ready: Clone, number: signal.Signals) -> None:
+    waits = 'until [ -e "$REPLICATION_STOP_FILE" ]; do sleep 0.1; done'
+    submits(ready, f"echo running; {waits}; echo flushed; exit 0")
+    with ready.start("--config", "a.yaml") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+
+    assert (process.returncode, out) == (0, "flushed\n")
+    assert "stopping; once more, or 60 s, ends it at once" in err
+
+
+def test_a_second_signal_ends_the_job_and_all_it_started(ready: Clone) -> None:
+    submits(ready, "echo $$; sleep 300 & wait")
+    with ready.start("--config", "a.yaml") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        group = int(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        assert "stopping" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+    assert process.returncode == 128 + signal.SIGKILL
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)
