@@ -115,6 +115,10 @@ class Cluster(AbstractContextManager["Cluster"]):
         found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_committed")
         return found | self.log_ends([tp for tp, offset in found.items() if offset < 0])
 
+    def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> int:
+        """As `offsets_for_time`, of one partition; 0 if it does not exist."""
+        return self.offsets_for_time([partition], timestamp_ms).get(partition, 0)
+
     def create_topics(self, topics: Iterable[NewTopic]) -> dict[str, Topic]:
         """Create what does not exist yet, and wait until the cluster shows all of *topics*.
 

@@ -127,16 +127,21 @@ def kafka_error(failure: KafkaException) -> KafkaError:
     return error
 
 
-def call_error(alias: str, servers: str, call: str, code: str, reason: str) -> CallError:
+def call_error(alias: str | None, servers: str, call: str, code: str, reason: str) -> CallError:
     """The error of one failed call.
 
     Args:
-        alias: The cluster's alias.
+        alias: The cluster's alias, where it is known.
         servers: Its bootstrap.servers, as configured.
         call: What was tried, with the value: ``create topic A.orders``.
         code: See `CallError`.
         reason: In the cluster's or librdkafka's words.
     """
-    step = NEXT_STEPS.get(code, "see the log of cluster {alias}'s brokers").format(alias=alias)
-    text = f"cluster {alias} (bootstrap.servers={servers}) could not {call}: {reason}; {step}"
-    return CallError(text, code)
+    step = NEXT_STEPS.get(code, "see the log of cluster {alias}'s brokers")
+    if alias is None:
+        step = step.replace("cluster {alias}", "the cluster").replace("{alias}.", "")
+        who = f"the cluster at bootstrap.servers={servers}"
+    else:
+        step = step.format(alias=alias)
+        who = f"cluster {alias} (bootstrap.servers={servers})"
+    return CallError(f"{who} could not {call}: {reason.strip()}; {step}", code)

@@ -4,28 +4,28 @@ Joins no group and commits nothing. The data itself never takes this path: Spark
 """
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    TIMESTAMP_NOT_AVAILABLE,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-)
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from replication.io.kafka_calls import timeout_s
-from replication.io.kafka_errors import UNREACHABLE, Complaints, call_error, kafka_error
+from replication.io.kafka_errors import CallError, Complaints, call_error, kafka_error
 from replication.model import TopicPartition
 from replication.security import librdkafka_properties
 
 BATCH_RECORDS: Final = 1_000
 LOOK_S: Final = 0.5
+END: Final = "_PARTITION_EOF"
+OWNED: Final[Mapping[str, Any]] = {
+    "auto.offset.reset": "earliest",  # retention may pass the start between asking and reading
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,  # a stretch may end in offsets that hold no record
+    "queued.min.messages": BATCH_RECORDS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,15 @@ class _Reader:
         self._tp, self._timeout_s = tp, timeout_s(properties)
         self._complaints = Complaints()
         settings: dict[str, Any] = {
-            "group.id": GROUP,  # librdkafka insists on one; it is neither joined nor committed to
+            "group.id": "replication-reader",  # must be named; is neither joined nor committed to
             **librdkafka_properties(properties),
             **OWNED,
             "isolation.level": isolation,
             "error_cb": self._complaints.hear,
         }
         try:
-            self._consumer = Consumer(settings, logger=self._complaints)
+            logger: Any = self._complaints  # has the one method of a logger that is called
+            self._consumer = Consumer(settings, logger=logger)
         except KafkaException as failure:
             raise self.error(kafka_error(failure)) from None
 
@@ -98,39 +99,40 @@ class _Reader:
         records: list[Record] = []
         heard = time.monotonic()
         while time.monotonic() - heard < self._timeout_s:
-            for message in self._consumer.consume(BATCH_RECORDS, timeout=LOOK_S):
+            wanted = min(BATCH_RECORDS, until - start)
+            for message in self._consumer.consume(wanted, timeout=LOOK_S):
                 heard = time.monotonic()
-                error = message.error()
-                if error is not None:
-                    if error.name() == "_PARTITION_EOF":
-                        return records
-                    if error.name() not in PASSED_OVER:
-                        raise KafkaException(error)
-                    continue
-                record = _record(message)
-                if record.offset >= until:
+                if _is_end(message):
                     return records
-                records.append(record)
-                if record.offset == until - 1:
+                record = _record(message)
+                if record.offset < until:
+                    records.append(record)
+                if record.offset >= until - 1:
                     return records
         raise self.error(None)
 
     def error(self, error: KafkaError | None) -> CallError:
         """Why reading failed; None if no answer came."""
         code, reason = self._complaints.reason(error)
-        return call_error(self._servers, self._servers, f"read {self._tp}", code, reason)
+        return call_error(None, self._servers, f"read {self._tp}", code, reason)
 
     def close(self) -> None:
         self._consumer.close()
 
 
+def _is_end(message: Message) -> bool:
+    error = message.error()
+    if error is not None and error.name() != END:
+        raise KafkaException(error)
+    return error is not None
+
+
 def _record(message: Message) -> Record:
     kind, timestamp_ms = message.timestamp()
-    headers: Any = message.headers() or ()
     return Record(
-        offset=_known(message.offset()),
+        offset=cast("int", message.offset()),  # None is for records not yet sent
         timestamp_ms=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
-        key=_bytes(message.key()),
-        value=_bytes(message.value()),
-        headers=tuple(headers),
+        key=message.key(),
+        value=message.value(),
+        headers=tuple(message.headers() or ()),
     )
