@@ -176,8 +176,10 @@ def test_references_that_lead_nowhere_and_other_problems_come_together(tmp_path:
 
     assert problems(tmp_path, content, FACTOR="hunter2") == [
         "A.client.id: ${env:NOT_THERE} is not set; export NOT_THERE before the start",
-        "A.client.rack: ${file:/not/there} cannot be read (No such file or directory); "
-        "give a file this user may read",
+        (
+            "A.client.rack: ${file:/not/there} cannot be read (No such file or directory); "
+            "give a file this user may read"
+        ),
         "B.client.id: ${vault:secret} names no provider; write one of env, file",
         f"B.client.rack: ${{file:{tmp_path}/p:k}} has no such key; add k= to the file",
         "topcis: unknown key; did you mean topics? (line 10)",
