@@ -66,7 +66,7 @@ class MirrorProcess:
             raise FlowError(f"the mirror ended with exit code {code} on SIGTERM; {self._tail()}")
 
     def discard(self) -> None:
-        """Ends the mirror if it still runs, whatever its exit code: for the way out of a failure."""
+        """Ends the mirror if it still runs, whatever its exit code."""
         if self._process.poll() is None:
             self._end()
         else:

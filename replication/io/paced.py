@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from itertools import count, cycle
@@ -137,7 +137,7 @@ class LatencyProbe(threading.Thread):
         return TopicPartition(topic, partition, end)
 
 
-def percentile(ascending: list[float], share: float) -> float:
+def percentile(ascending: Sequence[float], share: float) -> float:
     """The value that *share* of all stay below or at; nan if there are none."""
     if not ascending:
         return float("nan")

@@ -1,7 +1,7 @@
 """Reads a topic's log from its start to the end it has now, partition by partition, in order."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -43,7 +43,7 @@ class TopicLog:
 
     def partitions(self) -> set[int]:
         """The topic's partitions; none if the topic does not exist."""
-        with closing(self._consumer()) as consumer:
+        with closing(_consumer(self.bootstrap, self.isolation)) as consumer:
             try:
                 metadata = consumer.list_topics(self.topic, timeout=self.patience_seconds)
             except KafkaException as error:
@@ -52,7 +52,7 @@ class TopicLog:
 
     def records(self, partition: int) -> Iterator[Record]:
         """The records of one partition, in order."""
-        with closing(self._consumer()) as consumer:
+        with closing(_consumer(self.bootstrap, self.isolation)) as consumer:
             try:
                 low, end = consumer.get_watermark_offsets(
                     TopicPartition(self.topic, partition), timeout=self.patience_seconds
@@ -66,11 +66,11 @@ class TopicLog:
                 raise self._failure(text) from error
 
     def _until(self, consumer: Consumer, partition: int, end: int) -> Iterator[Record]:
-        at, heard = -1, time.monotonic()
-        while time.monotonic() - heard < self.patience_seconds:
+        at, deadline = -1, time.monotonic() + self.patience_seconds
+        while time.monotonic() < deadline:
             # consume() waits for as many as were asked for, or else for the whole timeout.
             for message in consumer.consume(min(BATCH_RECORDS, end), timeout=0.1):
-                at, heard, error = message.offset() or 0, time.monotonic(), message.error()
+                at, error = message.offset() or 0, message.error()
                 if error is None and at < end:
                     yield Record(at, _content(message))
                 elif error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
@@ -78,20 +78,9 @@ class TopicLog:
                 # The event matters where a log ends in transaction markers, which are no records.
                 if at >= end - (error is None):
                     return
+                # Taken anew at each record, for whoever reads us may be slow.
+                deadline = time.monotonic() + self.patience_seconds
         raise self._failure(f"partition {partition} stands still at offset {at} of {end}")
-
-    def _consumer(self) -> Consumer:
-        return Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": "replication-compare",  # demanded by the client, never joined
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": self.isolation,
-                "queued.max.messages.kbytes": 16_384,
-                "log_level": 0,
-            }
-        )
 
     def _failure(self, text: str) -> ClusterError:
         return ClusterError(
@@ -104,3 +93,35 @@ def _content(message: Message) -> Content:
     _, timestamp_ms = message.timestamp()
     headers = tuple(message.headers() or ())
     return Content(message.key(), message.value(), headers, timestamp_ms)
+
+
+def log_ends(bootstrap: str, topics: Iterable[str]) -> dict[str, int]:
+    """The sum of each topic's log end offsets; 0 for one that does not exist (yet)."""
+    ends = dict.fromkeys(topics, 0)
+    with closing(_consumer(bootstrap, "read_uncommitted")) as consumer:
+        try:
+            known = consumer.list_topics(timeout=30).topics
+            for topic in ends.keys() & known.keys():
+                for partition in known[topic].partitions:
+                    tp = TopicPartition(topic, partition)
+                    ends[topic] += consumer.get_watermark_offsets(tp, timeout=30)[1]
+        except KafkaException as error:
+            raise ClusterError(
+                f"asking {bootstrap} for the log ends of {', '.join(ends)}: {error}; "
+                "see whether the cluster answers"
+            ) from error
+    return ends
+
+
+def _consumer(bootstrap: str, isolation: Isolation) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "replication-compare",  # demanded by the client, never joined
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            "queued.max.messages.kbytes": 16_384,
+            "log_level": 0,
+        }
+    )
