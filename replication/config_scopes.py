@@ -117,7 +117,7 @@ def _check_cluster_key(
 ) -> None:
     if (reason := inert_reason(name)) is not None:
         findings.note(key, f"has no effect: {reason}")
-    elif name in KEYS or name in REMOVED:
+    elif (name in KEYS and name not in JAVA_KEYS) or name in REMOVED:
         new = name if name in KEYS else REMOVED[name].rpartition(" ")[2]
         alias = key[: -len(name) - 1]
         other = next((other for other in clusters if other != alias), "B")

@@ -14,6 +14,7 @@ from replication.security import MASK, ClientProperties, is_secret, librdkafka_p
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 SCRAM_CONFIG = """a.ScramLoginModule required username='u' password="p;=' ";"""
+TWO_MODULES = f"x.Y optional; kafkashaded.{PLAIN} required username=u password=p;"
 OAUTH_CONFIG = f"{OAUTH} required clientId='i' clientSecret='s' scope='w' extension_a='b';"
 KERBEROS_CONFIG = "com.sun.security.auth.module.Krb5LoginModule required keyTab=k principal='me@R';"
 SASL = {"security.protocol": "SASL_SSL"}
@@ -96,7 +97,7 @@ URL = {"sasl.oauthbearer.token.endpoint.url": "https://issuer/token"}
             {
                 **SASL,
                 "sasl.mechanism": "PLAIN",
-                "sasl.jaas.config": f"x.Y optional; kafkashaded.{PLAIN} required username=u password=p;",
+                "sasl.jaas.config": TWO_MODULES,
             },
             {**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"},
             id="second module, shaded",
