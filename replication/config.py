@@ -232,10 +232,21 @@ def _check_flow(values: _FlowValues, config: FlowConfig, findings: Findings) -> 
             "is empty; give at least one name or regex, '.*' takes every topic",
         )
     for side, alias in zip(_SIDES, (config.flow.source, config.flow.target), strict=True):
+        if _wants_gssapi(values.client(side, "admin")):
+            findings.note(
+                f"{alias}.sasl.mechanism",
+                "GSSAPI needs a confluent-kafka built with it; the wheel on PyPI has none",
+            )
         for role in _CONTROL_ROLES:
             for problem in convert(values.client(side, role))[1]:
                 key, _, text = problem.partition(": ")
                 findings.problem(f"{alias}.{key}", text)
+
+
+def _wants_gssapi(java: Mapping[str, str]) -> bool:
+    """Whether the client would use Kerberos: Kafka's default where SASL names no mechanism."""
+    sasl = java.get("security.protocol", "").upper().startswith("SASL_")
+    return sasl and java.get("sasl.mechanism", "GSSAPI").upper() == "GSSAPI"
 
 
 def _check_pair(one: FlowConfig, other: FlowConfig, findings: Findings) -> None:

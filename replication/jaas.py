@@ -13,7 +13,7 @@ _TOKEN = re.compile(
     |(?P<comment>//[^\r\n]*|/\*.*?(?:\*/|\Z)|/[^\r\n]*)
     |(?P<quoted>"(?:\\.|[^"\\\r\n])*(?:"|(?=[\r\n])|\Z)|'(?:\\.|[^'\\\r\n])*(?:'|(?=[\r\n])|\Z))
     |(?P<number>-?(?:[0-9]+\.?[0-9]*|\.[0-9]*))
-    |(?P<word>[A-Za-z_$\x80-\U0010ffff-][A-Za-z0-9._$\x80-\U0010ffff-]*)
+    |(?P<word>[A-Za-z_$\xa0-\U0010ffff][A-Za-z0-9._$\xa0-\U0010ffff-]*)
     |(?P<sign>.)""",
     re.VERBOSE | re.DOTALL,
 )

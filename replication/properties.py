@@ -28,19 +28,19 @@ def parse_properties(text: str) -> Iterator[tuple[str, str, int]]:
 
 def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
     """Lines without comments and blank ones, those that end in a backslash joined."""
-    held: str | None = None
-    start = 0
+    held, start = "", 0
     for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
         line = natural.lstrip(_BLANKS)
-        if held is None:
+        if not held:
             if not line or line[0] in "#!":
                 continue
             start = number
-        joined = (held or "") + line
-        held = joined[:-1] if (len(joined) - len(joined.rstrip("\\"))) % 2 else None
-        if held is None:
+        joined = held + line
+        is_continued = (len(joined) - len(joined.rstrip("\\"))) % 2
+        held = joined[:-1] if is_continued else ""
+        if not is_continued:
             yield joined, start
-    if held is not None:
+    if held:
         yield held, start
 
 

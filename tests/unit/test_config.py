@@ -271,6 +271,7 @@ def test_keys_without_effect_are_noted() -> None:
             "B.producer.acks": "1",
             "A.consumer.group.id": "g",
             "A.zork": "1",
+            "B.security.protocol": "SASL_PLAINTEXT",
             "topic.filter.class": "org.apache.kafka.connect.mirror.DefaultTopicFilter",
             "config.providers": "file",
             "config.providers.file.class": "x.FileConfigProvider",
@@ -284,8 +285,8 @@ def test_keys_without_effect_are_noted() -> None:
             "here"
         ),
         (
-            "offset.storage.replication.factor: has no effect: Kafka Connect's own topics; positions "
-            "are in the Delta tables here"
+            "offset.storage.replication.factor: has no effect: Kafka Connect's own topics; "
+            "positions are in the Delta tables here"
         ),
         (
             "B.exactly.once.source.support: has no effect: a flow writes each record once without "
@@ -296,6 +297,7 @@ def test_keys_without_effect_are_noted() -> None:
         "B.producer.acks: with fewer acknowledgements a broker's crash can lose records",
         "A.consumer.group.id: has no effect: the mirror reads without a consumer group",
         "A.zork: not a property this program knows; passed to the client as it is",
+        "B.sasl.mechanism: GSSAPI needs a confluent-kafka built with it; the wheel on PyPI has none",
     )
 
 

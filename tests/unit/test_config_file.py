@@ -20,6 +20,26 @@ A.bootstrap.servers = a:1
 B.bootstrap.servers = b:2
 A->B.enabled = true
 """
+KAFKAS_SAMPLE = """
+# specify any number of cluster aliases
+clusters = A, B
+A.bootstrap.servers = A_host1:9092, A_host2:9092, A_host3:9092
+B.bootstrap.servers = B_host1:9092, B_host2:9092, B_host3:9092
+A->B.enabled = true
+A->B.topics = .*
+B->A.enabled = true
+B->A.topics = .*
+replication.factor=1
+checkpoints.topic.replication.factor=1
+heartbeats.topic.replication.factor=1
+offset-syncs.topic.replication.factor=1
+offset.storage.replication.factor=1
+status.storage.replication.factor=1
+config.storage.replication.factor=1
+replication.policy.separator = _
+sync.topic.acls.enabled = false
+emit.heartbeats.interval.seconds = 5
+"""
 YAML = """
 clusters: [A, B]
 A.bootstrap.servers: a:1
@@ -67,6 +87,15 @@ def test_yaml_and_properties_mean_the_same(tmp_path: Path) -> None:
     (other,) = loaded(tmp_path, PROPERTIES, "c.properties").flows
 
     assert one == other
+
+
+def test_the_sample_that_comes_with_kafka_is_accepted(tmp_path: Path) -> None:
+    config = loaded(tmp_path, KAFKAS_SAMPLE, "mm2.properties")
+
+    assert [(str(one.flow), one.topics, one.replication_factor) for one in config.flows] == [
+        ("A->B", (".*",), 1),
+        ("B->A", (".*",), 1),
+    ]
 
 
 @pytest.mark.parametrize("name", ["example.yaml", "reference.yaml"])
@@ -236,7 +265,7 @@ def test_yaml_that_is_no_configuration(tmp_path: Path, content: str, expected: s
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"a: \xe9")
-    found = []
+    found: list[str] = []
     for path in (tmp_path / "none.yaml", tmp_path, tmp_path / "latin.yaml"):
         with pytest.raises(ConfigError) as caught:
             load(path, environ={}, default_state_dir="/s")
@@ -264,7 +293,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         pytest.param("=b", [("", "b", 1)], id="empty key"),
         pytest.param("a=1\r\nb=2\rc=3", [("a", "1", 1), ("b", "2", 2), ("c", "3", 3)], id="ends"),
         pytest.param("a=b\\", [("a", "b", 1)], id="backslash at the end"),
-        pytest.param("\\\na=b", [("a", "b", 1)], id="nothing continued"),
+        pytest.param("\\\na=b", [("a", "b", 2)], id="nothing continued"),
+        pytest.param("\\\n#c\na=b", [("a", "b", 3)], id="nothing continued by a comment"),
     ],
 )
 def test_properties_are_read_as_java_does(text: str, expected: list[tuple[str, str, int]]) -> None:

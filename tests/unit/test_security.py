@@ -255,6 +255,7 @@ def test_jaas(text: str, expected: list[tuple[str, dict[str, str]]]) -> None:
         pytest.param(
             "M required a=b c;", "after option 1 expected key=value or ';'", id="no value"
         ),
+        pytest.param("M required -a=b;", "after option 0 expected key=value or ';'", id="dash"),
         pytest.param("; M", "expected a login module's class name, found sign", id="sign"),
     ],
 )
