@@ -28,6 +28,7 @@ shell_syntax() {
 wheel() { # It must carry the interceptor, and import where nothing of this folder is in sight.
   local folder
   folder=$(mktemp -d)
+  rm -rf build # an old build's leavings would go into the wheel
   "$python" -m build --wheel --no-isolation --outdir "$folder" . >"$folder/log" 2>&1 || { cat "$folder/log" && return 1; }
   "$python" -m zipfile -l "$folder"/*.whl | grep -q replication/jvm/preserve-timestamps.jar
   "$python" -m venv "$folder/venv"
