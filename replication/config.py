@@ -235,7 +235,7 @@ def _check_flow(values: _FlowValues, config: FlowConfig, findings: Findings) -> 
         if _wants_gssapi(values.client(side, "admin")):
             findings.note(
                 f"{alias}.sasl.mechanism",
-                "GSSAPI needs a confluent-kafka built with it; the wheel on PyPI has none",
+                "GSSAPI needs a confluent-kafka built with it; PyPI's wheel has none",
             )
         for role in _CONTROL_ROLES:
             for problem in convert(values.client(side, role))[1]:

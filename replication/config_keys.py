@@ -31,7 +31,7 @@ class Key:
         kind: How its value is read.
         default: As it would be written; empty for none.
         meaning: One line; says the unit where there is one.
-        mm2: How it differs from MirrorMaker 2; empty where it does not.
+        mm2: How it compares with MirrorMaker 2, as a phrase; empty where it is the same.
         choices: All values allowed, for the kinds choice, choices and class.
         least: The smallest number allowed, for the kind number.
         since: ``later``: checked already, in effect when its part of the mirror is.
@@ -68,7 +68,7 @@ def _class(name: str, default: str) -> Key:
         "class",
         _MIRROR + default,
         "a pluggable class of MirrorMaker 2",
-        "no other class can be used",
+        "unlike in MirrorMaker 2 no other class can be used",
         choices=(_MIRROR + default, default),
     )
 
@@ -80,7 +80,7 @@ _CATALOGUE: Final = (
         "text",
         "",
         "where the Delta tables live: a URI, or an absolute path; by default a local folder",
-        "not in MirrorMaker 2, which keeps its state in Kafka",
+        "not a key of MirrorMaker 2, which keeps its state in Kafka",
         places=("top",),
     ),
     Key(
@@ -88,7 +88,7 @@ _CATALOGUE: Final = (
         "flag",
         "false",
         "whether a flow runs; at top level: of every pair that does not say",
-        "the top-level form is a quirk of MirrorMaker 2 and kept",
+        "as in MirrorMaker 2",
         places=("top", "flow"),
     ),
     Key(
@@ -96,7 +96,7 @@ _CATALOGUE: Final = (
         "patterns",
         ".*",
         "topics to copy: names or regexes, each matching the whole name",
-        "a comma inside a regex can be written in a YAML list",
+        "a comma inside a regex can be written in a YAML list, which MirrorMaker 2 cannot have",
     ),
     Key(
         "topics.exclude",
@@ -115,7 +115,7 @@ _CATALOGUE: Final = (
         "class",
         DEFAULT_POLICY,
         "naming of the copies: source alias as prefix, or Identity for equal names",
-        "no other class can be used",
+        "unlike in MirrorMaker 2 no other class can be used",
         choices=(
             DEFAULT_POLICY,
             IDENTITY_POLICY,
@@ -138,7 +138,7 @@ _CATALOGUE: Final = (
         "choice",
         "auto",
         "how the query runs; drain catches up and ends",
-        "not in MirrorMaker 2",
+        "not a key of MirrorMaker 2",
         choices=("auto", "realtime", "microbatch", "drain"),
     ),
     Key(
@@ -146,7 +146,7 @@ _CATALOGUE: Final = (
         "number",
         "30",
         "length of a Real-Time batch, hence age of the offset map, in seconds",
-        "not in MirrorMaker 2",
+        "not a key of MirrorMaker 2",
         least=5,
     ),
     Key(
@@ -154,7 +154,7 @@ _CATALOGUE: Final = (
         "number",
         "1000000",
         "most records in one batch of the modes microbatch and drain",
-        "not in MirrorMaker 2",
+        "not a key of MirrorMaker 2",
         least=1,
     ),
     Key(
@@ -162,7 +162,7 @@ _CATALOGUE: Final = (
         "choice",
         "preserve",
         "preserve the source's timestamps, or let the target's broker set them",
-        "not in MirrorMaker 2, which always preserves",
+        "not a key of MirrorMaker 2, which always preserves",
         choices=("preserve", "broker"),
     ),
     Key(
@@ -188,7 +188,7 @@ _CATALOGUE: Final = (
         "choice",
         "target",
         "whose defaults a copy gets for configs not set on the source topic",
-        "may stand at top level too",
+        "MirrorMaker 2 drops it at top level",
         choices=("target", "source"),
         since="later",
     ),
@@ -248,7 +248,7 @@ _CATALOGUE: Final = (
         "class",
         "org.apache.kafka.clients.admin.ForwardingAdmin",
         "a pluggable class of MirrorMaker 2",
-        "no other class can be used",
+        "unlike in MirrorMaker 2 no other class can be used",
         choices=("org.apache.kafka.clients.admin.ForwardingAdmin",),
     ),
 )

@@ -297,7 +297,7 @@ def test_keys_without_effect_are_noted() -> None:
         "B.producer.acks: with fewer acknowledgements a broker's crash can lose records",
         "A.consumer.group.id: has no effect: the mirror reads without a consumer group",
         "A.zork: not a property this program knows; passed to the client as it is",
-        "B.sasl.mechanism: GSSAPI needs a confluent-kafka built with it; the wheel on PyPI has none",
+        "B.sasl.mechanism: GSSAPI needs a confluent-kafka built with it; PyPI's wheel has none",
     )
 
 

@@ -51,10 +51,10 @@ A->B: {enabled: true}
 def entry(key: Key) -> str:
     """How conf/reference.yaml presents *key*."""
     facts = [
-        key.meaning,
+        key.meaning[0].upper() + key.meaning[1:],
         f"one of {', '.join(key.choices)}" if key.kind in ("choice", "class") else "",
-        f"{key.least} or more" if key.kind == "number" else "",
-        f"MirrorMaker 2: {key.mm2}" if key.mm2 else "",
+        f"{key.least} or more" if key.kind == "number" and key.least >= 0 else "",
+        key.mm2,
         "not acted on yet" if key.since == "later" else "",
     ]
     comment = textwrap.fill(
