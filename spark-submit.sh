@@ -51,7 +51,7 @@ run_until_stopped() {
     done
     kill -KILL -- "-$job" 2>/dev/null && say "it did not end in time and was killed; starting it again is safe"
     code=0
-    wait "$job" || code=$?
+    { wait "$job" || code=$?; } 2>/dev/null # bash would announce the kill again
   fi
   rm -rf "$folder"
   exit "$code"

@@ -21,6 +21,12 @@ is_ready() { [ -f "$home/ready/$1" ] && [ "$(<"$home/ready/$1")" = "$2" ]; }
 
 stamp() { printf '%s\n' "$2" >"$home/ready/$1.part" && mv "$home/ready/$1.part" "$home/ready/$1"; }
 
+packages_made_from() { # not from the tools' own sections of setup.cfg
+  sed '/^\[tool:pytest]/q' "$repo/setup.cfg" | cat - "$repo/conf/constraints.txt" | cksum
+}
+
+jars_made_from() { cksum <"$repo/conf/jars.xml"; }
+
 find_python() {
   local candidates=(python3.13 python3.12 python3.11 python3.10 python3) candidate without_venv=
   [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
@@ -67,7 +73,7 @@ PY
 
 install_packages() { # EXTRAS KEY
   local log=$home/log/pip before=
-  say "installing Python packages (a few minutes at first) into $venv"
+  say "installing Python packages into $venv (the first time takes minutes)"
   if [ -f "$home/ready/spark" ] && [ -x "$venv/bin/python" ]; then
     before=$(<"$home/ready/spark")
     rm -f "$home/ready/spark" "$home/ready/dev" # killed from here on, the next set-up starts afresh
@@ -108,8 +114,8 @@ compile_interceptor() {
 
 set_up() { # [dev] [CONFIGURATION of conf/jars.xml]...
   local extras=spark step packages jars missing=
-  packages=$(cat "$repo/setup.cfg" "$repo/conf/constraints.txt" | cksum)
-  jars=$(cksum <"$repo/conf/jars.xml")
+  packages=$(packages_made_from)
+  jars=$(jars_made_from)
   [ "$1" != dev ] || { extras=dev && shift; }
   find_java
   { [ -x "$venv/bin/python" ] && is_ready "$extras" "$packages"; } || missing=1
