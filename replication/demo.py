@@ -41,7 +41,7 @@ FLOW = Flow("us-west", "us-east")
 PARTITIONS = {"orders": 4, "payments": 2, "customers": 2, "settings": 1}
 ORDERS, PAYMENTS, SETTINGS = 20_000, 2_000, 3
 PER_SECOND, PAYMENTS_PER_SECOND = 800, 200
-CATCH_UP_SECONDS = 180.0
+STALL_SECONDS = 300.0  # a busy machine takes minutes to start Spark
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +176,7 @@ def _await_copies(
     scene: Scene, counts: dict[str, int], mirror: MirrorProcess, note: Callable[[str], None]
 ) -> None:
     """Until the target's logs are as long as the source has committed records."""
-    deadline = time.monotonic() + CATCH_UP_SECONDS
-    wanted = sum(counts.values())
+    wanted, before, deadline = sum(counts.values()), 0, time.monotonic() + STALL_SECONDS
     while True:
         remote_ends = log_ends(scene.target.bootstrap, scene.remote_topics.values())
         ends = {topic: remote_ends[remote] for topic, remote in scene.remote_topics.items()}
@@ -185,9 +184,11 @@ def _await_copies(
         note(f"{copied} of {wanted} records")
         if all(ends[topic] >= counts[topic] for topic in counts):
             return
+        if copied > before:
+            before, deadline = copied, time.monotonic() + STALL_SECONDS
         if time.monotonic() > deadline:
             raise FlowError(
-                f"the mirror copied {copied} of {wanted} records in {CATCH_UP_SECONDS:.0f} s "
+                f"the mirror stopped at {copied} of {wanted} records for {STALL_SECONDS:.0f} s "
                 f"(log ends on {FLOW.target}: {ends}, wanted: {counts}); see {mirror.log}"
             )
         mirror.run_for(0.2)  # no event tells of another cluster's log: ask again, unless it died
