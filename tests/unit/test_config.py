@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from replication.config import FlowConfig, MirrorConfig, parse
-from replication.config_values import Raw
+from replication.config_values import Findings, Raw
 from replication.errors import ConfigError
 from replication.model import Flow
 from replication.policy import IdentityPolicy, PrefixPolicy
@@ -613,6 +613,7 @@ def test_no_secret_is_shown() -> None:
 
     assert "hunter2" not in repr(config)
     assert MASK in repr(config)
+    assert Findings().shown("A.ssl.key.password", "hunter2") == MASK
     assert config.flows[0].source_admin["sasl.jaas.config"] == jaas
     assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301  # our own bytes
 

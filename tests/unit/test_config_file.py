@@ -170,6 +170,7 @@ def test_merged_mappings_give_way_to_their_own_keys(tmp_path: Path) -> None:
         pytest.param("${dir:FOLDER:plain}", "from file", id="declared directory provider"),
         pytest.param("${os:RACK}", "east", id="declared environment provider"),
         pytest.param("a-${env:RACK}-${env:RACK}", "a-east-east", id="inside a value"),
+        pytest.param("<${file:FOLDER/plain}>", "<from file>", id="whole file inside a value"),
         pytest.param("${RACK}", "${RACK}", id="no reference without a provider"),
     ],
 )
