@@ -1,0 +1,165 @@
+"""Milliseconds from producing a record on the source to seeing its copy on the target.
+
+Producer and consumer are processes of their own, so that neither waits for the other's interpreter
+lock. Each value starts with the time of its sending; both read the same machine's clock.
+"""
+
+import multiprocessing
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from replication.io.paced import percentile
+from tests.bench.usage import Usage
+
+WARM_UP_SECONDS = 10
+PATIENCE_SECONDS = 30.0
+NUMBER_BYTES = 8
+SMALLEST_BYTES = 2 * NUMBER_BYTES
+
+
+class LatencyError(Exception):
+    """The measurement itself failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """What is produced: *seconds* of it count, after a warm-up."""
+
+    partitions: int
+    size_bytes: int
+    records_per_second: float
+    seconds: float
+
+    @property
+    def warm_up_records(self) -> int:
+        """Records that do not count."""
+        return int(WARM_UP_SECONDS * self.records_per_second)
+
+    @property
+    def records(self) -> int:
+        """All records, the warm-up's among them."""
+        return self.warm_up_records + int(self.seconds * self.records_per_second)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Percentiles in ms over *records* copies; ``lost`` were produced and never seen.
+
+    ``used`` is what the contender used over ``wall_seconds``, the warm-up included.
+    """
+
+    records: int
+    lost: int
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    max_ms: float
+    used: Usage
+    wall_seconds: float
+
+
+def ascending_ms(source: str, target: str, topics: tuple[str, str], pace: Pace) -> list[float]:
+    """Produces at the set pace and returns what each record that counts took.
+
+    Args:
+        source: ``bootstrap.servers`` of the source.
+        target: ``bootstrap.servers`` of the target.
+        topics: On the source, and the copy; both exist and are equal before this.
+        pace: How much and how fast.
+    """
+    processes = multiprocessing.get_context("spawn")
+    here, there = processes.Pipe(duplex=False)
+    consumer = processes.Process(
+        target=_consume, args=(target, topics[1], pace, there), daemon=True
+    )
+    producer = processes.Process(target=_produce, args=(source, topics[0], pace), daemon=True)
+    try:
+        consumer.start()
+        there.close()  # or its end would not be noticed here
+        _receive(here, PATIENCE_SECONDS)
+        producer.start()
+        taken: list[float] = _receive(here, pace.records / pace.records_per_second * 2 + 60)
+    finally:
+        for process in (consumer, producer):
+            if process.pid is not None:
+                process.terminate()
+                process.join()
+    return taken
+
+
+def summary(ascending: list[float], pace: Pace, used: Usage, wall_seconds: float) -> Latency:
+    """The percentiles of *ascending*."""
+    return Latency(
+        records=len(ascending),
+        lost=pace.records - pace.warm_up_records - len(ascending),
+        p50_ms=percentile(ascending, 0.5),
+        p99_ms=percentile(ascending, 0.99),
+        p999_ms=percentile(ascending, 0.999),
+        max_ms=ascending[-1] if ascending else float("nan"),
+        used=used,
+        wall_seconds=wall_seconds,
+    )
+
+
+def _receive(pipe: Connection, timeout_seconds: float) -> Any:  # noqa: ANN401 - what was sent
+    if not pipe.poll(timeout_seconds):
+        raise LatencyError(f"the latency consumer said nothing for {timeout_seconds:g} s")
+    try:
+        return pipe.recv()
+    except EOFError as error:
+        raise LatencyError("the latency consumer ended by itself; its error is above") from error
+
+
+def _produce(bootstrap: str, topic: str, pace: Pace) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+    filler = bytes(pace.size_bytes - SMALLEST_BYTES)
+    began = time.monotonic()
+    for number in range(pace.records):
+        wait = began + number / pace.records_per_second - time.monotonic()
+        if wait > 0:
+            time.sleep(wait)  # the pace
+        stamp = time.time_ns().to_bytes(NUMBER_BYTES, "big")
+        value = stamp + number.to_bytes(NUMBER_BYTES, "big") + filler
+        producer.produce(topic, value, partition=number % pace.partitions)
+        producer.poll(0)
+    producer.flush(PATIENCE_SECONDS)
+
+
+def _consume(bootstrap: str, topic: str, pace: Pace, pipe: Connection) -> None:
+    settings: dict[str, Any] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "bench-latency",  # demanded by the client, never joined
+        "enable.auto.commit": False,
+        "log_level": 0,
+    }
+    with closing(Consumer(settings)) as consumer:
+        # the ends are asked for here: what is produced from now on is seen
+        consumer.assign([_end(consumer, topic, it) for it in range(pace.partitions)])
+        pipe.send("ready")
+        pipe.send(sorted(_taken_ms(consumer, pace)))
+
+
+def _end(consumer: Consumer, topic: str, partition: int) -> TopicPartition:
+    asked = TopicPartition(topic, partition)
+    _, end = consumer.get_watermark_offsets(asked, PATIENCE_SECONDS)
+    return TopicPartition(topic, partition, end)
+
+
+def _taken_ms(consumer: Consumer, pace: Pace) -> list[float]:
+    taken: list[float] = []
+    for _ in range(pace.records):
+        record = consumer.poll(PATIENCE_SECONDS)  # not consume(), which waits for company
+        now_ns = time.time_ns()
+        if record is None:
+            break  # the rest is lost
+        value = record.value()
+        if record.error() or value is None:
+            raise LatencyError(f"reading the copies: {record.error()}")
+        if int.from_bytes(value[NUMBER_BYTES:SMALLEST_BYTES], "big") >= pace.warm_up_records:
+            taken.append((now_ns - int.from_bytes(value[:NUMBER_BYTES], "big")) / 1e6)
+    return taken

@@ -1,0 +1,71 @@
+"""The command line of the benchmark."""
+
+import argparse
+from collections.abc import Sequence
+from typing import get_args
+
+from tests.bench.latency import SMALLEST_BYTES
+from tests.bench.load import CONTENT
+from tests.bench.peers import Mode
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
+    """The options; wrong ones end the program, with the reason."""
+    parser = argparse.ArgumentParser(
+        prog="tests/bench/run.sh",
+        description=f"{description} Records: {CONTENT}.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--records", type=_positive, default=3_000_000, help="in the filled topic")
+    parser.add_argument("--partitions", type=_positive, default=8, help="of both topics")
+    parser.add_argument("--size", type=_size, default=1024, help="bytes of a value")
+    parser.add_argument("--rate", type=_positive, default=1000, help="records/s for the latency")
+    parser.add_argument("--seconds", type=_positive, default=60, help="of latency, after a warm-up")
+    parser.add_argument("--rounds", type=_positive, default=1, help="all of it, so many times")
+    parser.add_argument("--only", choices=("mirror", "mm2"), help="leave the other out")
+    parser.add_argument("--no-latency", action="store_true", help="throughput only")
+    parser.add_argument("--no-throughput", action="store_true", help="latency only")
+    parser.add_argument(
+        "--modes", type=_modes, default=["realtime"], metavar="MODE,...",
+        help=f"of the mirror; {', '.join(MODES)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", type=_assignment,
+        help="a further line of the mirror's configuration: producer.linger.ms=5",
+    )  # fmt: skip
+    parser.add_argument(
+        "--spark", action="append", default=[], metavar="ARGUMENT",
+        help="a further argument of the mirror's spark-submit: --spark=--conf --spark=k=v",
+    )  # fmt: skip
+    return parser.parse_args(arguments)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more, got {text}")
+    return number
+
+
+def _size(text: str) -> int:
+    number = _positive(text)
+    if number < SMALLEST_BYTES:
+        raise argparse.ArgumentTypeError(f"must be {SMALLEST_BYTES} or more, got {text}")
+    return number
+
+
+def _modes(text: str) -> list[str]:
+    modes = text.split(",")
+    wrong = [mode for mode in modes if mode not in MODES]
+    if wrong:
+        raise argparse.ArgumentTypeError(f"no mode {wrong[0]!r}; there are {', '.join(MODES)}")
+    return modes
+
+
+def _assignment(text: str) -> str:
+    if "=" not in text:
+        raise argparse.ArgumentTypeError(f"must be KEY=VALUE, got {text!r}")
+    return text

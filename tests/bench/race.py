@@ -1,0 +1,110 @@
+"""The course of a race: the two clusters, the topics, and what is asked of each contender."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from replication.io.admin import Cluster
+from replication.io.workload import create_topic
+from tests.bench import load
+from tests.bench.latency import Latency, Pace, ascending_ms, summary
+from tests.bench.peers import TARGET, Contender, Race, Running
+from tests.bench.throughput import START_TIMEOUT_SECONDS, Throughput, throughput
+from tests.bench.usage import usage
+
+FILLED: Final = "filled"
+PACED: Final = "paced"
+WARM_UP_RECORDS: Final = 200_000
+LOOK_SECONDS: Final = 0.1
+
+
+class Course:
+    """Two clusters and a filled topic.
+
+    Args:
+        folder: Of logs and configurations.
+        bootstraps: Of the source and of the target.
+        records: In the filled topic.
+        pace: Of the latency's topic; partitions and sizes are those of the filled topic, too.
+    """
+
+    def __init__(
+        self, folder: Path, bootstraps: tuple[str, str], *, records: int, pace: Pace
+    ) -> None:
+        self._folder, self._bootstraps = folder, bootstraps
+        self._records, self._pace = records, pace
+        self._source, self._target = (
+            Cluster(alias, {"bootstrap.servers": bootstrap})
+            for alias, bootstrap in zip(("source", TARGET), bootstraps, strict=True)
+        )
+
+    def fill(self) -> None:
+        """Makes the topic that every contender copies."""
+        create_topic(self._bootstraps[0], FILLED, self._pace.partitions)
+        self._send(FILLED, self._records)
+
+    def throughput(self, contender: Contender, number: int) -> Throughput:
+        """Round *number* of copying the filled topic from the start."""
+        race = self._race(contender, FILLED, number)
+        copy = load.Log(self._target, race.remote_topic, self._pace.partitions)
+        with Running(contender, race) as running:
+            measured = throughput(running, copy, records=self._records)
+        load.delete(self._bootstraps[1], race.remote_topic)
+        return measured
+
+    def latency(self, contender: Contender, number: int) -> Latency:
+        """Round *number* at the set pace, on a small topic, by a contender that has caught up."""
+        topic = f"{PACED}-{contender.name}-{number}"
+        race = self._race(contender, topic, number)
+        create_topic(self._bootstraps[0], topic, self._pace.partitions)
+        self._send(topic, min(self._records, WARM_UP_RECORDS))
+        with Running(contender, race) as running:
+            self._catch_up(running, race)
+            began, before = time.monotonic(), usage(running.pid)
+            taken = ascending_ms(*self._bootstraps, (topic, race.remote_topic), self._pace)
+            running.check()
+            used, seconds = usage(running.pid) - before, time.monotonic() - began
+        for bootstrap, name in zip(self._bootstraps, (topic, race.remote_topic), strict=True):
+            load.delete(bootstrap, name)
+        return summary(taken, self._pace, used, seconds)
+
+    def _race(self, contender: Contender, topic: str, number: int) -> Race:
+        source = f"{contender.name}{number}"
+        return Race(
+            folder=self._folder / f"{source}-{topic}",
+            source=source if topic == FILLED else f"{source}paced",
+            source_bootstrap=self._bootstraps[0],
+            target_bootstrap=self._bootstraps[1],
+            topic=topic,
+        )
+
+    def _send(self, topic: str, records: int) -> None:
+        load.fill(
+            self._bootstraps[0],
+            topic,
+            self._pace.partitions,
+            records=records,
+            size_bytes=self._pace.size_bytes,
+        )
+
+    def _catch_up(self, running: Running, race: Race) -> None:
+        """Returns once the copy is as long as the original."""
+        original = load.Log(self._source, race.topic, self._pace.partitions)
+        copy = load.Log(self._target, race.remote_topic, self._pace.partitions)
+
+        def lag() -> int:
+            return original.records() - copy.records()
+
+        if not _until(lambda: lag() == 0, running, START_TIMEOUT_SECONDS):
+            raise running.failure(f"still lags by {lag()} records, having had time")
+
+
+def _until(condition: Callable[[], bool], running: Running, timeout_seconds: float) -> bool:
+    deadline = time.monotonic() + timeout_seconds
+    while time.monotonic() < deadline:
+        running.check()
+        if condition():
+            return True
+        time.sleep(LOOK_SECONDS)  # between two questions; there is no event to wait for
+    return False

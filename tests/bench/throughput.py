@@ -1,0 +1,87 @@
+"""How fast a contender copies a full topic, and what that costs it.
+
+Progress is read from the target's log ends; nothing is consumed while the race is on.
+"""
+
+import time
+from dataclasses import dataclass
+
+from tests.bench.load import Log
+from tests.bench.peers import Running
+from tests.bench.usage import Usage, usage
+
+LOOK_SECONDS = 0.2
+START_TIMEOUT_SECONDS = 120.0
+SLOWEST_RECORDS_PER_SECOND = 5_000
+# The JVM is warm by the first third; near the end some partitions are done before others.
+FROM_SHARE, UNTIL_SHARE = 1 / 3, 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Of the steady part of a race.
+
+    Args:
+        records: Copied in it.
+        seconds: Its length.
+        used: By the contender in it.
+        start_seconds: From the contender's start to its first record on the target.
+    """
+
+    records: int
+    seconds: float
+    used: Usage
+    start_seconds: float
+
+    @property
+    def records_per_second(self) -> float:
+        """Wall clock."""
+        return self.records / self.seconds
+
+    @property
+    def cpu_us_per_record(self) -> float:
+        """CPU microseconds of the copying processes."""
+        return self.used.cpu_seconds / self.records * 1e6
+
+    @property
+    def records_per_cpu_second(self) -> float:
+        """The inverse: throughput per CPU second."""
+        return self.records / self.used.cpu_seconds if self.used.cpu_seconds else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    at: float
+    copied: int
+    used: Usage
+
+
+def throughput(running: Running, copy: Log, *, records: int) -> Throughput:
+    """Watches *running* fill *copy* with *records*; returns when all are there.
+
+    Raises:
+        PeerError: It failed, took too long, or wrote more than there is.
+    """
+    began = time.monotonic()
+    deadline = began + START_TIMEOUT_SECONDS + records / SLOWEST_RECORDS_PER_SECOND
+    first = until = None
+    begin = _Mark(began, 0, Usage())
+    while True:
+        mark = _Mark(time.monotonic(), copy.records(), usage(running.pid))
+        if first is None and mark.copied:
+            first = mark.at
+        if until is None and mark.copied >= records * UNTIL_SHARE:
+            until = mark
+        if begin.copied < records * FROM_SHARE and until is None:
+            begin = mark
+        if first is not None and until is not None and mark.copied >= records:
+            break
+        running.check()
+        if mark.at > deadline:
+            raise running.failure(f"copied {mark.copied} of {records} records in time")
+        time.sleep(LOOK_SECONDS)  # between two looks; there is no event to wait for
+    if mark.copied > records:
+        raise running.failure(f"wrote {mark.copied} records, there are only {records}")
+    return Throughput(
+        until.copied - begin.copied, until.at - begin.at, until.used - begin.used, first - began
+    )
