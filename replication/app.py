@@ -147,7 +147,6 @@ class _Application:
             cluster.alias: cluster.cluster_id() for pair in worlds.values() for cluster in pair
         }
         tables = Tables(self._spark, self._config.state_dir)
-        tables.create()
         requests = StopRequests(self._spark, self._config.state_dir, list(worlds))
         requests.clear()
         admit = _Admission(self._spark, cluster_ids)

@@ -15,7 +15,7 @@ from replication.io.counting import fingerprints
 from replication.io.kafka_options import isolation
 from replication.io.reader import Record, read_records
 from replication.model import Position, TopicPartition
-from replication.plan import Locate
+from replication.positions import Locate
 from replication.runs import OffsetRun, anchor
 
 log = logging.getLogger(__name__)

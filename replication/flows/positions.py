@@ -19,7 +19,8 @@ from replication.io.kafka_options import client_id, isolation
 from replication.io.tables import Anchor
 from replication.io.tail import standing_log_ends
 from replication.model import Position, TopicPartition
-from replication.plan import Adopt, Fresh, Locate, Problem, Resume, TopicPlan, plan_positions
+from replication.plan import TopicPlan
+from replication.positions import Adopt, Fresh, Locate, Problem, Resume, plan_positions
 from replication.runs import OffsetRun, anchor
 
 log = logging.getLogger(__name__)

@@ -64,10 +64,8 @@ class _FlowLoop:
         self._choose_mode, self._stop, self._lease = choose_mode, stop, lease
         self._plan: TopicPlan | None = None
         self._failures = 0
-        tables = world.tables
-        tables.compact(config.flow)
-        self._number = tables.last_generation(config.flow)
-        self._anchors = tables.anchors(config.flow)
+        books = world.tables.books(config.flow)
+        self._number, self._anchors = books.last_generation, books.anchors
 
     def run(self) -> None:
         ending: Ending = "changed"

@@ -41,7 +41,7 @@ class Lease:
     def claim(self) -> bool:
         """Writes the first row of the epoch; False if another process was first."""
         self._write(transaction=(f"lease {self._flow}", self.epoch))
-        return self._is_newest()
+        return self._by_kernel or self._is_newest()
 
     def renew(self) -> None:
         """Renews when due; a kernel lock needs no renewal.

@@ -40,7 +40,7 @@ class PacedProducer(threading.Thread):
     ) -> None:
         super().__init__(name=f"producer of {', '.join(topics)}", daemon=True)
         self.counts: Counter[str] = Counter()
-        self._bootstrap = bootstrap
+        self._servers = bootstrap
         self._topics = topics
         self._interval = 1 / records_per_second
         self._id = self.name.replace(" ", "-") if transactional else None
@@ -50,7 +50,7 @@ class PacedProducer(threading.Thread):
     def run(self) -> None:
         """The thread; its failure is raised by ``finish``."""
         try:
-            with sending(self._bootstrap, linger_ms=0, transactional_id=self._id) as sender:
+            with sending(self._servers, linger_ms=0, transactional_id=self._id) as sender:
                 self._send(sender)
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self._failure = error

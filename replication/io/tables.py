@@ -58,6 +58,14 @@ class Anchor:
     topic_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What the next start of a flow needs to know of all earlier ones."""
+
+    last_generation: int
+    anchors: dict[TopicPartition, Anchor]
+
+
 class Tables:
     """All tables of one state directory. Reads see every earlier write of any process."""
 
@@ -69,17 +77,14 @@ class Tables:
         """Where *table* lies; a Delta path for SQL: ``delta.`path` ``."""
         return f"{self.root}/{table}"
 
-    def create(self) -> None:
-        """Creates what is missing. Also the proof, before a flow starts, that writing works."""
-        for table, schema in SCHEMAS.items():
-            with self._state_errors("create", table):
-                (
-                    self._spark.createDataFrame([], schema)
-                    .write.format("delta")
-                    .mode("ignore")
-                    .partitionBy("flow")
-                    .save(self.path(table))
-                )
+    def exists(self, table: str) -> bool:
+        """Whether anything was ever appended to *table*."""
+        context = self._spark.sparkContext
+        jvm: Any = context._jvm  # noqa: SLF001 - Hadoop's file systems, whatever the URI
+        log_folder = jvm.org.apache.hadoop.fs.Path(f"{self.path(table)}/_delta_log")
+        with self._state_errors("find", table):
+            files = log_folder.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
+            return bool(files.exists(log_folder))
 
     def append(
         self,
@@ -101,7 +106,7 @@ class Tables:
             return
         with self._state_errors("append to", table):
             frame = self._spark.createDataFrame(values, SCHEMAS[table]).coalesce(1)
-            writer = frame.write.format("delta").mode("append")
+            writer = frame.write.format("delta").mode("append").partitionBy("flow")
             if transaction is not None:
                 name, version = transaction
                 writer = writer.option("txnAppId", name).option("txnVersion", version)
@@ -163,44 +168,40 @@ class Tables:
         row = {"flow": str(flow), "at": _now(), "kind": kind, "text": text, **details}
         self.append("events", [row])
 
-    def anchors(self, flow: Flow) -> dict[TopicPartition, Anchor]:
-        """Where each partition of *flow* stood when its newest run was written."""
-        newest = F.max_by(
-            F.struct("src_until", F.expr("tgt_from + count").alias("tgt_until"), "topic_id"),
-            F.struct("generation", F.expr("tgt_from + count"), "src_until"),
-        )
-        groups = self.of("offset_runs", flow).groupBy("topic", "partition")
-        rows = self.collect(groups.agg(newest.alias("newest")), "offset_runs")
-        return {
-            TopicPartition(row["topic"], row["partition"]): Anchor(
-                Position(row["newest"]["src_until"], row["newest"]["tgt_until"]),
-                row["newest"]["topic_id"],
+    def books(self, flow: Flow) -> Books:
+        """Where *flow* stood when its newest runs were written; long maps are compacted on the way.
+
+        One read of the flow's rows, for a start is a chain of such reads otherwise.
+        """
+        runs = self.of("offset_runs", flow).orderBy("generation", "tgt_from", "written_at")
+        rows = self.collect(runs, "offset_runs")
+        if len(rows) > COMPACT_ABOVE_ROWS:
+            self._compact(flow, rows)
+        anchors = {}
+        for row in rows:  # oldest first: the newest stays
+            position = Position(row["src_until"], row["tgt_from"] + row["count"])
+            anchors[TopicPartition(row["topic"], row["partition"])] = Anchor(
+                position, row["topic_id"]
             )
-            for row in rows
-        }
+        return Books(max((row["generation"] for row in rows), default=0), anchors)
 
     def runs(self, flow: Flow, tp: TopicPartition, topic_id: str | None = None) -> list[OffsetRun]:
         """The offset map of one partition, merged, for *topic_id* or the newest one."""
         of_partition = (F.col("topic") == tp.topic) & (F.col("partition") == tp.partition)
-        runs = self.of("offset_runs", flow).where(of_partition).orderBy("generation", "tgt_from")
+        runs = (
+            self.of("offset_runs", flow)
+            .where(of_partition)
+            .orderBy("generation", "tgt_from", "written_at")
+        )
         rows = self.collect(runs, "offset_runs")
         wanted = topic_id or (rows[-1]["topic_id"] if rows else None)
         return merge_runs(_run(row) for row in rows if row["topic_id"] == wanted)
 
-    def last_generation(self, flow: Flow) -> int:
-        """The number of the newest generation that wrote a run, 0 before the first."""
-        newest = self.of("offset_runs", flow).agg(F.max("generation"))
-        return int(self.collect(newest, "offset_runs")[0][0] or 0)
-
-    def compact(self, flow: Flow) -> None:
-        """Rewrites *flow*'s offset map with adjacent runs merged, where it has grown long.
+    def _compact(self, flow: Flow, rows: list[Any]) -> None:
+        """Rewrites *flow*'s offset map with adjacent runs merged.
 
         One atomic Delta commit; the answers of the map stay what they were.
         """
-        runs = self.of("offset_runs", flow).orderBy("generation", "tgt_from")
-        rows = self.collect(runs, "offset_runs")
-        if len(rows) <= COMPACT_ABOVE_ROWS:
-            return
         merged = list(_merged_rows(rows))
         with self._state_errors("compact", "offset_runs"):
             frame = self._spark.createDataFrame(merged, SCHEMAS["offset_runs"]).coalesce(1)
@@ -214,6 +215,8 @@ class Tables:
 
     def read(self, table: str) -> DataFrame:
         """A whole table, as a frame for SQL."""
+        if not self.exists(table):
+            return self._spark.createDataFrame([], SCHEMAS[table])
         with self._state_errors("read", table):
             return self._spark.read.format("delta").load(self.path(table))
 

@@ -29,9 +29,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def tables(spark: SparkSession, tmp_path: Path) -> Tables:
-    made = Tables(spark, tmp_path.as_uri())
-    made.create()
-    return made
+    return Tables(spark, tmp_path.as_uri())
 
 
 def test_a_second_holder_is_refused_while_the_first_lives(tables: Tables) -> None:

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from replication.errors import StateError
 from replication.io import tables as tables_module
-from replication.io.tables import Anchor, Tables
+from replication.io.tables import Anchor, Books, Tables
 from replication.model import Flow, Position, TopicPartition
 from replication.runs import OffsetRun, anchor
 
@@ -20,9 +20,7 @@ IDS = {"orders": "id-1"}
 
 @pytest.fixture
 def tables(spark: SparkSession, tmp_path: Path) -> Tables:
-    made = Tables(spark, tmp_path.as_uri())
-    made.create()
-    return made
+    return Tables(spark, tmp_path.as_uri())
 
 
 def test_anchors_are_the_ends_of_the_newest_runs_of_the_flow(tables: Tables) -> None:
@@ -31,16 +29,15 @@ def test_anchors_are_the_ends_of_the_newest_runs_of_the_flow(tables: Tables) -> 
     tables.append_runs(FLOW, 2, {ORDERS_0: [OffsetRun(10, 25, 10, 9)]}, IDS)
     tables.append_runs(OTHER, 9, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS)
 
-    assert tables.anchors(FLOW) == {ORDERS_0: Anchor(Position(25, 19), "id-1")}
-    assert tables.last_generation(FLOW) == 2
-    assert tables.last_generation(Flow("C", "D")) == 0
+    assert tables.books(FLOW) == Books(2, {ORDERS_0: Anchor(Position(25, 19), "id-1")})
+    assert tables.books(Flow("C", "D")) == Books(0, {})
 
 
 def test_a_later_generation_counts_although_it_was_set_back(tables: Tables) -> None:
     tables.append_runs(FLOW, 1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS)
     tables.append_runs(FLOW, 2, {ORDERS_0: [anchor(Position(40, 50))]}, IDS)
 
-    assert tables.anchors(FLOW)[ORDERS_0].position == Position(40, 50)
+    assert tables.books(FLOW).anchors[ORDERS_0].position == Position(40, 50)
 
 
 def test_the_map_of_a_recreated_topic_starts_anew(tables: Tables) -> None:
@@ -60,12 +57,13 @@ def test_compaction_changes_rows_and_not_answers(
         tables.append_runs(FLOW, start, {ORDERS_0: [OffsetRun(start, start + 10, start, 10)]}, IDS)
     tables.append_runs(FLOW, 70, {ORDERS_0: [sparse]}, IDS)
     tables.append_runs(OTHER, 1, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS)
-    before = (tables.anchors(FLOW), tables.runs(FLOW, ORDERS_0), tables.last_generation(FLOW))
+    map_before, rows_before = tables.runs(FLOW, ORDERS_0), tables.of("offset_runs", FLOW).count()
 
-    tables.compact(FLOW)
+    before = tables.books(FLOW)
 
-    after = (tables.anchors(FLOW), tables.runs(FLOW, ORDERS_0), tables.last_generation(FLOW))
-    assert after == before
+    assert tables.books(FLOW) == before
+    assert tables.runs(FLOW, ORDERS_0) == map_before
+    assert rows_before == 7
     assert tables.of("offset_runs", FLOW).count() == 2
     assert tables.of("offset_runs", OTHER).count() == 1
 
@@ -86,5 +84,5 @@ def test_a_state_directory_that_is_a_file_is_an_error_that_names_it(
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
 
-    with pytest.raises(StateError, match="cannot create table offset_runs at .*/file/offset_runs"):
-        Tables(spark, blocked.as_uri()).create()
+    with pytest.raises(StateError, match="cannot append to table events at .*/file/events"):
+        Tables(spark, blocked.as_uri()).event(FLOW, "kind", "text")

@@ -1,0 +1,322 @@
+"""The data loop on two real clusters: what crosses, what is picked up, what a stop leaves."""
+
+import time
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from pyspark.sql import SparkSession
+
+from replication.errors import GuardError
+from replication.flows.failures import QueryError
+from replication.io.admin import Cluster
+from replication.io.compaction import create_compacted_topic
+from replication.io.compare import compare
+from replication.io.embedded import Broker
+from replication.io.paced import PacedProducer
+from replication.io.topic_log import log_ends
+from replication.io.workload import (
+    ProducedRecord,
+    create_topic,
+    difficult_records,
+    plain_records,
+    send_transactions,
+    sending,
+)
+from replication.model import Mode, TopicPartition
+from replication.plan import NewTopic
+from tests.running import FLOW, RunningFlow, flow_config
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+Clusters = tuple[Broker, Broker]
+MODES: tuple[Mode, ...] = ("realtime", "microbatch", "drain")
+RUNNING: tuple[Mode, ...] = ("realtime", "microbatch")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_kind_of_record_crosses_unchanged(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
+) -> None:
+    source, target = clusters
+    transactional, compacted = f"{topic_name}-tx", f"{topic_name}-compacted"
+    fill(source, topic_name, 3, 3000)
+    create_topic(source.bootstrap, transactional, 2)
+    records = islice(plain_records(2, size_bytes=50, now_ms=now_ms()), 1000)
+    committed = send_transactions(
+        source.bootstrap, transactional, records, records_each=20, abort_every=3
+    )
+    left = create_compacted_topic(source.bootstrap, compacted, 1, now_ms=now_ms())
+    expected = {topic_name: 3000, transactional: committed, compacted: left}
+
+    flow = RunningFlow(spark, tmp_path, flow_config(source, target, f"{topic_name}.*"), mode)
+    flow.until(lambda: all(copied(clusters, it) >= count for it, count in expected.items()))
+    flow.stop()
+
+    assert_equal(clusters, *expected)
+    (run,) = flow.tables.runs(FLOW, TopicPartition(topic_name, 0))
+    assert run.is_dense
+    assert sum(it.count for it in flow.tables.runs(FLOW, TopicPartition(compacted, 0))) == left
+
+
+@pytest.mark.parametrize("mode", RUNNING)
+def test_new_topics_and_partitions_are_picked_up(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
+) -> None:
+    source, target = clusters
+    later = f"{topic_name}-later"
+    fill(source, topic_name, 1, 500)
+    flow = RunningFlow(spark, tmp_path, flow_config(source, target, f"{topic_name}.*"), mode)
+    flow.until(lambda: copied(clusters, topic_name) >= 500)
+
+    fill(source, later, 2, 500)
+    flow.until(lambda: copied(clusters, later) >= 500)
+    with Cluster("A", {"bootstrap.servers": source.bootstrap}) as cluster:
+        cluster.create_partitions({topic_name: 3})
+    with sending(source.bootstrap) as sender:
+        sender.send_all(topic_name, islice(difficult_records(3, now_ms=now_ms()), 300))
+    flow.until(lambda: copied(clusters, topic_name) >= 800)
+    flow.stop()
+
+    assert_equal(clusters, topic_name, later)
+
+
+@pytest.mark.parametrize("mode", RUNNING)
+def test_stopping_in_the_middle_loses_and_repeats_nothing(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
+) -> None:
+    source, target = clusters
+    create_topic(source.bootstrap, topic_name, 2)
+    config = flow_config(source, target, topic_name)
+    stream = plain_records(2, size_bytes=100, now_ms=now_ms())
+    producer = PacedProducer(source.bootstrap, {topic_name: stream}, records_per_second=2000)
+    producer.start()
+    for _ in range(3):
+        before = copied(clusters, topic_name)
+        flow = RunningFlow(spark, tmp_path, config, mode)
+        flow.until(lambda before=before: copied(clusters, topic_name) > before + 2000)  # type: ignore[misc]
+        flow.stop()
+    sent = producer.finish()[topic_name]
+
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    flow.join()
+
+    assert copied(clusters, topic_name) == sent
+    assert_equal(clusters, topic_name)
+    for partition in range(2):
+        (run,) = flow.tables.runs(FLOW, TopicPartition(topic_name, partition))
+        assert run.is_dense
+        assert run.src_from == run.tgt_from == 0
+    assert flow.tables.read("events").count() == 0
+
+
+def test_aborted_records_cross_only_if_asked_for(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    create_topic(source.bootstrap, topic_name, 1)
+    records = islice(plain_records(1, size_bytes=50, now_ms=now_ms()), 100)
+    committed = send_transactions(
+        source.bootstrap, topic_name, records, records_each=10, abort_every=2
+    )
+    config = flow_config(
+        source, target, topic_name, {"A.consumer.isolation.level": "read_uncommitted"}
+    )
+
+    RunningFlow(spark, tmp_path, config, "drain").join()
+
+    assert committed == 50
+    assert copied(clusters, topic_name) == 100
+
+
+def test_identity_keeps_the_name(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    fill(source, topic_name, 1, 100)
+    policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    config = flow_config(source, target, topic_name, {"replication.policy.class": policy})
+
+    RunningFlow(spark, tmp_path, config, "drain").join()
+
+    reports = compare(source.bootstrap, target.bootstrap, {topic_name: topic_name})
+    assert reports[topic_name].is_equal
+
+
+def test_latest_begins_with_what_comes_after_the_start(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    fill(source, topic_name, 1, 100)
+    config = flow_config(source, target, topic_name, {"auto.offset.reset": "latest"})
+    RunningFlow(spark, tmp_path, config, "drain").join()
+    with sending(source.bootstrap) as sender:
+        sender.send_all(topic_name, islice(difficult_records(1, now_ms=now_ms()), 7))
+
+    RunningFlow(spark, tmp_path, config, "drain").join()
+
+    assert copied(clusters, topic_name) == 7
+
+
+def test_large_records_cross_and_a_refused_one_is_named(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    with Cluster("A", {"bootstrap.servers": source.bootstrap}) as cluster:
+        cluster.create_topics([NewTopic(topic_name, 1, 1, (("max.message.bytes", "8000000"),))])
+    with Cluster("B", {"bootstrap.servers": target.bootstrap}) as cluster:
+        remote = f"A.{topic_name}"
+        cluster.create_topics([NewTopic(remote, 1, 1, (("max.message.bytes", "6000000"),))])
+    large = [ProducedRecord(partition=0, key=None, value=bytes([n]) * 5_000_000) for n in (1, 2)]
+    larger = ProducedRecord(partition=0, key=None, value=b"3" * 7_000_000)
+    small = ProducedRecord(partition=0, key=None, value=b"4")
+    with sending(source.bootstrap) as sender:
+        sender.send_all(topic_name, [*large, larger, small])
+    config = flow_config(source, target, topic_name)
+
+    with pytest.raises(QueryError) as refused:
+        RunningFlow(spark, tmp_path, config, "microbatch").join()
+    set_max_message_bytes(target, f"A.{topic_name}", 8_000_000)
+    RunningFlow(spark, tmp_path, config, "drain").join()
+
+    for fact in (f"{topic_name}-0 offset 2", "8000000", "6000000", "max.message.bytes"):
+        assert fact in str(refused.value)
+    (report,) = compare(
+        source.bootstrap, target.bootstrap, {topic_name: f"A.{topic_name}"}
+    ).values()
+    assert report.missing == report.extra == 0
+
+
+def test_a_source_topic_deleted_meanwhile_stops_nothing_else(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    doomed = f"{topic_name}-doomed"
+    fill(source, topic_name, 1, 100)
+    fill(source, doomed, 1, 100)
+    flow = RunningFlow(
+        spark, tmp_path, flow_config(source, target, f"{topic_name}.*"), "microbatch"
+    )
+    flow.until(lambda: copied(clusters, topic_name) + copied(clusters, doomed) >= 200)
+
+    delete_topic(source, doomed)
+    with sending(source.bootstrap) as sender:
+        sender.send_all(topic_name, islice(difficult_records(1, now_ms=now_ms()), 100))
+    flow.until(lambda: copied(clusters, topic_name) >= 200)
+    flow.stop()
+
+    assert_equal(clusters, topic_name)
+
+
+def test_a_recreated_source_topic_is_refused(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    config = flow_config(source, target, topic_name)
+    fill(source, topic_name, 1, 100)
+    RunningFlow(spark, tmp_path, config, "drain").join()
+
+    delete_topic(source, topic_name)
+    fill(source, topic_name, 1, 300)
+
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    with pytest.raises(GuardError, match="was deleted and created again"):
+        flow.join()
+    assert [row.kind for row in flow.tables.read("events").collect()] == ["refused"]
+
+
+def test_a_truncated_remote_topic_is_refused(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    config = flow_config(source, target, topic_name)
+    fill(source, topic_name, 1, 100)
+    RunningFlow(spark, tmp_path, config, "drain").join()
+
+    delete_topic(target, f"A.{topic_name}")
+
+    with pytest.raises(GuardError, match="ends at offset 0, the books at 100"):
+        RunningFlow(spark, tmp_path, config, "drain").join()
+
+
+def test_a_foreign_record_in_the_target_costs_no_record_of_ours(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    config = flow_config(source, target, topic_name)
+    fill(source, topic_name, 1, 100)
+    RunningFlow(spark, tmp_path, config, "drain").join()
+    with sending(target.bootstrap) as sender:
+        sender.send_all(
+            f"A.{topic_name}", [ProducedRecord(partition=0, key=b"foreign", value=b"x")]
+        )
+    with sending(source.bootstrap) as sender:
+        sender.send_all(topic_name, islice(difficult_records(1, now_ms=now_ms()), 50))
+
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    flow.join()
+
+    (report,) = compare(
+        source.bootstrap, target.bootstrap, {topic_name: f"A.{topic_name}"}
+    ).values()
+    assert (report.missing, report.repeated, report.extra) == (0, 0, 1)
+    assert [row.kind for row in flow.tables.read("events").collect()] == ["realigned"]
+
+
+def test_without_its_tables_a_flow_finds_its_place_again(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    config = flow_config(source, target, topic_name)
+    fill(source, topic_name, 2, 100)
+    RunningFlow(spark, tmp_path / "lost", config, "drain").join()
+    with sending(source.bootstrap) as sender:
+        sender.send_all(topic_name, islice(plain_records(2, size_bytes=9, now_ms=now_ms()), 50))
+
+    RunningFlow(spark, tmp_path / "new", config, "drain").join()
+
+    assert copied(clusters, topic_name) == 150
+    assert_equal(clusters, topic_name)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def fill(broker: Broker, topic: str, partitions: int, count: int) -> None:
+    create_topic(broker.bootstrap, topic, partitions)
+    with sending(broker.bootstrap) as sender:
+        sender.send_all(topic, islice(difficult_records(partitions, now_ms=now_ms()), count))
+
+
+def copied(clusters: Clusters, topic: str) -> int:
+    """Records in the remote topic's log."""
+    return log_ends(clusters[1].bootstrap, [f"A.{topic}"])[f"A.{topic}"]
+
+
+def assert_equal(clusters: Clusters, *topics: str) -> None:
+    source, target = clusters
+    remote = {topic: f"A.{topic}" for topic in topics}
+    for report in compare(source.bootstrap, target.bootstrap, remote).values():
+        assert report.is_equal, str(report)
+
+
+def delete_topic(broker: Broker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+
+
+def set_max_message_bytes(broker: Broker, topic: str, limit: int) -> None:
+    entry = ConfigEntry(
+        "max.message.bytes", str(limit), incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(30)

@@ -1,0 +1,97 @@
+"""A flow running in this process, for tests that need no process of its own."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from replication.config import FlowConfig, parse
+from replication.flows.replicate import replicate
+from replication.flows.world import World
+from replication.io.admin import Cluster
+from replication.io.embedded import Broker
+from replication.io.tables import Tables
+from replication.model import Flow, Mode
+from replication.plan import TopicPlan
+
+FLOW = Flow("A", "B")
+TIMEOUT_SECONDS = 60
+
+
+def flow_config(
+    source: Broker, target: Broker, topics: str, settings: Mapping[str, str] | None = None
+) -> FlowConfig:
+    """The flow A->B between two brokers, as a user's file would give it."""
+    config = parse(
+        "test.yaml",
+        {
+            "clusters": "A, B",
+            "A.bootstrap.servers": source.bootstrap,
+            "B.bootstrap.servers": target.bootstrap,
+            "A->B.enabled": "true",
+            "A->B.topics": topics,
+            "replication.factor": "1",
+            "refresh.topics.interval.seconds": "1",
+            "replication.realtime.batch.seconds": "5",
+            "A.consumer.isolation.level": "read_committed",
+            **(settings or {}),
+        },
+        default_state_dir="file:///unused",
+    )
+    return config.flows[0]
+
+
+class RunningFlow:
+    """`replicate` in a thread. `stop` it; a failure of the flow is raised there."""
+
+    def __init__(self, spark: SparkSession, state: Path, config: FlowConfig, mode: Mode) -> None:
+        self.tables = Tables(spark, state.as_uri())
+        self.config = config
+        self._stop = threading.Event()
+        self._error: BaseException | None = None
+        self._world = World(
+            spark,
+            self.tables,
+            Cluster(config.flow.source, config.source_admin),
+            Cluster(config.flow.target, config.target_admin),
+        )
+        self._thread = threading.Thread(target=self._run, args=(mode,), name="flow", daemon=True)
+        self._thread.start()
+
+    def _run(self, mode: Mode) -> None:
+        def admit(_plan: TopicPlan) -> Mode:
+            return mode
+
+        try:
+            replicate(self._world, self.config, admit, self._stop)
+        except BaseException as error:  # noqa: BLE001 - raised again in the test's thread
+            self._error = error
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def until(self, condition: Callable[[], object], timeout_seconds: float = 60) -> None:
+        """Waits for *condition*; raises at once why the flow failed, if it does."""
+        deadline = time.monotonic() + timeout_seconds
+        while not condition():
+            if not self.is_running:
+                self.join()
+                assert condition(), "the flow ended before"
+                return
+            assert time.monotonic() < deadline, f"not so after {timeout_seconds} s"
+            time.sleep(0.1)  # between two questions
+
+    def join(self) -> None:
+        """Waits for the flow's own end, and raises why it failed."""
+        self._thread.join(TIMEOUT_SECONDS)
+        assert not self._thread.is_alive(), "the flow did not end"
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Asks for the end and waits for it."""
+        self._stop.set()
+        self.join()
