@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from replication.io.kafka_options import offsets_json, source_options
+from replication.io.session import frame_of
 from replication.model import Timestamps, TopicPartition
 
 
@@ -98,10 +99,12 @@ def _counted(records: DataFrame) -> DataFrame:
 
 def _numbered(records: DataFrame, stretches: Mapping[TopicPartition, Stretch]) -> DataFrame:
     """As `_counted`, with ``at``: the offset of the stretch's last record, null if not there."""
-    wanted = [(*tp, stretch.records) for tp, stretch in stretches.items()]
-    wanted_of = records.sparkSession.createDataFrame(
-        wanted, "topic string, partition int, wanted bigint"
-    )
+    wanted = [
+        {"topic": tp.topic, "partition": tp.partition, "wanted": stretch.records}
+        for tp, stretch in stretches.items()
+    ]
+    schema = "topic string, partition int, wanted bigint"
+    wanted_of = frame_of(records.sparkSession, wanted, schema)
     in_order = Window.partitionBy("topic", "partition").orderBy("offset")
     return (
         records.withColumn("n", F.row_number().over(in_order))

@@ -1,12 +1,15 @@
 """The Spark session: the one place that builds it, with the settings replication rests on."""
 
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from replication.errors import FlowError
@@ -72,6 +75,17 @@ def local_session(jars: Sequence[Path], slots: int, app: str) -> SparkSession:
     spark = builder.config("spark.jars", ",".join(map(str, jars))).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
+    """*rows* as a frame; absent columns are null, times are aware datetimes.
+
+    `createDataFrame` sends a list through Python workers, which take seconds to start; a JSON
+    literal is read in the JVM.
+    """
+    text = json.dumps(list(rows), default=datetime.isoformat)
+    parsed = F.from_json(F.lit(text), f"array<struct<{schema}>>")
+    return spark.range(1).select(F.inline(parsed))
 
 
 def task_slots(spark: SparkSession) -> int:

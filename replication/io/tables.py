@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from replication.errors import StateError
+from replication.io.session import frame_of
 from replication.model import Flow, Position, TopicPartition
 from replication.plan import TopicPlan
 from replication.runs import OffsetRun, merge_runs
@@ -100,12 +101,11 @@ class Tables:
             transaction: An application id and version; Delta accepts each version once, and
                 silently skips a repeated one.
         """
-        names = [column.split()[0] for column in SCHEMAS[table].split(", ")]
-        values = [tuple(row.get(name) for name in names) for row in rows]
+        values = list(rows)
         if not values:
             return
         with self._state_errors("append to", table):
-            frame = self._spark.createDataFrame(values, SCHEMAS[table]).coalesce(1)
+            frame = frame_of(self._spark, values, SCHEMAS[table]).coalesce(1)
             writer = frame.write.format("delta").mode("append").partitionBy("flow")
             if transaction is not None:
                 name, version = transaction
@@ -204,7 +204,7 @@ class Tables:
         """
         merged = list(_merged_rows(rows))
         with self._state_errors("compact", "offset_runs"):
-            frame = self._spark.createDataFrame(merged, SCHEMAS["offset_runs"]).coalesce(1)
+            frame = frame_of(self._spark, merged, SCHEMAS["offset_runs"]).coalesce(1)
             (
                 frame.write.format("delta")
                 .mode("overwrite")
@@ -216,7 +216,7 @@ class Tables:
     def read(self, table: str) -> DataFrame:
         """A whole table, as a frame for SQL."""
         if not self.exists(table):
-            return self._spark.createDataFrame([], SCHEMAS[table])
+            return frame_of(self._spark, [], SCHEMAS[table])
         with self._state_errors("read", table):
             return self._spark.read.format("delta").load(self.path(table))
 
@@ -251,22 +251,25 @@ def _run(row: Any) -> OffsetRun:
     return OffsetRun(row["src_from"], row["src_until"], row["tgt_from"], row["count"])
 
 
-def _merged_rows(rows: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+def _merged_rows(rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
     """The same map in fewer rows. Each keeps the newest generation and time of what it replaces."""
     partitions: dict[tuple[str, int, str], list[Any]] = {}
     for row in rows:
         partitions.setdefault((row["topic"], row["partition"], row["topic_id"]), []).append(row)
-    for (topic, partition, topic_id), its in partitions.items():
+    for its in partitions.values():
         for run in merge_runs(map(_run, its)):
             last = max(
                 (row for row in its if run.tgt_from <= row["tgt_from"] <= run.tgt_until),
                 key=lambda row: (row["generation"], row["tgt_from"]),
             )
-            yield (
-                last["flow"], last["generation"], topic, partition, topic_id,
-                run.src_from, run.src_until, run.tgt_from, run.count,
-                -1, last["last_batch"], last["written_at"],
-            )  # fmt: skip
+            yield {
+                **last.asDict(),
+                "src_from": run.src_from,
+                "src_until": run.src_until,
+                "tgt_from": run.tgt_from,
+                "count": run.count,
+                "first_batch": -1,
+            }
 
 
 def _now() -> datetime:

@@ -1,0 +1,175 @@
+"""kill -9 of the whole process tree in mid-batch, again and again, in every mode (design.md, D8).
+
+The mirror runs as a user runs it, through spark-submit.sh. After the last crash a drain finishes
+the work, and both sides are compared in full: nothing is missing, nothing is there twice.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from replication.io.compaction import create_compacted_topic
+from replication.io.compare import compare
+from replication.io.embedded import Broker
+from replication.io.mirror_process import MirrorProcess
+from replication.io.paced import PacedProducer
+from replication.io.tables import Tables
+from replication.io.topic_log import log_ends
+from replication.io.workload import create_topic, plain_records, send_transactions, sending
+from replication.model import Flow, Mode, TopicPartition
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+Clusters = tuple[Broker, Broker]
+
+SCRIPT = Path(__file__).resolve().parents[2] / "spark-submit.sh"
+FLOW = Flow("A", "B")
+CRASHES = 3
+BACKLOG_RECORDS = 600_000
+START_SECONDS = 120.0
+
+
+@pytest.mark.parametrize("mode", ["realtime", "microbatch", "drain"])
+def test_crashes_lose_and_repeat_nothing(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
+) -> None:
+    source, target = clusters
+    dense, transactional, compacted = (f"{topic_name}-{kind}" for kind in ("d", "t", "c"))
+    topics = {it: f"A.{it}" for it in (dense, transactional, compacted)}
+    now_ms = time.time_ns() // 1_000_000
+    create_topic(source.bootstrap, dense, 3)
+    create_topic(source.bootstrap, transactional, 2)
+    create_compacted_topic(source.bootstrap, compacted, 2, now_ms=now_ms)
+    with sending(source.bootstrap) as sender:
+        backlog = islice(plain_records(3, size_bytes=200, now_ms=now_ms), BACKLOG_RECORDS)
+        sender.send_all(dense, backlog)
+    stream = plain_records(2, size_bytes=200, now_ms=now_ms)
+    send_transactions(
+        source.bootstrap,
+        transactional,
+        islice(stream, 20_000),
+        records_each=100,
+        abort_every=4,
+    )
+    config = write_config(tmp_path, clusters, topic_name)
+    log = tmp_path / "mirror.log"
+
+    with producing(source, dense, transactional, now_ms):
+        for _ in range(CRASHES):
+            before = log_ends(target.bootstrap, topics.values())
+            mirror = MirrorProcess(SCRIPT, ["--config", str(config), "--mode", mode], log)
+            await_growth(target, topics, before, mirror)
+            kill_tree(mirror.pid)
+    finished = subprocess.run(
+        [SCRIPT, "--config", config, "--mode", "drain"], capture_output=True, text=True, check=False
+    )
+
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    for report in compare(source.bootstrap, target.bootstrap, topics).values():
+        assert report.is_equal, str(report)
+    tables = Tables(spark, (tmp_path / "state").as_uri())
+    assert tables.of("events", FLOW).count() == 0
+    for partition in range(3):
+        (run,) = tables.runs(FLOW, TopicPartition(dense, partition))
+        assert run.is_dense
+        assert run.src_from == run.tgt_from == 0
+
+
+def test_a_second_process_is_refused_and_a_stop_request_is_answered(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    create_topic(source.bootstrap, topic_name, 1)
+    with sending(source.bootstrap) as sender:
+        sender.send_all(topic_name, islice(plain_records(1, size_bytes=9, now_ms=0), 10))
+    config = write_config(tmp_path, clusters, topic_name)
+    arguments = ["--config", str(config)]
+    mirror = MirrorProcess(SCRIPT, arguments, tmp_path / "first.log")
+    try:
+        await_growth(target, {topic_name: f"A.{topic_name}"}, {f"A.{topic_name}": 0}, mirror)
+        second = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, check=False)
+        python = Path(os.environ.get("REPLICATION_HOME", SCRIPT.parent / ".local"))
+        stop = subprocess.run(
+            [python / "venv" / "bin" / "python", "-m", "replication", "stop", config],
+            cwd=SCRIPT.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        mirror.discard()
+
+    assert second.returncode == 4
+    assert "already running on this state.dir" in second.stderr
+    assert (stop.returncode, stop.stdout) == (0, "stopped\n"), stop.stderr
+
+
+def write_config(folder: Path, clusters: Clusters, topics: str) -> Path:
+    source, target = clusters
+    settings = {
+        "clusters": ["A", "B"],
+        "A": {
+            "bootstrap.servers": source.bootstrap,
+            "consumer.isolation.level": "read_committed",
+        },
+        "B": {"bootstrap.servers": target.bootstrap},
+        "A->B": {"enabled": True, "topics": [f"{topics}.*"]},
+        "replication.factor": 1,
+        "replication.batch.max.records": 100_000,
+        "replication.realtime.batch.seconds": 5,
+        "state.dir": (folder / "state").as_uri(),
+    }
+    file = folder / "mirror.yaml"
+    file.write_text(yaml.safe_dump(settings))
+    return file
+
+
+@contextmanager
+def producing(source: Broker, dense: str, transactional: str, now_ms: int) -> Iterator[None]:
+    producers = [
+        PacedProducer(
+            source.bootstrap,
+            {dense: plain_records(3, size_bytes=200, now_ms=now_ms)},
+            records_per_second=500,
+        ),
+        PacedProducer(
+            source.bootstrap,
+            {transactional: plain_records(2, size_bytes=200, now_ms=now_ms)},
+            records_per_second=200,
+            transactional=True,
+        ),
+    ]
+    for producer in producers:
+        producer.start()
+    try:
+        yield
+    finally:
+        for producer in producers:
+            producer.finish()
+
+
+def await_growth(
+    target: Broker, topics: dict[str, str], before: dict[str, int], mirror: MirrorProcess
+) -> None:
+    """Until every remote topic that still has a way to go has grown by some records."""
+    deadline = time.monotonic() + START_SECONDS
+    while sum(log_ends(target.bootstrap, topics.values()).values()) <= sum(before.values()):
+        assert time.monotonic() < deadline, f"nothing was copied; see {mirror.log}"
+        mirror.run_for(0.02)
+
+
+def kill_tree(pid: int) -> None:
+    """SIGKILL for *pid* and everything it has started, the JVM and its Python among them."""
+    os.kill(pid, signal.SIGSTOP)  # so that it starts nothing meanwhile
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        kill_tree(int(child))
+    os.kill(pid, signal.SIGKILL)
