@@ -155,7 +155,8 @@ def compare(
                 upstream.records(partition) if partition in ours else iter(()),
                 downstream.records(partition) if partition in theirs else iter(()),
             )
-            again = upstream.records(partition) if walk.surplus else iter(())
+            look_again = walk.surplus and partition in ours
+            again = upstream.records(partition) if look_again else iter(())
             parts.append(walk.report(again))
         reports[topic] = TopicReport(topic, remote_topic, tuple(parts))
     return reports

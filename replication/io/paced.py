@@ -40,7 +40,7 @@ class PacedProducer(threading.Thread):
     ) -> None:
         super().__init__(name=f"producer of {', '.join(topics)}", daemon=True)
         self.counts: Counter[str] = Counter()
-        self._servers = bootstrap
+        self._servers = bootstrap  # not _bootstrap, which is Thread's own
         self._topics = topics
         self._interval = 1 / records_per_second
         self._id = self.name.replace(" ", "-") if transactional else None

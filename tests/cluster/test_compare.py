@@ -1,7 +1,7 @@
 """The comparison finds what is there to find, and ends; the workload is as difficult as it says."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 
@@ -11,6 +11,7 @@ from replication.errors import ClusterError
 from replication.io.compaction import create_compacted_topic
 from replication.io.compare import TopicReport, compare
 from replication.io.embedded import Broker
+from replication.io.paced import LatencyProbe, PacedProducer, percentile
 from replication.io.topic_log import TopicLog
 from replication.io.workload import (
     ProducedRecord,
@@ -218,6 +219,47 @@ def test_a_target_without_the_topic_misses_all(clusters: Clusters, topic_name: s
     report = compared(clusters, topic_name)
 
     assert (report.missing, report.target_records) == (5, 0)
+
+
+def test_a_partition_that_only_the_target_has_is_extra(clusters: Clusters, topic_name: str) -> None:
+    fill(clusters[0], topic_name, FIVE, 1)
+    fill(clusters[1], topic_name, [*FIVE, replace(FIVE[0], partition=1)], 2)
+
+    report = compared(clusters, topic_name)
+
+    assert (report.missing, report.repeated, report.extra) == (0, 0, 1)
+    assert not report.is_equal
+
+
+def test_producers_and_probe_count_what_was_committed(
+    clusters: Clusters, topic_name: str, until: Callable[[Callable[[], object], float], None]
+) -> None:
+    plain, transactional = f"{topic_name}-plain", f"{topic_name}-transactional"
+    bootstrap = clusters[0].bootstrap
+    for topic in (plain, transactional):
+        create_topic(bootstrap, topic, 2)
+    probe = LatencyProbe(bootstrap, (plain, transactional))
+    probe.start()
+    producers = [
+        PacedProducer(
+            bootstrap,
+            {topic: difficult_records(2, now_ms=NOW_MS, large_every=0)},
+            records_per_second=1_000,
+            transactional=topic == transactional,
+        )
+        for topic in (plain, transactional)
+    ]
+    for producer in producers:
+        producer.start()
+    until(lambda: all(sum(it.counts.values()) > 200 for it in producers), 60)
+    counts = {topic: n for it in producers for topic, n in it.finish().items()}
+    latencies = probe.finish()
+
+    for topic, count in counts.items():
+        log = TopicLog(bootstrap, topic, "read_committed")
+        assert sum(1 for partition in (0, 1) for _ in log.records(partition)) == count
+        assert latencies[topic]
+        assert 0 < percentile(latencies[topic], 0.5) < 60_000
 
 
 def test_a_cluster_that_does_not_answer_is_an_error(clusters: Clusters) -> None:
