@@ -14,6 +14,9 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 Headers = tuple[tuple[str, bytes | None], ...]
 
 BATCH_RECORDS = 10_000
+PATIENCE_SECONDS = 30.0
+# A partition that was created a moment ago, or whose broker starts, has no leader yet.
+NO_LEADER_YET = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
 
 
 class Content(NamedTuple):
@@ -39,7 +42,7 @@ class TopicLog:
     bootstrap: str
     topic: str
     isolation: Isolation
-    patience_seconds: float = 30.0
+    patience_seconds: float = PATIENCE_SECONDS
 
     def partitions(self) -> set[int]:
         """The topic's partitions; none if the topic does not exist."""
@@ -54,9 +57,7 @@ class TopicLog:
         """The records of one partition, in order."""
         with closing(_consumer(self.bootstrap, self.isolation)) as consumer:
             try:
-                low, end = consumer.get_watermark_offsets(
-                    TopicPartition(self.topic, partition), timeout=self.patience_seconds
-                )
+                low, end = _ends(consumer, self.topic, partition, self.patience_seconds)
                 if low >= end:
                     return
                 consumer.assign([TopicPartition(self.topic, partition, low)])
@@ -100,17 +101,28 @@ def log_ends(bootstrap: str, topics: Iterable[str]) -> dict[str, int]:
     ends = dict.fromkeys(topics, 0)
     with closing(_consumer(bootstrap, "read_uncommitted")) as consumer:
         try:
-            known = consumer.list_topics(timeout=30).topics
+            known = consumer.list_topics(timeout=PATIENCE_SECONDS).topics
             for topic in ends.keys() & known.keys():
                 for partition in known[topic].partitions:
-                    tp = TopicPartition(topic, partition)
-                    ends[topic] += consumer.get_watermark_offsets(tp, timeout=30)[1]
+                    ends[topic] += _ends(consumer, topic, partition, PATIENCE_SECONDS)[1]
         except KafkaException as error:
             raise ClusterError(
                 f"asking {bootstrap} for the log ends of {', '.join(ends)}: {error}; "
                 "see whether the cluster answers"
             ) from error
     return ends
+
+
+def _ends(consumer: Consumer, topic: str, partition: int, seconds: float) -> tuple[int, int]:
+    """The offsets of the first record and past the last one."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=seconds)
+        except KafkaException as error:
+            if error.args[0].code() not in NO_LEADER_YET or time.monotonic() > deadline:
+                raise
+        consumer.list_topics(topic, timeout=seconds)  # learns the leader, and paces the loop
 
 
 def _consumer(bootstrap: str, isolation: Isolation) -> Consumer:
