@@ -120,7 +120,9 @@ def _ends(consumer: Consumer, topic: str, partition: int, seconds: float) -> tup
         try:
             return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=seconds)
         except KafkaException as error:
-            if error.args[0].code() not in NO_LEADER_YET or time.monotonic() > deadline:
+            cause = error.args[0]
+            is_passing = isinstance(cause, KafkaError) and cause.code() in NO_LEADER_YET
+            if not is_passing or time.monotonic() > deadline:
                 raise
         consumer.list_topics(topic, timeout=seconds)  # learns the leader, and paces the loop
 
