@@ -67,8 +67,8 @@ class Finding:
     @property
     def offset_map(self) -> str:
         """The map in words."""
-        kind = f"{self.sparse} of {self.runs} runs sparse" if self.sparse else "dense"
-        return kind if self.sparse else f"{kind}, {self.runs} runs"
+        runs = f"{self.runs} run{'s' * (self.runs != 1)}"
+        return f"{self.sparse} of {runs} sparse" if self.sparse else f"dense, {runs}"
 
 
 def findings(

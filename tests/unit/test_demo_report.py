@@ -73,5 +73,5 @@ def test_without_a_terminal_no_control_character_is_printed() -> None:
     text = shown(finding(DENSE))
 
     assert "\x1b" not in text
-    assert "dense, 1 runs" in text
+    assert "dense, 1 run " in text
     assert "Equal: 3 records on both sides" in text
