@@ -160,7 +160,8 @@ def conflicts(plans: Mapping[Flow, TopicPlan], cluster_ids: Mapping[str, str]) -
     try:
         TopologicalSorter(upstream).prepare()
     except CycleError as error:
-        alias = {cluster_id: name for name, cluster_id in sorted(cluster_ids.items())}
+        names = sorted(cluster_ids.items(), reverse=True)  # of several aliases the first one
+        alias = {cluster_id: name for name, cluster_id in names}
         circle = [f"{alias[cluster_id]}:{topic}" for cluster_id, topic in error.args[1][:-1]]
         first = circle.index(min(circle))
         steps = " -> ".join([*circle[first:], *circle[: first + 1]])

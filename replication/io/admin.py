@@ -215,14 +215,14 @@ class Cluster(AbstractContextManager["Cluster"]):
             )
             return {TopicPartition(tp.topic, tp.partition): f for tp, f in asked.items()}
 
-        answers = self._calls.results("ask for offsets", ask, partitions, self._is_being_made)
+        answers = self._calls.results("tell offsets of", ask, partitions, self._exists)
         return {
             tp: found.offset
-            for tp, found in self._calls.accepted("tell an offset of", answers, ABSENT).items()
+            for tp, found in self._calls.accepted("tell the offset of", answers, ABSENT).items()
         }
 
-    def _is_being_made(self, partition: TopicPartition) -> bool:
-        """Whether a partition that a broker does not know yet exists all the same."""
+    def _exists(self, partition: TopicPartition) -> bool:
+        """Whether *partition* is in the cluster's metadata."""
         shown = self.describe([partition.topic]).get(partition.topic)
         return shown is not None and partition.partition < shown.partitions
 

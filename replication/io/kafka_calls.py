@@ -57,7 +57,7 @@ class Calls:
         call: str,
         ask: Callable[[Collection[Key], float], Mapping[Key, "Future[Value]"]],
         keys: Iterable[Key],
-        is_being_made: Callable[[Key], bool] = lambda _: False,
+        exists: Callable[[Key], bool] = lambda _: False,
     ) -> dict[Key, "Value | KafkaError"]:
         """What the cluster says to each key, asked again while its error is a passing one.
 
@@ -65,7 +65,8 @@ class Calls:
             call: What is tried, for the error.
             ask: Sends one request for all keys it is given, within the seconds it is given.
             keys: What to ask for; none sends nothing.
-            is_being_made: Whether an absent key is only not known to every broker yet.
+            exists: Whether a key that is said to be absent is there all the same: just made, and
+                not known to every broker yet, or without a leader.
 
         Raises:
             CallError: The cluster cannot be reached, or does not answer in time.
@@ -79,17 +80,22 @@ class Calls:
             for key, future in ask(pending, left_s).items():
                 result: Value | KafkaError = self._result(call, future)
                 results[key] = result
-            pending = [
-                key
-                for key in pending
-                if isinstance(error := results[key], KafkaError)
-                and (error.name() in PASSING or (error.name() in ABSENT and is_being_made(key)))
-            ]
+            errors = {key: it for key in pending if isinstance(it := results[key], KafkaError)}
+            hidden = [key for key, it in errors.items() if it.name() in ABSENT and exists(key)]
+            pending = [*hidden, *(key for key, it in errors.items() if it.name() in PASSING)]
             if time.monotonic() + PAUSE_S > deadline:
+                self._refuse_hidden(call, hidden)
                 break
             if pending:
                 self.admin.poll(PAUSE_S)
         return results
+
+    def _refuse_hidden(self, call: str, keys: Collection[Key]) -> None:
+        """What exists must not pass for absent, however long it has no leader."""
+        if keys:
+            call = f"{call} {listed([str(key) for key in keys])}"
+            reason = f"no broker led it for {self._timeout_s:g} s"
+            raise call_error(self._alias, self._servers, call, "LEADER_NOT_AVAILABLE", reason)
 
     def accepted(
         self,

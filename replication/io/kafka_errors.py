@@ -32,7 +32,10 @@ PASSING: Final = frozenset(
     }
 )
 UNREACHABLE: Final = frozenset({"_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TRANSPORT"})
-ABSENT: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"})
+# _NOENT: none of the partitions asked for has a leader, as when their topic is gone.
+ABSENT: Final = frozenset(
+    {"UNKNOWN_TOPIC_OR_PART", "_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
+)
 
 NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -49,6 +52,7 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "CLUSTER_AUTHORIZATION_FAILED": "grant this user that operation on cluster {alias}, or "
         "create the topic by hand",
         "INVALID_CONFIG": "correct the topic's configuration, or create the topic by hand",
+        "LEADER_NOT_AVAILABLE": "see which of cluster {alias}'s brokers are down, and start them",
         "INVALID_REPLICATION_FACTOR": "set replication.factor to no more than cluster {alias}'s "
         "brokers, or to -1 for its default",
         "POLICY_VIOLATION": "create the topic by hand as cluster {alias}'s policy wants it",
@@ -98,8 +102,11 @@ class Complaints:
     def hear(self, error: KafkaError) -> None:
         """Listen to librdkafka: this is its ``error_cb``."""
         log.debug("%s %s", error.name(), error.str())
-        if error.name() != "_ALL_BROKERS_DOWN":  # the line before it says why
-            self._said = (error.name(), error.str())
+        if error.name() == "_ALL_BROKERS_DOWN":  # the line before it says why
+            return
+        if self._said and self._said[0] == error.name() and len(self._said[1]) > len(error.str()):
+            return  # said at more length before: "is this a PLAINTEXT listener?"
+        self._said = (error.name(), error.str())
 
     def forget(self) -> None:
         """Start a new call: what was said before is not its reason."""

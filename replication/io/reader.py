@@ -12,7 +12,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Kafka
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from replication.io.kafka_calls import timeout_s
-from replication.io.kafka_errors import CallError, Complaints, call_error, kafka_error
+from replication.io.kafka_errors import PASSING, CallError, Complaints, call_error, kafka_error
 from replication.model import TopicPartition
 from replication.security import librdkafka_properties
 
@@ -65,6 +65,7 @@ def read_records(
     try:
         return reader.read(from_offset, until_offset)
     except KafkaException as failure:
+        reader.hear()
         raise reader.error(kafka_error(failure)) from None
     finally:
         reader.close()
@@ -89,9 +90,7 @@ class _Reader:
             raise self.error(kafka_error(failure)) from None
 
     def read(self, from_offset: int, until_offset: int) -> list[Record]:
-        low, high = self._consumer.get_watermark_offsets(
-            KafkaTopicPartition(*self._tp), timeout=self._timeout_s
-        )
+        low, high = self._bounds()
         start, until = max(from_offset, low), min(until_offset, high)
         if start >= until:
             return []
@@ -110,6 +109,22 @@ class _Reader:
                 if record.offset >= until - 1:
                     return records
         raise self.error(None)
+
+    def _bounds(self) -> tuple[int, int]:
+        """The first offset there is, and the one after the last that may be read."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                tp = KafkaTopicPartition(*self._tp)
+                return self._consumer.get_watermark_offsets(tp, timeout=self._timeout_s)
+            except KafkaException as failure:  # noqa: PERF203 - asking again is the point
+                if kafka_error(failure).name() not in PASSING or time.monotonic() > deadline:
+                    raise
+                self._consumer.poll(LOOK_S)  # a partition just made has no leader yet
+
+    def hear(self) -> None:
+        """Let librdkafka say what the matter is: it does so only when asked for records."""
+        self._consumer.poll(0)
 
     def error(self, error: KafkaError | None) -> CallError:
         """Why reading failed; None if no answer came."""

@@ -1,0 +1,313 @@
+"""The control plane's view of a cluster, on real brokers; and of clusters that do not answer."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from replication.errors import ClusterError
+from replication.io.admin import Cluster, Setting
+from replication.io.embedded import Broker
+from replication.io.kafka_errors import CallError
+from replication.io.ports import free_port
+from replication.io.reader import Record, read_records
+from replication.model import Topic, TopicPartition
+from replication.plan import NewTopic
+
+pytestmark = pytest.mark.cluster
+
+Clusters = tuple[Broker, Broker]
+Until = Callable[[Callable[[], object], float], None]
+TRANSACTIONS = "transactional.id"
+
+
+@pytest.fixture
+def cluster(clusters: Clusters) -> Cluster:
+    return Cluster("A", {"bootstrap.servers": clusters[0].bootstrap})
+
+
+def unreachable(**settings: str) -> Cluster:
+    """A cluster that does not answer, with little patience; ``_`` in a key stands for a dot."""
+    keys = {key.replace("_", "."): value for key, value in settings.items()}
+    return Cluster("X", {"default.api.timeout.ms": "1500", **keys})
+
+
+def properties(broker: Broker) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap}
+
+
+def create(cluster: Cluster, name: str, partitions: int = 1, **configs: str) -> Topic:
+    """A topic; ``_`` in a key of *configs* stands for a dot."""
+    settings = tuple((key.replace("_", "."), value) for key, value in configs.items())
+    return cluster.create_topics([NewTopic(name, partitions, -1, settings)])[name]
+
+
+def send(broker: Broker, topic: str, *values: bytes, **settings: str) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, **settings})
+    for number, value in enumerate(values):
+        producer.produce(topic, value, partition=0, timestamp=1_000 + number)
+    assert producer.flush(30) == 0
+
+
+def delete(broker: Broker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
+
+
+def test_aliases_of_one_cluster_have_one_id(clusters: Clusters) -> None:
+    ids = [
+        Cluster(alias, properties(broker)).cluster_id()
+        for alias, broker in (("A", clusters[0]), ("again", clusters[0]), ("B", clusters[1]))
+    ]
+
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_a_created_topic_is_visible_at_once(cluster: Cluster, topic_name: str) -> None:
+    made = create(cluster, topic_name, 3, max_message_bytes="2000000")
+
+    assert made == Topic(topic_name, made.topic_id, 3)
+    assert cluster.describe([topic_name, "missing"]) == {topic_name: made}
+    assert topic_name in cluster.topic_names()
+    assert cluster.max_message_bytes([topic_name, "missing"]) == {topic_name: 2_000_000}
+    assert cluster.topic_config([topic_name], ["max.message.bytes", "cleanup.policy", "x"]) == {
+        topic_name: {
+            "max.message.bytes": Setting("2000000", is_override=True),
+            "cleanup.policy": Setting("delete", is_override=False),
+        }
+    }
+
+
+def test_creating_and_growing_twice_changes_nothing(cluster: Cluster, topic_name: str) -> None:
+    first = create(cluster, topic_name, 2)
+
+    assert create(cluster, topic_name, 5) == first
+    grown = cluster.create_partitions({topic_name: 4})[topic_name]
+    assert (grown.topic_id, grown.partitions) == (first.topic_id, 4)
+    assert cluster.create_partitions({topic_name: 4}) == {topic_name: grown}
+    assert cluster.create_partitions({topic_name: 3}) == {topic_name: grown}
+
+
+def test_a_recreated_topic_has_another_id(
+    cluster: Cluster, clusters: Clusters, topic_name: str
+) -> None:
+    first = create(cluster, topic_name)
+    delete(clusters[0], topic_name)
+
+    assert create(cluster, topic_name).topic_id != first.topic_id
+
+
+def test_nothing_asked_is_nothing_answered(cluster: Cluster) -> None:
+    assert cluster.describe([]) == {}
+    assert cluster.log_ends([]) == {}
+    assert cluster.create_topics([]) == {}
+    assert cluster.create_partitions({}) == {}
+
+
+def test_one_refused_topic_stops_no_other(cluster: Cluster, topic_name: str) -> None:
+    good = NewTopic(f"{topic_name}-good", 1, 1)
+
+    with pytest.raises(ClusterError) as failure:
+        cluster.create_topics([NewTopic(topic_name, 1, 3), NewTopic("not a name", 1, 1), good])
+
+    text = str(failure.value)
+    assert "cluster A (bootstrap.servers=127.0.0.1:" in text
+    assert f"{topic_name}: Unable to replicate the partition 3 time(s)" in text
+    assert "only 1 broker(s)" in text
+    assert "set replication.factor to no more than cluster A's brokers" in text
+    assert "not a name: Topic name is invalid" in text
+    assert good.name in cluster.describe([good.name])
+
+
+def test_offsets(cluster: Cluster, clusters: Clusters, topic_name: str) -> None:
+    create(cluster, topic_name, 2)
+    send(clusters[0], topic_name, b"a", b"b", b"c")
+    first, second = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
+    absent = [TopicPartition(topic_name, 2), TopicPartition("missing", 0)]
+
+    assert cluster.log_ends([first, second, *absent]) == {first: 3, second: 0}
+    assert cluster.earliest([first, second, *absent]) == {first: 0, second: 0}
+    assert cluster.offsets_for_time([first, second, *absent], 1_001) == {first: 1, second: 0}
+    assert cluster.offset_for_time(first, 1_003) == 3
+
+
+def test_an_open_transaction_ends_what_is_committed(
+    cluster: Cluster, clusters: Clusters, topic_name: str, until: Until
+) -> None:
+    tp = TopicPartition(topic_name, 0)
+    create(cluster, topic_name)
+    send(clusters[0], topic_name, b"a", b"b")
+    producer = Producer({**properties(clusters[0]), TRANSACTIONS: topic_name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic_name, b"undecided", partition=0)
+    producer.flush(30)
+
+    assert cluster.log_ends([tp]) == {tp: 3}
+    assert cluster.log_ends([tp], "read_committed") == {tp: 2}
+    assert [r.value for r in read(clusters[0], tp, 0, 9, "read_committed")] == [b"a", b"b"]
+
+    producer.abort_transaction(30)
+    until(lambda: cluster.log_ends([tp], "read_committed") == {tp: 4}, 30)
+    assert [r.offset for r in read(clusters[0], tp, 0, 9, "read_committed")] == [0, 1]
+    assert [r.offset for r in read(clusters[0], tp, 0, 9)] == [0, 1, 2]
+
+
+def test_a_deleted_topic_is_absent_everywhere(
+    cluster: Cluster, clusters: Clusters, topic_name: str, until: Until
+) -> None:
+    tp = TopicPartition(topic_name, 0)
+    create(cluster, topic_name)
+    assert cluster.log_ends([tp]) == {tp: 0}
+    delete(clusters[0], topic_name)
+
+    until(lambda: not cluster.describe([topic_name]), 30)
+    assert cluster.log_ends([tp]) == {}
+    assert cluster.max_message_bytes([topic_name]) == {}
+    with pytest.raises(CallError, match=f"could not read {topic_name}-0"):
+        read(clusters[0], tp, 0, 9)
+    with pytest.raises(CallError) as failure:
+        cluster.create_partitions({topic_name: 2})
+    assert failure.value.code == "UNKNOWN_TOPIC_OR_PART"
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "reason", "next_step"),
+    [
+        pytest.param(
+            {},
+            "_TRANSPORT",
+            "Connection refused",
+            "check that a broker listens there",
+            id="nothing listens",
+        ),
+        pytest.param(
+            {"bootstrap_servers": "no.such.host.invalid:9092"},
+            "_RESOLVE",
+            "Failed to resolve 'no.such.host.invalid:9092'",
+            "correct the host name",
+            id="unknown host",
+        ),
+    ],
+)
+def test_a_cluster_that_cannot_be_reached(
+    settings: dict[str, str],
+    code: str,
+    reason: str,
+    next_step: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    settings = {"bootstrap_servers": f"127.0.0.1:{free_port()}", **settings}
+    cluster = unreachable(**settings)
+
+    failures = []
+    for call in (cluster.cluster_id, cluster.topic_names, lambda: cluster.describe(["t"])):
+        with pytest.raises(CallError) as failure:
+            call()
+        failures.append(failure.value)
+    with pytest.raises(CallError) as failure:
+        read_records(
+            {"bootstrap.servers": settings["bootstrap_servers"], "request.timeout.ms": "1500"},
+            TopicPartition("t", 0),
+            0,
+            1,
+            "read_committed",
+        )
+
+    for error in (*failures, failure.value):
+        assert (error.code, error.retriable, error.exit_code) == (code, True, 3)
+        assert f"bootstrap.servers={settings['bootstrap_servers']}" in str(error)
+        assert reason in str(error)
+        assert next_step in str(error)
+    assert "could not list topics" in str(failures[1])
+    assert capfd.readouterr().err == ""
+
+
+def test_tls_to_a_plain_listener(clusters: Clusters) -> None:
+    cluster = unreachable(bootstrap_servers=clusters[0].bootstrap, security_protocol="SSL")
+
+    with pytest.raises(CallError, match=r"SSL handshake failed.*X\.security\.protocol"):
+        cluster.topic_names()
+
+
+def test_refused_credentials_end_the_wait_and_stay_secret(clusters: Clusters) -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    cluster = Cluster(
+        "X",
+        {
+            **properties(clusters[0]),
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f'{module} required username="me" password="hidden-word";',
+        },
+    )
+    started = time.monotonic()
+
+    with pytest.raises(CallError, match=r"check X\.sasl\.mechanism") as failure:
+        cluster.cluster_id()
+
+    assert time.monotonic() - started < 10
+    assert not failure.value.retriable
+    assert "hidden-word" not in str(failure.value) + repr(cluster)
+
+
+def test_a_value_the_client_refuses() -> None:
+    with pytest.raises(CallError, match=r"reconnect\.backoff\.ms.*correct that property"):
+        unreachable(bootstrap_servers="127.0.0.1:1", reconnect_backoff_ms="-7")
+
+
+def read(
+    broker: Broker, tp: TopicPartition, start: int, end: int, isolation: str = "read_uncommitted"
+) -> list[Record]:
+    committed = isolation == "read_committed"
+    return read_records(
+        properties(broker), tp, start, end, "read_committed" if committed else "read_uncommitted"
+    )
+
+
+def test_records_are_read_as_the_log_holds_them(
+    cluster: Cluster, clusters: Clusters, topic_name: str
+) -> None:
+    create(cluster, topic_name)
+    headers: Any = [("h", b"\xff"), ("h", None), ("a", b"")]
+    producer = Producer(properties(clusters[0]))
+    producer.produce(topic_name, b"\xff\x00", key=b"", partition=0, timestamp=5, headers=headers)
+    producer.produce(topic_name, None, key=b"k", partition=0, timestamp=6)
+    producer.produce(topic_name, b"", key=None, partition=0, timestamp=7)
+    producer.flush(30)
+
+    assert read(clusters[0], TopicPartition(topic_name, 0), 0, 3) == [
+        Record(0, 5, b"", b"\xff\x00", (("h", b"\xff"), ("h", None), ("a", b""))),
+        Record(1, 6, b"k", None, ()),
+        Record(2, 7, None, b"", ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        pytest.param(1, 3, [1, 2], id="inside"),
+        pytest.param(0, 1, [0], id="one record"),
+        pytest.param(3, 99, [3], id="end beyond the log"),
+        pytest.param(4, 99, [], id="at the log's end"),
+        pytest.param(90, 99, [], id="beyond the log"),
+        pytest.param(2, 2, [], id="nothing wanted"),
+    ],
+)
+def test_a_stretch(
+    cluster: Cluster,
+    clusters: Clusters,
+    topic_name: str,
+    start: int,
+    end: int,
+    expected: list[int],
+) -> None:
+    create(cluster, topic_name)
+    send(clusters[0], topic_name, b"0", b"1", b"2", b"3")
+
+    records = read(clusters[0], TopicPartition(topic_name, 0), start, end)
+
+    assert [record.offset for record in records] == expected
