@@ -271,8 +271,8 @@ def test_the_exit_code_is_the_jobs(ready: Clone) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_asks_the_job_to_stop(ready: Clone, number: signal.Signals) -> None:
-    waits = 'until [ -e "$REPLICATION_STOP_FILE" ]; do sleep 0.1; done'
-    submits(ready, f"echo running; {waits}; echo flushed; exit 0")
+    looks = 'for _ in {1..200}; do [ ! -e "$REPLICATION_STOP_FILE" ] || exit 0; sleep 0.1; done'
+    submits(ready, f"echo running; trap 'echo flushed' EXIT; {looks}; exit 9")
     with ready.start("--config", "a.yaml") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
@@ -284,7 +284,7 @@ def test_a_signal_asks_the_job_to_stop(ready: Clone, number: signal.Signals) -> 
 
 
 def test_a_second_signal_ends_the_job_and_all_it_started(ready: Clone) -> None:
-    submits(ready, "echo running; sleep 300 & wait")
+    submits(ready, "echo running; sleep 60 & wait")
     with ready.start("--config", "a.yaml") as process:
         assert process.stdout is not None
         assert process.stderr is not None
