@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
+
+from pyspark.sql import Row
 
 from replication.errors import LeaseError, StateError
 from replication.io.tables import Tables, local_path
@@ -115,17 +117,17 @@ def _lock_file(folder: Path, flow: Flow, tables: Tables) -> IO[str]:
     return file
 
 
-def _newest(tables: Tables, flow: Flow) -> Any | None:
+def _newest(tables: Tables, flow: Flow) -> Row | None:
     rows = tables.of("leases", flow).orderBy("epoch", "renewed", ascending=False).limit(1)
     return next(iter(tables.collect(rows, "leases")), None)
 
 
-def _is_alive(row: Any) -> bool:
+def _is_alive(row: Row) -> bool:
     age = datetime.now(timezone.utc) - row["renewed"].astimezone(timezone.utc)
     return not row["released"] and age.total_seconds() < EXPIRY_SECONDS
 
 
-def _refusal(flow: Flow, row: Any | None) -> LeaseError:
+def _refusal(flow: Flow, row: Row | None) -> LeaseError:
     who = f"{row['host']}, since {row['since']:%Y-%m-%d %H:%M:%S}" if row else "another process"
     return LeaseError(
         f"flow {flow} is already running on this state.dir: {who}. Stop it first "

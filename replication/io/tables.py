@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from replication.errors import StateError
@@ -162,7 +162,7 @@ class Tables:
             ),
         )
 
-    def event(self, flow: Flow, kind: str, text: str, **details: Any) -> None:
+    def event(self, flow: Flow, kind: str, text: str, **details: str | int) -> None:
         """Records that *kind* happened to *flow*; *details* are further columns of ``events``."""
         log.warning("event flow=%s kind=%s %s", flow, kind, text)
         row = {"flow": str(flow), "at": _now(), "kind": kind, "text": text, **details}
@@ -197,7 +197,7 @@ class Tables:
         wanted = topic_id or (rows[-1]["topic_id"] if rows else None)
         return merge_runs(_run(row) for row in rows if row["topic_id"] == wanted)
 
-    def _compact(self, flow: Flow, rows: list[Any]) -> None:
+    def _compact(self, flow: Flow, rows: list[Row]) -> None:
         """Rewrites *flow*'s offset map with adjacent runs merged.
 
         One atomic Delta commit; the answers of the map stay what they were.
@@ -224,7 +224,7 @@ class Tables:
         """The rows of *flow* in *table*."""
         return self.read(table).where(F.col("flow") == str(flow))
 
-    def collect(self, frame: DataFrame, table: str) -> list[Any]:
+    def collect(self, frame: DataFrame, table: str) -> list[Row]:
         """The rows of *frame*, a query over *table*."""
         with self._state_errors("read", table):
             return frame.collect()
@@ -247,13 +247,13 @@ def local_path(state_dir: str) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme in {"", "file"} else None
 
 
-def _run(row: Any) -> OffsetRun:
+def _run(row: Row) -> OffsetRun:
     return OffsetRun(row["src_from"], row["src_until"], row["tgt_from"], row["count"])
 
 
-def _merged_rows(rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def _merged_rows(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """The same map in fewer rows. Each keeps the newest generation and time of what it replaces."""
-    partitions: dict[tuple[str, int, str], list[Any]] = {}
+    partitions: dict[tuple[str, int, str], list[Row]] = {}
     for row in rows:
         partitions.setdefault((row["topic"], row["partition"], row["topic_id"]), []).append(row)
     for its in partitions.values():

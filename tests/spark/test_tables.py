@@ -84,5 +84,5 @@ def test_a_state_directory_that_is_a_file_is_an_error_that_names_it(
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
 
-    with pytest.raises(StateError, match="cannot append to table events at .*/file/events"):
+    with pytest.raises(StateError, match=r"cannot append to table events at .*/file/events"):
         Tables(spark, blocked.as_uri()).event(FLOW, "kind", "text")

@@ -28,5 +28,5 @@ def test_choose_mode(
 
 
 def test_realtime_that_cannot_be_had_is_refused_and_not_replaced() -> None:
-    with pytest.raises(FlowError, match="10 task slots.*there are 9; use auto"):
+    with pytest.raises(FlowError, match=r"10 task slots.*there are 9; use auto"):
         choose_mode("realtime", spark="4.2.0", slots=9, partitions=8)
