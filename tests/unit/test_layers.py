@@ -18,6 +18,7 @@ NAMED = {
     "replication.app": "app",
     "replication.cli": "app",
     "replication.demo": "app",
+    "replication.demo_report": "app",
     "replication.flows": "flows",
     "replication.io": "io",
     "replication.records": "records",
