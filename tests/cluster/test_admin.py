@@ -1,16 +1,18 @@
 """The control plane's view of a cluster, on real brokers; and of clusters that do not answer."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from replication.errors import ClusterError
 from replication.io.admin import Cluster, Setting
 from replication.io.embedded import Broker
+from replication.io.kafka_calls import Calls
 from replication.io.kafka_errors import CallError
 from replication.io.ports import free_port
 from replication.io.reader import Record, read_records
@@ -153,7 +155,9 @@ def test_an_open_transaction_ends_what_is_committed(
     producer.abort_transaction(30)
     until(lambda: cluster.log_ends([tp], "read_committed") == {tp: 4}, 30)
     assert [r.offset for r in read(clusters[0], tp, 0, 9, "read_committed")] == [0, 1]
-    assert [r.offset for r in read(clusters[0], tp, 0, 9)] == [0, 1, 2]
+    send(clusters[0], topic_name, b"c")
+    assert [r.offset for r in read(clusters[0], tp, 0, 4, "read_committed")] == [0, 1]
+    assert [r.offset for r in read(clusters[0], tp, 0, 9)] == [0, 1, 2, 4]
 
 
 def test_a_deleted_topic_is_absent_everywhere(
@@ -252,6 +256,22 @@ def test_refused_credentials_end_the_wait_and_stay_secret(clusters: Clusters) ->
     assert time.monotonic() - started < 10
     assert not failure.value.retriable
     assert "hidden-word" not in str(failure.value) + repr(cluster)
+
+
+def test_what_exists_without_a_leader_never_passes_for_absent() -> None:
+    calls = Calls("X", {"bootstrap.servers": "127.0.0.1:1", "request.timeout.ms": "300"}, "test")
+    asked = []
+
+    def ask(keys: Collection[str], _timeout_s: float) -> dict[str, "Future[int]"]:
+        asked.append(list(keys))
+        answers: dict[str, Future[int]] = {key: Future() for key in keys}
+        for answer in answers.values():
+            answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        return answers
+
+    with pytest.raises(CallError, match=r"could not tell offsets of there: no broker led it"):
+        calls.results("tell offsets of", ask, ["there", "gone"], lambda key: key == "there")
+    assert asked[:2] == [["there", "gone"], ["there"]]
 
 
 def test_a_value_the_client_refuses() -> None:
