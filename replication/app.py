@@ -48,6 +48,8 @@ def mirror(file: str, flows: Sequence[str] = (), mode: Mode | None = None) -> in
     )  # fmt: skip
     logging.Formatter.converter = time.gmtime
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    # PySpark prints every SQL error once more as a page of JSON; ours say it in a line
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         config = load_config(file)
         chosen = _chosen(config, flows, mode)

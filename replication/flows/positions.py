@@ -81,7 +81,7 @@ def _standing(world: World, config: FlowConfig, plan: TopicPlan) -> Standing:
     return Standing(
         remote,
         world.source.log_ends(plan.partitions, isolation(config.source_consumer)),
-        {tp: ends[remote[tp]] for tp in plan.partitions},
+        {tp: ends[remote[tp]] for tp in plan.partitions if remote[tp] in ends},
     )
 
 

@@ -16,7 +16,7 @@ from replication.errors import ClusterError, GuardError, ReplicationError
 from replication.flows.failures import TOO_LARGE, QueryError, explained, refused_records
 from replication.flows.generation import Generation
 from replication.flows.positions import find_positions
-from replication.flows.topics import prepare_topics
+from replication.flows.topics import prepare_topics, size_limits
 from replication.flows.world import World
 from replication.io.lease import Lease, held
 from replication.io.tables import Anchor
@@ -82,8 +82,11 @@ class _FlowLoop:
         plan = prepare_topics(config, self._world.source, self._world.target)
         if not plan.partitions:
             return self._wait_for_topics()
-        self._plan = plan
         mode = self._choose_mode(plan)
+        if self._stop.is_set():
+            return "stopped"
+        self._plan = plan
+        size_limits(plan, self._world.source, self._world.target)
         positions = self._positions(plan)
         self._world.tables.append_topics(config.flow, self._number, plan)
         generation = Generation(

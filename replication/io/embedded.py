@@ -118,7 +118,8 @@ class Broker:
         self.alias = alias
         self.folder = folder
         self.log = folder / "broker.log"
-        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # the first letter, since the format tool would take a leading dash for an option
+        self.cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         self._settings = settings
         self._free_port = ports
         self._ports: tuple[int, int] | None = None

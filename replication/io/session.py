@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 from replication.errors import FlowError
 from replication.io.kafka_options import INTERCEPTOR
 
+LOG4J2 = Path(__file__).resolve().parents[2] / "conf" / "log4j2.properties"
+
 # Each of these is a decision; design.md D2, D8 and section 2 say what each was measured to do.
 REQUIRED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -35,14 +37,23 @@ REQUIRED = {
         "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager"
     ),
-    # The bookkeeping tables are small: Spark's defaults of 200 and 50 tasks cost seconds a read.
+    # The data query has a pool of its own, so that bookkeeping need not queue behind its tasks.
+    "spark.scheduler.mode": "FAIR",
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+# The tables are small: compiling a query for them costs seconds and is worth nothing.
+BOOKKEEPING = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.stats.collect": "false",
-    "spark.scheduler.mode": "FAIR",
 }
 
 LOCAL = {
+    # Short sessions: the quick compiler alone halves the CPU seconds of a start.
+    "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile={LOG4J2}",
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -75,6 +86,14 @@ def local_session(jars: Sequence[Path], slots: int, app: str) -> SparkSession:
     spark = builder.config("spark.jars", ",".join(map(str, jars))).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def bookkeeping_session(spark: SparkSession) -> SparkSession:
+    """A session of the same application for the small tables, see `BOOKKEEPING`."""
+    books = spark.newSession()
+    for key, value in BOOKKEEPING.items():
+        books.conf.set(key, value)
+    return books
 
 
 def frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from replication.errors import StateError
-from replication.io.session import frame_of
+from replication.io.session import bookkeeping_session, frame_of
 from replication.model import Flow, Position, TopicPartition
 from replication.plan import TopicPlan
 from replication.runs import OffsetRun, merge_runs
@@ -71,7 +71,7 @@ class Tables:
     """All tables of one state directory. Reads see every earlier write of any process."""
 
     def __init__(self, spark: SparkSession, state_dir: str) -> None:
-        self._spark = spark
+        self._spark = bookkeeping_session(spark)
         self.root = state_dir.rstrip("/")
 
     def path(self, table: str) -> str:
