@@ -105,10 +105,12 @@ def _result(
 
 
 def _contenders(options: argparse.Namespace) -> list[Contender]:
-    settings = dict(line.split("=", 1) for line in options.set)
+    settings, mm2_settings = (
+        dict(line.split("=", 1) for line in lines) for lines in (options.set, options.mm2_set)
+    )
     spark = tuple(options.spark)
     mirrors = [Mirror(mode=mode, settings=settings, spark=spark) for mode in options.modes]
-    mm2 = MirrorMaker2(jars=home() / "jars" / "mm2", settings={})
+    mm2 = MirrorMaker2(jars=home() / "jars" / "mm2", settings=mm2_settings)
     return [
         *(mirrors if options.only != "mm2" else ()),
         *((mm2,) if options.only != "mirror" else ()),

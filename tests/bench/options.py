@@ -29,12 +29,16 @@ def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
     parser.add_argument("--no-latency", action="store_true", help="throughput only")
     parser.add_argument("--no-throughput", action="store_true", help="latency only")
     parser.add_argument(
-        "--modes", type=_modes, default=["realtime"], metavar="MODE,...",
+        "--modes", type=_modes, default="realtime", metavar="MODE,...",
         help=f"of the mirror; {', '.join(MODES)}",
     )  # fmt: skip
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", type=_assignment,
         help="a further line of the mirror's configuration: producer.linger.ms=5",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mm2-set", action="append", default=[], metavar="KEY=VALUE", type=_assignment,
+        help="the same for MirrorMaker 2: {target}.producer.linger.ms=0",
     )  # fmt: skip
     parser.add_argument(
         "--spark", action="append", default=[], metavar="ARGUMENT",
