@@ -12,9 +12,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from replication import demo as scenario
 from replication.app import mirror
 from replication.config import FlowConfig, MirrorConfig
+from replication.demo import run as run_demo
 from replication.errors import ConfigError, ReplicationError
 from replication.flows.topics import look
 from replication.io.admin import Cluster
@@ -139,7 +139,7 @@ def stop(file: str, name: str | None, timeout: int) -> None:
 @_refusals
 def demo(*, keep: bool, seconds: int, mode: Mode) -> None:
     """Run two embedded clusters with producers and the mirror between them, and compare both."""
-    sys.exit(scenario.run(keep=keep, seconds=seconds, mode=mode))
+    sys.exit(run_demo(keep=keep, seconds=seconds, mode=mode))
 
 
 @click.command()

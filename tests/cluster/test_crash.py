@@ -17,6 +17,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from replication.errors import FlowError
 from replication.io.compaction import create_compacted_topic
 from replication.io.compare import compare
 from replication.io.embedded import Broker
@@ -36,6 +37,8 @@ FLOW = Flow("A", "B")
 CRASHES = 3
 BACKLOG_RECORDS = 600_000
 START_SECONDS = 120.0
+# one compiler halves the CPU seconds of a start, of which there are many here
+QUICK_START = ["--", "--conf", "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1"]
 
 
 @pytest.mark.parametrize("mode", ["realtime", "microbatch", "drain"])
@@ -66,11 +69,18 @@ def test_crashes_lose_and_repeat_nothing(
     with producing(source, dense, transactional, now_ms):
         for _ in range(CRASHES):
             before = log_ends(target.bootstrap, topics.values())
-            mirror = MirrorProcess(SCRIPT, ["--config", str(config), "--mode", mode], log)
+            arguments = ["--config", str(config), "--mode", mode, *QUICK_START]
+            mirror = MirrorProcess(SCRIPT, arguments, log)
             await_growth(target, topics, before, mirror)
             kill_tree(mirror.pid)
+            with pytest.raises(FlowError, match="exit code -9"):
+                mirror.run_for(10)
+            mirror.discard()
     finished = subprocess.run(
-        [SCRIPT, "--config", config, "--mode", "drain"], capture_output=True, text=True, check=False
+        [SCRIPT, "--config", config, "--mode", "drain", *QUICK_START],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert finished.returncode == 0, finished.stderr[-3000:]
@@ -92,7 +102,7 @@ def test_a_second_process_is_refused_and_a_stop_request_is_answered(
     with sending(source.bootstrap) as sender:
         sender.send_all(topic_name, islice(plain_records(1, size_bytes=9, now_ms=0), 10))
     config = write_config(tmp_path, clusters, topic_name)
-    arguments = ["--config", str(config)]
+    arguments = ["--config", str(config), *QUICK_START]
     mirror = MirrorProcess(SCRIPT, arguments, tmp_path / "first.log")
     try:
         await_growth(target, {topic_name: f"A.{topic_name}"}, {f"A.{topic_name}": 0}, mirror)

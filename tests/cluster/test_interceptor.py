@@ -1,0 +1,62 @@
+"""The one Java class, in Spark's own producer: what cannot carry its timestamp must not cross."""
+
+import time
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from replication.io.embedded import Broker
+from replication.io.kafka_options import client_id, sink_options
+from replication.io.tail import unacknowledged
+from replication.io.topic_log import log_ends
+from replication.io.workload import create_topic
+from replication.model import Flow
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+FLOW = Flow("X", "Y")
+GOOD = "array(named_struct('key', '__replication.timestamp', 'value', X'0000000000000001'))"
+SHORT = "array(named_struct('key', '__replication.timestamp', 'value', X'01'))"
+OTHER = "array(named_struct('key', 'other', 'value', X'0000000000000001'))"
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        pytest.param(
+            "cast(null as array<struct<key:string,value:binary>>)", "no carrier", id="none"
+        ),
+        pytest.param(OTHER, "no carrier header", id="another header"),
+        pytest.param(SHORT, "not 8 bytes", id="a short one"),
+    ],
+)
+def test_a_record_without_its_timestamp_fails_the_query_and_does_not_cross(
+    spark: SparkSession, clusters: tuple[Broker, Broker], topic_name: str, headers: str, reason: str
+) -> None:
+    target = clusters[1].bootstrap
+    create_topic(target, topic_name, 1)
+    options = sink_options({"bootstrap.servers": target}, FLOW, "preserve")
+    row = f"select X'01' as value, 0 as partition, '{topic_name}' as topic, {headers} as headers"
+    started = time.monotonic()
+
+    with pytest.raises(PySparkException, match=reason):
+        spark.sql(row).write.format("kafka").options(**options).save()
+
+    assert time.monotonic() - started < 30, "it must fail at once, not wait for metadata"
+    assert log_ends(target, [topic_name]) == {topic_name: 0}
+    assert unacknowledged(spark, client_id(FLOW)) == 0
+
+
+def test_what_is_sent_is_acknowledged_in_the_end(
+    spark: SparkSession, clusters: tuple[Broker, Broker], topic_name: str
+) -> None:
+    target = clusters[1].bootstrap
+    create_topic(target, topic_name, 1)
+    options = sink_options({"bootstrap.servers": target}, FLOW, "preserve")
+    row = f"select X'01' as value, 0 as partition, '{topic_name}' as topic, {GOOD} as headers"
+
+    spark.sql(row).write.format("kafka").options(**options).save()
+
+    assert log_ends(target, [topic_name]) == {topic_name: 1}
+    assert unacknowledged(spark, client_id(FLOW)) == 0
