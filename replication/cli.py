@@ -36,6 +36,7 @@ from replication.plan import TopicPlan
 P = ParamSpec("P")
 FILE = click.argument("file", type=click.Path(dir_okay=False))
 FLOW = click.option("--flow", "name", metavar="A->B", help="Only this flow.")
+FILE_WIDTH = 250  # of a table in a file or pipe, where nobody wants names broken in two
 MODES = click.Choice(["auto", "realtime", "microbatch", "drain"])
 
 
@@ -202,7 +203,10 @@ def _print_plan(config: FlowConfig, plan: TopicPlan, source: Cluster) -> None:
             todo = f"grow to {plan.grow[remote]} partitions"
         offsets = " ".join(f"{tp.partition}:{starts[tp]}" for tp in mine)
         table.add_row(topic, remote, str(len(mine)), offsets, todo)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
+    console.print(table)
     click.echo("Partitions with a position in state.dir go on from there instead.")
     for problem in plan.problems:
         click.echo(f"problem: {problem}", err=True)

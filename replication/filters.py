@@ -5,12 +5,6 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-from replication.policy import is_cycle
-
-if TYPE_CHECKING:  # config checks its patterns with this module
-    from replication.config import FlowConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +20,6 @@ class NameFilter:
     def accepts(self, name: str) -> bool:
         """Whether *name* is in: exclusion wins."""
         return _matches(self.include, name) and not _matches(self.exclude, name)
-
-
-def replicated_topics(config: "FlowConfig", names: Iterable[str]) -> tuple[str, ...]:
-    """The topics of *names* that the flow copies, sorted.
-
-    Args:
-        config: The flow.
-        names: Topics of the source, without the ones its brokers call internal.
-    """
-    wanted = NameFilter(config.topics, config.topics_exclude)
-    policy, flow = config.policy, config.flow
-    return tuple(
-        name
-        for name in sorted(set(names))
-        if (
-            wanted.accepts(name)
-            or (config.heartbeats_replication_enabled and policy.is_heartbeats_topic(name))
-        )
-        and not policy.is_internal_topic(name)
-        and not is_cycle(policy, name, source=flow.source, target=flow.target)
-    )
 
 
 def pattern_problem(item: str) -> str | None:

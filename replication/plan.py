@@ -8,13 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
-from replication.filters import replicated_topics
+from replication.config import FlowConfig
+from replication.filters import NameFilter
 from replication.model import Flow, Topic, TopicPartition
-
-if TYPE_CHECKING:
-    from replication.config import FlowConfig
+from replication.policy import is_cycle
 
 NOTHING: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
@@ -66,7 +64,28 @@ class TopicPlan:
         )
 
 
-def remote_topics(config: "FlowConfig", names: Iterable[str]) -> dict[str, str]:
+def replicated_topics(config: FlowConfig, names: Iterable[str]) -> tuple[str, ...]:
+    """The topics of *names* that the flow copies, sorted.
+
+    Args:
+        config: The flow.
+        names: Topics of the source, without the ones its brokers call internal.
+    """
+    wanted = NameFilter(config.topics, config.topics_exclude)
+    policy, flow = config.policy, config.flow
+    return tuple(
+        name
+        for name in sorted(set(names))
+        if (
+            wanted.accepts(name)
+            or (config.heartbeats_replication_enabled and policy.is_heartbeats_topic(name))
+        )
+        and not policy.is_internal_topic(name)
+        and not is_cycle(policy, name, source=flow.source, target=flow.target)
+    )
+
+
+def remote_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
     """Upstream name -> remote name, of those of the source's topic *names* that replicate."""
     source = config.flow.source
     return {
@@ -75,7 +94,7 @@ def remote_topics(config: "FlowConfig", names: Iterable[str]) -> dict[str, str]:
 
 
 def plan_topics(
-    config: "FlowConfig",
+    config: FlowConfig,
     source: Mapping[str, Topic],
     target: Mapping[str, Topic],
     configs: Mapping[str, Mapping[str, str]] = NOTHING,

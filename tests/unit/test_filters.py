@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from replication.config import FlowConfig, parse
-from replication.filters import NameFilter, pattern_problem, replicated_topics
+from replication.filters import NameFilter, pattern_problem
+from replication.plan import replicated_topics
 
 
 @pytest.mark.parametrize(
