@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from replication.io.embedded import Broker
@@ -40,7 +40,7 @@ def test_a_record_without_its_timestamp_fails_the_query_and_does_not_cross(
     row = f"select X'01' as value, 0 as partition, '{topic_name}' as topic, {headers} as headers"
     started = time.monotonic()
 
-    with pytest.raises(PySparkException, match=reason):
+    with pytest.raises(Py4JJavaError, match=reason):
         spark.sql(row).write.format("kafka").options(**options).save()
 
     assert time.monotonic() - started < 30, "it must fail at once, not wait for metadata"
