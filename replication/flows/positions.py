@@ -75,9 +75,8 @@ def find_positions(
 
 def _standing(world: World, config: FlowConfig, plan: TopicPlan) -> Standing:
     remote = {tp: TopicPartition(plan.topics[tp.topic], tp.partition) for tp in plan.partitions}
-    ends = standing_log_ends(
-        world.target, list(remote.values()), world.spark, client_id(config.flow)
-    )
+    counted_by = client_id(config.flow) if config.record_timestamps == "preserve" else None
+    ends = standing_log_ends(world.target, list(remote.values()), world.spark, counted_by)
     return Standing(
         remote,
         world.source.log_ends(plan.partitions, isolation(config.source_consumer)),

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -122,7 +123,7 @@ def check_interceptor(spark: SparkSession) -> None:
         spark.range(1).select(
             F.expr(f"java_method('{INTERCEPTOR}', 'unacknowledged', '')")
         ).collect()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise FlowError(
             f"record.timestamps=preserve needs the class {INTERCEPTOR}, which is not on Spark's "
             "class path: pass preserve-timestamps.jar with --jars (spark-submit.sh does), or set "

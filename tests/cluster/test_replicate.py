@@ -150,6 +150,22 @@ def test_identity_keeps_the_name(
     assert reports[topic_name].is_equal
 
 
+def test_with_timestamps_of_the_broker_all_else_is_equal(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    fill(source, topic_name, 1, 300)
+    config = flow_config(source, target, topic_name, {"record.timestamps": "broker"})
+
+    RunningFlow(spark, tmp_path, config, "drain").join()
+
+    remote = {topic_name: f"A.{topic_name}"}
+    reports = compare(source.bootstrap, target.bootstrap, remote, with_timestamps=False)
+    assert reports[topic_name].is_equal
+    (with_times,) = compare(source.bootstrap, target.bootstrap, remote).values()
+    assert not with_times.is_equal
+
+
 def test_latest_begins_with_what_comes_after_the_start(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
