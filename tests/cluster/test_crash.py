@@ -34,16 +34,33 @@ Clusters = tuple[Broker, Broker]
 
 SCRIPT = Path(__file__).resolve().parents[2] / "spark-submit.sh"
 FLOW = Flow("A", "B")
-CRASHES = 3
 BACKLOG_RECORDS = 600_000
 START_SECONDS = 120.0
 # one compiler halves the CPU seconds of a start, of which there are many here
 QUICK_START = ["--", "--conf", "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1"]
 
 
-@pytest.mark.parametrize("mode", ["realtime", "microbatch", "drain"])
+@pytest.mark.parametrize(
+    ("mode", "crashes"),
+    [
+        pytest.param("realtime", 3, id="realtime"),
+        pytest.param("microbatch", 3, id="microbatch"),
+        pytest.param("drain", 3, id="drain"),
+        *(
+            pytest.param(
+                mode, 20, marks=[pytest.mark.soak, pytest.mark.timeout(3600)], id=f"{mode}-long"
+            )
+            for mode in ("realtime", "microbatch", "drain")
+        ),
+    ],
+)
 def test_crashes_lose_and_repeat_nothing(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    mode: Mode,
+    crashes: int,
 ) -> None:
     source, target = clusters
     dense, transactional, compacted = (f"{topic_name}-{kind}" for kind in ("d", "t", "c"))
@@ -67,7 +84,7 @@ def test_crashes_lose_and_repeat_nothing(
     log = tmp_path / "mirror.log"
 
     with producing(source, dense, transactional, now_ms):
-        for _ in range(CRASHES):
+        for _ in range(crashes):
             before = log_ends(target.bootstrap, topics.values())
             arguments = ["--config", str(config), "--mode", mode, *QUICK_START]
             mirror = MirrorProcess(SCRIPT, arguments, log)
