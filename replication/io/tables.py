@@ -6,6 +6,7 @@ target's log.
 """
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ SCHEMAS = {
         "renewed timestamp, released boolean"
     ),
 }
+
+_CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
 COMPACT_ABOVE_ROWS = 1_000
 """Rows of one flow above which its runs are merged at the next start."""
@@ -234,7 +237,9 @@ class Tables:
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:
-            reason = str(getattr(error, "java_exception", error)).strip().splitlines()[0]
+            # the last cause is the operating system's word: no space, no permission
+            first, *causes = [str(error), *_CAUSE.findall(str(error))]
+            reason = causes[-1] if causes else first.strip().splitlines()[0]
             raise StateError(
                 f"cannot {verb} table {table} at {self.path(table)}: {reason}; "
                 "check that state.dir exists, is writable and has space"
