@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 Mode = Literal["auto", "realtime", "microbatch", "drain"]
 Timestamps = Literal["preserve", "broker"]
 Reset = Literal["earliest", "latest"]
+Isolation = Literal["read_uncommitted", "read_committed"]
 
 
 class TopicPartition(NamedTuple):

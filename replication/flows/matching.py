@@ -5,8 +5,6 @@ agree with the source if not; and where does a target go on that somebody else, 
 one, has written before us.
 """
 
-import logging
-
 from replication.alignment import align
 from replication.config import FlowConfig
 from replication.errors import GuardError
@@ -17,8 +15,6 @@ from replication.io.reader import Record, read_records
 from replication.model import Position, TopicPartition
 from replication.positions import Locate
 from replication.runs import OffsetRun, anchor
-
-log = logging.getLogger(__name__)
 
 COMPARED_RECORDS = 20
 """Records at the end of a stretch that are compared one by one."""
@@ -141,7 +137,7 @@ def _found_on_source(
     world: World, config: FlowConfig, tp: TopicPartition, record: Record
 ) -> Record | None:
     """The source's record that *record* is a copy of, looked for from its timestamp on."""
-    start = world.source.offsets_for_time([tp], record.timestamp_ms)[tp]
+    start = world.source.offset_for_time(tp, record.timestamp_ms)
     level = isolation(config.source_consumer)
     until = start + SEARCHED_RECORDS
     candidates = read_records(config.source_consumer, tp, start, until, level)

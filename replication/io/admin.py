@@ -7,7 +7,7 @@ configured timeout in an answer or in a `ClusterError` that names call, cluster,
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
@@ -22,13 +22,11 @@ from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
 from replication.io.kafka_calls import Calls
 from replication.io.kafka_errors import ABSENT
-from replication.model import Topic, TopicPartition
+from replication.model import Isolation, Topic, TopicPartition
 from replication.plan import NewTopic
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-Isolation = Literal["read_uncommitted", "read_committed"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from replication.io.topic_log import Content, Isolation, Record, TopicLog
+from replication.io.topic_log import Content, Record, TopicLog
+from replication.model import Isolation
 
 SHOWN_CHARACTERS = 60
 

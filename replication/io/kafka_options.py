@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from typing import Final
 
-from replication.model import Flow, Timestamps, TopicPartition
-
-Isolation = Literal["read_uncommitted", "read_committed"]
+from replication.model import Flow, Isolation, Timestamps, TopicPartition
 
 INTERCEPTOR: Final = "replication.PreserveTimestamps"
 

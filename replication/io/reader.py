@@ -6,14 +6,14 @@ Joins no group and commits nothing. The data itself never takes this path: Spark
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from replication.io.kafka_calls import timeout_s
 from replication.io.kafka_errors import PASSING, CallError, Complaints, call_error, kafka_error
-from replication.model import TopicPartition
+from replication.model import Isolation, TopicPartition
 from replication.security import librdkafka_properties
 
 BATCH_RECORDS: Final = 1_000
@@ -44,7 +44,7 @@ def read_records(
     tp: TopicPartition,
     from_offset: int,
     until_offset: int,
-    isolation: Literal["read_uncommitted", "read_committed"],
+    isolation: Isolation,
 ) -> list[Record]:
     """The records of *tp* with offsets in [from_offset, until_offset), as far as they exist now.
 

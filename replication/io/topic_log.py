@@ -4,13 +4,13 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from replication.errors import ClusterError
+from replication.model import Isolation
 
-Isolation = Literal["read_committed", "read_uncommitted"]
 Headers = tuple[tuple[str, bytes | None], ...]
 
 BATCH_RECORDS = 10_000
