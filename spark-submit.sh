@@ -11,8 +11,9 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          Demo on this machine: two Kafka clusters, producers, the mirror, a comparison of both sides.
          --keep leaves clusters and mirror running and prints how to connect.
        ./spark-submit.sh --config FILE [--flow 'A->B'] [--mode auto|realtime|microbatch|drain]
-                         [--dry-run] [-- spark-submit arguments]
+                         [--job mirror|replicate|checkpoints|heartbeats] [--dry-run] [-- spark-submit arguments]
          Replicates what FILE (YAML or .properties) says. --dry-run prints the command only.
+         --job runs one part only; the default is all.
        ./spark-submit.sh --setup [dev] [mm2]
          Only prepares: Python packages, JVM jars, the timestamp interceptor. dev adds what the tests
          need, mm2 the MirrorMaker 2 of the benchmarks.
@@ -81,7 +82,7 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow and mode are those of mai
   local log4j2=$repo/conf/log4j2.properties
   "$venv/bin/python" -m replication validate "$config" ${master:+--master "$master"} >/dev/null
   if [ -z "$master" ]; then
-    slots=$("$venv/bin/python" -m replication slots "$config" ${flow[@]+"${flow[@]}"})
+    slots=$("$venv/bin/python" -m replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"})
     master="local[$slots]"
   fi
   jars=$(printf '%s,' "$home"/jars/spark/*.jar)$interceptor
@@ -90,7 +91,7 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow and mode are those of mai
   if [ "$deploy_mode" = client ]; then
     command+=(PYSPARK_PYTHON="${PYSPARK_PYTHON:-$venv/bin/python}" PYSPARK_DRIVER_PYTHON="$venv/bin/python")
   fi
-  command+=("$venv/bin/spark-submit" --master "$master" --deploy-mode "$deploy_mode" --name "replication $config")
+  command+=("$venv/bin/spark-submit" --master "$master" --deploy-mode "$deploy_mode" --name "$job $config")
   if [ "$deploy_mode" = cluster ]; then
     command+=(--files "$config,$log4j2")
     config=$(basename "$config")
@@ -103,7 +104,7 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow and mode are those of mai
     --driver-java-options "-Dlog4j2.configurationFile=$log4j2"
     --conf "spark.redaction.regex=(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key"
     "$@"
-    "$repo/jobs/mirror.py" --config "$config" ${flow[@]+"${flow[@]}"} ${mode[@]+"${mode[@]}"}
+    "$repo/jobs/$job.py" --config "$config" ${flow[@]+"${flow[@]}"} ${mode[@]+"${mode[@]}"}
   )
   if [ -n "$dry_run" ]; then
     printf '%q ' "${command[@]}"
@@ -122,7 +123,7 @@ wrong() {
 }
 
 main() {
-  local config='' dry_run='' keep=() flow=() mode=()
+  local config='' dry_run='' job=mirror keep=() flow=() mode=()
   while [ $# -gt 0 ]; do
     case $1 in
       -h | --help) usage && exit ;;
@@ -133,15 +134,19 @@ main() {
         ;;
       --keep) keep=(--keep) && shift ;;
       --dry-run) dry_run=1 && shift ;;
-      --config | --flow | --mode)
+      --config | --flow | --mode | --job)
         [ $# -gt 1 ] || wrong "$1 needs a value"
-        case $1 in --config) config=$2 ;; --flow) flow+=("$1" "$2") ;; --mode) mode=("$1" "$2") ;; esac
+        case $1 in --config) config=$2 ;; --job) job=$2 ;; --flow) flow+=("$1" "$2") ;; --mode) mode=("$1" "$2") ;; esac
         shift 2
         ;;
       --) shift && break ;;
       *) wrong "unknown argument '$1'" ;;
     esac
   done
+  case $job in
+    mirror | replicate | checkpoints | heartbeats) ;;
+    *) wrong "--job is mirror, replicate, checkpoints or heartbeats, not '$job'" ;;
+  esac
   if [ -n "$config" ]; then
     [ ${#keep[@]} -eq 0 ] || wrong "--keep belongs to the demo, not to --config"
     set_up spark

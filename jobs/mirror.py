@@ -1,8 +1,6 @@
-"""The mirror: every enabled flow of a configuration file, in one Spark application."""
+"""Everything: records, checkpoints and heartbeats of every enabled flow of a configuration file."""
 
-import sys
-
-from replication.cli import mirror_command
+from replication.cli import job_command
 
 if __name__ == "__main__":
-    sys.exit(mirror_command())
+    job_command("mirror")()

@@ -28,11 +28,6 @@ class Alignment:
     target_only: int
     runs: tuple[OffsetRun, ...]
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether the target's tail is a copy of the source's next records and nothing else."""
-        return self.target_only == 0
-
 
 def align(
     source: Iterator[tuple[int, int]], target: Iterator[tuple[int, int]], *, source_end: int

@@ -13,8 +13,9 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from replication.config import FlowConfig, MirrorConfig
+from replication.config_model import FlowConfig, MirrorConfig
 from replication.errors import ConfigError, GuardError, ReplicationError
+from replication.flows.beside import RECORDS, checkpoints_beside, heartbeats_beside
 from replication.flows.replicate import replicate
 from replication.flows.world import World
 from replication.io.admin import Cluster
@@ -23,7 +24,7 @@ from replication.io.session import check_interceptor, session, task_slots
 from replication.io.stopping import LOOK_SECONDS, StopRequests, stop_on_signals
 from replication.io.tables import Tables
 from replication.mode import choose_mode
-from replication.model import Flow, Mode
+from replication.model import Flow, Job, Mode
 from replication.plan import TopicPlan, conflicts
 
 log = logging.getLogger(__name__)
@@ -31,13 +32,14 @@ log = logging.getLogger(__name__)
 REMIND_SECONDS = 60
 
 
-def mirror(file: str, flows: Sequence[str] = (), mode: Mode | None = None) -> int:
+def run(file: str, flows: Sequence[str] = (), mode: Mode | None = None, job: Job = "mirror") -> int:
     """Runs the flows of *file* until they are stopped or drained.
 
     Args:
         file: The configuration.
         flows: Names like ``A->B``; all enabled ones if empty.
         mode: Overrides ``replication.mode``.
+        job: Which part of them: ``mirror`` is all.
 
     Returns:
         The exit code; `replication.errors` lists them.
@@ -55,12 +57,12 @@ def mirror(file: str, flows: Sequence[str] = (), mode: Mode | None = None) -> in
         chosen = _chosen(config, flows, mode)
         for note in config.notes:
             log.info("%s", note)
-        spark = session(f"replication {' '.join(str(it.flow) for it in chosen)}")
+        spark = session(f"{job} {' '.join(str(it.flow) for it in chosen)}")
     except ReplicationError as error:
         log.error("%s", error)  # noqa: TRY400 - a known error's text is for an operator
         return error.exit_code
     try:
-        return _Application(spark, config, chosen).run()
+        return _Application(spark, config, chosen, job).run()
     except ReplicationError as error:
         log.error("%s", error)  # noqa: TRY400
         return error.exit_code
@@ -86,15 +88,22 @@ def _chosen(
 class _Flow(threading.Thread):
     """A flow's thread; afterwards ``error`` says why it ended, None for a clean end."""
 
-    def __init__(self, world: World, config: FlowConfig, admit: "_Admission") -> None:
+    def __init__(self, world: World, config: FlowConfig, admit: "_Admission", job: Job) -> None:
         super().__init__(name=str(config.flow), daemon=True)
         self.config, self.stop = config, threading.Event()
         self.error: BaseException | None = None
-        self._world, self._admit = world, admit
+        self._world, self._admit, self._job = world, admit, job
 
     def run(self) -> None:
         try:
-            replicate(self._world, self.config, partial(self._admit, self.config), self.stop)
+            with checkpoints_beside(self._world, self.config, self._job) as checkpoints:
+                if self._job in RECORDS:
+                    admit = partial(self._admit, self.config)
+                    replicate(self._world, self.config, admit, self.stop)
+                elif self.config.mode != "drain":
+                    self.stop.wait()
+                if checkpoints and self.config.mode == "drain" and not self.stop.is_set():
+                    checkpoints.round(at_once=True)  # as fresh as the records
         except ReplicationError as error:
             self.error = error
             log.error("flow=%s ended: %s", self.config.flow, error)  # noqa: TRY400
@@ -137,28 +146,30 @@ class _Application:
     """The flows of one process, from start to the last one's end."""
 
     def __init__(
-        self, spark: SparkSession, config: MirrorConfig, chosen: Sequence[FlowConfig]
+        self, spark: SparkSession, config: MirrorConfig, chosen: Sequence[FlowConfig], job: Job
     ) -> None:
-        self._spark, self._config, self._chosen = spark, config, chosen
+        self._spark, self._config, self._chosen, self._job = spark, config, chosen, job
 
     def run(self) -> int:
-        if any(it.record_timestamps == "preserve" for it in self._chosen):
+        if self._job in RECORDS and any(it.record_timestamps == "preserve" for it in self._chosen):
             check_interceptor(self._spark)
         worlds = {it.flow: self._clusters(it) for it in self._chosen}
         cluster_ids = {
             cluster.alias: cluster.cluster_id() for pair in worlds.values() for cluster in pair
         }
         tables = Tables(self._spark, self._config.state_dir)
-        requests = StopRequests(self._spark, self._config.state_dir, list(worlds))
+        requests = StopRequests(self._spark, self._config.state_dir, list(worlds), self._job)
         requests.clear()
         admit = _Admission(self._spark, cluster_ids)
         flows = [
-            _Flow(World(self._spark, tables, *worlds[it.flow]), it, admit) for it in self._chosen
+            _Flow(World(self._spark, tables, *worlds[it.flow]), it, admit, self._job)
+            for it in self._chosen
         ]
         stop_on_signals([flow.stop for flow in flows])
-        for flow in flows:
-            flow.start()
-        _wait(flows, requests)
+        with heartbeats_beside(tables.spark, self._config, self._chosen, self._job):
+            for flow in flows:
+                flow.start()
+            _wait(flows, requests)
         requests.clear()
         return next((flow.exit_code for flow in flows if flow.exit_code), 0)
 

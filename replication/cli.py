@@ -12,16 +12,18 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from replication.app import mirror
-from replication.config import FlowConfig, MirrorConfig
+from replication.app import run as run_job
+from replication.config_model import FlowConfig, MirrorConfig
 from replication.demo import run as run_demo
 from replication.errors import ConfigError, ReplicationError
+from replication.flows.beside import RECORDS
 from replication.flows.topics import look
 from replication.io.admin import Cluster
 from replication.io.kafka_options import isolation
 from replication.io.local import load_config, local_tables
+from replication.io.offset_table import OffsetTable
 from replication.io.stopping import request_stop
-from replication.model import Mode, TopicPartition
+from replication.model import Job, Mode, TopicPartition
 from replication.offsets import (
     Ahead,
     Bounded,
@@ -37,6 +39,7 @@ P = ParamSpec("P")
 FILE = click.argument("file", type=click.Path(dir_okay=False))
 FLOW = click.option("--flow", "name", metavar="A->B", help="Only this flow.")
 FILE_WIDTH = 250  # of a table in a file or pipe, where nobody wants names broken in two
+JOBS = click.Choice(["mirror", "replicate", "checkpoints", "heartbeats"])
 MODES = click.Choice(["auto", "realtime", "microbatch", "drain"])
 
 
@@ -90,11 +93,12 @@ def plan(file: str, name: str | None) -> None:
 @main.command()
 @FILE
 @FLOW
+@click.option("--job", type=JOBS, default="mirror", show_default=True)
 @_refusals
-def slots(file: str, name: str | None) -> None:
+def slots(file: str, name: str | None, job: Job) -> None:
     """Print how many local task slots FILE's flows want: partitions twice, and bookkeeping."""
     partitions = 0
-    for config in _flows(load_config(file), name):
+    for config in _flows(load_config(file), name) if job in RECORDS else ():
         with (
             Cluster(config.flow.source, config.source_admin) as source,
             Cluster(config.flow.target, config.target_admin) as target,
@@ -116,7 +120,7 @@ def translate(file: str, name: str, topic: str, partition: int, offset: int, *, 
     config = load_config(file)
     (flow,) = _flows(config, name)
     with local_tables(config.state_dir) as tables:
-        runs = tables.runs(flow.flow, TopicPartition(topic, partition))
+        runs = OffsetTable(tables, flow.flow).runs(TopicPartition(topic, partition))
     answer = translate_back(runs, offset) if back else translate_forth(runs, offset)
     click.echo(_sentence(answer))
 
@@ -125,11 +129,12 @@ def translate(file: str, name: str, topic: str, partition: int, offset: int, *, 
 @FILE
 @FLOW
 @click.option("--timeout", default=120, show_default=True, help="Seconds to wait for the end.")
+@click.option("--job", type=JOBS, default="mirror", show_default=True)
 @_refusals
-def stop(file: str, name: str | None, timeout: int) -> None:
+def stop(file: str, name: str | None, timeout: int, job: Job) -> None:
     """Ask the running job to end, through the state directory, and wait until it has."""
     config = load_config(file)
-    request_stop(config.state_dir, [it.flow for it in _flows(config, name)], timeout)
+    request_stop(config.state_dir, [it.flow for it in _flows(config, name)], timeout, job)
     click.echo("stopped")
 
 
@@ -143,13 +148,17 @@ def demo(*, keep: bool, seconds: int, mode: Mode) -> None:
     sys.exit(run_demo(keep=keep, seconds=seconds, mode=mode))
 
 
-@click.command()
-@click.option("--config", "file", required=True, type=click.Path(dir_okay=False))
-@click.option("--flow", "names", multiple=True, metavar="A->B", help="Only these flows.")
-@click.option("--mode", type=MODES, help="Overrides replication.mode.")
-def mirror_command(file: str, names: Sequence[str], mode: Mode | None) -> None:
-    """Run the flows of FILE: what jobs/mirror.py is, under spark-submit."""
-    sys.exit(mirror(file, names, mode))
+def job_command(job: Job) -> click.Command:
+    """What a file of jobs/ is, under spark-submit."""
+
+    @click.command(help=f"Run the {job} job for the flows of a configuration file.")
+    @click.option("--config", "file", required=True, type=click.Path(dir_okay=False))
+    @click.option("--flow", "names", multiple=True, metavar="A->B", help="Only these flows.")
+    @click.option("--mode", type=MODES, help="Overrides replication.mode.")
+    def command(file: str, names: Sequence[str], mode: Mode | None) -> None:
+        sys.exit(run_job(file, names, mode, job))
+
+    return command
 
 
 def _flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:

@@ -89,6 +89,9 @@ BY_ROLE: Final[dict[Role, frozenset[str]]] = {
     "producer": SECURITY | _SHARED | _PRODUCER,
     "admin": SECURITY | _SHARED | _ADMIN,
 }
+PRODUCER_ONLY: Final = _PRODUCER
+"""What tunes a producer and does not tell it how to connect."""
+
 JAVA_KEYS: Final = SECURITY | _SHARED | _CONSUMER | _PRODUCER | _ADMIN
 
 OWNED: Final = {

@@ -13,66 +13,26 @@ from typing import Final, cast
 from replication.client_keys import Role
 from replication.clients import Side, effective
 from replication.config_keys import IDENTITY_POLICY, KEYS
+from replication.config_model import (
+    FlowConfig,
+    GroupsConfig,
+    HeartbeatsConfig,
+    MirrorConfig,
+    OffsetSyncsConfig,
+    OnRewind,
+)
 from replication.config_scopes import Scopes, sort_settings
 from replication.config_values import Findings, Raw, Value, ValueMisfitError, read
 from replication.errors import ConfigError
 from replication.filters import NameFilter
 from replication.model import Flow, Mode, Reset, Timestamps
-from replication.policy import IdentityPolicy, PrefixPolicy, ReplicationPolicy
+from replication.policy import IdentityPolicy, PrefixPolicy
 from replication.security import convert
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
 _TOPIC_CHARACTERS: Final = re.compile(r"[A-Za-z0-9._-]+")
 _CONTROL_ROLES: Final[tuple[Role, ...]] = ("admin", "consumer")  # through librdkafka
 _SIDES: Final[tuple[Side, ...]] = ("source", "target")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowConfig:
-    """One enabled flow. Client properties are effective ones in Java's key space.
-
-    They hold ``bootstrap.servers`` and what the user set, nothing of ours; a repr masks secrets.
-    """
-
-    flow: Flow
-    enabled: bool
-    topics: tuple[str, ...]
-    topics_exclude: tuple[str, ...]
-    heartbeats_replication_enabled: bool
-    policy: ReplicationPolicy
-    replication_factor: int
-    refresh_topics_enabled: bool
-    refresh_topics_interval_seconds: int
-    mode: Mode
-    realtime_batch_seconds: int
-    batch_max_records: int
-    record_timestamps: Timestamps
-    auto_offset_reset: Reset
-    source_consumer: Mapping[str, str]
-    source_producer: Mapping[str, str]
-    source_admin: Mapping[str, str]
-    target_consumer: Mapping[str, str]
-    target_producer: Mapping[str, str]
-    target_admin: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorConfig:
-    """The whole configuration, checked.
-
-    Args:
-        file: As the operator named it.
-        clusters: All aliases.
-        state_dir: URI of the folder of the Delta tables.
-        flows: Every enabled flow, in the order of *clusters*.
-        notes: Keys that are accepted and have no effect, one line each; to be said once.
-    """
-
-    file: str
-    clusters: tuple[str, ...]
-    state_dir: str
-    flows: tuple[FlowConfig, ...]
-    notes: tuple[str, ...]
 
 
 def parse(
@@ -111,6 +71,7 @@ def parse(
         clusters=scopes.clusters,
         state_dir=state_dir,
         flows=flows,
+        heartbeats=tuple(_heartbeats(scopes, findings)),
         notes=tuple(findings.notes),
     )
 
@@ -186,6 +147,8 @@ def _flow_config(values: _FlowValues, findings: Findings) -> FlowConfig:
         batch_max_records=values.number("replication.batch.max.records"),
         record_timestamps=cast("Timestamps", values.text("record.timestamps")),
         auto_offset_reset=_reset(values, consumer),
+        offset_syncs=_offset_syncs(values, findings),
+        groups=_groups(values),
         source_consumer=consumer,
         source_producer=values.client("source", "producer"),
         source_admin=values.client("source", "admin"),
@@ -193,6 +156,52 @@ def _flow_config(values: _FlowValues, findings: Findings) -> FlowConfig:
         target_producer=values.client("target", "producer"),
         target_admin=values.client("target", "admin"),
     )
+
+
+def _offset_syncs(values: _FlowValues, findings: Findings) -> OffsetSyncsConfig:
+    enabled = values.flag("emit.offset-syncs.enabled")
+    for settings in (values.scopes.by_flow.get(values.flow, {}), values.scopes.top):
+        for name in settings:
+            if name.startswith("offset-syncs.topic.") and not enabled:
+                findings.note(values.key(name), "has no effect: emit.offset-syncs.enabled is false")
+    return OffsetSyncsConfig(
+        enabled=enabled,
+        location=cast("Side", values.text("offset-syncs.topic.location")),
+        replication_factor=values.number("offset-syncs.topic.replication.factor"),
+        lag_max=values.number("offset.lag.max"),
+    )
+
+
+def _groups(values: _FlowValues) -> GroupsConfig:
+    return GroupsConfig(
+        groups=values.items("groups"),
+        groups_exclude=values.items("groups.exclude"),
+        refresh_enabled=values.flag("refresh.groups.enabled"),
+        refresh_interval_seconds=values.number("refresh.groups.interval.seconds"),
+        checkpoints_enabled=values.flag("emit.checkpoints.enabled"),
+        checkpoints_interval_seconds=values.number("emit.checkpoints.interval.seconds"),
+        replication_factor=values.number("checkpoints.topic.replication.factor"),
+        sync_enabled=values.flag("sync.group.offsets.enabled"),
+        sync_interval_seconds=values.number("sync.group.offsets.interval.seconds"),
+        sync_on_rewind=cast("OnRewind", values.text("sync.group.offsets.on.rewind")),
+    )
+
+
+def _heartbeats(scopes: Scopes, findings: Findings) -> Iterator[HeartbeatsConfig]:
+    """Of every pair, enabled or not: MirrorMaker 2's rule, for any cluster may become a source."""
+    for flow in scopes.pairs:
+        values = _FlowValues(scopes, flow)
+        if values.flag("emit.heartbeats.enabled"):
+            side = cast("Side", values.text("heartbeats.topic.location"))
+            yield HeartbeatsConfig(
+                flow=flow,
+                alias=flow.source if side == "source" else flow.target,
+                topic=_policy(values, findings).heartbeats_topic(),
+                interval_seconds=values.number("emit.heartbeats.interval.seconds"),
+                replication_factor=values.number("heartbeats.topic.replication.factor"),
+                producer=values.client(side, "producer"),
+                admin=values.client(side, "admin"),
+            )
 
 
 def _reset(values: _FlowValues, consumer: Mapping[str, str]) -> Reset:

@@ -49,15 +49,15 @@ class Key:
     places: tuple[str, ...] = ("top", "flow")
 
 
-def _flag(name: str, default: str, meaning: str, mm2: str = "", since: Since = "later") -> Key:
+def _flag(name: str, default: str, meaning: str, mm2: str = "", since: Since = "now") -> Key:
     return Key(name, "flag", default, meaning, mm2, since=since)
 
 
-def _seconds(name: str, default: str, meaning: str, since: Since = "later") -> Key:
+def _seconds(name: str, default: str, meaning: str, since: Since = "now") -> Key:
     return Key(name, "number", default, f"{meaning}, in seconds", least=1, since=since)
 
 
-def _factor(name: str, default: str, what: str, since: Since = "later") -> Key:
+def _factor(name: str, default: str, what: str, since: Since = "now") -> Key:
     meaning = f"replicas of {what}; -1 is the cluster's own default"
     return Key(name, "number", default, meaning, least=-1, since=since)
 
@@ -108,7 +108,6 @@ _CATALOGUE: Final = (
         "heartbeats.replication.enabled",
         "true",
         "copy heartbeats topics even where the lists above do not",
-        since="now",
     ),
     Key(
         "replication.policy.class",
@@ -128,11 +127,10 @@ _CATALOGUE: Final = (
         "replication.policy.internal.topic.separator.enabled",
         "true",
         "whether checkpoints and offset-syncs topics use that separator too",
-        since="now",
     ),
-    _factor("replication.factor", "2", "topics made on the target", since="now"),
-    _flag("refresh.topics.enabled", "true", "look for new topics and partitions", since="now"),
-    _seconds("refresh.topics.interval.seconds", "600", "time between two such looks", since="now"),
+    _factor("replication.factor", "2", "topics made on the target"),
+    _flag("refresh.topics.enabled", "true", "look for new topics and partitions"),
+    _seconds("refresh.topics.interval.seconds", "600", "time between two such looks"),
     Key(
         "replication.mode",
         "choice",
@@ -144,7 +142,7 @@ _CATALOGUE: Final = (
     Key(
         "replication.realtime.batch.seconds",
         "number",
-        "30",
+        "60",
         "length of a Real-Time batch, hence age of the offset map, in seconds",
         "not a key of MirrorMaker 2",
         least=5,
@@ -174,8 +172,15 @@ _CATALOGUE: Final = (
         choices=("earliest", "latest"),
     ),
     # Topic metadata
-    _flag("sync.topic.configs.enabled", "true", "keep topic configs of the copies equal"),
-    _seconds("sync.topic.configs.interval.seconds", "600", "time between two config syncs"),
+    _flag(
+        "sync.topic.configs.enabled",
+        "true",
+        "keep topic configs of the copies equal",
+        since="later",
+    ),
+    _seconds(
+        "sync.topic.configs.interval.seconds", "600", "time between two config syncs", since="later"
+    ),
     Key(
         "config.properties.exclude",
         "patterns",
@@ -192,8 +197,10 @@ _CATALOGUE: Final = (
         choices=("target", "source"),
         since="later",
     ),
-    _flag("sync.topic.acls.enabled", "true", "copy topic ACLs"),
-    _seconds("sync.topic.acls.interval.seconds", "600", "time between two ACL syncs"),
+    _flag("sync.topic.acls.enabled", "true", "copy topic ACLs", since="later"),
+    _seconds(
+        "sync.topic.acls.interval.seconds", "600", "time between two ACL syncs", since="later"
+    ),
     # Offset syncs
     _flag("emit.offset-syncs.enabled", "true", "write offset syncs for MirrorMaker 2's clients"),
     Key(
@@ -202,7 +209,6 @@ _CATALOGUE: Final = (
         "source",
         "the cluster that holds the offset-syncs topic",
         choices=("source", "target"),
-        since="later",
     ),
     _factor("offset-syncs.topic.replication.factor", "3", "the offset-syncs topic"),
     Key(
@@ -210,16 +216,14 @@ _CATALOGUE: Final = (
         "number",
         "100",
         "most records between two offset syncs",
-        since="later",
     ),
     # Groups
-    Key("groups", "patterns", ".*", "groups to translate: names or regexes", since="later"),
+    Key("groups", "patterns", ".*", "groups to translate: names or regexes"),
     Key(
         "groups.exclude",
         "patterns",
         "console-consumer-.*, connect-.*, __.*",
         "groups never translated; wins over groups",
-        since="later",
     ),
     _flag("refresh.groups.enabled", "true", "look for new groups"),
     _seconds("refresh.groups.interval.seconds", "600", "time between two such looks"),
@@ -227,10 +231,26 @@ _CATALOGUE: Final = (
     _seconds("emit.checkpoints.interval.seconds", "60", "time between two rounds of checkpoints"),
     _flag("sync.group.offsets.enabled", "false", "commit translated offsets on the target"),
     _seconds("sync.group.offsets.interval.seconds", "60", "time between two such commits"),
+    Key(
+        "sync.group.offsets.on.rewind",
+        "choice",
+        "keep",
+        "the target's group when the source's was set back: keep its place, or follow",
+        "not a key of MirrorMaker 2, which keeps",
+        choices=("keep", "follow"),
+    ),
     _factor("checkpoints.topic.replication.factor", "3", "the checkpoints topic"),
     # Heartbeats
     _flag("emit.heartbeats.enabled", "true", "write heartbeats on the target"),
     _seconds("emit.heartbeats.interval.seconds", "1", "time between two heartbeats"),
+    Key(
+        "heartbeats.topic.location",
+        "choice",
+        "target",
+        "the cluster that gets the heartbeats of a flow",
+        "not a key of MirrorMaker 2, which takes the target",
+        choices=("source", "target"),
+    ),
     _factor("heartbeats.topic.replication.factor", "3", "the heartbeats topic"),
     Key(
         "metric.names.formats",
@@ -259,3 +279,4 @@ def _by_name(keys: Iterable[Key]) -> dict[str, Key]:
 
 
 KEYS: Final = _by_name(_CATALOGUE)
+REPLICATION_FACTORS: Final = tuple(name for name in KEYS if name.endswith("replication.factor"))

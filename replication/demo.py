@@ -19,6 +19,7 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
+from replication.config_keys import REPLICATION_FACTORS
 from replication.demo_report import Finding, Screen, findings, how_to_connect, show
 from replication.errors import ClusterError, FlowError, ReplicationError
 from replication.io.compaction import create_compacted_topic
@@ -230,7 +231,7 @@ def _write_config(scene: Scene) -> Path:
         },
         FLOW.target: {"bootstrap.servers": scene.target.bootstrap},
         str(FLOW): {"enabled": True, "topics": list(PARTITIONS)},
-        "replication.factor": 1,  # each cluster has one broker
+        **dict.fromkeys(REPLICATION_FACTORS, 1),  # each cluster has one broker
         "state.dir": _state_dir(scene),
     }
     file = scene.folder / "mirror.yaml"

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 Mode = Literal["auto", "realtime", "microbatch", "drain"]
 Timestamps = Literal["preserve", "broker"]
 Reset = Literal["earliest", "latest"]
+Job = Literal["mirror", "replicate", "checkpoints", "heartbeats"]
 Isolation = Literal["read_uncommitted", "read_committed"]
 
 
@@ -50,3 +51,11 @@ class Position:
 
     upstream: int
     downstream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a consumer group has committed of a partition: the next offset to read, and a note."""
+
+    offset: int
+    metadata: str = ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 
-from replication.config import FlowConfig
+from replication.config_model import FlowConfig
 from replication.filters import NameFilter
 from replication.model import Flow, Topic, TopicPartition
 from replication.policy import is_cycle

@@ -164,12 +164,6 @@ class RunBook:
         with self._lock:
             return dict(self._positions)
 
-    def set_anchor(self, partition: TopicPartition, position: Position) -> None:
-        """Let *partition* stand at *position*, known from elsewhere than a batch, and record it."""
-        with self._lock:
-            self._positions[partition] = position
-            self._append(partition, anchor(position))
-
     def add_batch(
         self,
         batch_id: int,

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from replication.config import FlowConfig, parse
+from replication.config import parse
+from replication.config_keys import REPLICATION_FACTORS
+from replication.config_model import FlowConfig
 from replication.flows.replicate import replicate
 from replication.flows.world import World
 from replication.io.admin import Cluster
@@ -32,7 +34,8 @@ def flow_config(
             "B.bootstrap.servers": target.bootstrap,
             "A->B.enabled": "true",
             "A->B.topics": topics,
-            "replication.factor": "1",
+            **dict.fromkeys(REPLICATION_FACTORS, "1"),
+            "heartbeats.replication.enabled": "false",  # other tests emit them, too
             "refresh.topics.interval.seconds": "1",
             "replication.realtime.batch.seconds": "5",
             "A.consumer.isolation.level": "read_committed",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replication.config import FlowConfig
+from replication.config_model import FlowConfig
 from replication.errors import FlowError
 from replication.flows.world import World
 from replication.io.kafka_options import isolation

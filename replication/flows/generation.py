@@ -19,14 +19,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from replication.config import FlowConfig
+from replication.config_model import FlowConfig
+from replication.flows.books import FlowBooks
 from replication.io.kafka_options import sink_options, source_options
 from replication.io.progress import Progress
-from replication.io.tables import Tables
 from replication.model import Mode, Position, TopicPartition
 from replication.plan import TopicPlan
 from replication.records import counts_column, to_target
-from replication.runs import RunBook
+from replication.runs import GapInBooks, RunBook
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Generation:
     def __init__(
         self,
         spark: SparkSession,
-        tables: Tables,
+        books: FlowBooks,
         config: FlowConfig,
         plan: TopicPlan,
         positions: Mapping[TopicPartition, Position],
@@ -49,7 +49,7 @@ class Generation:
         mode: Mode,
     ) -> None:
         self.plan, self.number = plan, number
-        self._tables, self._config = tables, config
+        self._books, self._config = books, config
         self._book = RunBook(positions)
         self._scratch = Path(tempfile.mkdtemp(prefix=f"{config.flow.slug}-{number}-"))
         self._batches = (-1, -1)
@@ -93,9 +93,7 @@ class Generation:
         """Writes the booked runs to the table, if there are any."""
         runs = self._book.drain()
         if runs:
-            self._tables.append_runs(
-                self._config.flow, self.number, runs, self.plan.source_ids, self._batches
-            )
+            self._books.write(self.number, runs, self.plan.source_ids, self._batches)
             self._batches = (-1, -1)
         self._flushed_at = time.monotonic()
 
@@ -106,7 +104,10 @@ class Generation:
         """
         try:
             self._query.stop()
-            self.keep_books()
+            try:
+                self.keep_books()
+            except GapInBooks as gap:  # what follows the gap is found from the target's log
+                log.warning("generation %d ends with a gap: %s", self.number, gap)
             self.flush()
         except Py4JError as error:
             # the JVM is gone; what it wrote is found from the target's log at the next start

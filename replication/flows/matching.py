@@ -6,7 +6,7 @@ one, has written before us.
 """
 
 from replication.alignment import align
-from replication.config import FlowConfig
+from replication.config_model import FlowConfig
 from replication.errors import GuardError
 from replication.flows.world import World
 from replication.io.counting import fingerprints

@@ -10,13 +10,14 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replication.config import FlowConfig
+from replication.config_model import FlowConfig
 from replication.errors import GuardError
+from replication.flows.books import FlowBooks
 from replication.flows.matching import adopted, realigned, tails_match
 from replication.flows.world import World
 from replication.io.counting import Stretch, offsets_after
 from replication.io.kafka_options import client_id, isolation
-from replication.io.tables import Anchor
+from replication.io.offset_table import Anchor
 from replication.io.tail import standing_log_ends
 from replication.model import Position, TopicPartition
 from replication.plan import TopicPlan
@@ -39,7 +40,7 @@ def find_positions(
     world: World,
     config: FlowConfig,
     plan: TopicPlan,
-    anchors: Mapping[TopicPartition, Anchor],
+    books: FlowBooks,
     generation: int,
 ) -> dict[TopicPartition, Position]:
     """Where every partition of *plan* goes on; what is new about it is in the table on return.
@@ -48,6 +49,7 @@ def find_positions(
         GuardError: For some partitions no position is safe; all of them are named.
         ClusterError: A cluster does not answer.
     """
+    anchors = books.anchors
     _refuse_recreated(world, config, plan, anchors)
     standing = _standing(world, config, plan)
     decisions = plan_positions(
@@ -68,7 +70,7 @@ def find_positions(
         elif isinstance(decision, Adopt):
             position = adopted(world, config, tp, standing.remote[tp], decision.position)
             news[tp] = [anchor(position)]
-    world.tables.append_runs(config.flow, generation, news, plan.source_ids)
+    books.write(generation, news, plan.source_ids)
     resumed = {tp: it.position for tp, it in decisions.items() if isinstance(it, Resume)}
     return resumed | {tp: runs[-1].end for tp, runs in news.items()}
 

@@ -11,15 +11,16 @@ from collections.abc import Callable
 from threading import Event
 from typing import Literal
 
-from replication.config import FlowConfig
+from replication.config_model import FlowConfig
 from replication.errors import ClusterError, GuardError, ReplicationError
+from replication.flows.books import FlowBooks
 from replication.flows.failures import TOO_LARGE, QueryError, explained, refused_records
 from replication.flows.generation import Generation
 from replication.flows.positions import find_positions
 from replication.flows.topics import prepare_topics, size_limits
 from replication.flows.world import World
 from replication.io.lease import Lease, held
-from replication.io.tables import Anchor
+from replication.io.offset_table import Anchor
 from replication.model import Mode, Position, TopicPartition
 from replication.plan import TopicPlan
 from replication.runs import GapInBooks
@@ -64,8 +65,8 @@ class _FlowLoop:
         self._choose_mode, self._stop, self._lease = choose_mode, stop, lease
         self._plan: TopicPlan | None = None
         self._failures = 0
-        books = world.tables.books(config.flow)
-        self._number, self._anchors = books.last_generation, books.anchors
+        self._books = FlowBooks(world, config)
+        self._number = self._books.last_generation
 
     def run(self) -> None:
         ending: Ending = "changed"
@@ -91,7 +92,7 @@ class _FlowLoop:
         self._world.tables.append_topics(config.flow, self._number, plan)
         generation = Generation(
             self._world.spark,
-            self._world.tables,
+            self._books,
             config,
             plan,
             positions,
@@ -149,13 +150,13 @@ class _FlowLoop:
         return "stopped" if stopped else "changed"
 
     def _positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
-        positions = find_positions(self._world, self._config, plan, self._anchors, self._number)
+        positions = find_positions(self._world, self._config, plan, self._books, self._number)
         self._remember(plan, positions)
         return positions
 
     def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         for tp, position in positions.items():
-            self._anchors[tp] = Anchor(position, plan.source_ids[tp.topic])
+            self._books.anchors[tp] = Anchor(position, plan.source_ids[tp.topic])
 
     def _pause_or_raise(self, error: ReplicationError) -> None:
         """Waits before the next generation, or raises what a restart cannot mend."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from replication.config import FlowConfig
+from replication.config_model import FlowConfig
 from replication.errors import GuardError
 from replication.io.admin import Cluster
 from replication.plan import TopicPlan, plan_topics, remote_topics

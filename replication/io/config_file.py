@@ -10,7 +10,8 @@ from typing import Final
 
 import yaml
 
-from replication.config import MirrorConfig, parse
+from replication.config import parse
+from replication.config_model import MirrorConfig
 from replication.config_values import Raw
 from replication.errors import ConfigError
 from replication.io.references import Resolver

@@ -54,7 +54,8 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "INVALID_CONFIG": "correct the topic's configuration, or create the topic by hand",
         "LEADER_NOT_AVAILABLE": "see which of cluster {alias}'s brokers are down, and start them",
         "INVALID_REPLICATION_FACTOR": "set replication.factor to no more than cluster {alias}'s "
-        "brokers, or to -1 for its default",
+        "brokers, or to -1 for its default; offset-syncs, checkpoints and heartbeats topics have "
+        "factors of their own, such as checkpoints.topic.replication.factor",
         "POLICY_VIOLATION": "create the topic by hand as cluster {alias}'s policy wants it",
         "TOPIC_AUTHORIZATION_FAILED": "grant this user that operation on the topic, on cluster "
         "{alias}, or leave the topic out with topics.exclude",
@@ -75,11 +76,6 @@ class CallError(ClusterError):
     def __init__(self, text: str, code: str) -> None:
         self.code = code
         super().__init__(text)
-
-    @property
-    def retriable(self) -> bool:
-        """Whether the same call may succeed later with nothing changed."""
-        return self.code in PASSING | UNREACHABLE
 
 
 class Complaints:

@@ -80,8 +80,15 @@ class Lease:
 
 
 @contextmanager
-def held(tables: Tables, flow: Flow) -> Iterator[Lease]:
-    """Holds *flow*'s lease for the block, or raises `LeaseError` naming who holds it."""
+def held(tables: Tables, flow: Flow, part: str = "") -> Iterator[Lease]:
+    """Holds *flow*'s lease for the block, or raises `LeaseError` naming who holds it.
+
+    Args:
+        tables: Of the state directory.
+        flow: Whose lease.
+        part: What of the flow, where not the records: it has a lease of its own.
+    """
+    flow = Flow(flow.source, f"{flow.target} {part}") if part else flow
     local = local_path(tables.root)
     lock = _lock_file(local, flow, tables) if local else None
     try:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from replication.config import MirrorConfig
+from replication.config_model import MirrorConfig
 from replication.errors import StateError
 from replication.io.config_file import load
 from replication.io.session import local_session

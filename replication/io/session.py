@@ -109,6 +109,12 @@ def frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: str
     return spark.range(1).select(F.inline(parsed))
 
 
+def ticks(spark: SparkSession) -> DataFrame:
+    """A stream of one row in each micro-batch: what a query runs on that only needs the time."""
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1)
+    return stream.option("numPartitions", 1).load()
+
+
 def task_slots(spark: SparkSession) -> int:
     """How many tasks run at once: what Real-Time Mode needs one of for each partition."""
     return int(spark.sparkContext.defaultParallelism)

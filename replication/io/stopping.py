@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from replication.errors import StateError
 from replication.io.tables import local_path
-from replication.model import Flow
+from replication.model import Flow, Job
 
 log = logging.getLogger(__name__)
 
@@ -26,19 +26,23 @@ STOP_FILE = "REPLICATION_STOP_FILE"
 LOOK_SECONDS = 1.0
 
 
-def request_path(state_dir: str, flow: Flow) -> str:
+def request_path(state_dir: str, flow: Flow, job: Job = "mirror") -> str:
     """The file that asks *flow* to stop. Its content does not matter; the job removes it."""
-    return f"{state_dir.rstrip('/')}/_control/stop-{flow.slug}"
+    name = f"stop-{flow.slug}" if job in {"mirror", "replicate"} else f"stop-{flow.slug}-{job}"
+    return f"{state_dir.rstrip('/')}/_control/{name}"
 
 
 class StopRequests:
     """Looks for requests in the state directory and in ``REPLICATION_STOP_FILE``."""
 
-    def __init__(self, spark: SparkSession, state_dir: str, flows: Collection[Flow]) -> None:
+    def __init__(
+        self, spark: SparkSession, state_dir: str, flows: Collection[Flow], job: Job = "mirror"
+    ) -> None:
         jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Hadoop's file systems
         self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
         self._paths = {
-            flow: jvm.org.apache.hadoop.fs.Path(request_path(state_dir, flow)) for flow in flows
+            flow: jvm.org.apache.hadoop.fs.Path(request_path(state_dir, flow, job))
+            for flow in flows
         }
 
     def clear(self) -> None:
@@ -74,13 +78,15 @@ def stop_on_signals(stops: Collection[threading.Event]) -> None:
         signal.signal(number, stop)
 
 
-def request_stop(state_dir: str, flows: Collection[Flow], timeout_seconds: float) -> None:
-    """Asks *flows* to stop, and returns once their process has ended and removed the requests.
+def request_stop(
+    state_dir: str, flows: Collection[Flow], timeout_seconds: float, job: Job = "mirror"
+) -> None:
+    """Asks *flows* of *job* to stop; returns when their process has ended and removed the requests.
 
     Raises:
         StateError: The state directory is not on this machine, or nobody answered in time.
     """
-    paths = [request_path(state_dir, flow) for flow in flows]
+    paths = [request_path(state_dir, flow, job) for flow in flows]
     if local_path(state_dir) is None:
         commands = "; ".join(f"hadoop fs -touchz '{path}'" for path in paths)
         raise StateError(f"{state_dir} is not on this machine; put the request there: {commands}")

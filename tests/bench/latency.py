@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from replication.io.paced import percentile
 from tests.bench.usage import Usage
 
-WARM_UP_SECONDS = 10
+WARM_UP_SECONDS = 30  # both JVMs still compile in the first seconds
 PATIENCE_SECONDS = 30.0
 NUMBER_BYTES = 8
 SMALLEST_BYTES = 2 * NUMBER_BYTES

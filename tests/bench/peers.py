@@ -77,6 +77,11 @@ class Race:
             f"{flow}.enabled": "true",
             f"{flow}.topics": self.topic,
             "replication.factor": "1",
+            **{
+                key: MM2_TUNING[key]
+                for key in MM2_TUNING
+                if key.endswith(".topic.replication.factor")
+            },
             **{self._named(key): value for key, value in settings.items()},
         }
         self.folder.mkdir(parents=True, exist_ok=True)

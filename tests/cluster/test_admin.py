@@ -222,7 +222,7 @@ def test_a_cluster_that_cannot_be_reached(
         )
 
     for error in (*failures, failure.value):
-        assert (error.code, error.retriable, error.exit_code) == (code, True, 3)
+        assert (error.code, error.exit_code) == (code, 3)
         assert f"bootstrap.servers={settings['bootstrap_servers']}" in str(error)
         assert reason in str(error)
         assert next_step in str(error)
@@ -254,7 +254,6 @@ def test_refused_credentials_end_the_wait_and_stay_secret(clusters: Clusters) ->
         cluster.cluster_id()
 
     assert time.monotonic() - started < 10
-    assert not failure.value.retriable
     assert "hidden-word" not in str(failure.value) + repr(cluster)
 
 

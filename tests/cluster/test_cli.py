@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from replication.cli import main
+from replication.config_keys import REPLICATION_FACTORS
 from replication.io.embedded import Broker
 from replication.io.ports import free_port
 from replication.io.topic_log import log_ends
@@ -143,6 +144,8 @@ def write(
         "B": {"bootstrap.servers": target.bootstrap},
         "A->B": {"enabled": True, "topics": [topics]},
         "state.dir": (folder / "state").as_uri(),
+        **dict.fromkeys(REPLICATION_FACTORS, 1),
+        "heartbeats.replication.enabled": False,  # other tests of these clusters emit them, too
         **(more or {}),
     }
     file = folder / "mirror.yaml"

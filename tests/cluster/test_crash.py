@@ -17,11 +17,13 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from replication.config_keys import REPLICATION_FACTORS
 from replication.errors import FlowError
 from replication.io.compaction import create_compacted_topic
 from replication.io.compare import compare
 from replication.io.embedded import Broker
 from replication.io.mirror_process import MirrorProcess
+from replication.io.offset_table import OffsetTable
 from replication.io.paced import PacedProducer
 from replication.io.tables import Tables
 from replication.io.topic_log import log_ends
@@ -106,7 +108,7 @@ def test_crashes_lose_and_repeat_nothing(
     tables = Tables(spark, (tmp_path / "state").as_uri())
     assert tables.of("events", FLOW).count() == 0
     for partition in range(3):
-        (run,) = tables.runs(FLOW, TopicPartition(dense, partition))
+        (run,) = OffsetTable(tables, FLOW).runs(TopicPartition(dense, partition))
         assert run.is_dense
         assert run.src_from == run.tgt_from == 0
 
@@ -151,7 +153,8 @@ def write_config(folder: Path, clusters: Clusters, topics: str) -> Path:
         },
         "B": {"bootstrap.servers": target.bootstrap},
         "A->B": {"enabled": True, "topics": [f"{topics}.*"]},
-        "replication.factor": 1,
+        **dict.fromkeys(REPLICATION_FACTORS, 1),
+        "heartbeats.replication.enabled": False,  # other tests of these clusters emit them, too
         "replication.batch.max.records": 100_000,
         "replication.realtime.batch.seconds": 5,
         "state.dir": (folder / "state").as_uri(),

@@ -20,6 +20,7 @@ from replication.io.admin import Cluster
 from replication.io.compaction import create_compacted_topic
 from replication.io.compare import compare
 from replication.io.embedded import Broker
+from replication.io.offset_table import OffsetTable
 from replication.io.paced import PacedProducer
 from replication.io.topic_log import log_ends
 from replication.io.workload import (
@@ -61,9 +62,12 @@ def test_every_kind_of_record_crosses_unchanged(
     flow.stop()
 
     assert_equal(clusters, *expected)
-    (run,) = flow.tables.runs(FLOW, TopicPartition(topic_name, 0))
+    (run,) = OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0))
     assert run.is_dense
-    assert sum(it.count for it in flow.tables.runs(FLOW, TopicPartition(compacted, 0))) == left
+    assert (
+        sum(it.count for it in OffsetTable(flow.tables, FLOW).runs(TopicPartition(compacted, 0)))
+        == left
+    )
 
 
 @pytest.mark.parametrize("mode", RUNNING)
@@ -111,7 +115,7 @@ def test_stopping_in_the_middle_loses_and_repeats_nothing(
     assert copied(clusters, topic_name) == sent
     assert_equal(clusters, topic_name)
     for partition in range(2):
-        (run,) = flow.tables.runs(FLOW, TopicPartition(topic_name, partition))
+        (run,) = OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, partition))
         assert run.is_dense
         assert run.src_from == run.tgt_from == 0
     assert flow.tables.read("events").count() == 0

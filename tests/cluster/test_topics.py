@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from replication.config import FlowConfig, parse
+from replication.config import parse
+from replication.config_model import FlowConfig
 from replication.errors import ClusterError, GuardError
 from replication.flows.topics import SizeLimit, look, prepare_topics, size_limits
 from replication.io.admin import Cluster

@@ -6,9 +6,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.errors import StateError
-from replication.io import tables as tables_module
-from replication.io.tables import Anchor, Books, Tables
+from replication.io import offset_table
+from replication.io.offset_table import Anchor, Books, OffsetTable, TopicMap
+from replication.io.tables import Tables
 from replication.model import Flow, Position, TopicPartition
+from replication.offsets import Exact, OffsetMap
 from replication.runs import OffsetRun, anchor
 
 pytestmark = pytest.mark.spark
@@ -25,44 +27,53 @@ def tables(spark: SparkSession, tmp_path: Path) -> Tables:
 
 def test_anchors_are_the_ends_of_the_newest_runs_of_the_flow(tables: Tables) -> None:
     runs = {ORDERS_0: [anchor(Position(0, 0)), OffsetRun(0, 10, 0, 10)], ORDERS_1: []}
-    tables.append_runs(FLOW, 1, runs, IDS)
-    tables.append_runs(FLOW, 2, {ORDERS_0: [OffsetRun(10, 25, 10, 9)]}, IDS)
-    tables.append_runs(OTHER, 9, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS)
+    OffsetTable(tables, FLOW).append(1, runs, IDS)
+    OffsetTable(tables, FLOW).append(2, {ORDERS_0: [OffsetRun(10, 25, 10, 9)]}, IDS)
+    OffsetTable(tables, OTHER).append(9, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS)
 
-    assert tables.books(FLOW) == Books(2, {ORDERS_0: Anchor(Position(25, 19), "id-1")})
-    assert tables.books(Flow("C", "D")) == Books(0, {})
+    assert OffsetTable(tables, FLOW).books() == Books(
+        2, {ORDERS_0: Anchor(Position(25, 19), "id-1")}, {ORDERS_0: 25}
+    )
+    assert OffsetTable(tables, Flow("C", "D")).books() == Books(0, {}, {})
 
 
 def test_a_later_generation_counts_although_it_was_set_back(tables: Tables) -> None:
-    tables.append_runs(FLOW, 1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS)
-    tables.append_runs(FLOW, 2, {ORDERS_0: [anchor(Position(40, 50))]}, IDS)
+    OffsetTable(tables, FLOW).append(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS)
+    OffsetTable(tables, FLOW).append(2, {ORDERS_0: [anchor(Position(40, 50))]}, IDS)
 
-    assert tables.books(FLOW).anchors[ORDERS_0].position == Position(40, 50)
+    books = OffsetTable(tables, FLOW).books()
+    assert books.anchors[ORDERS_0].position == Position(40, 50)
+    assert books.replicated_until == {ORDERS_0: 50}
 
 
 def test_the_map_of_a_recreated_topic_starts_anew(tables: Tables) -> None:
-    tables.append_runs(FLOW, 1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS)
-    tables.append_runs(FLOW, 2, {ORDERS_0: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-2"})
+    OffsetTable(tables, FLOW).append(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS)
+    OffsetTable(tables, FLOW).append(2, {ORDERS_0: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-2"})
 
-    assert tables.runs(FLOW, ORDERS_0) == [OffsetRun(0, 5, 50, 5)]
-    assert tables.runs(FLOW, ORDERS_0, "id-1") == [OffsetRun(0, 50, 0, 50)]
+    assert OffsetTable(tables, FLOW).runs(ORDERS_0) == [OffsetRun(0, 5, 50, 5)]
+    assert OffsetTable(tables, FLOW).runs(ORDERS_0, "id-1") == [OffsetRun(0, 50, 0, 50)]
 
 
 def test_compaction_changes_rows_and_not_answers(
     tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables_module, "COMPACT_ABOVE_ROWS", 5)
+    monkeypatch.setattr(offset_table, "COMPACT_ABOVE_ROWS", 5)
     sparse = OffsetRun(60, 90, 60, 7)
     for start in range(0, 60, 10):
-        tables.append_runs(FLOW, start, {ORDERS_0: [OffsetRun(start, start + 10, start, 10)]}, IDS)
-    tables.append_runs(FLOW, 70, {ORDERS_0: [sparse]}, IDS)
-    tables.append_runs(OTHER, 1, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS)
-    map_before, rows_before = tables.runs(FLOW, ORDERS_0), tables.of("offset_runs", FLOW).count()
+        OffsetTable(tables, FLOW).append(
+            start, {ORDERS_0: [OffsetRun(start, start + 10, start, 10)]}, IDS
+        )
+    OffsetTable(tables, FLOW).append(70, {ORDERS_0: [sparse]}, IDS)
+    OffsetTable(tables, OTHER).append(1, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS)
+    map_before, rows_before = (
+        OffsetTable(tables, FLOW).runs(ORDERS_0),
+        tables.of("offset_runs", FLOW).count(),
+    )
 
-    before = tables.books(FLOW)
+    before = OffsetTable(tables, FLOW).books()
 
-    assert tables.books(FLOW) == before
-    assert tables.runs(FLOW, ORDERS_0) == map_before
+    assert OffsetTable(tables, FLOW).books() == before
+    assert OffsetTable(tables, FLOW).runs(ORDERS_0) == map_before
     assert rows_before == 7
     assert tables.of("offset_runs", FLOW).count() == 2
     assert tables.of("offset_runs", OTHER).count() == 1
@@ -73,7 +84,7 @@ def test_events_can_be_queried(tables: Tables) -> None:
 
     (row,) = tables.read("events").drop("at").collect()
     assert row.asDict() == {
-        "flow": "A->B", "kind": "realigned", "topic": "orders", "partition": 3,
+        "flow": "A->B", "kind": "realigned", "group": None, "topic": "orders", "partition": 3,
         "offset_from": None, "offset_until": 7, "policy": None, "text": "why",
     }  # fmt: skip
 
@@ -86,3 +97,40 @@ def test_a_state_directory_that_is_a_file_is_an_error_that_names_it(
 
     with pytest.raises(StateError, match=r"cannot append to table events at .*/file/events"):
         Tables(spark, blocked.as_uri()).event(FLOW, "kind", "text")
+
+
+def test_maps_answer_like_the_whole_map_from_the_given_positions_on(tables: Tables) -> None:
+    table = OffsetTable(tables, FLOW)
+    runs = [
+        OffsetRun(0, 10, 0, 5),
+        OffsetRun(10, 20, 5, 4),
+        # 20 to 50 was skipped
+        OffsetRun(50, 60, 9, 10),
+        OffsetRun(60, 75, 19, 3),
+    ]
+    for generation, run in enumerate(runs):
+        table.append(generation, {ORDERS_0: [run], ORDERS_1: [anchor(Position(7, 0))]}, IDS)
+    table.append(9, {TopicPartition("other", 0): [OffsetRun(0, 1, 0, 1)]}, {"other": "id-9"})
+    whole = OffsetMap(runs)
+
+    found = {}
+    for least in (0, 9, 10, 15, 20, 30, 50, 55, 60, 74, 75, 99):
+        found = table.maps({ORDERS_0: least, ORDERS_1: 7, TopicPartition("absent", 3): 0})
+
+        assert set(found) == {ORDERS_0, ORDERS_1}
+        assert found[ORDERS_0].topic_id == "id-1"
+        for committed in range(least, 100):
+            expected = whole.translate(committed)
+            assert found[ORDERS_0].offsets.translate(committed) == expected, (least, committed)
+    assert isinstance(found[ORDERS_1].offsets.translate(7), Exact)
+
+
+def test_maps_are_those_of_the_newest_topic(tables: Tables) -> None:
+    table = OffsetTable(tables, FLOW)
+    table.append(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS)
+    table.append(2, {ORDERS_0: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-2"})
+
+    found = table.maps({ORDERS_0: 3})
+
+    assert found == {ORDERS_0: TopicMap("id-2", found[ORDERS_0].offsets)}
+    assert found[ORDERS_0].offsets.translate(3) == Exact(53)

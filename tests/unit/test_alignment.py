@@ -86,11 +86,6 @@ def test_align(source: str, target: str, expected: Alignment) -> None:
     assert aligned(source, target) == expected
 
 
-def test_only_a_tail_with_nothing_else_in_it_is_clean() -> None:
-    assert aligned("abcd", "ab").is_clean
-    assert not aligned("abcd", "aXb").is_clean
-
-
 def test_the_source_is_read_one_record_past_the_last_match() -> None:
     source = iter(log("abcdef"))
 

@@ -5,7 +5,14 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from replication.config import FlowConfig, MirrorConfig, parse
+from replication.config import parse
+from replication.config_model import (
+    FlowConfig,
+    GroupsConfig,
+    HeartbeatsConfig,
+    MirrorConfig,
+    OffsetSyncsConfig,
+)
 from replication.config_values import Findings, Raw
 from replication.errors import ConfigError
 from replication.model import Flow
@@ -36,6 +43,19 @@ def problems(settings: Mapping[str, Raw], lines: Mapping[str, int] | None = None
     return list(caught.value.problems)
 
 
+def heartbeats(flow: str, alias: str, servers: str) -> HeartbeatsConfig:
+    """The default heartbeats of a pair."""
+    return HeartbeatsConfig(
+        flow=Flow(*flow.split("->")),
+        alias=alias,
+        topic="heartbeats",
+        interval_seconds=1,
+        replication_factor=3,
+        producer={"bootstrap.servers": servers},
+        admin={"bootstrap.servers": servers},
+    )
+
+
 def test_the_defaults_are_mirror_maker_s() -> None:
     assert parsed(ONE_FLOW) == MirrorConfig(
         file="c.yaml",
@@ -53,10 +73,25 @@ def test_the_defaults_are_mirror_maker_s() -> None:
                 refresh_topics_enabled=True,
                 refresh_topics_interval_seconds=600,
                 mode="auto",
-                realtime_batch_seconds=30,
+                realtime_batch_seconds=60,
                 batch_max_records=1_000_000,
                 record_timestamps="preserve",
                 auto_offset_reset="earliest",
+                offset_syncs=OffsetSyncsConfig(
+                    enabled=True, location="source", replication_factor=3, lag_max=100
+                ),
+                groups=GroupsConfig(
+                    groups=(".*",),
+                    groups_exclude=("console-consumer-.*", "connect-.*", "__.*"),
+                    refresh_enabled=True,
+                    refresh_interval_seconds=600,
+                    checkpoints_enabled=True,
+                    checkpoints_interval_seconds=60,
+                    replication_factor=3,
+                    sync_enabled=False,
+                    sync_interval_seconds=60,
+                    sync_on_rewind="keep",
+                ),
                 source_consumer={"bootstrap.servers": "a:1"},
                 source_producer={"bootstrap.servers": "a:1"},
                 source_admin={"bootstrap.servers": "a:1"},
@@ -64,6 +99,10 @@ def test_the_defaults_are_mirror_maker_s() -> None:
                 target_producer={"bootstrap.servers": "b:1"},
                 target_admin={"bootstrap.servers": "b:1"},
             ),
+        ),
+        heartbeats=(
+            heartbeats("A->B", "B", "b:1"),
+            heartbeats("B->A", "A", "a:1"),
         ),
         notes=(),
     )
@@ -88,6 +127,20 @@ def test_every_value_at_top_level_or_of_the_flow(at: str) -> None:
             f"{at}replication.batch.max.records": "1",
             f"{at}record.timestamps": "broker",
             f"{at}auto.offset.reset": "latest",
+            f"{at}emit.offset-syncs.enabled": "false",
+            f"{at}offset-syncs.topic.location": "target",
+            f"{at}offset-syncs.topic.replication.factor": "1",
+            f"{at}offset.lag.max": "0",
+            f"{at}groups": "g",
+            f"{at}groups.exclude": "",
+            f"{at}refresh.groups.enabled": "false",
+            f"{at}refresh.groups.interval.seconds": "2",
+            f"{at}emit.checkpoints.enabled": "false",
+            f"{at}emit.checkpoints.interval.seconds": "3",
+            f"{at}checkpoints.topic.replication.factor": "4",
+            f"{at}sync.group.offsets.enabled": "true",
+            f"{at}sync.group.offsets.interval.seconds": "5",
+            f"{at}sync.group.offsets.on.rewind": "follow",
             "state.dir": "s3a://bucket/state",
         }
     )
@@ -109,12 +162,60 @@ def test_every_value_at_top_level_or_of_the_flow(at: str) -> None:
         batch_max_records=1,
         record_timestamps="broker",
         auto_offset_reset="latest",
+        offset_syncs=OffsetSyncsConfig(
+            enabled=False, location="target", replication_factor=1, lag_max=0
+        ),
+        groups=GroupsConfig(
+            groups=("g",),
+            groups_exclude=(),
+            refresh_enabled=False,
+            refresh_interval_seconds=2,
+            checkpoints_enabled=False,
+            checkpoints_interval_seconds=3,
+            replication_factor=4,
+            sync_enabled=True,
+            sync_interval_seconds=5,
+            sync_on_rewind="follow",
+        ),
         source_consumer=one.source_consumer,
         source_producer=one.source_producer,
         source_admin=one.source_admin,
         target_consumer=one.target_consumer,
         target_producer=one.target_producer,
         target_admin=one.target_admin,
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param({}, ["A->B at B", "B->A at A"], id="of disabled flows too"),
+        pytest.param({"emit.heartbeats.enabled": "false"}, [], id="none"),
+        pytest.param({"B->A.emit.heartbeats.enabled": "false"}, ["A->B at B"], id="all but one"),
+        pytest.param(
+            {
+                "emit.heartbeats.enabled": "false",
+                "A->B.emit.heartbeats.enabled": "true",
+                "A->B.heartbeats.topic.location": "source",
+            },
+            ["A->B at A"],
+            id="on the source",
+        ),
+    ],
+)
+def test_whose_heartbeats_are_emitted_where(settings: dict[str, Raw], expected: list[str]) -> None:
+    found = parsed({**ONE_FLOW, **settings}).heartbeats
+
+    assert [f"{it.flow} at {it.alias}" for it in found] == expected
+    servers = {"A": "a:1", "B": "b:1"}
+    assert [it.producer["bootstrap.servers"] for it in found] == [servers[it.alias] for it in found]
+
+
+def test_an_offset_syncs_topic_that_is_never_written_is_noted() -> None:
+    settings = {"emit.offset-syncs.enabled": "false", "A->B.offset-syncs.topic.location": "target"}
+
+    assert parsed({**ONE_FLOW, **settings}).notes == (
+        "A->B.offset-syncs.topic.location: has no effect: emit.offset-syncs.enabled is false",
     )
 
 
@@ -267,7 +368,7 @@ def test_keys_without_effect_are_noted() -> None:
             "offset.storage.replication.factor": "1",
             "B.exactly.once.source.support": "enabled",
             "A->B.key.converter": "x",
-            "A->B.groups": "g.*",
+            "A->B.use.defaults.from": "source",
             "B.producer.acks": "1",
             "A.consumer.group.id": "g",
             "A.zork": "1",
@@ -293,7 +394,7 @@ def test_keys_without_effect_are_noted() -> None:
             "transactions; see the guarantees"
         ),
         "A->B.key.converter: has no effect: records always cross as bytes, unchanged",
-        "A->B.groups: is understood, but this version does not act on it yet",
+        "A->B.use.defaults.from: is understood, but this version does not act on it yet",
         "B.producer.acks: with fewer acknowledgements a broker's crash can lose records",
         "A.consumer.group.id: has no effect: the mirror reads without a consumer group",
         "A.zork: not a property this program knows; passed to the client as it is",
@@ -420,7 +521,7 @@ def test_keys_without_effect_are_noted() -> None:
         pytest.param(
             {"offset-syncs.topic.location": "both"},
             "offset-syncs.topic.location: 'both' does not fit; write source or target",
-            id="later keys are checked",
+            id="location",
         ),
         pytest.param(
             {"state.dir": "state"},

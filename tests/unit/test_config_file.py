@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from replication.config import MirrorConfig
 from replication.config_inert import FAMILIES, INERT, REFUSED, REMOVED
 from replication.config_keys import KEYS, Key
+from replication.config_model import MirrorConfig
 from replication.config_values import items
 from replication.errors import ConfigError
 from replication.io.config_file import load

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from replication.config import FlowConfig, parse
+from replication.config import parse
+from replication.config_model import FlowConfig
 from replication.filters import NameFilter, pattern_problem
 from replication.plan import replicated_topics
 

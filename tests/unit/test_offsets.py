@@ -414,15 +414,6 @@ def test_sparse_batches_stay_apart() -> None:
     assert books.drain() == {TP: [OffsetRun(100, 110, 0, 9), OffsetRun(110, 120, 9, 9)]}
 
 
-def test_an_anchor_moves_the_books_and_is_recorded() -> None:
-    books = book()
-    books.set_anchor(TP, Position(500, 3))
-    books.set_anchor(OTHER, Position(8, 70))
-    books.add_batch(0, {OTHER: 8}, {OTHER: 9}, {OTHER: 1})
-
-    assert books.drain() == {TP: [OffsetRun(500, 500, 3, 0)], OTHER: [OffsetRun(8, 9, 70, 1)]}
-
-
 @pytest.mark.parametrize(
     ("start", "end", "counts", "problem"),
     [

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from replication.config import FlowConfig, parse
+from replication.config import parse
+from replication.config_model import FlowConfig
 from replication.model import Flow, Topic, TopicPartition
 from replication.plan import NewTopic, TopicPlan, conflicts, plan_topics
 from replication.policy import PrefixPolicy

@@ -1,0 +1,108 @@
+"""What runs beside the records: checkpoints for each flow, heartbeats for each pair of clusters."""
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from replication.config_model import FlowConfig, HeartbeatsConfig, MirrorConfig
+from replication.errors import ReplicationError
+from replication.flows.checkpoints import Checkpoints
+from replication.flows.heartbeats import emit_once, heartbeat_query
+from replication.flows.supervised import Supervised, first_lines
+from replication.flows.world import World
+from replication.io.lease import held
+from replication.model import Flow, Job
+
+log = logging.getLogger(__name__)
+
+# What each job runs: the records, the checkpoints with the group sync, the heartbeats.
+RECORDS: frozenset[Job] = frozenset({"mirror", "replicate"})
+CHECKPOINTS: frozenset[Job] = frozenset({"mirror", "checkpoints"})
+HEARTBEATS: frozenset[Job] = frozenset({"mirror", "heartbeats"})
+
+JOIN_SECONDS = 10.0
+
+
+@contextmanager
+def checkpoints_beside(world: World, config: FlowConfig, job: Job) -> Iterator[Checkpoints | None]:
+    """Runs the flow's checkpoint query for the block, if *job* and configuration want one.
+
+    A drain has no query: its one round comes when the records are across.
+    """
+    wanted = config.groups.checkpoints_enabled or config.groups.sync_enabled
+    if job not in CHECKPOINTS or not wanted:
+        yield None
+        return
+    checkpoints = Checkpoints(world, config)
+    if config.mode == "drain":
+        yield checkpoints
+        return
+    stop = threading.Event()
+    thread = Supervised(
+        f"{config.flow.slug} checkpoints",
+        world.tables.spark,
+        checkpoints.query,
+        stop,
+        partial(held, world.tables, config.flow, "checkpoints"),
+    )
+    with _running([thread], stop):
+        yield checkpoints
+
+
+@contextmanager
+def heartbeats_beside(
+    spark: SparkSession, config: MirrorConfig, chosen: Sequence[FlowConfig], job: Job
+) -> Iterator[None]:
+    """Runs the heartbeats of all pairs that belong to *chosen* for the block.
+
+    Where all flows drain, a heartbeat each is emitted before the block instead.
+    """
+    wanted = [it for it in config.heartbeats if job in HEARTBEATS and _belongs(it, config, chosen)]
+    if all(it.mode == "drain" for it in chosen):
+        for it in wanted:
+            _emit_or_warn(spark, it)
+        yield
+        return
+    stop = threading.Event()
+    threads = [
+        Supervised(f"{it.flow.slug} heartbeats", spark, partial(heartbeat_query, spark, it), stop)
+        for it in wanted
+    ]
+    with _running(threads, stop):
+        yield
+
+
+def _emit_or_warn(spark: SparkSession, config: HeartbeatsConfig) -> None:
+    try:
+        emit_once(spark, config)
+    except (ReplicationError, PySparkException) as error:
+        log.warning("flow=%s no heartbeat: %s", config.flow, first_lines(error))
+
+
+def _belongs(
+    heartbeats: HeartbeatsConfig, config: MirrorConfig, chosen: Sequence[FlowConfig]
+) -> bool:
+    """Whether this process emits them: for its flows, and for their reverse if nobody runs that."""
+    flows = {it.flow for it in chosen}
+    enabled = {it.flow for it in config.flows}
+    mine, reverse = heartbeats.flow, Flow(heartbeats.flow.target, heartbeats.flow.source)
+    if flows == enabled:
+        return True
+    return mine in flows or (mine not in enabled and reverse in flows)
+
+
+@contextmanager
+def _running(threads: Sequence[Supervised], stop: threading.Event) -> Iterator[None]:
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(JOIN_SECONDS)

@@ -1,0 +1,96 @@
+"""Which translated positions become checkpoints, and which are committed on the target."""
+
+import pytest
+
+from replication.checkpoints import GroupPosition, commits, is_news, is_rewound
+from replication.config_model import OnRewind
+from replication.model import Committed, TopicPartition
+from replication.offsets import Ahead, Bounded, Exact, NoAnswer, Translation
+from replication.wire import Checkpoint
+
+SOURCE, REMOTE = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
+
+
+def position(offset: int, answer: Translation, metadata: str = "note") -> GroupPosition:
+    return GroupPosition("g", SOURCE, REMOTE, Committed(offset, metadata), answer)
+
+
+def previous(upstream: int, downstream: int) -> Checkpoint:
+    return Checkpoint("g", REMOTE, upstream, downstream, "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "downstream", "reread"),
+    [
+        pytest.param(Exact(7), 7, 0, id="exact"),
+        pytest.param(Bounded(7, 2), 7, 2, id="bounded"),
+        pytest.param(Ahead(7, 30), 7, 30, id="ahead"),
+        pytest.param(NoAnswer("nothing replicated", None), None, 0, id="none"),
+    ],
+)
+def test_a_position_on_the_target(answer: Translation, downstream: int | None, reread: int) -> None:
+    found = position(9, answer)
+
+    assert (found.downstream, found.reread) == (downstream, reread)
+
+
+def test_a_checkpoint_names_the_remote_partition_and_keeps_the_note() -> None:
+    assert position(9, Exact(7)).checkpoint() == Checkpoint("g", REMOTE, 9, 7, "note")
+
+
+def test_no_position_makes_no_checkpoint() -> None:
+    with pytest.raises(ValueError, match="g has no position in A"):
+        position(9, NoAnswer("nothing replicated", None)).checkpoint()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        pytest.param(None, position(9, Exact(7)), True, id="the first"),
+        pytest.param(None, position(9, NoAnswer("before the first run", 10)), False, id="none"),
+        pytest.param(previous(9, 7), position(9, Exact(7)), False, id="the same"),
+        pytest.param(previous(9, 7), position(9, Exact(7), "other"), False, id="another note"),
+        pytest.param(previous(9, 7), position(12, Exact(8)), True, id="forwards"),
+        pytest.param(previous(9, 7), position(9, Exact(8)), True, id="replication caught up"),
+        pytest.param(previous(9, 7), position(12, Bounded(6, 3)), False, id="never backwards"),
+        pytest.param(previous(9, 7), position(8, Exact(6)), True, id="the group was set back"),
+    ],
+)
+def test_mirror_maker_s_rule_of_what_is_emitted(
+    before: Checkpoint | None, now: GroupPosition, *, expected: bool
+) -> None:
+    assert is_news(now, before) is expected
+
+
+def test_a_group_is_rewound_when_it_stands_before_its_last_checkpoint() -> None:
+    assert is_rewound(position(8, Exact(6)), previous(9, 7))
+    assert not is_rewound(position(9, Exact(6)), previous(9, 7))
+    assert not is_rewound(position(9, Exact(6)), None)
+
+
+@pytest.mark.parametrize(
+    ("current", "rewound", "on_rewind", "expected"),
+    [
+        pytest.param({}, False, "keep", 7, id="a new group"),
+        pytest.param({REMOTE: Committed(3)}, False, "keep", 7, id="forwards"),
+        pytest.param({REMOTE: Committed(7)}, False, "keep", None, id="there already"),
+        pytest.param({REMOTE: Committed(9)}, False, "keep", None, id="never backwards"),
+        pytest.param({REMOTE: Committed(9)}, True, "keep", None, id="rewound, and kept"),
+        pytest.param({REMOTE: Committed(9)}, True, "follow", 7, id="rewound, and followed"),
+        pytest.param({REMOTE: Committed(9)}, False, "follow", None, id="it moved on by itself"),
+    ],
+)
+def test_what_is_committed_for_an_idle_group(
+    current: dict[TopicPartition, Committed],
+    on_rewind: OnRewind,
+    expected: int | None,
+    *,
+    rewound: bool,
+) -> None:
+    found = commits([position(9, Exact(7))], current, [("g", REMOTE)] * rewound, on_rewind)
+
+    assert found == ({} if expected is None else {REMOTE: Committed(expected, "note")})
+
+
+def test_a_partition_without_an_answer_is_left_as_it_is() -> None:
+    assert commits([position(9, NoAnswer("nothing replicated", None))], {}, [], "follow") == {}
