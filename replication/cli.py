@@ -4,18 +4,17 @@ Exit codes are those of `replication.errors`; wrong usage is 2.
 """
 
 import sys
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import ParamSpec
+from collections.abc import Sequence
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from replication.app import run as run_job
+from replication.cli_base import FILE, chosen_flows, print_table, refusals
+from replication.cli_groups import COMMANDS
 from replication.config_model import FlowConfig, MirrorConfig
 from replication.demo import run as run_demo
-from replication.errors import ConfigError, ReplicationError
+from replication.errors import ConfigError
 from replication.flows.beside import RECORDS
 from replication.flows.topics import look
 from replication.io.admin import Cluster
@@ -35,26 +34,9 @@ from replication.offsets import (
 from replication.offsets import translate as translate_forth
 from replication.plan import TopicPlan
 
-P = ParamSpec("P")
-FILE = click.argument("file", type=click.Path(dir_okay=False))
 FLOW = click.option("--flow", "name", metavar="A->B", help="Only this flow.")
-FILE_WIDTH = 250  # of a table in a file or pipe, where nobody wants names broken in two
 JOBS = click.Choice(["mirror", "replicate", "checkpoints", "heartbeats"])
 MODES = click.Choice(["auto", "realtime", "microbatch", "drain"])
-
-
-def _refusals(command: Callable[P, None]) -> Callable[P, None]:
-    """Turns a known error into its text on stderr and its exit code."""
-
-    @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except ReplicationError as error:
-            click.echo(str(error), err=True)
-            sys.exit(error.exit_code)
-
-    return run
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -65,7 +47,7 @@ def main() -> None:
 @main.command()
 @FILE
 @click.option("--master", default="local", help="The Spark master it is going to run on.")
-@_refusals
+@refusals
 def validate(file: str, master: str) -> None:
     """Check FILE without starting Spark or asking a cluster."""
     config = load_config(file)
@@ -79,10 +61,10 @@ def validate(file: str, master: str) -> None:
 @main.command()
 @FILE
 @FLOW
-@_refusals
+@refusals
 def plan(file: str, name: str | None) -> None:
     """Show which topics, partitions and offsets FILE means now, and what would be created."""
-    for config in _flows(load_config(file), name):
+    for config in chosen_flows(load_config(file), name):
         with (
             Cluster(config.flow.source, config.source_admin) as source,
             Cluster(config.flow.target, config.target_admin) as target,
@@ -94,11 +76,11 @@ def plan(file: str, name: str | None) -> None:
 @FILE
 @FLOW
 @click.option("--job", type=JOBS, default="mirror", show_default=True)
-@_refusals
+@refusals
 def slots(file: str, name: str | None, job: Job) -> None:
     """Print how many local task slots FILE's flows want: partitions twice, and bookkeeping."""
     partitions = 0
-    for config in _flows(load_config(file), name) if job in RECORDS else ():
+    for config in chosen_flows(load_config(file), name) if job in RECORDS else ():
         with (
             Cluster(config.flow.source, config.source_admin) as source,
             Cluster(config.flow.target, config.target_admin) as target,
@@ -114,11 +96,11 @@ def slots(file: str, name: str | None, job: Job) -> None:
 @click.option("--partition", required=True, type=click.IntRange(min=0))
 @click.option("--offset", required=True, type=click.IntRange(min=0), help="The next one to read.")
 @click.option("--back", is_flag=True, help="From the target to the source (failback).")
-@_refusals
+@refusals
 def translate(file: str, name: str, topic: str, partition: int, offset: int, *, back: bool) -> None:
     """Say where a group that is at OFFSET goes on, on the other side."""
     config = load_config(file)
-    (flow,) = _flows(config, name)
+    (flow,) = chosen_flows(config, name)
     with local_tables(config.state_dir) as tables:
         runs = OffsetTable(tables, flow.flow).runs(TopicPartition(topic, partition))
     answer = translate_back(runs, offset) if back else translate_forth(runs, offset)
@@ -130,11 +112,11 @@ def translate(file: str, name: str, topic: str, partition: int, offset: int, *, 
 @FLOW
 @click.option("--timeout", default=120, show_default=True, help="Seconds to wait for the end.")
 @click.option("--job", type=JOBS, default="mirror", show_default=True)
-@_refusals
+@refusals
 def stop(file: str, name: str | None, timeout: int, job: Job) -> None:
     """Ask the running job to end, through the state directory, and wait until it has."""
     config = load_config(file)
-    request_stop(config.state_dir, [it.flow for it in _flows(config, name)], timeout, job)
+    request_stop(config.state_dir, [it.flow for it in chosen_flows(config, name)], timeout, job)
     click.echo("stopped")
 
 
@@ -142,10 +124,14 @@ def stop(file: str, name: str | None, timeout: int, job: Job) -> None:
 @click.option("--keep", is_flag=True, help="Leave clusters and mirror running.")
 @click.option("--seconds", default=20, show_default=True, help="How long the producers run.")
 @click.option("--mode", type=MODES, default="auto", show_default=True)
-@_refusals
+@refusals
 def demo(*, keep: bool, seconds: int, mode: Mode) -> None:
     """Run two embedded clusters with producers and the mirror between them, and compare both."""
     sys.exit(run_demo(keep=keep, seconds=seconds, mode=mode))
+
+
+for _command in COMMANDS:
+    main.add_command(_command)
 
 
 def job_command(job: Job) -> click.Command:
@@ -159,14 +145,6 @@ def job_command(job: Job) -> click.Command:
         sys.exit(run_job(file, names, mode, job))
 
     return command
-
-
-def _flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
-    chosen = tuple(it for it in config.flows if name in {None, str(it.flow)})
-    if not chosen:
-        enabled = ", ".join(str(it.flow) for it in config.flows)
-        raise ConfigError(config.file, [f"--flow {name!r}: no enabled flow; enabled: {enabled}"])
-    return chosen
 
 
 def _sentence(answer: Translation) -> str:
@@ -212,10 +190,7 @@ def _print_plan(config: FlowConfig, plan: TopicPlan, source: Cluster) -> None:
             todo = f"grow to {plan.grow[remote]} partitions"
         offsets = " ".join(f"{tp.partition}:{starts[tp]}" for tp in mine)
         table.add_row(topic, remote, str(len(mine)), offsets, todo)
-    console = Console()
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
-    console.print(table)
+    print_table(table)
     click.echo("Partitions with a position in state.dir go on from there instead.")
     for problem in plan.problems:
         click.echo(f"problem: {problem}", err=True)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from replication.config import parse
 from replication.config_keys import REPLICATION_FACTORS
-from replication.config_model import FlowConfig
+from replication.config_model import FlowConfig, MirrorConfig
 from replication.flows.replicate import replicate
 from replication.flows.world import World
 from replication.io.admin import Cluster
@@ -23,27 +23,51 @@ TIMEOUT_SECONDS = 60
 
 
 def flow_config(
-    source: Broker, target: Broker, topics: str, settings: Mapping[str, str] | None = None
+    source: Broker,
+    target: Broker,
+    topics: str,
+    settings: Mapping[str, str] | None = None,
+    flow: Flow = FLOW,
 ) -> FlowConfig:
-    """The flow A->B between two brokers, as a user's file would give it."""
-    config = parse(
+    """A flow between two brokers, as a user's file would give it."""
+    return mirror_config(source, target, topics, settings, flow).flows[0]
+
+
+def mirror_config(
+    source: Broker,
+    target: Broker,
+    topics: str,
+    settings: Mapping[str, str] | None = None,
+    flow: Flow = FLOW,
+) -> MirrorConfig:
+    """The whole configuration of such a flow."""
+    return parse(
         "test.yaml",
         {
-            "clusters": "A, B",
-            "A.bootstrap.servers": source.bootstrap,
-            "B.bootstrap.servers": target.bootstrap,
-            "A->B.enabled": "true",
-            "A->B.topics": topics,
+            "clusters": f"{flow.source}, {flow.target}",
+            f"{flow.source}.bootstrap.servers": source.bootstrap,
+            f"{flow.target}.bootstrap.servers": target.bootstrap,
+            f"{flow}.enabled": "true",
+            f"{flow}.topics": topics,
             **dict.fromkeys(REPLICATION_FACTORS, "1"),
             "heartbeats.replication.enabled": "false",  # other tests emit them, too
             "refresh.topics.interval.seconds": "1",
             "replication.realtime.batch.seconds": "5",
-            "A.consumer.isolation.level": "read_committed",
+            f"{flow.source}.consumer.isolation.level": "read_committed",
             **(settings or {}),
         },
         default_state_dir="file:///unused",
     )
-    return config.flows[0]
+
+
+def world_of(spark: SparkSession, tables: Tables, config: FlowConfig) -> World:
+    """What a flow works with."""
+    return World(
+        spark,
+        tables,
+        Cluster(config.flow.source, config.source_admin),
+        Cluster(config.flow.target, config.target_admin),
+    )
 
 
 class RunningFlow:
@@ -54,12 +78,7 @@ class RunningFlow:
         self.config = config
         self._stop = threading.Event()
         self._error: BaseException | None = None
-        self._world = World(
-            spark,
-            self.tables,
-            Cluster(config.flow.source, config.source_admin),
-            Cluster(config.flow.target, config.target_admin),
-        )
+        self.world = world_of(spark, self.tables, config)
         self._thread = threading.Thread(target=self._run, args=(mode,), name="flow", daemon=True)
         self._thread.start()
 
@@ -68,7 +87,7 @@ class RunningFlow:
             return mode
 
         try:
-            replicate(self._world, self.config, admit, self._stop)
+            replicate(self.world, self.config, admit, self._stop)
         except BaseException as error:  # noqa: BLE001 - raised again in the test's thread
             self._error = error
 

@@ -18,6 +18,7 @@ from replication.filters import NameFilter
 from replication.flows.group_sync import GroupSync
 from replication.flows.translation import group_positions
 from replication.flows.world import World
+from replication.io.admin import Cluster
 from replication.io.groups import Groups
 from replication.io.internal_topic import InternalTopic
 from replication.io.reader import Record
@@ -34,7 +35,7 @@ class Checkpoints:
 
     def __init__(self, world: World, config: FlowConfig) -> None:
         self._world, self._config = world, config
-        self._topic = checkpoints_topic(world, config)
+        self._topic = checkpoints_topic(world.target, config)
         self._source = Groups(config.flow.source, config.source_admin)
         self._sync = GroupSync(world, config) if config.groups.sync_enabled else None
         self._previous: dict[Key, Checkpoint] | None = None
@@ -159,10 +160,10 @@ class Checkpoints:
         }
 
 
-def checkpoints_topic(world: World, config: FlowConfig) -> InternalTopic:
+def checkpoints_topic(target: Cluster, config: FlowConfig) -> InternalTopic:
     """Where the flow's checkpoints are: on the target (mm2.md, 2.5)."""
     return InternalTopic(
-        world.target,
+        target,
         config.policy.checkpoints_topic(config.flow.source),
         producer=config.target_producer,
         consumer=config.target_consumer,

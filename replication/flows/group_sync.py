@@ -15,7 +15,7 @@ from replication.model import Committed, TopicPartition
 
 log = logging.getLogger(__name__)
 
-IDLE = "EMPTY"
+IDLE = {"EMPTY", "DEAD"}
 
 
 class GroupSync:
@@ -43,7 +43,7 @@ class GroupSync:
         self._rewound |= set(rewound)
         states = self._target.states()
         by_group = {name: list(its) for name, its in groupby(positions, lambda it: it.group)}
-        idle = [name for name in by_group if states.get(name, IDLE) == IDLE]
+        idle = [name for name in by_group if states.get(name, "EMPTY") in IDLE]
         for group in by_group.keys() - set(idle):
             self._report_blocked(group, states[group])
         current = self._target.committed([name for name in idle if name in states])

@@ -17,6 +17,8 @@ NAMED = {
     "replication.__main__": "app",
     "replication.app": "app",
     "replication.cli": "app",
+    "replication.cli_base": "app",
+    "replication.cli_groups": "app",
     "replication.demo": "app",
     "replication.demo_report": "app",
     "replication.flows": "flows",

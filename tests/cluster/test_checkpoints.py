@@ -1,0 +1,413 @@
+"""Groups of the source on real clusters: checkpoints, offset syncs, commits on the target."""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from replication.config_model import FlowConfig
+from replication.flows.beside import checkpoints_beside
+from replication.flows.books import offset_syncs_topic
+from replication.flows.checkpoints import Checkpoints, checkpoints_topic, read_checkpoints
+from replication.flows.world import World
+from replication.io.compaction import create_compacted_topic
+from replication.io.embedded import Broker
+from replication.io.groups import Groups
+from replication.io.reader import read_records
+from replication.io.workload import create_topic, plain_records, send_transactions, sending
+from replication.model import Committed, Flow, TopicPartition
+from replication.wire import Checkpoint, OffsetSync
+from tests.running import FLOW, RunningFlow, flow_config
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+Clusters = tuple[Broker, Broker]
+Until = Callable[[Callable[[], object], float], None]
+
+
+def test_a_checkpoint_is_exact_wherever_a_group_stands_in_a_dense_topic(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    group, config = f"g-{topic_name}", config_of(clusters, topic_name)
+    fill(clusters[0], topic_name, 2, 1000)
+    world = replicated(spark, tmp_path, config)
+    zero, one = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
+    commit(clusters[0], f"{group}-slow", {zero: Committed(3, "a note"), one: Committed(0)})
+    commit(clusters[0], f"{group}-done", {zero: Committed(500), one: Committed(499)})
+
+    Checkpoints(world, config).round()
+
+    assert emitted(world, config) == {
+        (f"{group}-slow", 0): (3, 3, "a note"),
+        (f"{group}-slow", 1): (0, 0, ""),
+        (f"{group}-done", 0): (500, 500, ""),
+        (f"{group}-done", 1): (499, 499, ""),
+    }
+    rows = world.tables.read("checkpoints").collect()
+    assert {(row.group, row.topic, row.partition, row.remote_topic) for row in rows} == {
+        (f"{group}-{name}", topic_name, partition, f"A.{topic_name}")
+        for name in ("slow", "done")
+        for partition in (0, 1)
+    }
+    assert all(row.exact and row.reread == 0 and row.flow == "A->B" for row in rows)
+
+
+def test_a_checkpoint_moves_only_with_its_group(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    group, config = f"g-{topic_name}", config_of(clusters, topic_name)
+    tp = TopicPartition(topic_name, 0)
+    fill(clusters[0], topic_name, 1, 100)
+    world = replicated(spark, tmp_path, config)
+    checkpoints = Checkpoints(world, config)
+
+    history = []
+    for offset in (40, 40, 60, 20):
+        commit(clusters[0], group, {tp: Committed(offset)})
+        checkpoints.round(at_once=True)
+        history.append(len(records_of(world, config)))
+    Checkpoints(world, config).round()  # another process knows what was emitted
+
+    assert emitted(world, config) == {(group, 0): (20, 20, "")}
+    ours = [it.upstream for it in all_of(world, config) if it.group == group]
+    assert ours == [40, 60, 20]
+    assert world.tables.read("checkpoints").count() == 3
+    assert history[0] == history[1]
+
+
+@pytest.mark.parametrize("kind", ["compacted", "transactional"])
+def test_in_a_sparse_topic_no_record_is_skipped_and_the_bound_is_honest(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, kind: str
+) -> None:
+    source = clusters[0]
+    if kind == "compacted":
+        create_compacted_topic(source.bootstrap, topic_name, 1, now_ms=now_ms())
+    else:
+        create_topic(source.bootstrap, topic_name, 1)
+        records = islice(plain_records(1, size_bytes=20, now_ms=now_ms()), 300)
+        send_transactions(source.bootstrap, topic_name, records, records_each=10, abort_every=4)
+    config = config_of(clusters, topic_name)
+    world = replicated(spark, tmp_path, config)
+    tp = TopicPartition(topic_name, 0)
+    offsets = [
+        it.offset for it in read_records(config.source_consumer, tp, 0, 1 << 60, "read_committed")
+    ]
+    end = world.source.log_ends([tp])[tp]
+    group = f"g-{topic_name}"
+    positions = [0, 1, end // 3, end // 2, end - 1, end]
+    for index, position in enumerate(positions):
+        commit(source, f"{group}-{index}", {tp: Committed(position)})
+
+    Checkpoints(world, config).round()
+
+    bounds = {row.group: row.reread for row in world.tables.read("checkpoints").collect()}
+    for (name, _), (upstream, downstream, _) in emitted(world, config).items():
+        true = sum(offset < upstream for offset in offsets)
+        assert downstream <= true
+        assert true - downstream <= bounds[name]
+    assert len(bounds) == len(positions)
+    assert emitted(world, config)[f"{group}-5", 0][1] == len(offsets)
+    assert len(offsets) < end
+
+
+def test_a_group_ahead_of_the_copy_gets_the_end_and_then_its_own_place(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    group, config = f"g-{topic_name}", config_of(clusters, topic_name)
+    tp = TopicPartition(topic_name, 0)
+    fill(clusters[0], topic_name, 1, 100)
+    world = replicated(spark, tmp_path, config)
+    send(clusters[0], topic_name, 1, 50)
+    commit(clusters[0], group, {tp: Committed(150)})
+    checkpoints = Checkpoints(world, config)
+
+    checkpoints.round()
+    ahead = emitted(world, config)
+    replicated(spark, tmp_path, config)
+    checkpoints.round(at_once=True)
+
+    assert ahead == {(group, 0): (150, 100, "")}
+    assert emitted(world, config) == {(group, 0): (150, 150, "")}
+
+
+def test_groups_and_topics_that_are_left_out_get_no_checkpoint(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source = clusters[0]
+    config = config_of(clusters, topic_name, {"groups.exclude": ".*-private"})
+    fill(source, topic_name, 1, 10)
+    fill(source, f"{topic_name}-other", 1, 10)
+    world = replicated(spark, tmp_path, config)
+    group, tp = f"g-{topic_name}", TopicPartition(topic_name, 0)
+    other = TopicPartition(f"{topic_name}-other", 0)
+    commit(source, group, {tp: Committed(5), other: Committed(5)})
+    commit(source, f"{group}-private", {tp: Committed(5)})
+
+    Checkpoints(world, config).round()
+
+    assert emitted(world, config) == {(group, 0): (5, 5, "")}
+
+
+def test_a_recreated_topic_s_groups_are_not_translated(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    config, tp = config_of(clusters, topic_name), TopicPartition(topic_name, 0)
+    fill(clusters[0], topic_name, 1, 10)
+    world = replicated(spark, tmp_path, config)
+    admin = AdminClient({"bootstrap.servers": clusters[0].bootstrap})
+    admin.delete_topics([topic_name])[topic_name].result(30)
+    fill(clusters[0], topic_name, 1, 10)
+    commit(clusters[0], f"g-{topic_name}", {tp: Committed(5)})
+
+    Checkpoints(world, config).round()
+
+    assert emitted(world, config) == {}
+
+
+def test_a_group_that_is_gone_is_reported_once(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    group, config = f"g-{topic_name}", config_of(clusters, topic_name)
+    fill(clusters[0], topic_name, 1, 10)
+    world = replicated(spark, tmp_path, config)
+    commit(clusters[0], group, {TopicPartition(topic_name, 0): Committed(5)})
+    Checkpoints(world, config).round()
+    admin = AdminClient({"bootstrap.servers": clusters[0].bootstrap})
+    admin.delete_consumer_groups([group])[group].result(30)
+
+    for _ in range(2):  # two processes after it
+        Checkpoints(world, config).round()
+
+    (row,) = world.tables.read("events").collect()
+    assert (row.kind, row.group) == ("group-gone", group)
+    assert f"group {group} no longer exists on A" in row.text
+
+
+def test_idle_groups_are_moved_and_only_forwards(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    group, config = f"g-{topic_name}", config_of(clusters, topic_name, SYNC)
+    fill(clusters[0], topic_name, 1, 100)
+    tp, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
+    world = replicated(spark, tmp_path, config)
+    checkpoints = Checkpoints(world, config)
+
+    def synced(offset: int) -> dict[TopicPartition, Committed]:
+        commit(clusters[0], group, {tp: Committed(offset, f"at {offset}")})
+        checkpoints.round(at_once=True)
+        return committed(clusters[1], group)
+
+    assert synced(40) == {remote: Committed(40, "at 40")}
+    assert synced(60) == {remote: Committed(60, "at 60")}
+    assert synced(20) == {remote: Committed(60, "at 60")}
+    commit(clusters[1], group, {remote: Committed(90)})  # it was used over there
+    assert synced(70) == {remote: Committed(90)}
+
+
+def test_a_rewound_group_is_followed_if_asked_for(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    settings = {**SYNC, "sync.group.offsets.on.rewind": "follow"}
+    group, config = f"g-{topic_name}", config_of(clusters, topic_name, settings)
+    fill(clusters[0], topic_name, 1, 100)
+    tp, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
+    world = replicated(spark, tmp_path, config)
+    checkpoints = Checkpoints(world, config)
+
+    for offset in (60, 20):
+        commit(clusters[0], group, {tp: Committed(offset)})
+        checkpoints.round(at_once=True)
+
+    assert committed(clusters[1], group) == {remote: Committed(20)}
+    commit(clusters[1], group, {remote: Committed(90)})
+    checkpoints.round(at_once=True)
+    assert committed(clusters[1], group) == {remote: Committed(90)}
+
+
+def test_an_active_group_is_left_alone_and_its_members_are_named(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
+) -> None:
+    group, config = f"g-{topic_name}", config_of(clusters, topic_name, SYNC)
+    fill(clusters[0], topic_name, 1, 100)
+    tp, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
+    world = replicated(spark, tmp_path, config)
+    commit(clusters[0], group, {tp: Committed(40)})
+    checkpoints = Checkpoints(world, config)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": clusters[1].bootstrap,
+            "group.id": group,
+            "client.id": "busy-bee",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([remote.topic])
+    until(lambda: consumer.poll(0.1) is None and consumer.assignment(), 30)
+
+    checkpoints.round(at_once=True)
+    checkpoints.round(at_once=True)
+
+    (row,) = world.tables.read("events").collect()
+    assert (row.kind, row.group) == ("group-active", group)
+    assert "busy-bee at" in row.text
+    assert committed(clusters[1], group) == {}
+    assert emitted(world, config) == {(group, 0): (40, 40, "")}
+    consumer.close()
+    checkpoints.round(at_once=True)
+    assert committed(clusters[1], group) == {remote: Committed(40)}
+
+
+def test_the_query_emits_at_once_and_again_while_the_data_runs(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
+) -> None:
+    settings = {"emit.checkpoints.interval.seconds": "1", "refresh.groups.interval.seconds": "1"}
+    group, config = f"g-{topic_name}", config_of(clusters, topic_name, settings)
+    tp = TopicPartition(topic_name, 0)
+    fill(clusters[0], topic_name, 1, 100)
+    commit(clusters[0], group, {tp: Committed(40)})
+    flow = RunningFlow(spark, tmp_path, config, "realtime")
+    with checkpoints_beside(flow.world, config, "mirror"):
+        until(lambda: (group, 0) in emitted(flow.world, config), 60)
+        commit(clusters[0], group, {tp: Committed(70)})
+        commit(clusters[0], f"{group}-new", {tp: Committed(80)})
+        until(
+            lambda: (
+                emitted(flow.world, config)
+                == {(group, 0): (70, 70, ""), (f"{group}-new", 0): (80, 80, "")}
+            ),
+            60,
+        )
+    flow.stop()
+
+
+@pytest.mark.parametrize("location", ["source", "target"])
+def test_offset_syncs_follow_the_finished_runs(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, location: str
+) -> None:
+    settings = {"offset-syncs.topic.location": location, "offset.lag.max": "99"}
+    config = config_of(clusters, topic_name, settings)
+    fill(clusters[0], topic_name, 2, 1000)
+
+    world = replicated(spark, tmp_path, config)
+    send(clusters[0], topic_name, 2, 10)
+    replicated(spark, tmp_path, config)
+
+    topic = offset_syncs_topic(world, config)
+    assert topic.name == f"mm2-offset-syncs.{'B' if location == 'source' else 'A'}.internal"
+    syncs = [OffsetSync.decode(it.key, it.value) for it in topic.records()]
+    ours = [(it.upstream, it.downstream) for it in syncs if it.partition == (topic_name, 0)]
+    assert ours == [(99, 99), (299, 299), (399, 399), (499, 499), (504, 504)]
+    holder = world.source if location == "source" else world.target
+    settings_of = holder.topic_config([topic.name], ["cleanup.policy"])[topic.name]
+    assert settings_of["cleanup.policy"].value == "compact"
+    assert holder.describe([topic.name])[topic.name].partitions == 1
+
+
+def test_without_offset_syncs_none_are_written_and_checkpoints_are_as_exact(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    flow = unique_flow()
+    settings = {"emit.offset-syncs.enabled": "false"}
+    config = config_of(clusters, topic_name, settings, flow)
+    fill(clusters[0], topic_name, 1, 100)
+    commit(clusters[0], f"g-{topic_name}", {TopicPartition(topic_name, 0): Committed(42)})
+
+    world = replicated(spark, tmp_path, config)
+    Checkpoints(world, config).round()
+
+    assert offset_syncs_topic(world, config).name not in world.source.topic_names()
+    assert emitted(world, config) == {(f"g-{topic_name}", 0): (42, 42, "")}
+
+
+def test_offset_syncs_that_cannot_be_written_hold_up_nothing(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    flow = unique_flow()
+    settings = {"offset-syncs.topic.replication.factor": "3"}  # of one broker
+    config = config_of(clusters, topic_name, settings, flow)
+    fill(clusters[0], topic_name, 1, 100)
+
+    world = replicated(spark, tmp_path, config)
+
+    remote = TopicPartition(f"{flow.source}.{topic_name}", 0)
+    assert world.target.log_ends([remote]) == {remote: 100}
+    assert "offset syncs are late" in caplog.text
+
+
+SYNC = {"sync.group.offsets.enabled": "true"}
+
+
+def config_of(
+    clusters: Clusters,
+    topic: str,
+    settings: Mapping[str, str] | None = None,
+    flow: Flow = FLOW,
+) -> FlowConfig:
+    """Of a flow that takes *topic* and its test's own groups."""
+    return flow_config(*clusters, topic, {"groups": f"g-{topic}.*", **(settings or {})}, flow)
+
+
+def unique_flow() -> Flow:
+    """A flow whose internal topics no other test has."""
+    return Flow(f"s{uuid.uuid4().hex[:6]}", f"t{uuid.uuid4().hex[:6]}")
+
+
+def replicated(spark: SparkSession, state: Path, config: FlowConfig) -> World:
+    """Drains the flow."""
+    flow = RunningFlow(spark, state, config, "drain")
+    flow.join()
+    return flow.world
+
+
+def emitted(world: World, config: FlowConfig) -> dict[tuple[str, int], tuple[int, int, str]]:
+    """The newest checkpoints of the test's groups, by group and partition."""
+    return {
+        (group, tp.partition): (it.upstream, it.downstream, it.metadata or "")
+        for (group, tp), it in read_checkpoints(checkpoints_topic(world.target, config)).items()
+        if group.startswith(config.groups.groups[0].removesuffix(".*"))
+    }
+
+
+def records_of(world: World, config: FlowConfig) -> list[Checkpoint]:
+    return all_of(world, config)
+
+
+def all_of(world: World, config: FlowConfig) -> list[Checkpoint]:
+    """Every checkpoint ever emitted on this cluster, oldest first."""
+    topic = checkpoints_topic(world.target, config)
+    return [Checkpoint.decode(it.key, it.value) for it in topic.records()]
+
+
+def commit(broker: Broker, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
+    with Groups("test", {"bootstrap.servers": broker.bootstrap}) as groups:
+        groups.commit(group, offsets)
+
+
+def committed(broker: Broker, group: str) -> dict[TopicPartition, Committed]:
+    with Groups("test", {"bootstrap.servers": broker.bootstrap}) as groups:
+        return groups.committed([group])[group]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def fill(broker: Broker, topic: str, partitions: int, count: int) -> None:
+    create_topic(broker.bootstrap, topic, partitions)
+    send(broker, topic, partitions, count)
+
+
+def send(broker: Broker, topic: str, partitions: int, count: int) -> None:
+    with sending(broker.bootstrap) as sender:
+        records = plain_records(partitions, size_bytes=20, now_ms=now_ms())
+        sender.send_all(topic, islice(records, count))

@@ -1,0 +1,281 @@
+"""Consumer groups as the control plane sees and moves them, on real brokers."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+from confluent_kafka.admin import AdminClient
+
+from replication.io.admin import Cluster
+from replication.io.embedded import Broker, BrokerSettings
+from replication.io.groups import GroupActiveError, Groups
+from replication.io.kafka_errors import CallError
+from replication.io.ports import free_port
+from replication.model import Committed, TopicPartition
+from replication.plan import NewTopic
+
+pytestmark = pytest.mark.cluster
+
+Clusters = tuple[Broker, Broker]
+Until = Callable[[Callable[[], object], float], None]
+
+
+@pytest.fixture
+def groups(clusters: Clusters) -> Iterator[Groups]:
+    with Groups("A", properties(clusters[0])) as groups:
+        yield groups
+
+
+@pytest.fixture
+def topic(clusters: Clusters, topic_name: str) -> str:
+    """A topic of two partitions; a group of the test may have its name, too."""
+    create(clusters[0], topic_name)
+    return topic_name
+
+
+def properties(broker: Broker) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap}
+
+
+def create(broker: Broker, topic: str) -> None:
+    with Cluster("A", properties(broker)) as cluster:
+        cluster.create_topics([NewTopic(topic, 2, -1, ())])
+
+
+@contextmanager
+def member(broker: Broker, group: str, topic: str, **settings: str) -> Iterator[Consumer]:
+    """A consumer that has joined *group*; ``_`` in a key of *settings* stands for a dot."""
+    consumer = Consumer(
+        {
+            **properties(broker),
+            "group.id": group,
+            "client.id": f"client-of-{group}",
+            **{key.replace("_", "."): value for key, value in settings.items()},
+        }
+    )
+    try:
+        consumer.subscribe([topic])
+        deadline = time.monotonic() + 30
+        while not consumer.assignment():
+            assert time.monotonic() < deadline, "never joined"
+            consumer.poll(0.1)
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def commit(broker: Broker, group: str, *offsets: KafkaTopicPartition) -> None:
+    """Commit as a consumer does that assigns itself its partitions."""
+    consumer = Consumer({**properties(broker), "group.id": group})
+    try:
+        consumer.commit(offsets=list(offsets), asynchronous=False)
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_is_stable_while_it_has_members_and_empty_after(
+    groups: Groups, clusters: Clusters, topic: str, until: Until, protocol: str
+) -> None:
+    group = f"{topic}-{protocol}"
+    assert group not in groups.states()
+    assert groups.members(group) == []
+
+    with member(clusters[0], group, topic, group_protocol=protocol):
+        until(lambda: groups.states().get(group) == "STABLE", 30)
+        assert groups.members(group) == [f"client-of-{group} at 127.0.0.1"]
+
+    until(lambda: groups.states().get(group) == "EMPTY", 30)
+    assert groups.members(group) == []
+
+
+def test_committed_offsets_are_told_with_their_metadata(
+    groups: Groups, clusters: Clusters, topic: str
+) -> None:
+    noted, plain, never = (f"{topic}-{name}" for name in ("noted", "plain", "never"))
+    commit(clusters[0], noted, KafkaTopicPartition(topic, 1, 7, "caf\u00e9, 7"))
+    commit(
+        clusters[0], plain, KafkaTopicPartition(topic, 0, 0), KafkaTopicPartition(topic, 1, 3, "")
+    )
+
+    assert groups.committed([noted, plain, never]) == {
+        noted: {TopicPartition(topic, 1): Committed(7, "caf\u00e9, 7")},
+        plain: {
+            TopicPartition(topic, 0): Committed(0, ""),
+            TopicPartition(topic, 1): Committed(3, ""),
+        },
+        never: {},
+    }
+    assert groups.states()[noted] == "EMPTY"
+    assert never not in groups.states()
+
+
+def test_nothing_asked_is_nothing_answered(groups: Groups, topic: str) -> None:
+    groups.commit(topic, {})
+
+    assert groups.committed([]) == {}
+    assert topic not in groups.states()
+
+
+def test_more_groups_than_requests_fit_under_way(groups: Groups, topic: str) -> None:
+    expected = {
+        f"{topic}-{number}": {TopicPartition(topic, number % 2): Committed(number, str(number))}
+        for number in range(120)
+    }
+    for group, offsets in expected.items():
+        groups.commit(group, offsets)
+
+    assert groups.committed([*expected, *expected]) == expected
+    assert {groups.states()[group] for group in expected} == {"EMPTY"}
+
+
+def test_a_commit_changes_only_what_it_names(
+    groups: Groups, clusters: Clusters, topic: str, until: Until
+) -> None:
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    with member(clusters[0], topic, topic, enable_auto_commit="false") as consumer:
+        consumer.commit(
+            offsets=[KafkaTopicPartition(*first, 5, "old"), KafkaTopicPartition(*second, 6)],
+            asynchronous=False,
+        )
+    until(lambda: groups.states()[topic] == "EMPTY", 30)
+
+    groups.commit(topic, {first: Committed(2, "new")})
+
+    assert groups.committed([topic]) == {
+        topic: {first: Committed(2, "new"), second: Committed(6, "")}
+    }
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_the_offsets_of_an_active_group_are_its_own(
+    groups: Groups, clusters: Clusters, topic: str, protocol: str
+) -> None:
+    offsets = {TopicPartition(topic, number): Committed(1, "") for number in range(2)}
+
+    with (
+        member(clusters[0], topic, topic, group_protocol=protocol, enable_auto_commit="false"),
+        pytest.raises(GroupActiveError) as failure,
+    ):
+        groups.commit(topic, offsets)
+
+    text = str(failure.value)
+    assert f"cluster A (bootstrap.servers={clusters[0].bootstrap})" in text
+    assert (
+        f"could not commit offsets of group {topic}: its members are client-of-{topic} at" in text
+    )
+    assert f"client-of-{topic} at 127.0.0.1; stop them, or leave" in text
+    assert groups.committed([topic]) == {topic: {}}
+
+
+def test_a_group_that_rebalances_is_active(
+    groups: Groups, clusters: Clusters, topic: str, until: Until
+) -> None:
+    with member(clusters[0], topic, topic):
+        newcomer = Consumer({**properties(clusters[0]), "group.id": topic})
+        try:
+            newcomer.subscribe([topic])
+            newcomer.poll(0.1)
+            until(lambda: groups.states()[topic] == "PREPARING_REBALANCE", 30)
+
+            with pytest.raises(GroupActiveError):
+                groups.commit(topic, {TopicPartition(topic, 0): Committed(1, "")})
+        finally:
+            newcomer.close()
+
+
+def test_a_partition_that_does_not_exist_takes_no_offset(groups: Groups, topic: str) -> None:
+    good = TopicPartition(topic, 0)
+    bad = [TopicPartition(topic, 2), TopicPartition(f"{topic}-missing", 0)]
+
+    for offsets in (bad, [good, *bad]):
+        with pytest.raises(CallError) as failure:
+            groups.commit(topic, {tp: Committed(1, "") for tp in offsets})
+
+        assert failure.value.code == "UNKNOWN_TOPIC_OR_PART"
+        assert f"of group {topic} for {topic}-2, {topic}-missing-0: {topic}-2: Bro" in str(
+            failure.value
+        )
+        assert f"{topic}-missing-0: Broker: Unknown topic or partition; " in str(failure.value)
+
+    assert groups.committed([topic]) == {topic: {good: Committed(1, "")}}
+
+
+def test_a_cluster_that_cannot_be_reached() -> None:
+    servers = f"127.0.0.1:{free_port()}"
+    groups = Groups("X", {"bootstrap.servers": servers, "default.api.timeout.ms": "1500"})
+    started = time.monotonic()
+
+    for call, name in (
+        (groups.states, "list consumer groups"),
+        (lambda: groups.committed(str(number) for number in range(60)), "tell committed offsets"),
+        (lambda: groups.commit("g", {TopicPartition("t", 0): Committed(1, "")}), "of group g"),
+        (lambda: groups.members("g"), "describe group"),
+    ):
+        with pytest.raises(CallError, match=r"Connection refused.*check that a broker") as failure:
+            call()
+        assert failure.value.code == "_TRANSPORT"
+        assert f"cluster X (bootstrap.servers={servers}) could not" in str(failure.value)
+        assert name in str(failure.value)
+    assert time.monotonic() - started < 15
+
+
+def test_the_first_group_of_a_cluster_and_a_broker_that_goes_away(
+    broker_settings: BrokerSettings, tmp_path: Path, topic_name: str
+) -> None:
+    broker = Broker("C", tmp_path, broker_settings)
+    try:
+        broker.start()
+        create(broker, topic_name)
+        groups = Groups("C", properties(broker) | {"default.api.timeout.ms": "5000"})
+        groups.commit("first", {TopicPartition(topic_name, 0): Committed(1, "")})
+        assert groups.states() == {"first": "EMPTY"}
+        broker.kill()
+
+        with pytest.raises(CallError, match="could not list consumer groups"):
+            groups.states()
+    finally:
+        broker.kill()
+
+
+class OneLost:
+    """An AdminClient's way to a cluster in which one group's coordinator does not answer."""
+
+    def __init__(self, admin: AdminClient, group: str) -> None:
+        self._admin = admin
+        self.poll = admin.poll
+        self._group = group
+
+    def list_consumer_group_offsets(
+        self, request: list[Any], request_timeout: float
+    ) -> dict[str, Any]:
+        if request[0].group_id != self._group:
+            return self._admin.list_consumer_group_offsets(request, request_timeout=request_timeout)
+        lost: Future[object] = Future()
+        timed_out = KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - how librdkafka's own begin
+        lost.set_exception(KafkaException(timed_out))
+        return {self._group: lost}
+
+
+def test_one_coordinator_that_does_not_answer_costs_no_other_groups(
+    groups: Groups,
+    clusters: Clusters,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    offsets = {TopicPartition(topic, 0): Committed(4, "")}
+    groups.commit(topic, offsets)
+    monkeypatch.setattr(groups, "_admin", OneLost(AdminClient(properties(clusters[0])), "lost"))
+
+    assert groups.committed(["lost", topic, "never"]) == {topic: offsets, "never": {}}
+    assert "could not tell committed offsets of groups" in caplog.text
+    assert "lost: Local: Timed out" in caplog.text
+    with pytest.raises(CallError, match="could not tell committed offsets of groups"):
+        groups.committed(["lost"])

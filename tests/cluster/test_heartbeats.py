@@ -1,0 +1,139 @@
+"""Heartbeats on real clusters: who emits them where, and how they travel."""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.config_model import MirrorConfig
+from replication.flows.beside import heartbeats_beside
+from replication.io.admin import Cluster
+from replication.io.embedded import Broker
+from replication.io.reader import Record, read_records
+from replication.model import Flow, TopicPartition
+from replication.wire import Heartbeat
+from tests.running import RunningFlow, mirror_config
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+Clusters = tuple[Broker, Broker]
+Until = Callable[[Callable[[], object], float], None]
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+def test_a_heartbeat_every_interval_for_each_pair_of_clusters(
+    spark: SparkSession, clusters: Clusters, until: Until
+) -> None:
+    config = config_of(clusters)
+    flow = config.flows[0].flow
+    reverse = Flow(flow.target, flow.source)
+    source, target = clusters
+    began_ms = now_ms()
+
+    with heartbeats_beside(spark, config, config.flows, "mirror"):
+        until(lambda: len(heartbeats(target, flow)) >= 3, 60)
+        until(lambda: len(heartbeats(source, reverse)) >= 3, 60)
+        names = {query.name for query in spark.streams.active}
+
+    assert names == {f"{flow.slug} heartbeats", f"{reverse.slug} heartbeats"}
+    beats = [it.timestamp_ms for it in heartbeats(target, flow)]
+    assert beats == sorted(beats)
+    assert began_ms <= beats[0] <= beats[-1] <= now_ms()
+    assert len(beats) <= (beats[-1] - beats[0]) / 1000 + 2  # one a second, whole seconds apart
+    assert heartbeats(source, flow) == heartbeats(target, reverse) == []
+    with Cluster("B", {"bootstrap.servers": target.bootstrap}) as cluster:
+        assert cluster.describe(["heartbeats"])["heartbeats"].partitions == 1
+        policy = cluster.topic_config(["heartbeats"], ["cleanup.policy"])["heartbeats"]
+        assert policy["cleanup.policy"].value == "compact"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param({"emit.heartbeats.enabled": "false"}, [], id="none"),
+        pytest.param({"B->A.emit.heartbeats.enabled": "false"}, ["A-to-B"], id="disabled flow off"),
+    ],
+)
+def test_what_is_switched_off_does_not_run(
+    spark: SparkSession,
+    clusters: Clusters,
+    settings: dict[str, str],
+    expected: list[str],
+    until: Until,
+) -> None:
+    config = mirror_config(*clusters, "none", settings)
+
+    with heartbeats_beside(spark, config, config.flows, "mirror"):
+        until(lambda: len(spark.streams.active) == len(expected), 60)
+        names = [query.name for query in spark.streams.active]
+
+    assert names == [f"{name} heartbeats" for name in expected]
+
+
+def test_on_the_source_if_asked_for(spark: SparkSession, clusters: Clusters, until: Until) -> None:
+    config = config_of(clusters, {"heartbeats.topic.location": "source"})
+    flow = config.flows[0].flow
+
+    with heartbeats_beside(spark, config, config.flows, "heartbeats"):
+        until(lambda: heartbeats(clusters[0], flow), 60)
+
+    assert heartbeats(clusters[1], flow) == []
+
+
+def test_a_drain_emits_one_and_carries_those_of_the_source_across(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path
+) -> None:
+    settings = {"replication.mode": "drain", "heartbeats.replication.enabled": "true"}
+    config = config_of(clusters, settings)
+    flow = config.flows[0].flow
+    reverse = Flow(flow.target, flow.source)
+    with heartbeats_beside(spark, config, config.flows, "mirror"):
+        RunningFlow(spark, tmp_path, config.flows[0], "drain").join()
+
+    (sent,) = heartbeats(clusters[0], reverse)
+    assert heartbeats(clusters[1], reverse, f"{flow.source}.heartbeats") == [sent]
+    assert len(heartbeats(clusters[1], flow)) == 1
+
+
+def test_under_the_identity_policy_heartbeats_are_renamed_all_the_same(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path
+) -> None:
+    settings = {
+        "replication.mode": "drain",
+        "replication.policy.class": IDENTITY,
+        "heartbeats.replication.enabled": "true",
+    }
+    config = config_of(clusters, settings)
+    flow = config.flows[0].flow
+    with heartbeats_beside(spark, config, config.flows, "mirror"):
+        RunningFlow(spark, tmp_path, config.flows[0], "drain").join()
+
+    copies = heartbeats(clusters[1], Flow(flow.target, flow.source), f"{flow.source}.heartbeats")
+    assert len(copies) == 1
+
+
+def config_of(clusters: Clusters, settings: Mapping[str, str] | None = None) -> MirrorConfig:
+    """Of a flow between aliases that no other test has; it takes no topic but heartbeats."""
+    flow = Flow(f"s{uuid.uuid4().hex[:6]}", f"t{uuid.uuid4().hex[:6]}")
+    return mirror_config(*clusters, "no-such-topic", settings, flow)
+
+
+def heartbeats(broker: Broker, flow: Flow, topic: str = "heartbeats") -> list[Heartbeat]:
+    """What *topic* holds of *flow*; other tests write there, too."""
+    decoded = [Heartbeat.decode(it.key, it.value) for it in records(broker, topic)]
+    return [it for it in decoded if (it.source, it.target) == (flow.source, flow.target)]
+
+
+def records(broker: Broker, topic: str) -> list[Record]:
+    properties = {"bootstrap.servers": broker.bootstrap}
+    tp = TopicPartition(topic, 0)
+    with Cluster("any", properties) as cluster:
+        end = cluster.log_ends([tp]).get(tp, 0)
+    return read_records(properties, tp, 0, end, "read_uncommitted") if end else []
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
