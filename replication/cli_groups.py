@@ -26,7 +26,7 @@ from replication.flows.failover import (
 from replication.flows.world import World
 from replication.io.admin import Cluster
 from replication.io.groups import Groups
-from replication.io.local import load_config, local_tables
+from replication.io.local import load_config, local_spark, local_tables
 from replication.offsets import Bounded, Exact, NoAnswer
 from replication.offsets_csv import from_csv, to_csv
 
@@ -119,7 +119,8 @@ def apply_offsets(file: str, cluster: str, offsets: Path, *, execute: bool) -> N
         wanted = from_csv(str(offsets), offsets.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(str(offsets), [f"cannot be read: {error.strerror}"]) from error
-    with Groups(cluster, _admin_of(config, cluster)) as there:
+    properties = _admin_of(config, cluster)
+    with local_spark() as spark, Groups(spark, cluster, properties) as there:
         planned = moves(there, wanted)
         _print_moves(planned, cluster)
         blocked = sorted({it.to.group for it in planned if it.is_blocked})

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-./spark-submit.sh --setup dev
+./spark-submit.sh --setup dev mm2
 home=${REPLICATION_HOME:-$PWD/.local}
 python=$home/venv/bin/python
 

@@ -36,7 +36,7 @@ class Checkpoints:
     def __init__(self, world: World, config: FlowConfig) -> None:
         self._world, self._config = world, config
         self._topic = checkpoints_topic(world.target, config)
-        self._source = Groups(config.flow.source, config.source_admin)
+        self._source = Groups(world.spark, config.flow.source, config.source_admin)
         self._sync = GroupSync(world, config) if config.groups.sync_enabled else None
         self._previous: dict[Key, Checkpoint] | None = None
         self._groups: set[str] = set()

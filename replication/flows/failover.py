@@ -55,8 +55,8 @@ def group_standings(world: World, config: FlowConfig, chosen: Chosen) -> list[Gr
         StateError: The offset map cannot be read.
     """
     with (
-        Groups(config.flow.source, config.source_admin) as source,
-        Groups(config.flow.target, config.target_admin) as target,
+        Groups(world.spark, config.flow.source, config.source_admin) as source,
+        Groups(world.spark, config.flow.target, config.target_admin) as target,
     ):
         names = [name for name in source.states() if chosen(name)]
         positions = group_positions(world, config, source, names)
@@ -76,7 +76,7 @@ def group_standings(world: World, config: FlowConfig, chosen: Chosen) -> list[Gr
 
 def failover_offsets(world: World, config: FlowConfig, chosen: Chosen) -> list[GroupOffset]:
     """Where the source's groups go on, on the target; those without an answer are left out."""
-    with Groups(config.flow.source, config.source_admin) as source:
+    with Groups(world.spark, config.flow.source, config.source_admin) as source:
         names = [name for name in source.states() if chosen(name)]
         positions = group_positions(world, config, source, names)
     return [
@@ -104,7 +104,7 @@ def failback_offsets(
     Returns:
         The offsets, and a line for each position that has none.
     """
-    with Groups(config.flow.target, config.target_admin) as target:
+    with Groups(world.spark, config.flow.target, config.target_admin) as target:
         committed = target.committed([name for name in target.states() if chosen(name)])
     upstream = _upstream_topics(world, config)
     stands = [

@@ -23,7 +23,7 @@ class GroupSync:
 
     def __init__(self, world: World, config: FlowConfig) -> None:
         self._world, self._config = world, config
-        self._target = Groups(config.flow.target, config.target_admin)
+        self._target = Groups(world.spark, config.flow.target, config.target_admin)
         self._rewound: set[Key] = set()
         self._blocked: dict[str, str] = {}
 

@@ -51,6 +51,10 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "Correct {alias}.bootstrap.servers",
         "CLUSTER_AUTHORIZATION_FAILED": "grant this user that operation on cluster {alias}, or "
         "create the topic by hand",
+        "GROUP_AUTHORIZATION_FAILED": "grant this user READ and DESCRIBE on the group, on cluster "
+        "{alias}, or leave the group out with groups.exclude",
+        "UNKNOWN_TOPIC_OR_PARTITION": "create that topic or partition on cluster {alias}, or leave "
+        "it out",
         "INVALID_CONFIG": "correct the topic's configuration, or create the topic by hand",
         "LEADER_NOT_AVAILABLE": "see which of cluster {alias}'s brokers are down, and start them",
         "INVALID_REPLICATION_FACTOR": "set replication.factor to no more than cluster {alias}'s "

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from replication.config_model import MirrorConfig
 from replication.errors import StateError
 from replication.io.config_file import load
@@ -38,10 +40,17 @@ def spark_jars() -> list[Path]:
 
 
 @contextmanager
-def local_tables(state_dir: str) -> Iterator[Tables]:
-    """The tables of *state_dir*, through a session that ends with the block."""
+def local_spark() -> Iterator[SparkSession]:
+    """A small Spark session that ends with the block."""
     spark = local_session(spark_jars(), slots=2, app="replication command line")
     try:
-        yield Tables(spark, state_dir)
+        yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def local_tables(state_dir: str) -> Iterator[Tables]:
+    """The tables of *state_dir*, through a session that ends with the block."""
+    with local_spark() as spark:
+        yield Tables(spark, state_dir)

@@ -389,12 +389,12 @@ def all_of(world: World, config: FlowConfig) -> list[Checkpoint]:
 
 
 def commit(broker: Broker, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
-    with Groups("test", {"bootstrap.servers": broker.bootstrap}) as groups:
+    with Groups(active(), "test", {"bootstrap.servers": broker.bootstrap}) as groups:
         groups.commit(group, offsets)
 
 
 def committed(broker: Broker, group: str) -> dict[TopicPartition, Committed]:
-    with Groups("test", {"bootstrap.servers": broker.bootstrap}) as groups:
+    with Groups(active(), "test", {"bootstrap.servers": broker.bootstrap}) as groups:
         return groups.committed([group])[group]
 
 
@@ -411,3 +411,10 @@ def send(broker: Broker, topic: str, partitions: int, count: int) -> None:
     with sending(broker.bootstrap) as sender:
         records = plain_records(partitions, size_bytes=20, now_ms=now_ms())
         sender.send_all(topic, islice(records, count))
+
+
+def active() -> SparkSession:
+    """The session that the fixture has opened."""
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    return spark

@@ -1,15 +1,18 @@
 """Groups that move from one cluster to the other and back: what is read twice, what is skipped."""
 
 import re
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from pyspark.sql import SparkSession
 
@@ -30,6 +33,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 Clusters = tuple[Broker, Broker]
 Place = tuple[int, bytes | None, bytes | None]
 PARTITIONS = 3
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -41,6 +45,7 @@ def session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSessio
         yield Tables(spark, state_dir)
 
     monkeypatch.setattr(cli_groups, "local_tables", opened)
+    monkeypatch.setattr(cli_groups, "local_spark", lambda: nullcontext(spark))
     return spark
 
 
@@ -71,7 +76,7 @@ def test_over_and_back_on_dense_topics_each_record_is_read_once(
     assert "nothing was committed" in dry.stdout
     assert before == {}
     assert offsets.read_text() == (
-        f"{group},{remote},0,100\n{group},{remote},1,1000\n{group},{remote},2,0\n"
+        f"{group},{remote},0,100\n{group},{remote},1,1000\n"  # nothing was read of the third
     )
     assert Counter(read) == Counter(everything(source, topic_name))
     assert len(read) == 3300
@@ -85,10 +90,10 @@ def test_over_and_back_on_sparse_topics_no_record_is_skipped(
     group, remote = f"g-{topic_name}", f"A.{topic_name}"
     file = write(tmp_path, clusters, topic_name, {"A.consumer.isolation.level": "read_committed"})
     if kind == "compacted":
-        create_compacted_topic(source.bootstrap, topic_name, 1, now_ms=0)
+        create_compacted_topic(source.bootstrap, topic_name, 1, now_ms=now_ms())
     else:
         create_topic(source.bootstrap, topic_name, 1)
-        records = islice(plain_records(1, size_bytes=20, now_ms=0), 600)
+        records = islice(plain_records(1, size_bytes=20, now_ms=now_ms()), 600)
         send_transactions(source.bootstrap, topic_name, records, records_each=10, abort_every=4)
     every = everything(source, topic_name)
     read = read_as(group, source, topic_name, [len(every) // 3])
@@ -134,6 +139,7 @@ def test_the_table_of_groups(
     ]
 
 
+@pytest.mark.usefixtures("session")
 def test_nothing_is_committed_while_one_of_the_groups_has_members(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -157,6 +163,7 @@ def test_nothing_is_committed_while_one_of_the_groups_has_members(
     assert committed(clusters[1], idle) == {}
 
 
+@pytest.mark.usefixtures("session")
 def test_a_wrong_file_or_cluster_is_refused_with_every_problem(
     clusters: Clusters, tmp_path: Path
 ) -> None:
@@ -183,7 +190,7 @@ def test_without_the_source_the_checkpoints_are_exported(
     commit(clusters[0], group, {TopicPartition(topic_name, 1): 40})
     flow = drain(session, clusters, tmp_path, topic_name)
     Checkpoints(flow.world, flow.config).round()
-    nowhere = {"A": {"bootstrap.servers": "127.0.0.1:9"}}
+    nowhere: dict[str, object] = {"A": {"bootstrap.servers": "127.0.0.1:9"}}
     file = write(tmp_path, clusters, topic_name, nowhere)
 
     found = ok(
@@ -220,7 +227,7 @@ def drain(spark: SparkSession, clusters: Clusters, folder: Path, topic: str) -> 
 
 def send(broker: Broker, topic: str, count: int) -> None:
     with sending(broker.bootstrap) as sender:
-        records = plain_records(PARTITIONS, size_bytes=20, now_ms=0)
+        records = plain_records(PARTITIONS, size_bytes=20, now_ms=now_ms())
         sender.send_all(topic, islice(records, count))
 
 
@@ -230,7 +237,7 @@ def read_as(group: str, broker: Broker, topic: str, counts: Sequence[int]) -> li
     with closing(_consumer(broker, group)) as consumer:
         for partition, count in enumerate(counts):
             tp = KafkaTopicPartition(topic, partition)
-            (at,) = consumer.committed([tp], timeout=30)
+            (at,) = _until_coordinated(partial(consumer.committed, [tp], timeout=30))
             consumer.assign([KafkaTopicPartition(topic, partition, max(0, at.offset))])
             read = _read(consumer, count)
             found += [place for _, place in read]
@@ -238,6 +245,17 @@ def read_as(group: str, broker: Broker, topic: str, counts: Sequence[int]) -> li
                 after = KafkaTopicPartition(topic, partition, read[-1][0] + 1)
                 consumer.commit(offsets=[after], asynchronous=False)
     return found
+
+
+def _until_coordinated(ask: Callable[[], T]) -> T:
+    """The answer of *ask*, once the group has a coordinator: a fresh cluster makes its topic."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return ask()
+        except KafkaException:
+            assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def everything(broker: Broker, topic: str) -> list[Place]:
@@ -276,10 +294,21 @@ def _consumer(broker: Broker, group: str) -> Consumer:
 
 
 def commit(broker: Broker, group: str, offsets: dict[TopicPartition, int]) -> None:
-    with Groups("test", {"bootstrap.servers": broker.bootstrap}) as groups:
+    with Groups(active(), "test", {"bootstrap.servers": broker.bootstrap}) as groups:
         groups.commit(group, {tp: Committed(it) for tp, it in offsets.items()})
 
 
 def committed(broker: Broker, group: str) -> dict[TopicPartition, Committed]:
-    with Groups("test", {"bootstrap.servers": broker.bootstrap}) as groups:
+    with Groups(active(), "test", {"bootstrap.servers": broker.bootstrap}) as groups:
         return groups.committed([group])[group]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def active() -> SparkSession:
+    """The session that the fixture has opened."""
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    return spark

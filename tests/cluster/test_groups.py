@@ -2,15 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
 
 from replication.io.admin import Cluster
 from replication.io.embedded import Broker, BrokerSettings
@@ -20,15 +18,15 @@ from replication.io.ports import free_port
 from replication.model import Committed, TopicPartition
 from replication.plan import NewTopic
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 Clusters = tuple[Broker, Broker]
 Until = Callable[[Callable[[], object], float], None]
 
 
 @pytest.fixture
-def groups(clusters: Clusters) -> Iterator[Groups]:
-    with Groups("A", properties(clusters[0])) as groups:
+def groups(spark: SparkSession, clusters: Clusters) -> Iterator[Groups]:
+    with Groups(spark, "A", properties(clusters[0])) as groups:
         yield groups
 
 
@@ -99,13 +97,12 @@ def test_committed_offsets_are_told_with_their_metadata(
     groups: Groups, clusters: Clusters, topic: str
 ) -> None:
     noted, plain, never = (f"{topic}-{name}" for name in ("noted", "plain", "never"))
-    commit(clusters[0], noted, KafkaTopicPartition(topic, 1, 7, "caf\u00e9, 7"))
-    commit(
-        clusters[0], plain, KafkaTopicPartition(topic, 0, 0), KafkaTopicPartition(topic, 1, 3, "")
-    )
+    strange = "caf\u00e9'}, t-0=OffsetAndMetadata{offset=1, leaderEpoch=null, metadata='"
+    groups.commit(noted, {TopicPartition(topic, 1): Committed(7, strange)})
+    commit(clusters[0], plain, KafkaTopicPartition(topic, 0, 0), KafkaTopicPartition(topic, 1, 3))
 
     assert groups.committed([noted, plain, never]) == {
-        noted: {TopicPartition(topic, 1): Committed(7, "caf\u00e9, 7")},
+        noted: {TopicPartition(topic, 1): Committed(7, strange)},
         plain: {
             TopicPartition(topic, 0): Committed(0, ""),
             TopicPartition(topic, 1): Committed(3, ""),
@@ -170,7 +167,7 @@ def test_the_offsets_of_an_active_group_are_its_own(
     assert (
         f"could not commit offsets of group {topic}: its members are client-of-{topic} at" in text
     )
-    assert f"client-of-{topic} at 127.0.0.1; stop them, or leave" in text
+    assert f"client-of-{topic} at 127.0.0.1; stop its consumers" in text
     assert groups.committed([topic]) == {topic: {}}
 
 
@@ -198,42 +195,43 @@ def test_a_partition_that_does_not_exist_takes_no_offset(groups: Groups, topic: 
         with pytest.raises(CallError) as failure:
             groups.commit(topic, {tp: Committed(1, "") for tp in offsets})
 
-        assert failure.value.code == "UNKNOWN_TOPIC_OR_PART"
-        assert f"of group {topic} for {topic}-2, {topic}-missing-0: {topic}-2: Bro" in str(
-            failure.value
-        )
-        assert f"{topic}-missing-0: Broker: Unknown topic or partition; " in str(failure.value)
+        assert failure.value.code == "UNKNOWN_TOPIC_OR_PARTITION"
+        assert f"of group {topic} for {topic}-2: This server" in str(failure.value)
+        assert f"(refused: {topic}-2, {topic}-missing-0)" in str(failure.value)
 
     assert groups.committed([topic]) == {topic: {good: Committed(1, "")}}
 
 
-def test_a_cluster_that_cannot_be_reached() -> None:
+def test_a_cluster_that_cannot_be_reached(spark: SparkSession) -> None:
     servers = f"127.0.0.1:{free_port()}"
-    groups = Groups("X", {"bootstrap.servers": servers, "default.api.timeout.ms": "1500"})
+    groups = Groups(spark, "X", {"bootstrap.servers": servers, "default.api.timeout.ms": "1500"})
     started = time.monotonic()
 
     for call, name in (
         (groups.states, "list consumer groups"),
-        (lambda: groups.committed(str(number) for number in range(60)), "tell committed offsets"),
+        (
+            lambda: groups.committed(["g", "h"]),
+            "tell committed offsets of group g",
+        ),
         (lambda: groups.commit("g", {TopicPartition("t", 0): Committed(1, "")}), "of group g"),
         (lambda: groups.members("g"), "describe group"),
     ):
-        with pytest.raises(CallError, match=r"Connection refused.*check that a broker") as failure:
+        with pytest.raises(CallError, match=r"Timed out.*check network and firewall") as failure:
             call()
-        assert failure.value.code == "_TRANSPORT"
+        assert failure.value.code == "_TIMED_OUT"
         assert f"cluster X (bootstrap.servers={servers}) could not" in str(failure.value)
         assert name in str(failure.value)
     assert time.monotonic() - started < 15
 
 
 def test_the_first_group_of_a_cluster_and_a_broker_that_goes_away(
-    broker_settings: BrokerSettings, tmp_path: Path, topic_name: str
+    spark: SparkSession, broker_settings: BrokerSettings, tmp_path: Path, topic_name: str
 ) -> None:
     broker = Broker("C", tmp_path, broker_settings)
     try:
         broker.start()
         create(broker, topic_name)
-        groups = Groups("C", properties(broker) | {"default.api.timeout.ms": "5000"})
+        groups = Groups(spark, "C", properties(broker) | {"default.api.timeout.ms": "5000"})
         groups.commit("first", {TopicPartition(topic_name, 0): Committed(1, "")})
         assert groups.states() == {"first": "EMPTY"}
         broker.kill()
@@ -242,40 +240,3 @@ def test_the_first_group_of_a_cluster_and_a_broker_that_goes_away(
             groups.states()
     finally:
         broker.kill()
-
-
-class OneLost:
-    """An AdminClient's way to a cluster in which one group's coordinator does not answer."""
-
-    def __init__(self, admin: AdminClient, group: str) -> None:
-        self._admin = admin
-        self.poll = admin.poll
-        self._group = group
-
-    def list_consumer_group_offsets(
-        self, request: list[Any], request_timeout: float
-    ) -> dict[str, Any]:
-        if request[0].group_id != self._group:
-            return self._admin.list_consumer_group_offsets(request, request_timeout=request_timeout)
-        lost: Future[object] = Future()
-        timed_out = KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001 - how librdkafka's own begin
-        lost.set_exception(KafkaException(timed_out))
-        return {self._group: lost}
-
-
-def test_one_coordinator_that_does_not_answer_costs_no_other_groups(
-    groups: Groups,
-    clusters: Clusters,
-    topic: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    offsets = {TopicPartition(topic, 0): Committed(4, "")}
-    groups.commit(topic, offsets)
-    monkeypatch.setattr(groups, "_admin", OneLost(AdminClient(properties(clusters[0])), "lost"))
-
-    assert groups.committed(["lost", topic, "never"]) == {topic: offsets, "never": {}}
-    assert "could not tell committed offsets of groups" in caplog.text
-    assert "lost: Local: Timed out" in caplog.text
-    with pytest.raises(CallError, match="could not tell committed offsets of groups"):
-        groups.committed(["lost"])
