@@ -1,0 +1,150 @@
+"""MirrorMaker 2's own tools on what this mirror writes, and this mirror on what MM2 has written."""
+
+import contextlib
+import uuid
+from collections.abc import Callable, Mapping
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.flows.beside import heartbeats_beside
+from replication.flows.checkpoints import Checkpoints, checkpoints_topic, read_checkpoints
+from replication.flows.failover import failover_offsets
+from replication.io.embedded import Broker
+from replication.io.groups import Groups
+from replication.io.topic_log import log_ends
+from replication.io.workload import create_topic, plain_records, sending
+from replication.model import Committed, Flow, TopicPartition
+from replication.offsets_csv import to_csv
+from tests.cluster.test_java_tools import mm2_properties, write
+from tests.java_tools import console_lines, mirror_client, mirror_maker_2, reset_offsets
+from tests.running import RunningFlow, mirror_config
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+Clusters = tuple[Broker, Broker]
+Until = Callable[[Callable[[], object], float], None]
+START_SECONDS = 120
+NOON_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def flow() -> Flow:
+    """A flow whose internal topics no other test has."""
+    return Flow(f"s{uuid.uuid4().hex[:6]}", f"t{uuid.uuid4().hex[:6]}")
+
+
+def test_mirror_maker_s_tools_read_what_we_write(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, flow: Flow
+) -> None:
+    source, target = clusters
+    topic, group = f"{flow.source}-orders", f"{flow.source}-group"
+    fill(source, topic, 300)
+    commit(spark, source, group, {TopicPartition(topic, 0): Committed(142, "a note")})
+    config = mirror_config(source, target, topic, settings(flow), flow)
+    with heartbeats_beside(spark, config, config.flows, "mirror"):
+        running = RunningFlow(spark, tmp_path / "state", config.flows[0], "drain")
+        running.join()
+    Checkpoints(running.world, running.config).round()
+
+    answers = mirror_client(target.bootstrap, flow.source, group)
+    remote = f"{flow.source}.{topic}"
+    syncs_topic = f"mm2-offset-syncs.{flow.target}.internal"
+    syncs = console_lines(source.bootstrap, syncs_topic, "OffsetSync", wanted=4)
+    checkpoints_name = f"{flow.source}.checkpoints.internal"
+    (checkpoint,) = console_lines(target.bootstrap, checkpoints_name, "Checkpoint", wanted=1)
+    offsets = tmp_path / "offsets.csv"
+    offsets.write_text(
+        to_csv(failover_offsets(running.world, running.config, {group}.__contains__))
+    )
+    reset_offsets(target.bootstrap, offsets, group)
+
+    assert answers["replicationHops"] == 1
+    assert flow.source in answers["upstreamClusters"]
+    assert f"{flow.source}.heartbeats" in answers["heartbeatTopics"]
+    assert f"{flow.source}.checkpoints.internal" in answers["checkpointTopics"]
+    assert answers["remoteTopics(source)"] == sorted([remote, f"{flow.source}.heartbeats"])
+    assert answers["translateOffsets"] == {f"{remote}-0": [142, "a note"]}
+    assert answers["translateOffsets(pattern)"] == {group: answers["translateOffsets"]}
+    assert [line for line in syncs if topic in line] == [
+        f"OffsetSync{{topicPartition={topic}-0, upstreamOffset={at}, downstreamOffset={at}}}"
+        for at in (97, 198, 299)
+    ]
+    assert checkpoint == (
+        f"Checkpoint{{consumerGroupId={group}, topicPartition={remote}-0, "
+        "upstreamOffset=142, downstreamOffset=142, metadata=a note}"
+    )
+    assert committed(spark, target, group) == {TopicPartition(remote, 0): Committed(142)}
+
+
+def test_what_mirror_maker_2_began_is_taken_over(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, flow: Flow, until: Until
+) -> None:
+    source, target = clusters
+    topic, group = f"{flow.source}-orders", f"{flow.source}-group"
+    tp, remote = TopicPartition(topic, 0), f"{flow.source}.{topic}"
+    fill(source, topic, 300)
+    commit(spark, source, group, {tp: Committed(250)})
+    write(source, f"mm2-offset-syncs.{flow.target}.internal", [])
+    config = mirror_config(source, target, topic, settings(flow), flow).flows[0]
+    with mirror_maker_2(
+        tmp_path / "mm2", mm2_properties(clusters, flow.source, flow.target)
+    ) as running:
+
+        def settled() -> bool:
+            running.check()
+            with contextlib.suppress(Exception):
+                return bool(committed(spark, target, group))
+            return False
+
+        until(settled, START_SECONDS)
+    send(source, topic, 100)
+
+    ours = RunningFlow(spark, tmp_path / "state", config, "drain")
+    ours.join()
+    checkpoints = Checkpoints(ours.world, config)
+    key = group, TopicPartition(remote, 0)
+    checkpoints.round()
+    first = read_checkpoints(checkpoints_topic(ours.world.target, config))[key]
+    commit(spark, source, group, {tp: Committed(333)})
+    checkpoints.round(at_once=True)
+    last = read_checkpoints(checkpoints_topic(ours.world.target, config))[key]
+
+    assert log_ends(target.bootstrap, [remote]) == {remote: 400}
+    assert [row.kind for row in ours.tables.read("events").collect()] == ["adopted"]
+    assert first.upstream == 250  # MirrorMaker 2's own, as safe and as coarse as it was
+    assert 0 < first.downstream <= 250
+    assert (last.upstream, last.downstream) == (333, 333)
+
+
+def settings(flow: Flow) -> Mapping[str, str]:
+    return {
+        "replication.mode": "drain",
+        "groups": f"{flow.source}-.*",
+        "heartbeats.replication.enabled": "true",
+        "topics.exclude": r"heartbeats\..*",
+    }
+
+
+def fill(broker: Broker, topic: str, count: int) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker, topic, count)
+
+
+def send(broker: Broker, topic: str, count: int) -> None:
+    with sending(broker.bootstrap) as sender:
+        sender.send_all(topic, islice(plain_records(1, size_bytes=20, now_ms=NOON_MS), count))
+
+
+def commit(
+    spark: SparkSession, broker: Broker, group: str, offsets: Mapping[TopicPartition, Committed]
+) -> None:
+    with Groups(spark, "test", {"bootstrap.servers": broker.bootstrap}) as groups:
+        groups.commit(group, offsets)
+
+
+def committed(spark: SparkSession, broker: Broker, group: str) -> dict[TopicPartition, Committed]:
+    with Groups(spark, "test", {"bootstrap.servers": broker.bootstrap}) as groups:
+        return groups.committed([group])[group]
