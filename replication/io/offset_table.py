@@ -20,7 +20,9 @@ TABLE = "offset_runs"
 OLDEST_FIRST = ("generation", "tgt_from", "written_at")
 
 COMPACT_ABOVE_ROWS = 1_000
-"""Rows above which a flow's runs are merged at its next start."""
+"""Rows above which a flow's runs are merged at its next start; while it runs, see `append`."""
+
+COMPACT_AFTER_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class OffsetTable:
 
     def __init__(self, tables: Tables, flow: Flow) -> None:
         self._tables, self._flow = tables, flow
+        self._appended, self._compact_after = 0, COMPACT_AFTER_ROWS
 
     def append(
         self,
@@ -64,36 +67,41 @@ class OffsetTable:
         topic_ids: Mapping[str, str],
         batches: tuple[int, int] = (-1, -1),
     ) -> None:
-        """Appends the map's newest runs; *batches* are the first and last Spark batch."""
+        """Appends the map's newest runs; *batches* are the first and last Spark batch.
+
+        After many rows the whole map is merged, later the longer it stays nevertheless.
+        """
         first, last = batches
-        self._tables.append(
-            TABLE,
-            (
-                {
-                    "flow": str(self._flow),
-                    "generation": generation,
-                    "topic": tp.topic,
-                    "partition": tp.partition,
-                    "topic_id": topic_ids[tp.topic],
-                    "src_from": run.src_from,
-                    "src_until": run.src_until,
-                    "tgt_from": run.tgt_from,
-                    "count": run.count,
-                    "first_batch": first,
-                    "last_batch": last,
-                    "written_at": now(),
-                }
-                for tp, its in runs.items()
-                for run in its
-            ),
-        )
+        rows = [
+            {
+                "flow": str(self._flow),
+                "generation": generation,
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "topic_id": topic_ids[tp.topic],
+                "src_from": run.src_from,
+                "src_until": run.src_until,
+                "tgt_from": run.tgt_from,
+                "count": run.count,
+                "first_batch": first,
+                "last_batch": last,
+                "written_at": now(),
+            }
+            for tp, its in runs.items()
+            for run in its
+        ]
+        self._tables.append(TABLE, rows)
+        self._appended += len(rows)
+        if self._appended >= self._compact_after:
+            left = self._compact(self._rows())
+            self._appended, self._compact_after = 0, max(COMPACT_AFTER_ROWS, left)
 
     def books(self) -> Books:
         """Where the flow stood when its newest runs were written; compacts a long map on the way.
 
         One read of the flow's rows, for a start is a chain of such reads otherwise.
         """
-        rows = self._collect(self._tables.of(TABLE, self._flow).orderBy(*OLDEST_FIRST))
+        rows = self._rows()
         if len(rows) > COMPACT_ABOVE_ROWS:
             self._compact(rows)
         anchors: dict[TopicPartition, Anchor] = {}
@@ -155,8 +163,11 @@ class OffsetTable:
             partitions.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
         return {tp: _map(its) for tp, its in partitions.items()}
 
-    def _compact(self, rows: list[Row]) -> None:
-        """Rewrites the flow's map with adjacent runs merged.
+    def _rows(self) -> list[Row]:
+        return self._collect(self._tables.of(TABLE, self._flow).orderBy(*OLDEST_FIRST))
+
+    def _compact(self, rows: list[Row]) -> int:
+        """Rewrites the flow's map with adjacent runs merged, and says how many rows are left.
 
         One atomic Delta commit; the answers of the map stay what they were.
         """
@@ -170,6 +181,7 @@ class OffsetTable:
                 .save(self._tables.path(TABLE))
             )
         log.info("compacted flow=%s rows=%d to=%d", self._flow, len(rows), len(merged))
+        return len(merged)
 
     def _collect(self, frame: DataFrame) -> list[Row]:
         return self._tables.collect(frame, TABLE)

@@ -7,6 +7,7 @@ target's log.
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -54,11 +55,15 @@ SCHEMAS = {
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
 
+OPTIMIZE_EVERY_APPENDS = 100
+
+
 class Tables:
     """All tables of one state directory. Reads see every earlier write of any process."""
 
     def __init__(self, spark: SparkSession, state_dir: str) -> None:
         self.spark = bookkeeping_session(spark)
+        self._appends: Counter[str] = Counter()
         self.root = state_dir.rstrip("/")
 
     def path(self, table: str) -> str:
@@ -99,6 +104,17 @@ class Tables:
                 name, version = transaction
                 writer = writer.option("txnAppId", name).option("txnVersion", version)
             writer.save(self.path(table))
+        self._appends[table] += 1
+        if self._appends[table] % OPTIMIZE_EVERY_APPENDS == 0:
+            self._optimize(table)
+
+    def _optimize(self, table: str) -> None:
+        """Puts the small files of many appends together: reading them costs more than they hold."""
+        try:
+            with self.state_errors("optimize", table):
+                self.spark.sql(f"OPTIMIZE delta.`{self.path(table)}`").collect()
+        except StateError as error:  # another process did it, or the next one will
+            log.warning("%s", error)
 
     def append_topics(self, flow: Flow, generation: int, plan: TopicPlan) -> None:
         """Appends what *generation* replicates: a row a topic."""

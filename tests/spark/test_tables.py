@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from replication.errors import StateError
 from replication.io import offset_table
+from replication.io import tables as tables_module
 from replication.io.offset_table import Anchor, Books, OffsetTable, TopicMap
 from replication.io.tables import Tables
 from replication.model import Flow, Position, TopicPartition
@@ -134,3 +135,28 @@ def test_maps_are_those_of_the_newest_topic(tables: Tables) -> None:
 
     assert found == {ORDERS_0: TopicMap("id-2", found[ORDERS_0].offsets)}
     assert found[ORDERS_0].offsets.translate(3) == Exact(53)
+
+
+def test_a_map_that_grows_while_the_flow_runs_is_merged(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_table, "COMPACT_AFTER_ROWS", 3)
+    table = OffsetTable(tables, FLOW)
+
+    for start in range(0, 30, 10):
+        table.append(1, {ORDERS_0: [OffsetRun(start, start + 10, start, 10)]}, IDS)
+
+    assert tables.of("offset_runs", FLOW).count() == 1
+    assert table.runs(ORDERS_0) == [OffsetRun(0, 30, 0, 30)]
+
+
+def test_the_files_of_many_appends_are_put_together(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables_module, "OPTIMIZE_EVERY_APPENDS", 3)
+
+    for number in range(3):
+        tables.event(FLOW, "kind", str(number))
+
+    assert len(tables.read("events").inputFiles()) == 1
+    assert {row.text for row in tables.read("events").collect()} == {"0", "1", "2"}
