@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -20,10 +20,11 @@ from replication.io.compaction import create_compacted_topic
 from replication.io.embedded import Broker
 from replication.io.groups import Groups
 from replication.io.reader import read_records
+from replication.io.tables import Tables
 from replication.io.workload import create_topic, plain_records, send_transactions, sending
 from replication.model import Committed, Flow, TopicPartition
 from replication.wire import Checkpoint, OffsetSync
-from tests.running import FLOW, RunningFlow, flow_config
+from tests.running import FLOW, RunningFlow, flow_config, world_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -284,6 +285,53 @@ def test_the_query_emits_at_once_and_again_while_the_data_runs(
             60,
         )
     flow.stop()
+
+
+def test_records_that_are_no_checkpoints_are_passed_over(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    config = config_of(clusters, topic_name, flow=unique_flow())
+    world = world_of(spark, Tables(spark, tmp_path.as_uri()), config)
+    topic = checkpoints_topic(world.target, config)
+    good = Checkpoint("g", TopicPartition("t", 0), 5, 4, "note")
+    topic.create()
+    topic.write(
+        [
+            (good.key(), good.value()),
+            (good.key(), good.value()[:7]),  # truncated
+            (good.key(), b"\x00\x01" + good.value()[2:]),  # a later version
+            (b"", b"no checkpoint"),
+        ]
+    )
+
+    assert read_checkpoints(topic) == {("g", TopicPartition("t", 0)): good}
+
+
+def test_a_group_whose_offsets_on_the_target_are_unknown_is_left_alone(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    group, config = f"g-{topic_name}", config_of(clusters, topic_name, SYNC)
+    fill(clusters[0], topic_name, 1, 100)
+    tp, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
+    world = replicated(spark, tmp_path, config)
+    commit(clusters[0], group, {tp: Committed(40)})
+    commit(clusters[1], group, {remote: Committed(90)})
+    ask = Groups.committed
+
+    def refused_on_the_target(
+        self: Groups, groups: Iterable[str]
+    ) -> dict[str, dict[TopicPartition, Committed]]:
+        return {} if self.alias == "B" else ask(self, groups)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Groups, "committed", refused_on_the_target)
+        Checkpoints(world, config).round()
+
+    assert committed(clusters[1], group) == {remote: Committed(90)}
 
 
 @pytest.mark.parametrize("location", ["source", "target"])

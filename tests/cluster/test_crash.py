@@ -154,6 +154,7 @@ def write_config(folder: Path, clusters: Clusters, topics: str) -> Path:
         "B": {"bootstrap.servers": target.bootstrap},
         "A->B": {"enabled": True, "topics": [f"{topics}.*"]},
         **dict.fromkeys(REPLICATION_FACTORS, 1),
+        "groups": [f"{topics}.*"],  # other tests have groups of their own here
         "heartbeats.replication.enabled": False,  # other tests of these clusters emit them, too
         "replication.batch.max.records": 100_000,
         "replication.realtime.batch.seconds": 5,

@@ -1,0 +1,75 @@
+"""A query beside the data comes back after a failure, and ends when it is told."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from replication.errors import ClusterError, LeaseError
+from replication.flows.supervised import Supervised
+from replication.io.session import ticks
+
+pytestmark = pytest.mark.spark
+
+Until = Callable[[Callable[[], object], float], None]
+
+
+def test_it_is_started_again_whatever_fails(
+    spark: SparkSession, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    starts: list[int] = []
+    batches: list[int] = []
+    stop = threading.Event()
+
+    def batch(_rows: DataFrame, number: int) -> None:
+        batches.append(number)
+        if len(batches) == 1:
+            raise ValueError("the first batch fails")
+
+    def writer() -> DataStreamWriter:
+        starts.append(len(starts))
+        if len(starts) == 1:
+            raise ClusterError("nobody there")
+        return (
+            ticks(spark).writeStream.foreachBatch(batch).trigger(processingTime="100 milliseconds")
+        )
+
+    thread = Supervised("beside", spark, writer, stop)
+    thread.start()
+    until(lambda: len(batches) >= 3, 60)
+    stop.set()
+    thread.join(30)
+
+    assert not thread.is_alive()
+    assert spark.streams.active == []
+    assert starts == [0, 1, 2]
+    assert "beside failed and is started again: nobody there" in caplog.text
+    assert "the first batch fails" in caplog.text
+
+
+def test_without_its_lease_it_stands_by(spark: SparkSession, until: Until) -> None:
+    asked: list[None] = []
+    began: list[int] = []
+    stop = threading.Event()
+
+    @contextmanager
+    def lease() -> Iterator[None]:
+        asked.append(None)
+        if len(asked) < 3:
+            raise LeaseError("another process has it")
+        yield
+
+    def writer() -> DataStreamWriter:
+        began.append(len(asked))
+        return ticks(spark).writeStream.format("noop")
+
+    thread = Supervised("beside", spark, writer, stop, lease)
+    thread.start()
+    until(lambda: spark.streams.active, 60)
+    stop.set()
+    thread.join(30)
+
+    assert began == [3]
