@@ -15,7 +15,12 @@ from pyspark.sql import SparkSession
 
 from replication.config_model import FlowConfig, MirrorConfig
 from replication.errors import ConfigError, GuardError, ReplicationError
-from replication.flows.beside import RECORDS, checkpoints_beside, heartbeats_beside
+from replication.flows.beside import (
+    RECORDS,
+    checkpoints_beside,
+    checkpoints_once,
+    heartbeats_beside,
+)
 from replication.flows.replicate import replicate
 from replication.flows.world import World
 from replication.io.admin import Cluster
@@ -96,14 +101,14 @@ class _Flow(threading.Thread):
 
     def run(self) -> None:
         try:
-            with checkpoints_beside(self._world, self.config, self._job) as checkpoints:
+            with checkpoints_beside(self._world, self.config, self._job):
                 if self._job in RECORDS:
                     admit = partial(self._admit, self.config)
                     replicate(self._world, self.config, admit, self.stop)
                 elif self.config.mode != "drain":
                     self.stop.wait()
-                if checkpoints and self.config.mode == "drain" and not self.stop.is_set():
-                    checkpoints.round(at_once=True)  # as fresh as the records
+            if self.config.mode == "drain" and not self.stop.is_set():
+                checkpoints_once(self._world, self.config, self._job)  # as fresh as the records
         except ReplicationError as error:
             self.error = error
             log.error("flow=%s ended: %s", self.config.flow, error)  # noqa: TRY400

@@ -29,29 +29,41 @@ JOIN_SECONDS = 10.0
 
 
 @contextmanager
-def checkpoints_beside(world: World, config: FlowConfig, job: Job) -> Iterator[Checkpoints | None]:
+def checkpoints_beside(world: World, config: FlowConfig, job: Job) -> Iterator[None]:
     """Runs the flow's checkpoint query for the block, if *job* and configuration want one.
 
-    A drain has no query: its one round comes when the records are across.
+    A drain has no query: its one round, `checkpoints_once`, comes when the records are across.
     """
-    wanted = config.groups.checkpoints_enabled or config.groups.sync_enabled
-    if job not in CHECKPOINTS or not wanted:
-        yield None
-        return
-    checkpoints = Checkpoints(world, config)
-    if config.mode == "drain":
-        yield checkpoints
+    if not _wants_checkpoints(config, job) or config.mode == "drain":
+        yield
         return
     stop = threading.Event()
     thread = Supervised(
         f"{config.flow.slug} checkpoints",
         world.tables.spark,
-        checkpoints.query,
+        Checkpoints(world, config).query,
         stop,
         partial(held, world.tables, config.flow, "checkpoints"),
     )
     with _running([thread], stop):
-        yield checkpoints
+        yield
+
+
+def checkpoints_once(world: World, config: FlowConfig, job: Job) -> None:
+    """One round, if *job* and configuration want checkpoints.
+
+    Raises:
+        ClusterError: A cluster does not answer, or refuses.
+        StateError: The tables cannot be read or written.
+    """
+    if _wants_checkpoints(config, job):
+        with held(world.tables, config.flow, "checkpoints"):
+            Checkpoints(world, config).round(at_once=True)
+
+
+def _wants_checkpoints(config: FlowConfig, job: Job) -> bool:
+    wanted = config.groups.checkpoints_enabled or config.groups.sync_enabled
+    return job in CHECKPOINTS and wanted
 
 
 @contextmanager

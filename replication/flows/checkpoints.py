@@ -7,6 +7,7 @@ checkpoint for what is news (mm2.md, 7.3), a commit for groups that sleep on the
 import logging
 import time
 from collections.abc import Iterable
+from functools import cached_property
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -36,12 +37,17 @@ class Checkpoints:
     def __init__(self, world: World, config: FlowConfig) -> None:
         self._world, self._config = world, config
         self._topic = checkpoints_topic(world.target, config)
-        self._source = Groups(world.spark, config.flow.source, config.source_admin)
         self._sync = GroupSync(world, config) if config.groups.sync_enabled else None
         self._previous: dict[Key, Checkpoint] | None = None
         self._groups: set[str] = set()
         self._refresh_at = self._emit_at = self._sync_at = 0.0
         self._silent: set[Key] = set()
+
+    @cached_property
+    def _source(self) -> Groups:
+        """Made on first use: a client that cannot be made must not end the flow beside it."""
+        flow = self._config.flow
+        return Groups(self._world.spark, flow.source, self._config.source_admin)
 
     def round(self, *, at_once: bool = False) -> None:
         """Does what is due by now; everything if *at_once*.
@@ -58,21 +64,21 @@ class Checkpoints:
             return
         positions = group_positions(self._world, self._config, self._source, self._groups)
         previous = self._read_previous()
-        rewound = {it.key for it in positions if is_rewound(it, previous.get(it.key))}
+        if self._sync is not None:
+            self._sync.rewound |= {
+                it.key for it in positions if is_rewound(it, previous.get(it.key))
+            }
+        early = self._tick_seconds / 2  # a tick that comes a moment early counts
         if emit:
             self._emit(positions, previous)
-            self._emit_at = clock + groups.checkpoints_interval_seconds
+            self._emit_at = clock + groups.checkpoints_interval_seconds - early
         if self._sync is not None and sync:
-            self._sync.move(positions, rewound)
-            self._sync_at = clock + groups.sync_interval_seconds
+            self._sync.move(positions)
+            self._sync_at = clock + groups.sync_interval_seconds - early
 
     def query(self) -> DataStreamWriter:
         """The streaming query that calls `round`, as often as the shorter interval demands."""
-        groups = self._config.groups
-        seconds = min(
-            [groups.checkpoints_interval_seconds] * groups.checkpoints_enabled
-            + [groups.sync_interval_seconds] * groups.sync_enabled
-        )
+        self._previous = None  # while this stood by, another process may have emitted
 
         def tick(_rows: DataFrame, _batch: int) -> None:
             try:
@@ -81,7 +87,17 @@ class Checkpoints:
                 log.warning("flow=%s no checkpoints this time: %s", self._config.flow, error)
 
         rows = ticks(self._world.tables.spark)
-        return rows.writeStream.foreachBatch(tick).trigger(processingTime=f"{seconds} seconds")
+        return rows.writeStream.foreachBatch(tick).trigger(
+            processingTime=f"{self._tick_seconds} seconds"
+        )
+
+    @property
+    def _tick_seconds(self) -> int:
+        groups = self._config.groups
+        return min(
+            [groups.checkpoints_interval_seconds] * groups.checkpoints_enabled
+            + [groups.sync_interval_seconds] * groups.sync_enabled
+        )
 
     def _refresh(self, *, at_once: bool) -> None:
         """Looks which groups there are, when it is time."""
@@ -115,7 +131,8 @@ class Checkpoints:
     def _read_previous(self) -> dict[Key, Checkpoint]:
         """The newest checkpoint of each key, from the topic at first: whoever wrote it."""
         if self._previous is None:
-            self._topic.create()
+            if self._config.groups.checkpoints_enabled:
+                self._topic.create()
             self._previous = read_checkpoints(self._topic)
             # groups that were known before this process and are gone now are reported, too
             known = {group for group, _ in self._previous}
