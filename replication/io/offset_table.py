@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from replication.errors import StateError
 from replication.io.session import frame_of
 from replication.io.tables import SCHEMAS, Tables, now
 from replication.model import Flow, Position, TopicPartition
@@ -172,14 +173,18 @@ class OffsetTable:
         One atomic Delta commit; the answers of the map stay what they were.
         """
         merged = list(_merged_rows(rows))
-        with self._tables.state_errors("compact", TABLE):
-            frame = frame_of(self._tables.spark, merged, SCHEMAS[TABLE]).coalesce(1)
-            (
-                frame.write.format("delta")
-                .mode("overwrite")
-                .option("replaceWhere", f"flow = '{self._flow}'")
-                .save(self._tables.path(TABLE))
-            )
+        try:
+            with self._tables.state_errors("compact", TABLE):
+                frame = frame_of(self._tables.spark, merged, SCHEMAS[TABLE]).coalesce(1)
+                (
+                    frame.write.format("delta")
+                    .mode("overwrite")
+                    .option("replaceWhere", f"flow = '{self._flow}'")
+                    .save(self._tables.path(TABLE))
+                )
+        except StateError as error:  # another flow's upkeep came between: the rows are all there
+            log.warning("%s", error)
+            return len(rows)
         log.info("compacted flow=%s rows=%d to=%d", self._flow, len(rows), len(merged))
         return len(merged)
 

@@ -56,6 +56,8 @@ _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
 
 OPTIMIZE_EVERY_APPENDS = 100
+ATTEMPTS = 5
+CONFLICT = "io.delta.exceptions.DeltaConcurrentModificationException"
 
 
 class Tables:
@@ -97,16 +99,28 @@ class Tables:
         if not values:
             return
         with self.state_errors("append to", table):
-            frame = frame_of(self.spark, values, SCHEMAS[table]).coalesce(1)
-            writer = frame.write.format("delta").mode("append").partitionBy("flow")
-            writer = writer.option("mergeSchema", "true")  # a table of an earlier version
-            if transaction is not None:
-                name, version = transaction
-                writer = writer.option("txnAppId", name).option("txnVersion", version)
-            writer.save(self.path(table))
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    self._write(table, values, transaction)
+                    break
+                except Py4JJavaError as error:
+                    # two writers made the table at the same moment: nothing of this one is in it
+                    if attempt == ATTEMPTS or CONFLICT not in _classes(error.java_exception):
+                        raise
         self._appends[table] += 1
         if self._appends[table] % OPTIMIZE_EVERY_APPENDS == 0:
             self._optimize(table)
+
+    def _write(
+        self, table: str, values: list[Mapping[str, Any]], transaction: tuple[str, int] | None
+    ) -> None:
+        frame = frame_of(self.spark, values, SCHEMAS[table]).coalesce(1)
+        writer = frame.write.format("delta").mode("append").partitionBy("flow")
+        writer = writer.option("mergeSchema", "true")  # a table of an earlier version
+        if transaction is not None:
+            name, version = transaction
+            writer = writer.option("txnAppId", name).option("txnVersion", version)
+        writer.save(self.path(table))
 
     def _optimize(self, table: str) -> None:
         """Puts the small files of many appends together: reading them costs more than they hold."""
@@ -163,8 +177,9 @@ class Tables:
             yield
         except (PySparkException, Py4JJavaError) as error:
             # the last cause is the operating system's word: no space, no permission
-            first, *causes = [str(error), *_CAUSE.findall(str(error))]
-            reason = causes[-1] if causes else first.strip().splitlines()[0]
+            said = error.java_exception.toString() if isinstance(error, Py4JJavaError) else ""
+            causes = [said or str(error).strip(), *_CAUSE.findall(str(error))]
+            reason = causes[-1].splitlines()[0]
             raise StateError(
                 f"cannot {verb} table {table} at {self.path(table)}: {reason}; "
                 "check that state.dir exists, is writable and has space"
@@ -180,3 +195,11 @@ def local_path(state_dir: str) -> Path | None:
 def now() -> datetime:
     """What the tables' times are made of."""
     return datetime.now(timezone.utc)
+
+
+def _classes(java: Any) -> Iterator[str]:  # noqa: ANN401 - a Java exception
+    """The names of its class and of all that one extends."""
+    kind = java.getClass()
+    while kind is not None:
+        yield kind.getName()
+        kind = kind.getSuperclass()

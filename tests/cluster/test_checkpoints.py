@@ -24,6 +24,7 @@ from replication.io.tables import Tables
 from replication.io.workload import create_topic, plain_records, send_transactions, sending
 from replication.model import Committed, Flow, TopicPartition
 from replication.wire import Checkpoint, OffsetSync
+from tests.group_tools import commit, committed
 from tests.running import FLOW, RunningFlow, flow_config, world_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -436,16 +437,6 @@ def all_of(world: World, config: FlowConfig) -> list[Checkpoint]:
     return [Checkpoint.decode(it.key, it.value) for it in topic.records()]
 
 
-def commit(broker: Broker, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
-    with Groups(active(), "test", {"bootstrap.servers": broker.bootstrap}) as groups:
-        groups.commit(group, offsets)
-
-
-def committed(broker: Broker, group: str) -> dict[TopicPartition, Committed]:
-    with Groups(active(), "test", {"bootstrap.servers": broker.bootstrap}) as groups:
-        return groups.committed([group])[group]
-
-
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -459,10 +450,3 @@ def send(broker: Broker, topic: str, partitions: int, count: int) -> None:
     with sending(broker.bootstrap) as sender:
         records = plain_records(partitions, size_bytes=20, now_ms=now_ms())
         sender.send_all(topic, islice(records, count))
-
-
-def active() -> SparkSession:
-    """The session that the fixture has opened."""
-    spark = SparkSession.getActiveSession()
-    assert spark is not None
-    return spark

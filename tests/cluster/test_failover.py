@@ -21,11 +21,11 @@ from replication.cli import main
 from replication.flows.checkpoints import Checkpoints
 from replication.io.compaction import create_compacted_topic
 from replication.io.embedded import Broker
-from replication.io.groups import Groups
 from replication.io.tables import Tables
 from replication.io.workload import create_topic, plain_records, send_transactions, sending
 from replication.model import Committed, TopicPartition
 from tests.cluster.test_cli import write
+from tests.group_tools import commit, committed
 from tests.running import RunningFlow, flow_config
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -121,11 +121,11 @@ def test_the_table_of_groups(
     file = write(tmp_path, clusters, topic_name)
     create_topic(source.bootstrap, topic_name, PARTITIONS)
     send(source, topic_name, 300)
-    commit(source, group, {tp: 40})
+    commit(source, group, {tp: Committed(40)})
     drain(session, clusters, tmp_path, topic_name)
     send(source, topic_name, 30)
-    commit(source, f"{group}-ahead", {tp: 110})
-    commit(target, group, {TopicPartition(f"A.{topic_name}", 0): 7})
+    commit(source, f"{group}-ahead", {tp: Committed(110)})
+    commit(target, group, {TopicPartition(f"A.{topic_name}", 0): Committed(7)})
 
     lines = table(file, group).splitlines()
 
@@ -187,7 +187,7 @@ def test_without_the_source_the_checkpoints_are_exported(
     group = f"g-{topic_name}"
     create_topic(clusters[0].bootstrap, topic_name, PARTITIONS)
     send(clusters[0], topic_name, 300)
-    commit(clusters[0], group, {TopicPartition(topic_name, 1): 40})
+    commit(clusters[0], group, {TopicPartition(topic_name, 1): Committed(40)})
     flow = drain(session, clusters, tmp_path, topic_name)
     Checkpoints(flow.world, flow.config).round()
     nowhere: dict[str, object] = {"A": {"bootstrap.servers": "127.0.0.1:9"}}
@@ -293,22 +293,5 @@ def _consumer(broker: Broker, group: str) -> Consumer:
     )
 
 
-def commit(broker: Broker, group: str, offsets: dict[TopicPartition, int]) -> None:
-    with Groups(active(), "test", {"bootstrap.servers": broker.bootstrap}) as groups:
-        groups.commit(group, {tp: Committed(it) for tp, it in offsets.items()})
-
-
-def committed(broker: Broker, group: str) -> dict[TopicPartition, Committed]:
-    with Groups(active(), "test", {"bootstrap.servers": broker.bootstrap}) as groups:
-        return groups.committed([group])[group]
-
-
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def active() -> SparkSession:
-    """The session that the fixture has opened."""
-    spark = SparkSession.getActiveSession()
-    assert spark is not None
-    return spark

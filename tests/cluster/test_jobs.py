@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 
 from replication.config_keys import REPLICATION_FACTORS
 from replication.io.embedded import Broker
-from replication.io.groups import Groups
 from replication.io.mirror_process import MirrorProcess
 from replication.io.tables import Tables
 from replication.io.workload import create_topic, plain_records, sending
 from replication.model import Committed, Flow, TopicPartition
 from tests.cluster.test_crash import QUICK_START, SCRIPT
 from tests.cluster.test_heartbeats import heartbeats
+from tests.group_tools import commit, committed
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(400)]
 
@@ -38,19 +38,17 @@ def test_a_drain_moves_records_and_groups_and_the_other_jobs_go_on_alone(
     with sending(source.bootstrap) as sender:
         sender.send_all(topic, islice(plain_records(1, size_bytes=9, now_ms=0), 100))
     config = write_config(tmp_path, clusters, flow, topic)
-    here = Groups(spark, "source", {"bootstrap.servers": source.bootstrap})
-    there = Groups(spark, "target", {"bootstrap.servers": target.bootstrap})
-    here.commit(group, {tp: Committed(42)})
+    commit(source, group, {tp: Committed(42)})
 
     drained = run(config, "--mode", "drain")
-    moved = there.committed([group])[group]
+    moved = committed(target, group)
     beats = len(heartbeats(target, flow))
-    here.commit(group, {tp: Committed(77)})
+    commit(source, group, {tp: Committed(77)})
     checkpoints = MirrorProcess(
         SCRIPT, ["--config", str(config), "--job", "checkpoints", *QUICK_START], tmp_path / "log"
     )
     try:
-        until(lambda: there.committed([group])[group] == {remote: Committed(77)}, 120)
+        until(lambda: committed(target, group) == {remote: Committed(77)}, 120)
         stopped = replication("stop", config, "--job", "checkpoints")
     finally:
         checkpoints.discard()

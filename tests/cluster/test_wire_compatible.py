@@ -13,12 +13,12 @@ from replication.flows.beside import heartbeats_beside
 from replication.flows.checkpoints import Checkpoints, checkpoints_topic, read_checkpoints
 from replication.flows.failover import failover_offsets
 from replication.io.embedded import Broker
-from replication.io.groups import Groups
 from replication.io.topic_log import log_ends
 from replication.io.workload import create_topic, plain_records, sending
 from replication.model import Committed, Flow, TopicPartition
 from replication.offsets_csv import to_csv
 from tests.cluster.test_java_tools import mm2_properties, write
+from tests.group_tools import commit, committed
 from tests.java_tools import console_lines, mirror_client, mirror_maker_2, reset_offsets
 from tests.running import RunningFlow, mirror_config
 
@@ -42,7 +42,7 @@ def test_mirror_maker_s_tools_read_what_we_write(
     source, target = clusters
     topic, group = f"{flow.source}-orders", f"{flow.source}-group"
     fill(source, topic, 300)
-    commit(spark, source, group, {TopicPartition(topic, 0): Committed(142, "a note")})
+    commit(source, group, {TopicPartition(topic, 0): Committed(142, "a note")})
     config = mirror_config(source, target, topic, settings(flow), flow)
     with heartbeats_beside(spark, config, config.flows, "mirror"):
         running = RunningFlow(spark, tmp_path / "state", config.flows[0], "drain")
@@ -76,7 +76,7 @@ def test_mirror_maker_s_tools_read_what_we_write(
         f"Checkpoint{{consumerGroupId={group}, topicPartition={remote}-0, "
         "upstreamOffset=142, downstreamOffset=142, metadata=a note}"
     )
-    assert committed(spark, target, group) == {TopicPartition(remote, 0): Committed(142)}
+    assert committed(target, group) == {TopicPartition(remote, 0): Committed(142)}
 
 
 def test_what_mirror_maker_2_began_is_taken_over(
@@ -86,7 +86,7 @@ def test_what_mirror_maker_2_began_is_taken_over(
     topic, group = f"{flow.source}-orders", f"{flow.source}-group"
     tp, remote = TopicPartition(topic, 0), f"{flow.source}.{topic}"
     fill(source, topic, 300)
-    commit(spark, source, group, {tp: Committed(250)})
+    commit(source, group, {tp: Committed(250)})
     write(source, f"mm2-offset-syncs.{flow.target}.internal", [])
     config = mirror_config(source, target, topic, settings(flow), flow).flows[0]
     with mirror_maker_2(
@@ -96,7 +96,7 @@ def test_what_mirror_maker_2_began_is_taken_over(
         def settled() -> bool:
             running.check()
             with contextlib.suppress(Exception):
-                return bool(committed(spark, target, group))
+                return bool(committed(target, group))
             return False
 
         until(settled, START_SECONDS)
@@ -108,7 +108,7 @@ def test_what_mirror_maker_2_began_is_taken_over(
     key = group, TopicPartition(remote, 0)
     checkpoints.round()
     first = read_checkpoints(checkpoints_topic(ours.world.target, config))[key]
-    commit(spark, source, group, {tp: Committed(333)})
+    commit(source, group, {tp: Committed(333)})
     checkpoints.round(at_once=True)
     last = read_checkpoints(checkpoints_topic(ours.world.target, config))[key]
 
@@ -136,15 +136,3 @@ def fill(broker: Broker, topic: str, count: int) -> None:
 def send(broker: Broker, topic: str, count: int) -> None:
     with sending(broker.bootstrap) as sender:
         sender.send_all(topic, islice(plain_records(1, size_bytes=20, now_ms=NOON_MS), count))
-
-
-def commit(
-    spark: SparkSession, broker: Broker, group: str, offsets: Mapping[TopicPartition, Committed]
-) -> None:
-    with Groups(spark, "test", {"bootstrap.servers": broker.bootstrap}) as groups:
-        groups.commit(group, offsets)
-
-
-def committed(spark: SparkSession, broker: Broker, group: str) -> dict[TopicPartition, Committed]:
-    with Groups(spark, "test", {"bootstrap.servers": broker.bootstrap}) as groups:
-        return groups.committed([group])[group]

@@ -1,5 +1,6 @@
 """The books: what is appended is found again, by this process and the next."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,10 @@ def test_the_files_of_many_appends_are_put_together(
 
     assert len(tables.read("events").inputFiles()) == 1
     assert {row.text for row in tables.read("events").collect()} == {"0", "1", "2"}
+
+
+def test_many_threads_may_make_a_table_at_once(tables: Tables) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: tables.event(FLOW, "kind", str(number)), range(4)))
+
+    assert {row.text for row in tables.read("events").collect()} == {"0", "1", "2", "3"}
