@@ -102,7 +102,7 @@ class InternalTopic:
         """
         tp = TopicPartition(self.name, PARTITION)
         end = self._cluster.log_ends([tp]).get(tp, 0)
-        return read_records(self._consumer, tp, 0, end, "read_uncommitted")
+        return read_records(self._consumer, tp, 0, end, "read_uncommitted") if end else []
 
     def _new_producer(self) -> Producer:
         settings: dict[str, Any] = {

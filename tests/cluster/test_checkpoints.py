@@ -294,6 +294,7 @@ def test_records_that_are_no_checkpoints_are_passed_over(
     config = config_of(clusters, topic_name, flow=unique_flow())
     world = world_of(spark, Tables(spark, tmp_path.as_uri()), config)
     topic = checkpoints_topic(world.target, config)
+    before = read_checkpoints(topic)
     good = Checkpoint("g", TopicPartition("t", 0), 5, 4, "note")
     topic.create()
     topic.write(
@@ -305,6 +306,7 @@ def test_records_that_are_no_checkpoints_are_passed_over(
         ]
     )
 
+    assert before == {}  # there was no topic
     assert read_checkpoints(topic) == {("g", TopicPartition("t", 0)): good}
 
 

@@ -1,0 +1,249 @@
+"""What a failover reads again: this mirror's checkpoints against MirrorMaker 2 4.3.1's.
+
+Both copy the same three topics, on which groups have committed before; both say where each group
+goes on. The truth is counted: the copies are compared with the source record by record, so that a
+group's place in them is the number of source records before its offset. Takes about two minutes:
+
+    .local/venv/bin/python -m tests.bench.rereads
+
+Exit code 1: this mirror gave no answer, skipped a record, read more again than it said, or read
+anything again in the dense topic.
+"""
+
+import sys
+import tempfile
+import time
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from replication.config_model import FlowConfig
+from replication.flows.books import offset_syncs_topic
+from replication.flows.checkpoints import Checkpoints, checkpoints_topic, read_checkpoints
+from replication.flows.world import World
+from replication.io.compaction import create_compacted_topic
+from replication.io.embedded import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
+from replication.io.groups import Groups
+from replication.io.local import home, spark_jars
+from replication.io.session import local_session
+from replication.io.tables import Tables
+from replication.io.topic_log import TopicLog, log_ends
+from replication.io.workload import create_topic, plain_records, send_transactions, sending
+from replication.model import Committed, Flow, TopicPartition
+from replication.wire import OffsetSync
+from tests.bench.peers import PeerError
+from tests.java_tools import mirror_maker_2
+from tests.running import RunningFlow, flow_config, world_of
+
+DENSE, COMPACTED, TRANSACTIONAL = TOPICS = ("lagging", "compacted", "transactional")
+DENSE_RECORDS, TRANSACTIONAL_RECORDS = 200_000, 10_000
+# 41 segments, and a third of the records gone, from all over the log.
+COMPACTION = {"rounds": 40, "records_each": 250, "keys": 7001}
+GROUPS = {f"at-{percent}": percent for percent in (1, 10, 25, 50, 75, 90, 99, 100)}
+
+# Aliases of their own on either side: neither sees the other's topics, nor its offset syncs.
+OURS, MM2 = Flow("ours", "ours-target"), Flow("mm2", "mm2-target")
+SPARK_SLOTS = 4
+MM2_SECONDS = 150.0  # its last syncs come with Connect's offset flush, once a minute
+SETTLED_SECONDS = 5.0  # checkpoints that have not moved in five of their intervals
+WIDTH_OF_A_FILE = 110
+
+Clusters = tuple[Broker, Broker]
+Found = dict[tuple[str, str], int]
+"""A number for each group and source topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A group's place in the copies of a topic, and where either checkpoint sends it."""
+
+    topic: str
+    percent: int
+    committed: int
+    place: int
+    mm2: int | None
+    ours: int | None
+    bound: int | None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether this mirror's answer is none, skips, or reads more again than it may."""
+        if self.ours is None or self.bound is None:
+            return True
+        allowed = 0 if self.topic == DENSE else self.bound
+        return not 0 <= self.place - self.ours <= allowed
+
+
+def main() -> int:
+    """Prints the table and returns the exit code."""
+    console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_FILE, highlight=False)
+    brokers = BrokerSettings(jars=home() / "jars" / "kafka", properties=QUICK_COMPACTION)
+    with (
+        tempfile.TemporaryDirectory(prefix="rereads-") as name,
+        two_clusters(Path(name, "brokers"), brokers) as clusters,
+    ):
+        spark = local_session(spark_jars(), SPARK_SLOTS, "rereads")
+        try:
+            rows = _rows(spark, clusters, Path(name), console)
+        finally:
+            spark.stop()
+    console.print(_table(rows))
+    broken = [it for it in rows if it.is_broken]
+    for it in broken:
+        console.print(f"THIS MIRROR IS WRONG: {it}", style="bold red", markup=False)
+    return 1 if broken else 0
+
+
+def _rows(spark: SparkSession, clusters: Clusters, folder: Path, console: Console) -> list[Row]:
+    source, target = clusters
+    _fill(source.bootstrap)
+    ends = log_ends(source.bootstrap, TOPICS)
+    with Groups(spark, "source", {"bootstrap.servers": source.bootstrap}) as groups:
+        for group, percent in GROUPS.items():
+            stands = {TopicPartition(it, 0): Committed(ends[it] * percent // 100) for it in TOPICS}
+            groups.commit(group, stands)
+    logs = {it: TopicLog(source.bootstrap, it, "read_committed") for it in TOPICS}
+    offsets = {topic: [it.offset for it in log.records(0)] for topic, log in logs.items()}
+    for topic in TOPICS:
+        console.print(f"{topic}: {len(offsets[topic]):,} records in {ends[topic]:,} offsets")
+    ours, bounds = _our_checkpoints(spark, clusters, folder)
+    theirs = _mm2_checkpoints(spark, clusters, folder, {it: len(offsets[it]) for it in TOPICS})
+    for flow in (OURS, MM2):
+        for topic, log in logs.items():
+            _compare(log, TopicLog(target.bootstrap, f"{flow.source}.{topic}", log.isolation))
+    console.print("both copies hold every record of the source, once and in order")
+    return [
+        Row(
+            topic,
+            percent,
+            committed := ends[topic] * percent // 100,
+            bisect_left(offsets[topic], committed),
+            theirs.get((group, topic)),
+            ours.get((group, topic)),
+            bounds.get((group, topic)),
+        )
+        for topic in TOPICS
+        for group, percent in GROUPS.items()
+    ]
+
+
+def _fill(bootstrap: str) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    create_compacted_topic(bootstrap, COMPACTED, 1, now_ms=now_ms, **COMPACTION)
+    records = plain_records(1, size_bytes=20, now_ms=now_ms)
+    create_topic(bootstrap, DENSE, 1)
+    with sending(bootstrap) as sender:
+        sender.send_all(DENSE, islice(records, DENSE_RECORDS))
+    create_topic(bootstrap, TRANSACTIONAL, 1)
+    some = islice(records, TRANSACTIONAL_RECORDS)
+    send_transactions(bootstrap, TRANSACTIONAL, some, records_each=20, abort_every=5)
+
+
+def _our_checkpoints(spark: SparkSession, clusters: Clusters, folder: Path) -> tuple[Found, Found]:
+    """Where ours send the groups, and how many records they say are read again at most."""
+    config = flow_config(*clusters, ", ".join(TOPICS), flow=OURS)
+    flow = RunningFlow(spark, folder / "ours", config, "drain")
+    flow.join()
+    Checkpoints(flow.world, config).round(at_once=True)
+    rows = flow.tables.read("checkpoints").collect()
+    bounds = {(row["group"], row["topic"]): row["reread"] for row in rows}
+    return _checkpoints(flow.world, config), bounds
+
+
+def _mm2_checkpoints(
+    spark: SparkSession, clusters: Clusters, folder: Path, records: Mapping[str, int]
+) -> Found:
+    """Where MirrorMaker 2's send them, once its syncs are complete and these move no more."""
+    config = flow_config(*clusters, ", ".join(TOPICS), flow=MM2)
+    world = world_of(spark, Tables(spark, (folder / "unused").as_uri()), config)
+    syncs = offset_syncs_topic(world, config)
+    syncs.create()  # it may start its checkpoint task before it has made this
+    checkpoints_topic(world.target, config).create()  # which is read before it has made it
+    found: Found = {}
+    with mirror_maker_2(folder / "mm2", _mm2_properties(clusters)) as running:
+        since = began = time.monotonic()
+        while time.monotonic() < since + SETTLED_SECONDS:
+            running.check()
+            time.sleep(0.5)  # between two looks
+            pairs = [OffsetSync.decode(it.key, it.value) for it in syncs.records()]
+            copied = {it.partition.topic: it.downstream + 1 for it in pairs}
+            newest = _checkpoints(world, config)
+            if copied != records or not newest or newest != found:
+                found, since = newest, time.monotonic()
+            if time.monotonic() > began + MM2_SECONDS:
+                raise PeerError(f"not done after {MM2_SECONDS} s: {copied} of {records}")
+    return found
+
+
+def _checkpoints(world: World, config: FlowConfig) -> Found:
+    newest = read_checkpoints(checkpoints_topic(world.target, config))
+    prefix = f"{config.flow.source}."
+    return {
+        (group, tp.topic.removeprefix(prefix)): it.downstream for (group, tp), it in newest.items()
+    }
+
+
+def _mm2_properties(clusters: Clusters) -> dict[str, str]:
+    """What a user's file would have; offset.lag.max and all that concerns syncs are defaults."""
+    source, target = clusters
+    return {
+        "clusters": f"{MM2.source}, {MM2.target}",
+        f"{MM2.source}.bootstrap.servers": source.bootstrap,
+        f"{MM2.target}.bootstrap.servers": target.bootstrap,
+        f"{MM2}.enabled": "true",
+        f"{MM2}.topics": ", ".join(TOPICS),
+        f"{MM2.source}.consumer.isolation.level": "read_committed",
+        "emit.checkpoints.interval.seconds": "1",
+        "refresh.topics.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        "emit.heartbeats.enabled": "false",
+        "sync.topic.acls.enabled": "false",  # the brokers have no authorizer
+        "offset.storage.partitions": "1",  # instead of 25, which take their time
+    }
+
+
+def _compare(log: TopicLog, copy: TopicLog) -> None:
+    """Raises PeerError unless the copy has the source's records in order, from offset 0 on."""
+    for number, (it, other) in enumerate(zip_longest(log.records(0), copy.records(0))):
+        if it is None or other is None or (number, it.content) != (other.offset, other.content):
+            raise PeerError(f"{copy.topic}: record {number} is {other}, on the source it is {it}")
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    table = Table(title="Records read again after a failover", title_justify="left")
+    table.add_column("topic")
+    for heading in ("group at", "offset", "MM2 read again", "ours read again", "our bound"):
+        table.add_column(heading, justify="right")
+    for topic in TOPICS:
+        own = [it for it in rows if it.topic == topic]
+        for it in own:
+            table.add_row(topic, f"{it.percent} %", f"{it.committed:,}", *_figures([it]))
+        table.add_row(topic, "total", "", *_figures(own), style="bold", end_section=True)
+    table.add_row("all", "total", "", *_figures(rows), style="bold")
+    return table
+
+
+def _figures(rows: Sequence[Row]) -> tuple[str, str, str]:
+    mm2, ours = ([(it.place, it.mm2) for it in rows], [(it.place, it.ours) for it in rows])
+    return _again(mm2), _again(ours), f"{sum(it.bound or 0 for it in rows):,}"
+
+
+def _again(answers: Sequence[tuple[int, int | None]]) -> str:
+    """What is read again in sum, of places and the checkpoints for them; loud where one skips."""
+    known = [place - downstream for place, downstream in answers if downstream is not None]
+    parts = [f"{sum(it for it in known if it > 0):,}"] if known else []
+    if skipped := -sum(it for it in known if it < 0):
+        parts.append(f"[bold red]SKIPS {skipped:,}[/]")
+    if missing := len(answers) - len(known):
+        parts.append("no checkpoint" if not known else f"{missing} without")
+    return ", ".join(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
