@@ -22,8 +22,10 @@ from replication.io.groups import Groups
 from replication.io.reader import read_records
 from replication.io.tables import Tables
 from replication.io.workload import create_topic, plain_records, send_transactions, sending
+from replication.mode import BOOKKEEPING_SLOTS
 from replication.model import Committed, Flow, TopicPartition
 from replication.wire import Checkpoint, OffsetSync
+from tests.conftest import SPARK_SLOTS
 from tests.group_tools import commit, committed
 from tests.running import FLOW, RunningFlow, flow_config, world_of
 
@@ -271,7 +273,9 @@ def test_the_query_emits_at_once_and_again_while_the_data_runs(
     settings = {"emit.checkpoints.interval.seconds": "1", "refresh.groups.interval.seconds": "1"}
     group, config = f"g-{topic_name}", config_of(clusters, topic_name, settings)
     tp = TopicPartition(topic_name, 0)
-    fill(clusters[0], topic_name, 1, 100)
+    # the data query holds every slot but those kept free for bookkeeping
+    partitions = SPARK_SLOTS - BOOKKEEPING_SLOTS
+    fill(clusters[0], topic_name, partitions, 100 * partitions)
     commit(clusters[0], group, {tp: Committed(40)})
     flow = RunningFlow(spark, tmp_path, config, "realtime")
     with checkpoints_beside(flow.world, config, "mirror"):
