@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from replication.model import TopicPartition
 
 _VERSION = 0
-HEARTBEAT_VERSION = b"\x00\x00"
-"""The first bytes of a heartbeat's value; the time follows."""
-
 _STRING_BYTES_MAX = 32_767  # the length is a signed int16
 
 

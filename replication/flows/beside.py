@@ -1,24 +1,19 @@
 """What runs beside the records: checkpoints for each flow, heartbeats for each pair of clusters."""
 
-import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from replication.config_model import FlowConfig, HeartbeatsConfig, MirrorConfig
-from replication.errors import ReplicationError
 from replication.flows.checkpoints import Checkpoints
-from replication.flows.heartbeats import emit_once, heartbeat_query
-from replication.flows.supervised import Supervised, first_lines
+from replication.flows.heartbeats import Heartbeats, emit_once
+from replication.flows.supervised import Supervised
 from replication.flows.world import World
 from replication.io.lease import held
 from replication.model import Flow, Job
-
-log = logging.getLogger(__name__)
 
 # What each job runs: the records, the checkpoints with the group sync, the heartbeats.
 RECORDS: frozenset[Job] = frozenset({"mirror", "replicate"})
@@ -45,7 +40,7 @@ def checkpoints_beside(world: World, config: FlowConfig, job: Job) -> Iterator[N
         stop,
         partial(held, world.tables, config.flow, "checkpoints"),
     )
-    with _running([thread], stop):
+    with _running(thread, stop):
         yield
 
 
@@ -70,30 +65,21 @@ def _wants_checkpoints(config: FlowConfig, job: Job) -> bool:
 def heartbeats_beside(
     spark: SparkSession, config: MirrorConfig, chosen: Sequence[FlowConfig], job: Job
 ) -> Iterator[None]:
-    """Runs the heartbeats of all pairs that belong to *chosen* for the block.
+    """Runs the heartbeats of all pairs that belong to *chosen* for the block, as one query.
 
     Where all flows drain, a heartbeat each is emitted before the block instead.
     """
     wanted = [it for it in config.heartbeats if job in HEARTBEATS and _belongs(it, config, chosen)]
-    if all(it.mode == "drain" for it in chosen):
+    if not wanted or all(it.mode == "drain" for it in chosen):
         for it in wanted:
-            _emit_or_warn(spark, it)
+            emit_once(it)
         yield
         return
     stop = threading.Event()
-    threads = [
-        Supervised(f"{it.flow.slug} heartbeats", spark, partial(heartbeat_query, spark, it), stop)
-        for it in wanted
-    ]
-    with _running(threads, stop):
+    with _running(
+        Supervised("heartbeats", spark, partial(Heartbeats(wanted).query, spark), stop), stop
+    ):
         yield
-
-
-def _emit_or_warn(spark: SparkSession, config: HeartbeatsConfig) -> None:
-    try:
-        emit_once(spark, config)
-    except (ReplicationError, PySparkException) as error:
-        log.warning("flow=%s no heartbeat: %s", config.flow, first_lines(error))
 
 
 def _belongs(
@@ -109,12 +95,10 @@ def _belongs(
 
 
 @contextmanager
-def _running(threads: Sequence[Supervised], stop: threading.Event) -> Iterator[None]:
-    for thread in threads:
-        thread.start()
+def _running(thread: Supervised, stop: threading.Event) -> Iterator[None]:
+    thread.start()
     try:
         yield
     finally:
         stop.set()
-        for thread in threads:
-            thread.join(JOIN_SECONDS)
+        thread.join(JOIN_SECONDS)

@@ -3,6 +3,7 @@
 Offset syncs, checkpoints, heartbeats. A handful of records a minute; the data never takes this way.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from replication.io.reader import Record, read_records
 from replication.model import TopicPartition
 from replication.plan import NewTopic
 from replication.security import librdkafka_properties
+
+log = logging.getLogger(__name__)
 
 PARTITION: Final = 0
 COMPACTED: Final = (("cleanup.policy", "compact"),)
@@ -62,6 +65,19 @@ class InternalTopic:
             new = NewTopic(self.name, 1, self._factor, COMPACTED)
             self._cluster.create_topics([new])
         self._exists = True
+
+    def send(self, key: bytes, value: bytes) -> None:
+        """Sends one record and does not wait: for what another one follows anyway."""
+        producer = self._producer = self._producer or self._new_producer()
+        try:
+            producer.produce(self.name, value, key, partition=PARTITION, on_delivery=self._complain)
+        except BufferError:
+            log.warning("topic %s: the cluster takes nothing, a record was left out", self.name)
+        producer.poll(0)
+
+    def _complain(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            log.warning("topic %s: a record was not written: %s", self.name, error.str())
 
     def write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
         """Writes keys and values in order; returns once all are acknowledged.

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from replication.config_model import HeartbeatsConfig
 from replication.model import Flow, Isolation, Timestamps, TopicPartition
 
 INTERCEPTOR: Final = "replication.PreserveTimestamps"
@@ -72,12 +71,6 @@ def sink_options(producer: Mapping[str, str], flow: Flow, timestamps: Timestamps
     if timestamps == "preserve":
         options["kafka.interceptor.classes"] = INTERCEPTOR
     return options
-
-
-def heartbeat_options(config: HeartbeatsConfig) -> dict[str, str]:
-    """Options of the sink that writes heartbeats; the user's value wins."""
-    name = f"{config.flow.slug}-heartbeats-producer"
-    return _kafka({**PRODUCER_DEFAULTS, "client.id": name, **config.producer})
 
 
 def offsets_json(offsets: Mapping[TopicPartition, int]) -> str:

@@ -44,7 +44,6 @@ MM2_TUNING = {
     "status.storage.replication.factor": "1",
     "config.storage.replication.factor": "1",
     "{target}->{source}.enabled": "false",
-    "{target}->{source}.emit.heartbeats.enabled": "false",
 }
 
 
@@ -77,6 +76,7 @@ class Race:
             f"{flow}.enabled": "true",
             f"{flow}.topics": self.topic,
             "replication.factor": "1",
+            f"{TARGET}->{self.source}.emit.heartbeats.enabled": "false",
             **{
                 key: MM2_TUNING[key]
                 for key in MM2_TUNING

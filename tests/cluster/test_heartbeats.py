@@ -12,6 +12,7 @@ from replication.config_model import MirrorConfig
 from replication.flows.beside import heartbeats_beside
 from replication.io.admin import Cluster
 from replication.io.embedded import Broker
+from replication.io.ports import free_port
 from replication.io.reader import Record, read_records
 from replication.model import Flow, TopicPartition
 from replication.wire import Heartbeat
@@ -38,7 +39,7 @@ def test_a_heartbeat_every_interval_for_each_pair_of_clusters(
         until(lambda: len(heartbeats(source, reverse)) >= 3, 60)
         names = {query.name for query in spark.streams.active}
 
-    assert names == {f"{flow.slug} heartbeats", f"{reverse.slug} heartbeats"}
+    assert names == {"heartbeats"}  # one query for all pairs
     beats = [it.timestamp_ms for it in heartbeats(target, flow)]
     assert beats == sorted(beats)
     assert began_ms <= beats[0] <= beats[-1] <= now_ms()
@@ -50,27 +51,41 @@ def test_a_heartbeat_every_interval_for_each_pair_of_clusters(
         assert policy["cleanup.policy"].value == "compact"
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        pytest.param({"emit.heartbeats.enabled": "false"}, [], id="none"),
-        pytest.param({"B->A.emit.heartbeats.enabled": "false"}, ["A-to-B"], id="disabled flow off"),
-    ],
-)
-def test_what_is_switched_off_does_not_run(
-    spark: SparkSession,
-    clusters: Clusters,
-    settings: dict[str, str],
-    expected: list[str],
-    until: Until,
-) -> None:
-    config = mirror_config(*clusters, "none", settings)
+def test_with_emission_off_no_query_runs(spark: SparkSession, clusters: Clusters) -> None:
+    config = mirror_config(*clusters, "none", {"emit.heartbeats.enabled": "false"})
 
     with heartbeats_beside(spark, config, config.flows, "mirror"):
-        until(lambda: len(spark.streams.active) == len(expected), 60)
-        names = [query.name for query in spark.streams.active]
+        assert spark.streams.active == []
 
-    assert names == [f"{name} heartbeats" for name in expected]
+
+def test_a_disabled_flow_whose_emission_is_off_emits_nothing(
+    spark: SparkSession, clusters: Clusters, until: Until
+) -> None:
+    flow = unique_flow()
+    reverse = Flow(flow.target, flow.source)
+    config = config_of(clusters, {f"{reverse}.emit.heartbeats.enabled": "false"}, flow)
+
+    with heartbeats_beside(spark, config, config.flows, "mirror"):
+        until(lambda: len(heartbeats(clusters[1], flow)) >= 2, 60)
+
+    assert heartbeats(clusters[0], reverse) == []
+
+
+def test_a_cluster_that_is_down_costs_only_its_own_heartbeats(
+    spark: SparkSession, clusters: Clusters, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = unique_flow()
+    nowhere = {
+        f"{flow.source}.bootstrap.servers": f"127.0.0.1:{free_port()}",
+        f"{flow.source}.admin.default.api.timeout.ms": "2000",
+    }
+    config = config_of(clusters, nowhere, flow)
+
+    with heartbeats_beside(spark, config, config.flows, "mirror"):
+        until(lambda: len(heartbeats(clusters[1], flow)) >= 4, 60)
+        until(lambda: "no heartbeats for a minute" in caplog.text, 30)
+
+    assert f"flow={flow.target}->{flow.source} no heartbeats" in caplog.text
 
 
 def test_on_the_source_if_asked_for(spark: SparkSession, clusters: Clusters, until: Until) -> None:
@@ -115,10 +130,16 @@ def test_under_the_identity_policy_heartbeats_are_renamed_all_the_same(
     assert len(copies) == 1
 
 
-def config_of(clusters: Clusters, settings: Mapping[str, str] | None = None) -> MirrorConfig:
-    """Of a flow between aliases that no other test has; it takes no topic but heartbeats."""
-    flow = Flow(f"s{uuid.uuid4().hex[:6]}", f"t{uuid.uuid4().hex[:6]}")
-    return mirror_config(*clusters, "no-such-topic", settings, flow)
+def unique_flow() -> Flow:
+    """A flow between aliases that no other test has."""
+    return Flow(f"s{uuid.uuid4().hex[:6]}", f"t{uuid.uuid4().hex[:6]}")
+
+
+def config_of(
+    clusters: Clusters, settings: Mapping[str, str] | None = None, flow: Flow | None = None
+) -> MirrorConfig:
+    """Of a flow that takes no topic but heartbeats."""
+    return mirror_config(*clusters, "no-such-topic", settings, flow or unique_flow())
 
 
 def heartbeats(broker: Broker, flow: Flow, topic: str = "heartbeats") -> list[Heartbeat]:
