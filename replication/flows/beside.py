@@ -77,7 +77,7 @@ def heartbeats_beside(
         return
     stop = threading.Event()
     with _running(
-        Supervised("heartbeats", spark, partial(Heartbeats(wanted).query, spark), stop), stop
+        Supervised("heartbeats", spark, partial(Heartbeats(wanted, stop).query, spark), stop), stop
     ):
         yield
 

@@ -43,7 +43,7 @@ def test_a_heartbeat_every_interval_for_each_pair_of_clusters(
     beats = [it.timestamp_ms for it in heartbeats(target, flow)]
     assert beats == sorted(beats)
     assert began_ms <= beats[0] <= beats[-1] <= now_ms()
-    assert len(beats) <= (beats[-1] - beats[0]) / 1000 + 2  # one a second, whole seconds apart
+    assert len(beats) <= (beats[-1] - beats[0]) / 1000 + 2  # one a second
     assert heartbeats(source, flow) == heartbeats(target, reverse) == []
     with Cluster("B", {"bootstrap.servers": target.bootstrap}) as cluster:
         assert cluster.describe(["heartbeats"])["heartbeats"].partitions == 1
