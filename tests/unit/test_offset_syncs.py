@@ -37,6 +37,13 @@ def pairs(runs: list[OffsetRun], lag_max: int, until: int = 0) -> list[tuple[int
             id="short runs: spaced, and the last in any case",
         ),
         pytest.param(
+            [OffsetRun(i * 10, i * 10 + 10, i * 9, 9) for i in range(5)],
+            9,
+            0,
+            [(9, 8), (29, 26), (49, 44)],
+            id="short runs: a distance of just the lag is too short",
+        ),
+        pytest.param(
             [OffsetRun(0, 1000, 2000, 1000)],
             99,
             900,

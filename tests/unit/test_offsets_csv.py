@@ -1,0 +1,50 @@
+"""The CSV of group offsets: what kafka-consumer-groups writes and reads, and what is refused."""
+
+import pytest
+
+from replication.errors import ConfigError
+from replication.model import TopicPartition
+from replication.offsets_csv import GroupOffset, from_csv, to_csv
+
+OFFSETS = [
+    GroupOffset("a, b", TopicPartition("t", 1), 7),
+    GroupOffset("g", TopicPartition("t", 0), 0),
+]
+
+
+def test_lines_are_group_topic_partition_offset() -> None:
+    assert to_csv(reversed(OFFSETS)) == '"a, b",t,1,7\ng,t,0,0\n'
+
+
+def test_what_is_written_is_read_back() -> None:
+    assert from_csv("f", "\n" + to_csv(OFFSETS)) == OFFSETS
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        pytest.param("", ["holds no line; write group,topic,partition,offset"], id="empty"),
+        pytest.param(
+            "t,0,1\ng,t,x,1\n,t,0,1\n",
+            [
+                "line 1: 't,0,1' has 3 fields; write group,topic,partition,offset",
+                "line 2: partition 'x' and offset '1' must be whole numbers, 0 or more",
+                "line 3: group and topic must not be empty",
+            ],
+            id="all problems at once",
+        ),
+        pytest.param(
+            "g,t,0,-1\n",
+            ["line 1: partition '0' and offset '-1' must be whole numbers, 0 or more"],
+            id="negative",
+        ),
+        pytest.param(
+            "g,t,0,1\ng,t,0,2\n", ["line 2: group g and t-0 stand twice"], id="twice the same"
+        ),
+    ],
+)
+def test_a_wrong_file_is_refused_with_every_problem(text: str, problems: list[str]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        from_csv("f", text)
+
+    assert list(refused.value.problems) == problems
