@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.flows.beside import heartbeats_beside
+from replication.flows.books import offset_syncs_topic
 from replication.flows.checkpoints import Checkpoints, checkpoints_topic, read_checkpoints
 from replication.flows.failover import failover_offsets
 from replication.io.embedded import Broker
@@ -52,7 +53,8 @@ def test_mirror_maker_s_tools_read_what_we_write(
     answers = mirror_client(target.bootstrap, flow.source, group)
     remote = f"{flow.source}.{topic}"
     syncs_topic = f"mm2-offset-syncs.{flow.target}.internal"
-    syncs = console_lines(source.bootstrap, syncs_topic, "OffsetSync", wanted=4)
+    written = len(offset_syncs_topic(running.world, running.config).records())
+    syncs = console_lines(source.bootstrap, syncs_topic, "OffsetSync", wanted=written)
     checkpoints_name = f"{flow.source}.checkpoints.internal"
     (checkpoint,) = console_lines(target.bootstrap, checkpoints_name, "Checkpoint", wanted=1)
     offsets = tmp_path / "offsets.csv"
