@@ -6,11 +6,9 @@ cluster that does not answer costs its own heartbeats and nobody else's.
 """
 
 import logging
-import math
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Event
+from threading import Event, Thread
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -33,8 +31,7 @@ class Heartbeats:
 
     def __init__(self, pairs: Sequence[HeartbeatsConfig], stop: Event) -> None:
         self._stop = stop
-        pool = ThreadPoolExecutor(len(pairs), thread_name_prefix="heartbeats")
-        self._pairs = [_Pair(it, pool) for it in pairs]
+        self._pairs = [_Pair(it) for it in pairs]
 
     def query(self, spark: SparkSession) -> DataStreamWriter:
         """The streaming query, ready to start. Its batches end early when *stop* is set."""
@@ -51,26 +48,31 @@ class Heartbeats:
 class _Pair:
     """One pair's topic, made in the background: beats before that are left out."""
 
-    def __init__(self, config: HeartbeatsConfig, pool: ThreadPoolExecutor) -> None:
-        self._config, self._pool = config, pool
-        self._topic: Future[InternalTopic] = pool.submit(opened, config)
-        self._retry_at = math.inf
+    def __init__(self, config: HeartbeatsConfig) -> None:
+        self._config = config
+        self._topic: InternalTopic | None = None
         self.due_at = time.monotonic()
+        self._open_in_background()
 
     def beat_if_due(self, now: float) -> None:
         if now < self.due_at:
             return
         self.due_at = max(self.due_at + self._config.interval_seconds, now)
-        if self._topic.done():
-            self._beat(self._topic.exception())
+        if self._topic is not None:
+            self._topic.send(*record(self._config))
+        elif not self._opening.is_alive() and now >= self._retry_at:
+            self._open_in_background()
 
-    def _beat(self, error: BaseException | None) -> None:
-        if error is None:
-            self._topic.result().send(*record(self._config))
-        elif time.monotonic() >= self._retry_at:
-            self._retry_at, self._topic = math.inf, self._pool.submit(opened, self._config)
-        elif self._retry_at == math.inf:
-            self._retry_at = time.monotonic() + RETRY_SECONDS
+    def _open_in_background(self) -> None:
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+        # a daemon: a cluster that does not answer must not hold up the end of the process
+        self._opening = Thread(target=self._open, name=f"{self._config.flow} beat", daemon=True)
+        self._opening.start()
+
+    def _open(self) -> None:
+        try:
+            self._topic = opened(self._config)
+        except ClusterError as error:
             log.warning("flow=%s no heartbeats for a minute: %s", self._config.flow, error)
 
 
