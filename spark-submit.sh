@@ -50,7 +50,10 @@ run_until_stopped() {
     while kill -0 "$job" 2>/dev/null && [ "$stops" -lt 2 ] && [ "$SECONDS" -lt "$deadline" ]; do
       sleep 0.2 || true
     done
-    kill -KILL -- "-$job" 2>/dev/null && say "it did not end in time and was killed; starting it again is safe"
+    if kill -0 "$job" 2>/dev/null; then
+      say "it did not end in time and was killed; starting it again is safe"
+    fi
+    kill -KILL -- "-$job" 2>/dev/null || true # of one that has ended, what it may have left
     code=0
     { wait "$job" || code=$?; } 2>/dev/null # bash would announce the kill again
   fi
