@@ -15,12 +15,7 @@ from pyspark.sql import SparkSession
 
 from replication.config_model import FlowConfig, MirrorConfig
 from replication.errors import ConfigError, GuardError, ReplicationError
-from replication.flows.beside import (
-    RECORDS,
-    checkpoints_beside,
-    checkpoints_once,
-    heartbeats_beside,
-)
+from replication.flows.beside import checkpoints_beside, checkpoints_once, heartbeats_beside
 from replication.flows.replicate import replicate
 from replication.flows.world import World
 from replication.io.admin import Cluster
@@ -29,7 +24,7 @@ from replication.io.session import check_interceptor, session, task_slots
 from replication.io.stopping import LOOK_SECONDS, StopRequests, stop_on_signals
 from replication.io.tables import Tables
 from replication.mode import choose_mode
-from replication.model import Flow, Job, Mode
+from replication.model import RECORDS, Flow, Job, Mode
 from replication.plan import TopicPlan, conflicts
 
 log = logging.getLogger(__name__)

@@ -57,8 +57,10 @@ def is_news(position: GroupPosition, previous: Checkpoint | None) -> bool:
     """
     if position.downstream is None:
         return False
-    return previous is None or (
-        position.committed.offset < previous.upstream or position.downstream > previous.downstream
+    return (
+        previous is None
+        or is_rewound(position, previous)
+        or position.downstream > previous.downstream
     )
 
 

@@ -5,6 +5,7 @@ Exit codes are those of `replication.errors`; wrong usage is 2.
 
 import sys
 from collections.abc import Sequence
+from typing import get_args
 
 import click
 from rich.table import Table
@@ -15,14 +16,13 @@ from replication.cli_groups import COMMANDS
 from replication.config_model import FlowConfig, MirrorConfig
 from replication.demo import run as run_demo
 from replication.errors import ConfigError
-from replication.flows.beside import RECORDS
 from replication.flows.topics import look
 from replication.io.admin import Cluster
 from replication.io.kafka_options import isolation
 from replication.io.local import load_config, local_tables
 from replication.io.offset_table import OffsetTable
 from replication.io.stopping import request_stop
-from replication.model import Job, Mode, TopicPartition
+from replication.model import RECORDS, Job, Mode, TopicPartition
 from replication.offsets import (
     Ahead,
     Bounded,
@@ -35,7 +35,7 @@ from replication.offsets import translate as translate_forth
 from replication.plan import TopicPlan
 
 FLOW = click.option("--flow", "name", metavar="A->B", help="Only this flow.")
-JOBS = click.Choice(["mirror", "replicate", "checkpoints", "heartbeats"])
+JOBS = click.Choice(get_args(Job))
 MODES = click.Choice(["auto", "realtime", "microbatch", "drain"])
 
 

@@ -155,7 +155,7 @@ def _chosen(config: FlowConfig, groups: Sequence[str]) -> Chosen:
     """The groups asked for, or those the configuration takes."""
     if groups:
         return NameFilter(tuple(groups)).accepts
-    return NameFilter(config.groups.groups, config.groups.groups_exclude).accepts
+    return config.groups.accepts
 
 
 def _admin_of(config: MirrorConfig, alias: str) -> dict[str, str]:

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from replication.clients import Side
+from replication.filters import NameFilter
 from replication.model import Flow, Mode, Reset, Timestamps
 from replication.policy import ReplicationPolicy
 
-Side = Literal["source", "target"]
 OnRewind = Literal["keep", "follow"]
 
 
@@ -39,6 +40,10 @@ class GroupsConfig:
     sync_enabled: bool
     sync_interval_seconds: int
     sync_on_rewind: OnRewind
+
+    def accepts(self, group: str) -> bool:
+        """Whether *group* is one of those to translate."""
+        return NameFilter(self.groups, self.groups_exclude).accepts(group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

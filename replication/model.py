@@ -7,6 +7,9 @@ Mode = Literal["auto", "realtime", "microbatch", "drain"]
 Timestamps = Literal["preserve", "broker"]
 Reset = Literal["earliest", "latest"]
 Job = Literal["mirror", "replicate", "checkpoints", "heartbeats"]
+RECORDS: frozenset[Job] = frozenset({"mirror", "replicate"})
+"""The jobs that carry records."""
+
 Isolation = Literal["read_uncommitted", "read_committed"]
 
 

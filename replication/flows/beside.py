@@ -15,8 +15,7 @@ from replication.flows.world import World
 from replication.io.lease import held
 from replication.model import Flow, Job
 
-# What each job runs: the records, the checkpoints with the group sync, the heartbeats.
-RECORDS: frozenset[Job] = frozenset({"mirror", "replicate"})
+# Which jobs run the checkpoints with the group sync, and which the heartbeats.
 CHECKPOINTS: frozenset[Job] = frozenset({"mirror", "checkpoints"})
 HEARTBEATS: frozenset[Job] = frozenset({"mirror", "heartbeats"})
 

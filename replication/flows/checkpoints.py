@@ -15,7 +15,6 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.checkpoints import GroupPosition, Key, is_news, is_rewound
 from replication.config_model import FlowConfig
 from replication.errors import ClusterError
-from replication.filters import NameFilter
 from replication.flows.group_sync import GroupSync
 from replication.flows.translation import group_positions
 from replication.flows.world import World
@@ -105,8 +104,7 @@ class Checkpoints:
         due = groups.refresh_enabled and time.monotonic() >= self._refresh_at
         if self._groups and not due and not at_once:
             return
-        chosen = NameFilter(groups.groups, groups.groups_exclude)
-        found = {name for name in self._source.states() if chosen.accepts(name)}
+        found = {name for name in self._source.states() if groups.accepts(name)}
         self._report_gone(self._groups - found)
         self._groups = found
         self._refresh_at = time.monotonic() + groups.refresh_interval_seconds
@@ -136,9 +134,7 @@ class Checkpoints:
             self._previous = read_checkpoints(self._topic)
             # groups that were known before this process and are gone now are reported, too
             known = {group for group, _ in self._previous}
-            groups = self._config.groups
-            chosen = NameFilter(groups.groups, groups.groups_exclude)
-            self._report_gone({it for it in known if chosen.accepts(it)} - self._groups)
+            self._report_gone(set(filter(self._config.groups.accepts, known)) - self._groups)
         return self._previous
 
     def _emit(self, positions: Iterable[GroupPosition], previous: dict[Key, Checkpoint]) -> None:

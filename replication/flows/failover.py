@@ -58,8 +58,7 @@ def group_standings(world: World, config: FlowConfig, chosen: Chosen) -> list[Gr
         Groups(world.spark, config.flow.source, config.source_admin) as source,
         Groups(world.spark, config.flow.target, config.target_admin) as target,
     ):
-        names = [name for name in source.states() if chosen(name)]
-        positions = group_positions(world, config, source, names)
+        positions = _positions(world, config, source, chosen)
         ends = world.source.log_ends({it.upstream for it in positions})
         states = target.states()
         there = target.committed({it.group for it in positions} & states.keys())
@@ -77,8 +76,7 @@ def group_standings(world: World, config: FlowConfig, chosen: Chosen) -> list[Gr
 def failover_offsets(world: World, config: FlowConfig, chosen: Chosen) -> list[GroupOffset]:
     """Where the source's groups go on, on the target; those without an answer are left out."""
     with Groups(world.spark, config.flow.source, config.source_admin) as source:
-        names = [name for name in source.states() if chosen(name)]
-        positions = group_positions(world, config, source, names)
+        positions = _positions(world, config, source, chosen)
     return [
         GroupOffset(it.group, it.remote, it.downstream)
         for it in positions
@@ -156,6 +154,13 @@ def apply(groups: Groups, planned: Iterable[Move]) -> None:
         by_group.setdefault(move.to.group, {})[move.to.partition] = Committed(move.to.offset)
     for group, offsets in by_group.items():
         groups.commit(group, offsets)
+
+
+def _positions(
+    world: World, config: FlowConfig, source: Groups, chosen: Chosen
+) -> list[GroupPosition]:
+    names = [name for name in source.states() if chosen(name)]
+    return group_positions(world, config, source, names)
 
 
 def _upstream_topics(world: World, config: FlowConfig) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from replication.errors import StateError
@@ -140,16 +140,16 @@ class OffsetTable:
         )
         runs = self._tables.of(TABLE, self._flow).join(F.broadcast(wanted), ["topic", "partition"])
         newest = F.struct(*OLDEST_FIRST, *_COLUMNS)
-        before = F.struct("src_until", *OLDEST_FIRST, "topic_id", "src_from", "count")
+        ends_before = F.when(
+            F.col("src_until") < F.col("least"), F.struct("src_until", *OLDEST_FIRST)
+        )
         always = (
             runs.groupBy("topic", "partition")
             .agg(
                 F.max(newest).alias("newest"),
-                F.max(F.when(F.col("src_until") < F.col("least"), before)).alias("before"),
+                F.max_by(newest, ends_before).alias("before"),
             )
-            .select(
-                "topic", "partition", F.explode(F.array("newest", _same("before"))).alias("run")
-            )
+            .select("topic", "partition", F.explode(F.array("newest", "before")).alias("run"))
             .where("run is not null")
             .select("topic", "partition", "run.*")
         )
@@ -193,12 +193,6 @@ class OffsetTable:
 
 
 _COLUMNS = ("topic_id", "src_from", "src_until", "count")
-
-
-def _same(struct: str) -> Column:
-    """*struct* with its fields in the order of the newest run's."""
-    fields = F.struct(*(F.col(f"{struct}.{name}") for name in (*OLDEST_FIRST, *_COLUMNS)))
-    return F.when(F.col(struct).isNotNull(), fields)
 
 
 def _run(row: Row) -> OffsetRun:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from replication.errors import StateError
 from replication.io.tables import local_path
-from replication.model import Flow, Job
+from replication.model import RECORDS, Flow, Job
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ LOOK_SECONDS = 1.0
 
 def request_path(state_dir: str, flow: Flow, job: Job = "mirror") -> str:
     """The file that asks *flow* to stop. Its content does not matter; the job removes it."""
-    name = f"stop-{flow.slug}" if job in {"mirror", "replicate"} else f"stop-{flow.slug}-{job}"
+    name = f"stop-{flow.slug}" if job in RECORDS else f"stop-{flow.slug}-{job}"
     return f"{state_dir.rstrip('/')}/_control/{name}"
 
 

@@ -75,7 +75,7 @@ def test_a_checkpoint_moves_only_with_its_group(
     for offset in (40, 40, 60, 20):
         commit(clusters[0], group, {tp: Committed(offset)})
         checkpoints.round(at_once=True)
-        history.append(len(records_of(world, config)))
+        history.append(len(all_of(world, config)))
     Checkpoints(world, config).round()  # another process knows what was emitted
 
     assert emitted(world, config) == {(group, 0): (20, 20, "")}
@@ -431,10 +431,6 @@ def emitted(world: World, config: FlowConfig) -> dict[tuple[str, int], tuple[int
         for (group, tp), it in read_checkpoints(checkpoints_topic(world.target, config)).items()
         if group.startswith(config.groups.groups[0].removesuffix(".*"))
     }
-
-
-def records_of(world: World, config: FlowConfig) -> list[Checkpoint]:
-    return all_of(world, config)
 
 
 def all_of(world: World, config: FlowConfig) -> list[Checkpoint]:
