@@ -1,6 +1,6 @@
 """The checkpoints and the group sync of every enabled flow, whose records another job carries."""
 
-from replication.cli import job_command
+from replication.cli.jobs import job_command
 
 if __name__ == "__main__":
     job_command("checkpoints")()

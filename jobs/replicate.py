@@ -1,6 +1,6 @@
 """The records of every enabled flow, without checkpoints and heartbeats."""
 
-from replication.cli import job_command
+from replication.cli.jobs import job_command
 
 if __name__ == "__main__":
     job_command("replicate")()

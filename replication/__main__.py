@@ -1,6 +1,6 @@
 """``python -m replication``."""
 
-from replication.cli import main
+from replication.cli.main import main
 
 if __name__ == "__main__":
     main(prog_name="replication")

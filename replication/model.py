@@ -49,6 +49,16 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. ``replication_factor`` -1 is the cluster's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """A pair of equal positions: the next offset to read and the offset it will be written at."""
 

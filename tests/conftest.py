@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from replication.io.embedded import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
+from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,7 @@ def clusters(
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """A local session with the Kafka connector, Delta and the interceptor."""
-    from replication.io.session import local_session  # noqa: PLC0415 - starts no JVM elsewhere
+    from replication.spark.session import local_session  # noqa: PLC0415 - starts no JVM elsewhere
 
     connectors = sorted(jars("spark", override="SPARK_JARS").glob("*.jar"))
     interceptor = REPOSITORY / "replication" / "jvm" / "preserve-timestamps.jar"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from replication.io.embedded import Broker
-from replication.io.groups import Groups
+from replication.demo.brokers import Broker
+from replication.kafka.consumer_groups import Groups
 from replication.model import Committed, TopicPartition
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from replication.io.embedded import LOG4J, BrokerSettings
+from replication.demo.brokers import LOG4J, BrokerSettings
 from tests.bench.peers import MM2_TUNING, MirrorMaker2, Race, Running
 from tests.conftest import REPOSITORY, jars
 

@@ -33,7 +33,7 @@ wheel() { # It must carry the interceptor, and import where nothing of this fold
   "$python" -m zipfile -l "$folder"/*.whl | grep -q replication/jvm/preserve-timestamps.jar
   "$python" -m venv "$folder/venv"
   "$folder/venv/bin/python" -m pip install --quiet --no-deps --no-index "$folder"/*.whl
-  (cd "$folder" && venv/bin/python -c 'import replication.errors, replication.offsets, replication.model')
+  (cd "$folder" && venv/bin/python -c 'import replication.errors, replication.offsets.map, replication.model')
   rm -rf "$folder" build
 }
 

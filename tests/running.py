@@ -7,16 +7,16 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from replication.config import parse
-from replication.config_keys import REPLICATION_FACTORS
-from replication.config_model import FlowConfig, MirrorConfig
-from replication.flows.replicate import replicate
-from replication.flows.world import World
-from replication.io.admin import Cluster
-from replication.io.embedded import Broker
-from replication.io.tables import Tables
+from replication.config.keys import REPLICATION_FACTORS
+from replication.config.parse import parse
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.demo.brokers import Broker
+from replication.flows.context import World
+from replication.flows.replicate.loop import replicate
+from replication.kafka.cluster import Cluster
 from replication.model import Flow, Mode
-from replication.plan import TopicPlan
+from replication.state.tables import Tables
+from replication.topics.topic_plan import TopicPlan
 
 FLOW = Flow("A", "B")
 TIMEOUT_SECONDS = 60

@@ -1,1 +1,1 @@
-"""The loops. Each file is one loop and reads like the sentence that describes it."""
+"""What runs until it is stopped: replication, checkpoints, heartbeats."""

@@ -13,12 +13,12 @@ from threading import Event, Thread
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from replication.config_model import HeartbeatsConfig
+from replication.config.tree import HeartbeatsConfig
 from replication.errors import ClusterError
-from replication.io.admin import Cluster
-from replication.io.internal_topic import InternalTopic
-from replication.io.session import ticks
-from replication.wire import Heartbeat
+from replication.kafka.cluster import Cluster
+from replication.kafka.internal_topic import InternalTopic
+from replication.mm2.wire import Heartbeat
+from replication.spark.session import ticks
 
 log = logging.getLogger(__name__)
 

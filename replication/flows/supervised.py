@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.errors import ReplicationError
-from replication.io.lease import Lease
+from replication.state.lease import Lease
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from replication.config.home import home
+from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.errors import ReplicationError
-from replication.io.embedded import BrokerSettings, two_clusters
-from replication.io.local import home
 from tests.bench.latency import LatencyError, Pace
 from tests.bench.options import parsed
 from tests.bench.peers import Contender, Mirror, MirrorMaker2, PeerError

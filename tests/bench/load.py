@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from confluent_kafka.admin import AdminClient
 
-from replication.io.admin import Cluster
-from replication.io.workload import ProducedRecord, sending
+from replication.demo.workload import ProducedRecord, sending
+from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 
 VALUES = 256

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from replication.io.embedded import LOG4J, BrokerSettings
-from replication.io.watchdog import Watchdog
+from replication.demo.brokers import LOG4J, BrokerSettings
+from replication.demo.watchdog import Watchdog
 from tests.bench.usage import family
 
 Mode = Literal["realtime", "microbatch", "drain"]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from replication.io.admin import Cluster
-from replication.io.workload import create_topic
+from replication.demo.workload import create_topic
+from replication.kafka.cluster import Cluster
 from tests.bench import load
 from tests.bench.latency import Latency, Pace, ascending_ms, summary
 from tests.bench.peers import TARGET, Contender, Race, Running

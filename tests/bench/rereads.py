@@ -23,20 +23,21 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from replication.config_model import FlowConfig
-from replication.flows.books import offset_syncs_topic
-from replication.flows.checkpoints import Checkpoints, checkpoints_topic, read_checkpoints
-from replication.flows.world import World
-from replication.io.compaction import create_compacted_topic
-from replication.io.embedded import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
-from replication.io.groups import Groups
-from replication.io.local import home, spark_jars
-from replication.io.session import local_session
-from replication.io.tables import Tables
-from replication.io.topic_log import TopicLog, log_ends
-from replication.io.workload import create_topic, plain_records, send_transactions, sending
+from replication.config.home import home
+from replication.config.tree import FlowConfig
+from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
+from replication.demo.compacted_topic import create_compacted_topic
+from replication.demo.topic_log import TopicLog, log_ends
+from replication.demo.workload import create_topic, plain_records, send_transactions, sending
+from replication.flows.checkpoints.rounds import Checkpoints, checkpoints_topic, read_checkpoints
+from replication.flows.context import World
+from replication.flows.replicate.map_writer import offset_syncs_topic
+from replication.kafka.consumer_groups import Groups
+from replication.mm2.wire import OffsetSync
 from replication.model import Committed, Flow, TopicPartition
-from replication.wire import OffsetSync
+from replication.spark.local import spark_jars
+from replication.spark.session import local_session
+from replication.state.tables import Tables
 from tests.bench.peers import PeerError
 from tests.java_tools import mirror_maker_2
 from tests.running import RunningFlow, flow_config, world_of

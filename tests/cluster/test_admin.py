@@ -9,15 +9,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from replication.demo.brokers import Broker
+from replication.demo.ports import free_port
 from replication.errors import ClusterError
-from replication.io.admin import Cluster, Setting
-from replication.io.embedded import Broker
-from replication.io.kafka_calls import Calls
-from replication.io.kafka_errors import CallError
-from replication.io.ports import free_port
-from replication.io.reader import Record, read_records
-from replication.model import Topic, TopicPartition
-from replication.plan import NewTopic
+from replication.kafka.calls import Calls
+from replication.kafka.cluster import Cluster, Setting
+from replication.kafka.diagnosis import CallError
+from replication.kafka.reader import Record, read_records
+from replication.model import NewTopic, Topic, TopicPartition
 
 pytestmark = pytest.mark.cluster
 

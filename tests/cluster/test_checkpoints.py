@@ -11,20 +11,20 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from replication.config_model import FlowConfig
-from replication.flows.beside import checkpoints_beside
-from replication.flows.books import offset_syncs_topic
-from replication.flows.checkpoints import Checkpoints, checkpoints_topic, read_checkpoints
-from replication.flows.world import World
-from replication.io.compaction import create_compacted_topic
-from replication.io.embedded import Broker
-from replication.io.groups import Groups
-from replication.io.reader import read_records
-from replication.io.tables import Tables
-from replication.io.workload import create_topic, plain_records, send_transactions, sending
-from replication.mode import BOOKKEEPING_SLOTS
+from replication.app.background import checkpoints_beside
+from replication.config.tree import FlowConfig
+from replication.demo.brokers import Broker
+from replication.demo.compacted_topic import create_compacted_topic
+from replication.demo.workload import create_topic, plain_records, send_transactions, sending
+from replication.flows.checkpoints.rounds import Checkpoints, checkpoints_topic, read_checkpoints
+from replication.flows.context import World
+from replication.flows.replicate.map_writer import offset_syncs_topic
+from replication.kafka.consumer_groups import Groups
+from replication.kafka.reader import read_records
+from replication.mm2.wire import Checkpoint, OffsetSync
 from replication.model import Committed, Flow, TopicPartition
-from replication.wire import Checkpoint, OffsetSync
+from replication.spark.mode import BOOKKEEPING_SLOTS
+from replication.state.tables import Tables
 from tests.conftest import SPARK_SLOTS
 from tests.group_tools import commit, committed
 from tests.running import FLOW, RunningFlow, flow_config, world_of

@@ -10,12 +10,12 @@ import yaml
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from replication.cli import main
-from replication.config_keys import REPLICATION_FACTORS
-from replication.io.embedded import Broker
-from replication.io.ports import free_port
-from replication.io.topic_log import log_ends
-from replication.io.workload import create_topic, plain_records, sending
+from replication.cli.main import main
+from replication.config.keys import REPLICATION_FACTORS
+from replication.demo.brokers import Broker
+from replication.demo.ports import free_port
+from replication.demo.topic_log import log_ends
+from replication.demo.workload import create_topic, plain_records, sending
 from tests.running import RunningFlow, flow_config
 
 pytestmark = pytest.mark.cluster

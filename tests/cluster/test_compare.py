@@ -7,19 +7,19 @@ from itertools import islice
 
 import pytest
 
-from replication.errors import ClusterError
-from replication.io.compaction import create_compacted_topic
-from replication.io.compare import TopicReport, compare
-from replication.io.embedded import Broker
-from replication.io.paced import LatencyProbe, PacedProducer, percentile
-from replication.io.topic_log import TopicLog
-from replication.io.workload import (
+from replication.demo.brokers import Broker
+from replication.demo.compacted_topic import create_compacted_topic
+from replication.demo.compare import TopicReport, compare
+from replication.demo.paced import LatencyProbe, PacedProducer, percentile
+from replication.demo.topic_log import TopicLog
+from replication.demo.workload import (
     ProducedRecord,
     create_topic,
     difficult_records,
     send_transactions,
     sending,
 )
+from replication.errors import ClusterError
 
 pytestmark = pytest.mark.cluster
 

@@ -17,18 +17,18 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from replication.config_keys import REPLICATION_FACTORS
+from replication.config.keys import REPLICATION_FACTORS
+from replication.demo.brokers import Broker
+from replication.demo.compacted_topic import create_compacted_topic
+from replication.demo.compare import compare
+from replication.demo.mirror_process import MirrorProcess
+from replication.demo.paced import PacedProducer
+from replication.demo.topic_log import log_ends
+from replication.demo.workload import create_topic, plain_records, send_transactions, sending
 from replication.errors import FlowError
-from replication.io.compaction import create_compacted_topic
-from replication.io.compare import compare
-from replication.io.embedded import Broker
-from replication.io.mirror_process import MirrorProcess
-from replication.io.offset_table import OffsetTable
-from replication.io.paced import PacedProducer
-from replication.io.tables import Tables
-from replication.io.topic_log import log_ends
-from replication.io.workload import create_topic, plain_records, send_transactions, sending
 from replication.model import Flow, Mode, TopicPartition
+from replication.state.offset_table import OffsetTable
+from replication.state.tables import Tables
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from replication.demo.brokers import Broker, BrokerSettings
+from replication.demo.ports import HOST, free_port, is_free
 from replication.errors import ClusterError
-from replication.io.embedded import Broker, BrokerSettings
-from replication.io.ports import HOST, free_port, is_free
 
 pytestmark = pytest.mark.cluster
 
@@ -90,7 +90,7 @@ def test_a_taken_port_is_left_to_its_owner(tmp_path: Path, broker_settings: Brok
 PARENT = """
 import signal, sys
 from pathlib import Path
-from replication.io.embedded import Broker, BrokerSettings
+from replication.demo.brokers import Broker, BrokerSettings
 
 broker = Broker("A", Path(sys.argv[1]), BrokerSettings(jars=Path(sys.argv[2])))
 broker.start()

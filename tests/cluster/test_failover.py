@@ -16,14 +16,14 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from pyspark.sql import SparkSession
 
-from replication import cli_groups
-from replication.cli import main
-from replication.flows.checkpoints import Checkpoints
-from replication.io.compaction import create_compacted_topic
-from replication.io.embedded import Broker
-from replication.io.tables import Tables
-from replication.io.workload import create_topic, plain_records, send_transactions, sending
+from replication.cli import groups as cli_groups
+from replication.cli.main import main
+from replication.demo.brokers import Broker
+from replication.demo.compacted_topic import create_compacted_topic
+from replication.demo.workload import create_topic, plain_records, send_transactions, sending
+from replication.flows.checkpoints.rounds import Checkpoints
 from replication.model import Committed, TopicPartition
+from replication.state.tables import Tables
 from tests.cluster.test_cli import write
 from tests.group_tools import commit, committed
 from tests.running import RunningFlow, flow_config

@@ -10,13 +10,12 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from pyspark.sql import SparkSession
 
-from replication.io.admin import Cluster
-from replication.io.embedded import Broker, BrokerSettings
-from replication.io.groups import GroupActiveError, Groups
-from replication.io.kafka_errors import CallError
-from replication.io.ports import free_port
-from replication.model import Committed, TopicPartition
-from replication.plan import NewTopic
+from replication.demo.brokers import Broker, BrokerSettings
+from replication.demo.ports import free_port
+from replication.kafka.cluster import Cluster
+from replication.kafka.consumer_groups import GroupActiveError, Groups
+from replication.kafka.diagnosis import CallError
+from replication.model import Committed, NewTopic, TopicPartition
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.config_model import MirrorConfig
-from replication.flows.beside import heartbeats_beside
-from replication.io.admin import Cluster
-from replication.io.embedded import Broker
-from replication.io.ports import free_port
-from replication.io.reader import Record, read_records
+from replication.app.background import heartbeats_beside
+from replication.config.tree import MirrorConfig
+from replication.demo.brokers import Broker
+from replication.demo.ports import free_port
+from replication.kafka.cluster import Cluster
+from replication.kafka.reader import Record, read_records
+from replication.mm2.wire import Heartbeat
 from replication.model import Flow, TopicPartition
-from replication.wire import Heartbeat
 from tests.running import RunningFlow, mirror_config
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]

@@ -6,12 +6,12 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from replication.io.embedded import Broker
-from replication.io.kafka_options import client_id, sink_options
-from replication.io.tail import unacknowledged
-from replication.io.topic_log import log_ends
-from replication.io.workload import create_topic
+from replication.demo.brokers import Broker
+from replication.demo.topic_log import log_ends
+from replication.demo.workload import create_topic
+from replication.flows.replicate.settle import unacknowledged
 from replication.model import Flow
+from replication.spark.kafka_options import client_id, sink_options
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 

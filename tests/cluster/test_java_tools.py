@@ -1,4 +1,4 @@
-"""MirrorMaker 2 reads what `replication.wire` writes, and `replication.wire` what it writes."""
+"""MirrorMaker 2 and `replication.mm2.wire` read what the other has written."""
 
 import contextlib
 import time
@@ -12,14 +12,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from replication.io.admin import Cluster
-from replication.io.embedded import Broker
-from replication.io.reader import read_records
-from replication.io.workload import create_topic, plain_records, send_transactions
-from replication.model import TopicPartition
-from replication.plan import NewTopic
-from replication.policy import IdentityPolicy, PrefixPolicy, ReplicationPolicy
-from replication.wire import Checkpoint, Heartbeat, OffsetSync
+from replication.demo.brokers import Broker
+from replication.demo.workload import create_topic, plain_records, send_transactions
+from replication.kafka.cluster import Cluster
+from replication.kafka.reader import read_records
+from replication.mm2.policy import IdentityPolicy, PrefixPolicy, ReplicationPolicy
+from replication.mm2.wire import Checkpoint, Heartbeat, OffsetSync
+from replication.model import NewTopic, TopicPartition
 from tests.java_tools import (
     DEFAULT_POLICY,
     IDENTITY_POLICY,

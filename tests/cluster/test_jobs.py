@@ -11,12 +11,12 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from replication.config_keys import REPLICATION_FACTORS
-from replication.io.embedded import Broker
-from replication.io.mirror_process import MirrorProcess
-from replication.io.tables import Tables
-from replication.io.workload import create_topic, plain_records, sending
+from replication.config.keys import REPLICATION_FACTORS
+from replication.demo.brokers import Broker
+from replication.demo.mirror_process import MirrorProcess
+from replication.demo.workload import create_topic, plain_records, sending
 from replication.model import Committed, Flow, TopicPartition
+from replication.state.tables import Tables
 from tests.cluster.test_crash import QUICK_START, SCRIPT
 from tests.cluster.test_heartbeats import heartbeats
 from tests.group_tools import commit, committed

@@ -14,16 +14,12 @@ from confluent_kafka.admin import (
 )
 from pyspark.sql import SparkSession
 
-from replication.errors import GuardError
-from replication.flows.failures import QueryError
-from replication.io.admin import Cluster
-from replication.io.compaction import create_compacted_topic
-from replication.io.compare import compare
-from replication.io.embedded import Broker
-from replication.io.offset_table import OffsetTable
-from replication.io.paced import PacedProducer
-from replication.io.topic_log import log_ends
-from replication.io.workload import (
+from replication.demo.brokers import Broker
+from replication.demo.compacted_topic import create_compacted_topic
+from replication.demo.compare import compare
+from replication.demo.paced import PacedProducer
+from replication.demo.topic_log import log_ends
+from replication.demo.workload import (
     ProducedRecord,
     create_topic,
     difficult_records,
@@ -31,8 +27,11 @@ from replication.io.workload import (
     send_transactions,
     sending,
 )
-from replication.model import Mode, TopicPartition
-from replication.plan import NewTopic
+from replication.errors import GuardError
+from replication.flows.replicate.failures import QueryError
+from replication.kafka.cluster import Cluster
+from replication.model import Mode, NewTopic, TopicPartition
+from replication.state.offset_table import OffsetTable
 from tests.running import FLOW, RunningFlow, flow_config
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]

@@ -7,15 +7,14 @@ from collections.abc import Iterable
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from replication.config import parse
-from replication.config_model import FlowConfig
+from replication.config.parse import parse
+from replication.config.tree import FlowConfig
+from replication.demo.brokers import Broker
+from replication.demo.ports import free_port
 from replication.errors import ClusterError, GuardError
-from replication.flows.topics import SizeLimit, look, prepare_topics, size_limits
-from replication.io.admin import Cluster
-from replication.io.embedded import Broker
-from replication.io.ports import free_port
-from replication.model import Topic, TopicPartition
-from replication.plan import NewTopic
+from replication.flows.replicate.prepare import SizeLimit, look, prepare_topics, size_limits
+from replication.kafka.cluster import Cluster
+from replication.model import NewTopic, Topic, TopicPartition
 
 pytestmark = pytest.mark.cluster
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.flows.beside import heartbeats_beside
-from replication.flows.books import offset_syncs_topic
-from replication.flows.checkpoints import Checkpoints, checkpoints_topic, read_checkpoints
-from replication.flows.failover import failover_offsets
-from replication.io.embedded import Broker
-from replication.io.topic_log import log_ends
-from replication.io.workload import create_topic, plain_records, sending
+from replication.app.background import heartbeats_beside
+from replication.control.failover import failover_offsets
+from replication.demo.brokers import Broker
+from replication.demo.topic_log import log_ends
+from replication.demo.workload import create_topic, plain_records, sending
+from replication.flows.checkpoints.rounds import Checkpoints, checkpoints_topic, read_checkpoints
+from replication.flows.replicate.map_writer import offset_syncs_topic
+from replication.groups.csv_file import to_csv
 from replication.model import Committed, Flow, TopicPartition
-from replication.offsets_csv import to_csv
 from tests.cluster.test_java_tools import mm2_properties, write
 from tests.group_tools import commit, committed
 from tests.java_tools import console_lines, mirror_client, mirror_maker_2, reset_offsets

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.errors import LeaseError
-from replication.io import lease as lease_module
-from replication.io.lease import EXPIRY_SECONDS, Lease, held
-from replication.io.tables import Tables
 from replication.model import Flow
+from replication.state import lease as lease_module
+from replication.state.lease import EXPIRY_SECONDS, Lease, held
+from replication.state.tables import Tables
 
 pytestmark = pytest.mark.spark
 

@@ -7,7 +7,7 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from replication.model import TopicPartition
-from replication.records import (
+from replication.spark.projection import (
     CARRIER,
     SOURCE_SCHEMA,
     TARGET_SCHEMA,

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.errors import ClusterError, LeaseError
 from replication.flows.supervised import Supervised
-from replication.io.session import ticks
+from replication.spark.session import ticks
 
 pytestmark = pytest.mark.spark
 

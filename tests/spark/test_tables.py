@@ -7,13 +7,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.errors import StateError
-from replication.io import offset_table
-from replication.io import tables as tables_module
-from replication.io.offset_table import Anchor, Books, OffsetTable, TopicMap
-from replication.io.tables import Tables
 from replication.model import Flow, Position, TopicPartition
-from replication.offsets import Exact, OffsetMap
-from replication.runs import OffsetRun, anchor
+from replication.offsets.map import Exact, OffsetMap
+from replication.offsets.runs import OffsetRun, anchor
+from replication.state import offset_table
+from replication.state import tables as tables_module
+from replication.state.offset_table import Anchor, Books, OffsetTable, TopicMap
+from replication.state.tables import Tables
 
 pytestmark = pytest.mark.spark
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.alignment import Alignment, align
-from replication.runs import OffsetRun
+from replication.offsets.alignment import Alignment, align
+from replication.offsets.runs import OffsetRun
 
 Log = list[tuple[int, int]]
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from replication.checkpoints import GroupPosition, commits, is_news, is_rewound
-from replication.config_model import OnRewind
+from replication.config.tree import OnRewind
+from replication.groups.positions import GroupPosition, commits, is_news, is_rewound
+from replication.mm2.wire import Checkpoint
 from replication.model import Committed, TopicPartition
-from replication.offsets import Ahead, Bounded, Exact, NoAnswer, Translation
-from replication.wire import Checkpoint
+from replication.offsets.map import Ahead, Bounded, Exact, NoAnswer, Translation
 
 SOURCE, REMOTE = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
 

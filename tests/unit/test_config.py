@@ -5,19 +5,19 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from replication.config import parse
-from replication.config_model import (
+from replication.config.clients.librdkafka import MASK
+from replication.config.parse import parse
+from replication.config.tree import (
     FlowConfig,
     GroupsConfig,
     HeartbeatsConfig,
     MirrorConfig,
     OffsetSyncsConfig,
 )
-from replication.config_values import Findings, Raw
+from replication.config.values import Findings, Raw
 from replication.errors import ConfigError
+from replication.mm2.policy import IdentityPolicy, PrefixPolicy
 from replication.model import Flow
-from replication.policy import IdentityPolicy, PrefixPolicy
-from replication.security import MASK
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 TWO: Mapping[str, Raw] = {

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from replication.config_inert import FAMILIES, INERT, REFUSED, REMOVED
-from replication.config_keys import KEYS, Key
-from replication.config_model import MirrorConfig
-from replication.config_values import items
+from replication.config.file import load
+from replication.config.ignored import FAMILIES, INERT, REFUSED, REMOVED
+from replication.config.keys import KEYS, Key
+from replication.config.properties import parse_properties
+from replication.config.tree import MirrorConfig
+from replication.config.values import items
 from replication.errors import ConfigError
-from replication.io.config_file import load
-from replication.properties import parse_properties
 
 CONF = Path(__file__).parents[2] / "conf"
 PROPERTIES = """

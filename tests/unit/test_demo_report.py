@@ -5,10 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
-from replication.demo_report import Finding, Screen, findings, show
-from replication.io.compare import Difference, PartitionReport, TopicReport
+from replication.demo.compare import Difference, PartitionReport, TopicReport
+from replication.demo.report import Finding, Screen, findings, show
 from replication.model import Flow
-from replication.offsets import OffsetRun
+from replication.offsets.map import OffsetRun
 
 DENSE = OffsetRun(src_from=0, src_until=3, tgt_from=0, count=3)
 SPARSE = OffsetRun(src_from=0, src_until=5, tgt_from=0, count=3)

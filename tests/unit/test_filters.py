@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from replication.config import parse
-from replication.config_model import FlowConfig
-from replication.filters import NameFilter, pattern_problem
-from replication.plan import replicated_topics
+from replication.config.parse import parse
+from replication.config.tree import FlowConfig
+from replication.mm2.filters import NameFilter, pattern_problem
+from replication.topics.topic_plan import replicated_topics
 
 
 @pytest.mark.parametrize(

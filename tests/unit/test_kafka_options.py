@@ -2,8 +2,13 @@
 
 import json
 
-from replication.io.kafka_options import offsets_json, parse_offsets, sink_options, source_options
 from replication.model import Flow, TopicPartition
+from replication.spark.kafka_options import (
+    offsets_json,
+    parse_offsets,
+    sink_options,
+    source_options,
+)
 
 ORDERS_0, ORDERS_1, LOG_0 = (
     TopicPartition("orders", 0),

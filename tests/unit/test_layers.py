@@ -1,4 +1,4 @@
-"""The shape of the code: imports point one way, pure modules stay pure, files stay small."""
+"""The shape of the code: imports point downwards, folders keep their libraries, files are small."""
 
 import ast
 import sys
@@ -9,24 +9,33 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 LONGEST_MODULE_LINES = 300
 
-# From the outermost to the innermost; a module imports its own layer and those after it. What is
-# not named here is pure.
-LAYERS = ("jobs", "app", "flows", "io", "records", "pure")
-NAMED = {
-    "jobs": "jobs",
-    "replication.__main__": "app",
-    "replication.app": "app",
-    "replication.cli": "app",
-    "replication.cli_base": "app",
-    "replication.cli_groups": "app",
-    "replication.demo": "app",
-    "replication.demo_report": "app",
-    "replication.flows": "flows",
-    "replication.io": "io",
-    "replication.records": "records",
+# From the top: a folder imports itself and what stands in a later row; folders of one row do not
+# know each other. replication/README.md names the floors.
+STOREYS = (
+    {"jobs", "__main__"},
+    {"cli"},
+    {"app", "demo"},
+    {"control"},
+    {"flows"},
+    {"state"},
+    {"kafka", "spark", "topics", "groups"},
+    {"config", "offsets"},
+    {"mm2"},
+    {"model", "errors"},
+)
+# A folder that is not named here needs the standard library only.
+LIBRARIES = {
+    "cli": {"click", "rich"},
+    "app": {"pyspark"},
+    "flows": {"pyspark", "py4j"},
+    "state": {"pyspark", "py4j"},
+    "spark": {"pyspark", "py4j"},
+    "kafka": {"confluent_kafka", "pyspark", "py4j"},
+    "config": {"yaml"},
+    "demo": {"confluent_kafka", "rich", "yaml", "pyspark"},
 }
 # Run by setuptools and by nothing of ours.
-OUTSIDE = {"replication.jvm.wheel"}
+OUTSIDE = {"replication.jvm.wheel", "replication.jvm", "replication"}
 
 
 def modules() -> dict[str, Path]:
@@ -39,11 +48,10 @@ def modules() -> dict[str, Path]:
     return {name: file for name, file in sorted(named.items()) if name not in OUTSIDE}
 
 
-def layer(module: str) -> str:
-    """The layer of a module, by the longest name that leads its own."""
-    parts = module.split(".")
-    prefixes = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
-    return next((NAMED[prefix] for prefix in prefixes if prefix in NAMED), "pure")
+def folder(module: str) -> str:
+    """``replication.config.clients.jaas`` is of config, ``jobs.mirror`` of jobs."""
+    top, *rest = module.split(".")
+    return rest[0] if top == "replication" and rest else top
 
 
 def imports(file: Path) -> set[str]:
@@ -64,26 +72,43 @@ def own(names: set[str]) -> set[str]:
     return names & set(MODULES)
 
 
+def loaded_by(module: str) -> set[str]:
+    """The modules of the product that importing *module* loads, itself included."""
+    loaded, waiting = set(), [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in loaded:
+            loaded.add(name)
+            waiting.extend(own(imports(MODULES[name])))
+    return loaded
+
+
 MODULES = modules()
-PURE = [name for name in MODULES if layer(name) == "pure"]
+ROW = {name: row for row, storey in enumerate(STOREYS) for name in storey}
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_imports_point_one_way(module: str) -> None:
-    upwards = {
-        name
-        for name in own(imports(MODULES[module]))
-        if LAYERS.index(layer(name)) < LAYERS.index(layer(module))
-    }
+def test_a_folder_imports_only_what_stands_below_it(module: str) -> None:
+    mine = folder(module)
+    below = set().union(*STOREYS[ROW[mine] + 1 :])
 
-    assert upwards == set(), f"{module} is of layer {layer(module)!r}, of {' -> '.join(LAYERS)}"
+    assert {folder(name) for name in own(imports(MODULES[module]))} - {mine} - below == set()
 
 
-@pytest.mark.parametrize("module", PURE)
-def test_a_pure_module_needs_only_the_standard_library(module: str) -> None:
+@pytest.mark.parametrize("module", MODULES)
+def test_a_folder_uses_its_own_libraries_only(module: str) -> None:
     roots = {name.partition(".")[0] for name in imports(MODULES[module])}
 
-    assert roots - sys.stdlib_module_names == roots & {"replication"}
+    foreign = roots - sys.stdlib_module_names - {"replication"}
+    assert foreign - LIBRARIES.get(folder(module), set()) == set()
+
+
+@pytest.mark.parametrize("job", [name for name in MODULES if folder(name) == "jobs"])
+def test_a_job_does_not_load_the_demo(job: str) -> None:
+    loaded = {folder(name) for name in loaded_by(job)}
+
+    assert "demo" not in loaded
+    assert "app" in loaded
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -93,5 +118,5 @@ def test_a_module_is_short(module: str) -> None:
     assert lines < LONGEST_MODULE_LINES, "two subjects?"
 
 
-def test_every_layer_has_modules() -> None:
-    assert {layer(name) for name in MODULES} == set(LAYERS)
+def test_every_folder_stands_on_a_floor() -> None:
+    assert {folder(name) for name in MODULES} == set(ROW)

@@ -3,8 +3,8 @@
 import pytest
 
 from replication.errors import FlowError
-from replication.mode import choose_mode
 from replication.model import Mode
+from replication.spark.mode import choose_mode
 
 
 @pytest.mark.parametrize(

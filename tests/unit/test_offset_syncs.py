@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.offset_syncs import offset_syncs
-from replication.offsets import OffsetRun
+from replication.offsets.map import OffsetRun
+from replication.offsets.syncs import offset_syncs
 from tests.unit.test_offsets import TP, World, mm2_translate, worlds
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.model import Position, TopicPartition
-from replication.offsets import (
+from replication.offsets.map import (
     Ahead,
     Bounded,
     Exact,

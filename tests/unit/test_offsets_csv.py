@@ -3,8 +3,8 @@
 import pytest
 
 from replication.errors import ConfigError
+from replication.groups.csv_file import GroupOffset, from_csv, to_csv
 from replication.model import TopicPartition
-from replication.offsets_csv import GroupOffset, from_csv, to_csv
 
 OFFSETS = [
     GroupOffset("a, b", TopicPartition("t", 1), 7),

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from replication.config import parse
-from replication.config_model import FlowConfig
-from replication.model import Flow, Topic, TopicPartition
-from replication.plan import NewTopic, TopicPlan, conflicts, plan_topics
-from replication.policy import PrefixPolicy
+from replication.config.parse import parse
+from replication.config.tree import FlowConfig
+from replication.mm2.policy import PrefixPolicy
+from replication.model import Flow, NewTopic, Topic, TopicPartition
+from replication.topics.topic_plan import TopicPlan, conflicts, plan_topics
 
 AB, BA, CB = Flow("A", "B"), Flow("B", "A"), Flow("C", "B")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.policy import IdentityPolicy, PrefixPolicy, is_cycle
+from replication.mm2.policy import IdentityPolicy, PrefixPolicy, is_cycle
 
 DOT = PrefixPolicy()
 UNDERSCORE = PrefixPolicy("_", "_")

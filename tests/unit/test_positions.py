@@ -3,7 +3,7 @@
 import pytest
 
 from replication.model import Position, Reset, TopicPartition
-from replication.positions import (
+from replication.offsets.resume import (
     Adopt,
     Decision,
     Fresh,

@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.client_keys import JAVA_KEYS
+from replication.config.clients.jaas import JaasError, parse_jaas
+from replication.config.clients.java_keys import JAVA_KEYS
+from replication.config.clients.librdkafka import (
+    MASK,
+    ClientProperties,
+    is_secret,
+    librdkafka_properties,
+    masked,
+)
 from replication.errors import ConfigError
-from replication.jaas import JaasError, parse_jaas
-from replication.security import MASK, ClientProperties, is_secret, librdkafka_properties, masked
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"

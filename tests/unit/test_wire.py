@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.model import TopicPartition
-from replication.wire import (
+from replication.mm2.wire import (
     Checkpoint,
     Heartbeat,
     NullError,
@@ -16,6 +15,7 @@ from replication.wire import (
     VersionError,
     WireError,
 )
+from replication.model import TopicPartition
 
 Fact = OffsetSync | Checkpoint | Heartbeat
 

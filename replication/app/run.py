@@ -1,0 +1,201 @@
+"""The application: from a configuration file to running flows, and from their ends to an exit code.
+
+Every flow is a thread of its own here and a query of its own in Spark. One that fails does not
+stop the others; the exit code is the first failure's.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from replication.app.background import checkpoints_beside, checkpoints_once, heartbeats_beside
+from replication.config.file import load_config
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.errors import ConfigError, GuardError, ReplicationError
+from replication.flows.context import World
+from replication.flows.replicate.loop import replicate
+from replication.kafka.cluster import Cluster
+from replication.model import RECORDS, Flow, Job, Mode
+from replication.spark.mode import choose_mode
+from replication.spark.session import check_interceptor, session, task_slots
+from replication.state.stop_requests import LOOK_SECONDS, StopRequests, stop_on_signals
+from replication.state.tables import Tables
+from replication.topics.topic_plan import TopicPlan, conflicts
+
+log = logging.getLogger(__name__)
+
+REMIND_SECONDS = 60
+
+
+def run(file: str, flows: Sequence[str] = (), mode: Mode | None = None, job: Job = "mirror") -> int:
+    """Runs the flows of *file* until they are stopped or drained.
+
+    Args:
+        file: The configuration.
+        flows: Names like ``A->B``; all enabled ones if empty.
+        mode: Overrides ``replication.mode``.
+        job: Which part of them: ``mirror`` is all.
+
+    Returns:
+        The exit code; `replication.errors` lists them.
+    """
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S", force=True,
+    )  # fmt: skip
+    logging.Formatter.converter = time.gmtime
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    # PySpark prints every SQL error once more as a page of JSON; ours say it in a line
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    try:
+        config = load_config(file)
+        chosen = _chosen(config, flows, mode)
+        for note in config.notes:
+            log.info("%s", note)
+        spark = session(f"{job} {' '.join(str(it.flow) for it in chosen)}")
+    except ReplicationError as error:
+        log.error("%s", error)  # noqa: TRY400 - a known error's text is for an operator
+        return error.exit_code
+    try:
+        return _Application(spark, config, chosen, job).run()
+    except ReplicationError as error:
+        log.error("%s", error)  # noqa: TRY400
+        return error.exit_code
+    finally:
+        spark.stop()
+
+
+def _chosen(
+    config: MirrorConfig, names: Sequence[str], mode: Mode | None
+) -> tuple[FlowConfig, ...]:
+    known = {str(it.flow): it for it in config.flows}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        enabled = ", ".join(known)
+        raise ConfigError(
+            config.file,
+            [f"--flow {name!r}: no enabled flow; enabled are {enabled}" for name in unknown],
+        )
+    chosen = [known[name] for name in names] or list(known.values())
+    return tuple(replace(it, mode=mode) if mode else it for it in chosen)
+
+
+class _Flow(threading.Thread):
+    """A flow's thread; afterwards ``error`` says why it ended, None for a clean end."""
+
+    def __init__(self, world: World, config: FlowConfig, admit: "_Admission", job: Job) -> None:
+        super().__init__(name=str(config.flow), daemon=True)
+        self.config, self.stop = config, threading.Event()
+        self.error: BaseException | None = None
+        self._world, self._admit, self._job = world, admit, job
+
+    def run(self) -> None:
+        try:
+            with checkpoints_beside(self._world, self.config, self._job):
+                if self._job in RECORDS:
+                    admit = partial(self._admit, self.config)
+                    replicate(self._world, self.config, admit, self.stop)
+                elif self.config.mode != "drain":
+                    self.stop.wait()
+            if self.config.mode == "drain" and not self.stop.is_set():
+                checkpoints_once(self._world, self.config, self._job)  # as fresh as the records
+        except ReplicationError as error:
+            self.error = error
+            log.error("flow=%s ended: %s", self.config.flow, error)  # noqa: TRY400
+        except BaseException as error:  # the thread's edge: nothing above would see it
+            self.error = error
+            log.exception("flow=%s ended by a defect, please report it", self.config.flow)
+
+    @property
+    def exit_code(self) -> int:
+        if isinstance(self.error, ReplicationError):
+            return self.error.exit_code
+        return 1 if self.error else 0
+
+
+class _Admission:
+    """Lets a plan run: no topic with two writers, and a mode for which the slots suffice."""
+
+    def __init__(self, spark: SparkSession, cluster_ids: dict[str, str]) -> None:
+        self._version, self._slots = spark.version, task_slots(spark)
+        self._cluster_ids = cluster_ids
+        self._plans: dict[Flow, TopicPlan] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, config: FlowConfig, plan: TopicPlan) -> Mode:
+        with self._lock:
+            plans = {**self._plans, config.flow: plan}
+            found = conflicts(plans, self._cluster_ids)
+            if found:
+                raise GuardError("\n".join(found))
+            self._plans = plans
+            partitions = sum(len(it.partitions) for it in plans.values())
+        choice = choose_mode(
+            config.mode, spark=self._version, slots=self._slots, partitions=partitions
+        )
+        log.info("flow=%s mode=%s: %s", config.flow, choice.mode, choice.reason)
+        return choice.mode
+
+
+class _Application:
+    """The flows of one process, from start to the last one's end."""
+
+    def __init__(
+        self, spark: SparkSession, config: MirrorConfig, chosen: Sequence[FlowConfig], job: Job
+    ) -> None:
+        self._spark, self._config, self._chosen, self._job = spark, config, chosen, job
+
+    def run(self) -> int:
+        if self._job in RECORDS and any(it.record_timestamps == "preserve" for it in self._chosen):
+            check_interceptor(self._spark)
+        worlds = {it.flow: self._clusters(it) for it in self._chosen}
+        cluster_ids = {
+            cluster.alias: cluster.cluster_id() for pair in worlds.values() for cluster in pair
+        }
+        tables = Tables(self._spark, self._config.state_dir)
+        requests = StopRequests(self._spark, self._config.state_dir, list(worlds), self._job)
+        requests.clear()
+        admit = _Admission(self._spark, cluster_ids)
+        flows = [
+            _Flow(World(self._spark, tables, *worlds[it.flow]), it, admit, self._job)
+            for it in self._chosen
+        ]
+        stop_on_signals([flow.stop for flow in flows])
+        with heartbeats_beside(tables.spark, self._config, self._chosen, self._job):
+            for flow in flows:
+                flow.start()
+            _wait(flows, requests)
+        requests.clear()
+        return next((flow.exit_code for flow in flows if flow.exit_code), 0)
+
+    @staticmethod
+    def _clusters(config: FlowConfig) -> tuple[Cluster, Cluster]:
+        return (
+            Cluster(config.flow.source, config.source_admin),
+            Cluster(config.flow.target, config.target_admin),
+        )
+
+
+def _wait(flows: Sequence[_Flow], requests: StopRequests) -> None:
+    """Until every flow has ended. A dead flow among living ones is said again and again."""
+    reminded = time.monotonic()
+    while any(flow.is_alive() for flow in flows):
+        asked = requests.find()
+        for flow in flows:
+            if flow.config.flow in asked and not flow.stop.is_set():
+                log.info("flow=%s stopping on request", flow.config.flow)
+                flow.stop.set()
+            flow.join(LOOK_SECONDS / len(flows))
+        if time.monotonic() - reminded > REMIND_SECONDS:
+            reminded = time.monotonic()
+            for flow in flows:
+                if flow.error:
+                    log.error("flow=%s is down: %s", flow.config.flow, flow.error)
+    for flow in flows:
+        if not flow.error:
+            log.info("flow=%s ended cleanly", flow.config.flow)

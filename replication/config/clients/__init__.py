@@ -1,0 +1,1 @@
+"""Kafka client properties in Java's and librdkafka's dialects. Pure."""

@@ -1,0 +1,1 @@
+"""What an operator asks for once; one file for each request."""

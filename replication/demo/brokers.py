@@ -1,0 +1,291 @@
+"""Real Kafka brokers (KRaft) as child processes, for the demo and the tests. Never for production.
+
+A broker dies with the process that started it, however that one ends.
+"""
+
+import base64
+import contextlib
+import importlib.util
+import os
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from replication.demo.ports import HOST, free_port, is_free
+from replication.demo.watchdog import Watchdog
+from replication.errors import ClusterError
+
+START_ATTEMPTS = 5
+START_TIMEOUT_SECONDS = 60.0
+STOP_TIMEOUT_SECONDS = 30.0
+# The first compiler tier and the serial collector start in 3.2 s instead of 4.1 s on two cores.
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+DEFAULTS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "log.retention.ms": "-1",  # or records with old timestamps would be deleted
+    "group.initial.rebalance.delay.ms": "0",
+    # After a kill the controller refuses the new process until the old one's session is over.
+    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "500",
+    "log.cleaner.dedupe.buffer.size": "8388608",  # Kafka's default takes 128 MB of a small heap
+}
+# With this, a topic's closed segments are compacted at once.
+QUICK_COMPACTION = {"log.cleaner.backoff.ms": "100"}
+
+LOG4J = """\
+status = error
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %-5p %c{1} %m%n
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """What every start of a broker shares.
+
+    Args:
+        jars: Folder with Kafka's jars (conf/jars.xml, configuration ``kafka``).
+        heap_mb: Heap of each broker in MiB.
+        jvm_options: Further options of the JVM.
+        properties: Broker properties on top of ``DEFAULTS``.
+    """
+
+    jars: Path
+    heap_mb: int = 384
+    jvm_options: tuple[str, ...] = QUICK_START
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def java(self, log4j: Path, *arguments: str) -> list[str]:
+        """The command that runs a class of Kafka's."""
+        home = os.environ.get("JAVA_HOME")
+        java = str(Path(home, "bin", "java")) if home else "java"
+        class_path = ":".join([*map(str, _logging_jars()), f"{self.jars}/*"])
+        logging = f"-Dlog4j2.configurationFile={log4j}"
+        return [
+            java,
+            f"-Xmx{self.heap_mb}m",
+            *self.jvm_options,
+            logging,
+            "-cp",
+            class_path,
+            *arguments,
+        ]
+
+
+class Broker:
+    """One broker that is a whole cluster, on a loopback port that it keeps over restarts.
+
+    Args:
+        alias: The cluster's name, for errors.
+        folder: Its own folder for data, settings and ``broker.log``; made if missing.
+        settings: Jars, heap, properties.
+        ports: Gives a port to try.
+    """
+
+    def __init__(
+        self,
+        alias: str,
+        folder: Path,
+        settings: BrokerSettings,
+        *,
+        ports: Callable[[], int] = free_port,
+    ) -> None:
+        self.alias = alias
+        self.folder = folder
+        self.log = folder / "broker.log"
+        # the first letter, since the format tool would take a leading dash for an option
+        self.cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
+        self._settings = settings
+        self._free_port = ports
+        self._ports: tuple[int, int] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: Watchdog | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """``bootstrap.servers`` of this cluster, known once it has been started."""
+        if self._ports is None:
+            raise ClusterError(f"cluster {self.alias}: has no port yet; call start() first")
+        return f"{HOST}:{self._ports[0]}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process, running or ended by itself; None before start() and after stop()."""
+        return self._process.pid if self._process else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives; it may not answer yet."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Starts the broker and returns once it answers; another start keeps port and data.
+
+        Raises:
+            ClusterError: It ended or did not answer in time; the text has the end of its log.
+        """
+        if self.is_running:
+            return
+        keeps_port = self._ports is not None
+        for attempt in range(START_ATTEMPTS):
+            self._ports = self._ports or (self._free_port(), self._free_port())
+            self._launch()
+            if self._answers():
+                return
+            taken = [port for port in self._ports if not is_free(port)]
+            if keeps_port or not taken or attempt == START_ATTEMPTS - 1:
+                break
+            self._end(signal.SIGKILL)
+            self._ports = None  # somebody was quicker: take others
+        raise self._failure("did not start", f"ports {self._ports}")
+
+    def stop(self) -> None:
+        """Ends the broker in order (SIGTERM) and waits for it."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends the broker as a power cut would (SIGKILL)."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stops and starts."""
+        self.stop()
+        self.start()
+
+    def _launch(self) -> None:
+        log4j = self._write_settings()
+        server = str(self.folder / "server.properties")
+        with self.log.open("ab") as log:
+            if not (self.folder / "data").exists():
+                tool = ("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", server)
+                if self._run(self._settings.java(log4j, *tool), log).wait() != 0:
+                    raise self._failure("could not format its data folder", str(self.folder))
+            self._process = self._run(self._settings.java(log4j, "kafka.Kafka", server), log)
+        self._watchdog = Watchdog(self._process.pid, signal.SIGKILL)
+
+    def _write_settings(self) -> Path:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        port, controller = self._ports or (0, 0)
+        listener = f"PLAINTEXT://{HOST}:{port}"
+        properties = {
+            **DEFAULTS,
+            "controller.quorum.voters": f"1@{HOST}:{controller}",
+            "listeners": f"{listener},CONTROLLER://{HOST}:{controller}",
+            "advertised.listeners": listener,
+            "log.dirs": str(self.folder / "data"),
+            **self._settings.properties,
+        }
+        lines = "".join(f"{key}={value}\n" for key, value in properties.items())
+        (self.folder / "server.properties").write_text(lines)
+        log4j = self.folder / "log4j2.properties"
+        log4j.write_text(LOG4J)
+        return log4j
+
+    def _run(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        # A session of its own: Ctrl-C is for the parent, which stops its brokers in order.
+        try:
+            return subprocess.Popen(  # noqa: S603 - our own command
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise ClusterError(
+                f"cluster {self.alias}: cannot run {command[0]!r}: {error.strerror}; "
+                "install Java 17 and put it on PATH or in JAVA_HOME"
+            ) from error
+
+    def _answers(self) -> bool:
+        """Waits until the broker has itself in its cluster; False once its process has ended."""
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        quiet = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100}
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **quiet})
+        while self.is_running and time.monotonic() < deadline:
+            with contextlib.suppress(KafkaException):  # not yet: the loop knows until when
+                metadata = admin.list_topics(timeout=0.5)
+                # Another broker may have been quicker to take the port, and answer.
+                if metadata.brokers and metadata.cluster_id == self.cluster_id:
+                    return True
+        return False
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._watchdog is not None:
+            self._watchdog.dismiss()
+        if self._process is not None:
+            self._process.send_signal(how)
+            try:
+                self._process.wait(STOP_TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._watchdog = self._process = None
+
+    def _failure(self, what: str, value: str) -> ClusterError:
+        ended = "is running" if self.is_running else "ended"
+        if self._process is not None and self._process.returncode is not None:
+            ended += f" with exit code {self._process.returncode}"
+        self._end(signal.SIGKILL)
+        tail = self.log.read_text(errors="replace").splitlines()[-15:] if self.log.exists() else []
+        return ClusterError(
+            f"cluster {self.alias}: the broker {what} ({value}; its process {ended}); "
+            f"see {self.log}, which ends with:\n  " + "\n  ".join(tail or ["(nothing)"])
+        )
+
+
+@contextlib.contextmanager
+def two_clusters(
+    folder: Path, settings: BrokerSettings, *, aliases: tuple[str, str] = ("A", "B")
+) -> Iterator[tuple[Broker, Broker]]:
+    """Two running clusters, started at the same time, each under its own folder of *folder*."""
+    first, second = (Broker(alias, folder / alias, settings) for alias in aliases)
+    try:
+        _together(first.start, second.start)
+        yield first, second
+    finally:
+        _together(first.stop, second.stop)
+
+
+def _together(*calls: Callable[[], None]) -> None:
+    with ThreadPoolExecutor(len(calls)) as pool:
+        for done in [pool.submit(call) for call in calls]:
+            done.result()
+
+
+def _logging_jars() -> list[Path]:
+    """A log4j2 binding for Kafka's SLF4J: the Kafka artifacts bring none, PySpark does.
+
+    Without PySpark the broker runs all the same, with an empty log.
+    """
+    pyspark = importlib.util.find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        return []
+    jars = Path(pyspark.origin).parent / "jars"
+    names = ("slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl")
+    return [jar for name in names for jar in sorted(jars.glob(f"{name}-[0-9]*.jar"))]

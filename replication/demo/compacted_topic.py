@@ -1,0 +1,98 @@
+"""A compacted topic whose log has gaps, as the offset map must bear them."""
+
+import time
+
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from replication.demo.topic_log import TopicLog
+from replication.demo.workload import HEADERS, ProducedRecord, create_topic, sending
+from replication.errors import ClusterError
+
+ROLL_MS = 10_000
+TIMEOUT_SECONDS = 60.0
+
+
+def create_compacted_topic(
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    *,
+    now_ms: int,
+    rounds: int = 10,
+    records_each: int = 100,
+    keys: int = 150,
+) -> int:
+    """Creates *topic*, fills it with overlapping keys and returns once it is compacted.
+
+    Nothing is compacted after that: what is produced later stays as it is, so that a comparison
+    with a copy is fair. Wants a broker with ``QUICK_COMPACTION``.
+
+    Args:
+        bootstrap: ``bootstrap.servers`` of the cluster.
+        topic: Must not exist yet.
+        partitions: Each gets the same records.
+        now_ms: The records are a little older.
+        rounds: Closed segments per partition, and one that is open.
+        records_each: Records per round and partition.
+        keys: Distinct keys; far fewer than records.
+
+    Returns:
+        The records left in each partition.
+    """
+    config = {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.001",
+        "segment.ms": str(ROLL_MS // 2),
+    }
+    create_topic(bootstrap, topic, partitions, config)
+    last: dict[bytes, int] = {}
+    with sending(bootstrap) as sender:
+        for number in range((rounds + 1) * records_each):
+            since, in_round = divmod(number, records_each)
+            key = b"key-%d" % (number * 37 % keys if in_round % 3 else number * 7 % keys)
+            if since < rounds:
+                last[key] = number
+            for partition in range(partitions):
+                record = ProducedRecord(
+                    partition=partition,
+                    key=key,
+                    value=None if number % 11 == 0 else b"value %d" % number,
+                    headers=HEADERS[number % len(HEADERS)],
+                    # A segment is closed by a record that is `segment.ms` younger than its first.
+                    timestamp_ms=now_ms - (rounds + 1 - since) * ROLL_MS,
+                )
+                sender.send(topic, record)
+            if in_round == records_each - 1:
+                sender.flush()
+    left = len(last) + records_each
+    for partition in range(partitions):
+        _await_records(bootstrap, topic, partition, left)
+    _keep_what_comes(bootstrap, topic)
+    return left
+
+
+def _await_records(bootstrap: str, topic: str, partition: int, expected: int) -> None:
+    log = TopicLog(bootstrap, topic, "read_committed")
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while (found := sum(1 for _ in log.records(partition))) != expected:
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"compaction of {topic}-{partition} on {bootstrap} took over {TIMEOUT_SECONDS} s: "
+                f"it has {found} records, and {expected} were to be left; is the log cleaner alive?"
+            )
+
+
+def _keep_what_comes(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    entry = ConfigEntry(
+        "segment.ms", str(7 * 86_400_000), incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for altered in admin.incremental_alter_configs([resource]).values():
+        altered.result(TIMEOUT_SECONDS)

@@ -1,0 +1,250 @@
+"""Compares topics of two clusters record by record: the verdict of the demo and of the tests.
+
+Partition by partition both logs are read side by side, in order. Memory is bounded by how far equal
+records lie apart, not by the topic. A comparison ends at the log ends it saw at its start.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from replication.demo.topic_log import Content, Record, TopicLog
+from replication.model import Isolation
+
+SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where the two logs of a partition part first. An offset is None past a log's end."""
+
+    partition: int
+    upstream: int | None
+    downstream: int | None
+    text: str
+
+    def __str__(self) -> str:
+        return (
+            f"partition {self.partition}, upstream {self.upstream}, downstream {self.downstream}: "
+            f"{self.text}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReport:
+    """One partition on both sides.
+
+    Args:
+        partition: Its number, the same on both sides.
+        source_records: Records of the source partition.
+        target_records: Records of the target partition.
+        missing: Records of the source that the target lacks.
+        repeated: Records that the target has more often than the source.
+        extra: Records that the source does not have at all.
+        stretches: Stretches of equal records without a gap on either side; 1 is a dense log.
+        difference: The first difference in order; None if all is equal.
+        offsets: (upstream, downstream) of each equal record up to the first difference, if kept.
+    """
+
+    partition: int
+    source_records: int
+    target_records: int
+    missing: int
+    repeated: int
+    extra: int
+    stretches: int
+    difference: Difference | None
+    offsets: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReport:
+    """A topic and its copy, all partitions."""
+
+    topic: str
+    remote_topic: str
+    partitions: tuple[PartitionReport, ...]
+
+    @property
+    def source_records(self) -> int:
+        """Records on the source."""
+        return sum(part.source_records for part in self.partitions)
+
+    @property
+    def target_records(self) -> int:
+        """Records on the target."""
+        return sum(part.target_records for part in self.partitions)
+
+    @property
+    def missing(self) -> int:
+        """Records of the source that the target lacks."""
+        return sum(part.missing for part in self.partitions)
+
+    @property
+    def repeated(self) -> int:
+        """Records that the target has more often than the source."""
+        return sum(part.repeated for part in self.partitions)
+
+    @property
+    def extra(self) -> int:
+        """Records of the target that the source does not have."""
+        return sum(part.extra for part in self.partitions)
+
+    @property
+    def difference(self) -> Difference | None:
+        """The first difference of the lowest partition that has one."""
+        return next((part.difference for part in self.partitions if part.difference), None)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both sides hold the same records in the same order, partition by partition."""
+        return self.difference is None
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether upstream and downstream offsets differ by one constant in each partition."""
+        return all(part.stretches <= 1 for part in self.partitions)
+
+    def __str__(self) -> str:
+        counts = f"{self.source_records} on the source, {self.target_records} on the target"
+        verdict = (
+            "equal"
+            if self.is_equal
+            else f"{self.missing} missing, {self.repeated} repeated, {self.extra} extra; "
+            f"first difference: {self.difference}"
+        )
+        return f"{self.topic} -> {self.remote_topic}: {counts}; {verdict}"
+
+
+def compare(
+    source: str,
+    target: str,
+    topics: Mapping[str, str],
+    *,
+    isolation: Isolation = "read_committed",
+    with_timestamps: bool = True,
+    keep_offsets: bool = False,
+    patience_seconds: float = 30.0,
+) -> dict[str, TopicReport]:
+    """Compares topics with their copies: key, value, null-ness, headers, timestamp, order.
+
+    Args:
+        source: ``bootstrap.servers`` of the source.
+        target: ``bootstrap.servers`` of the target.
+        topics: Upstream name -> remote name.
+        isolation: Which records of the source count. On the target every record counts.
+        with_timestamps: False where the target's broker sets the timestamps.
+        keep_offsets: Whether reports carry the offsets of each pair of equal records.
+        patience_seconds: How long a cluster may stay silent.
+
+    Returns:
+        A report for each topic, by upstream name.
+
+    Raises:
+        ClusterError: A cluster did not answer, or a log could not be read to its end.
+    """
+    reports = {}
+    for topic, remote_topic in topics.items():
+        upstream = TopicLog(source, topic, isolation, patience_seconds)
+        downstream = TopicLog(target, remote_topic, "read_uncommitted", patience_seconds)
+        ours, theirs = upstream.partitions(), downstream.partitions()
+        parts = []
+        for partition in sorted(ours | theirs):
+            walk = _Walk(partition, with_timestamps=with_timestamps, keep_offsets=keep_offsets)
+            walk.along(
+                upstream.records(partition) if partition in ours else iter(()),
+                downstream.records(partition) if partition in theirs else iter(()),
+            )
+            look_again = walk.surplus and partition in ours
+            again = upstream.records(partition) if look_again else iter(())
+            parts.append(walk.report(again))
+        reports[topic] = TopicReport(topic, remote_topic, tuple(parts))
+    return reports
+
+
+class _Walk:
+    """One pass along both logs of a partition, and what it has seen."""
+
+    def __init__(self, partition: int, *, with_timestamps: bool, keep_offsets: bool) -> None:
+        self._partition = partition
+        self._with_timestamps = with_timestamps
+        self._keep_offsets = keep_offsets
+        self._offsets: list[tuple[int, int]] = []
+        self._stretches = 0
+        self._counts = [0, 0]
+        self._difference: Difference | None = None
+        # Source records not yet seen on the target, minus those seen there too often.
+        self._balance: Counter[int] = Counter()  # by hash
+
+    @property
+    def surplus(self) -> bool:
+        """Whether the target has records too many."""
+        return any(count < 0 for count in self._balance.values())
+
+    def along(self, source: Iterator[Record], target: Iterator[Record]) -> None:
+        """Reads both to their ends, side by side."""
+        expected = (-1, -1)
+        for ours, theirs in zip_longest(source, target):
+            if self._difference is None:
+                if ours and theirs and self._same(ours.content) == self._same(theirs.content):
+                    at = (ours.offset, theirs.offset)
+                    self._stretches += at != expected
+                    expected = (at[0] + 1, at[1] + 1)
+                    self._counts[0] += 1
+                    self._counts[1] += 1
+                    if self._keep_offsets:
+                        self._offsets.append(at)
+                    continue
+                self._difference = _difference(self._partition, ours, theirs)
+            for side, record, sign in ((0, ours, 1), (1, theirs, -1)):
+                if record is not None:
+                    self._counts[side] += 1
+                    self._weigh(hash(self._same(record.content)), sign)
+
+    def report(self, source_again: Iterator[Record]) -> PartitionReport:
+        """The findings. *source_again* tells what was repeated from what was never there."""
+        too_many = {key: -count for key, count in self._balance.items() if count < 0}
+        known = {
+            key for record in source_again if (key := hash(self._same(record.content))) in too_many
+        }
+        return PartitionReport(
+            partition=self._partition,
+            source_records=self._counts[0],
+            target_records=self._counts[1],
+            missing=sum(count for count in self._balance.values() if count > 0),
+            repeated=sum(too_many[key] for key in known),
+            extra=sum(count for key, count in too_many.items() if key not in known),
+            stretches=self._stretches,
+            difference=self._difference,
+            offsets=tuple(self._offsets),
+        )
+
+    def _same(self, content: Content) -> Content:
+        return content if self._with_timestamps else content._replace(timestamp_ms=0)
+
+    def _weigh(self, key: int, sign: int) -> None:
+        self._balance[key] += sign
+        if not self._balance[key]:
+            del self._balance[key]  # so that memory grows with the displacement only
+
+
+def _difference(partition: int, ours: Record | None, theirs: Record | None) -> Difference:
+    upstream = ours.offset if ours else None
+    downstream = theirs.offset if theirs else None
+    if ours is None or theirs is None:
+        text = f"the {'source' if ours is None else 'target'} has no record here any more"
+    else:
+        pairs = zip(Content._fields, ours.content, theirs.content, strict=True)
+        text = ", ".join(
+            f"{name} {_short(here)} became {_short(there)}"
+            for name, here, there in pairs
+            if here != there
+        )
+    return Difference(partition, upstream, downstream, text)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    shown = text[:SHOWN_CHARACTERS]
+    return text if shown == text else f"{shown}... ({len(text)} characters)"

@@ -1,0 +1,86 @@
+"""The mirror as a user starts it: ``spark-submit.sh --config FILE``, in a process of its own."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from replication.demo.watchdog import Watchdog
+from replication.errors import FlowError
+
+STOP_TIMEOUT_SECONDS = 90.0  # the script itself gives up after 60 s
+LOG_LINES = 30
+
+
+class MirrorProcess:
+    """A running mirror; it is told to stop when this process ends.
+
+    Args:
+        script: The checkout's ``spark-submit.sh``.
+        arguments: Of the script.
+        log: Gets all it prints.
+    """
+
+    def __init__(self, script: Path, arguments: Sequence[str], log: Path) -> None:
+        self.log = log
+        command = [str(script), *arguments]
+        with log.open("wb") as output:
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - our own script
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                    start_new_session=True,  # Ctrl-C is for us, who stop it in order
+                )
+            except OSError as error:
+                raise FlowError(f"cannot start the mirror: {script}: {error.strerror}") from error
+        self._watchdog = Watchdog(self._process.pid, signal.SIGTERM)
+
+    @property
+    def pid(self) -> int:
+        """The script's process."""
+        return self._process.pid
+
+    def check(self) -> None:
+        """Raises FlowError, with the end of its log, if the mirror has ended."""
+        code = self._process.poll()
+        if code is not None:
+            raise FlowError(f"the mirror ended by itself with exit code {code}; {self._tail()}")
+
+    def run_for(self, seconds: float) -> None:
+        """Returns after *seconds*; raises FlowError as soon as the mirror ends."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return
+        self.check()
+
+    def stop(self) -> None:
+        """Ends the mirror as an operator would (SIGTERM), and expects exit code 0."""
+        already = self._process.poll()
+        code = self._end() if already is None else already
+        if code != 0:
+            raise FlowError(f"the mirror ended with exit code {code} on SIGTERM; {self._tail()}")
+
+    def discard(self) -> None:
+        """Ends the mirror if it still runs, whatever its exit code."""
+        if self._process.poll() is None:
+            self._end()
+        else:
+            self._watchdog.dismiss()
+
+    def _end(self) -> int:
+        self._watchdog.dismiss()
+        self._process.terminate()
+        try:
+            return self._process.wait(STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            return self._process.wait()
+
+    def _tail(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        return f"see {self.log}, which ends with:\n  " + "\n  ".join(lines or ["(nothing)"])

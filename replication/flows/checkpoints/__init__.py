@@ -1,0 +1,1 @@
+"""The checkpoint loop: rounds -> translate -> group_sync."""

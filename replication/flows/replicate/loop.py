@@ -1,0 +1,193 @@
+"""The data loop: plan the topics, find the positions, run the query, keep the books; again.
+
+Every turn of the loop is a generation. A changed set of partitions and a failed query alike end
+one and begin the next, which finds its positions from the books and the target's log (design.md,
+D3, D8).
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from threading import Event
+from typing import Literal
+
+from replication.config.tree import FlowConfig
+from replication.errors import ClusterError, GuardError, ReplicationError
+from replication.flows.context import World
+from replication.flows.replicate.failures import TOO_LARGE, QueryError, explained, refused_records
+from replication.flows.replicate.generation import Generation
+from replication.flows.replicate.locate import find_positions
+from replication.flows.replicate.map_writer import FlowBooks
+from replication.flows.replicate.prepare import prepare_topics, size_limits
+from replication.model import Mode, Position, TopicPartition
+from replication.offsets.runs import GapInBooks
+from replication.state.lease import Lease, held
+from replication.state.offset_table import Anchor
+from replication.topics.topic_plan import TopicPlan
+
+log = logging.getLogger(__name__)
+
+Ending = Literal["stopped", "drained", "changed"]
+
+LOOK_SECONDS = 0.5
+FAILURES_IN_A_ROW = 5
+LONGEST_PAUSE_SECONDS = 30
+
+
+def replicate(
+    world: World, config: FlowConfig, choose_mode: Callable[[TopicPlan], Mode], stop: Event
+) -> None:
+    """Replicates one flow until *stop* is set or, in drain mode, all is across.
+
+    Raises:
+        LeaseError: Another process runs the flow.
+        GuardError: Going on would lose or repeat records.
+        FlowError: The query failed, and starting it again did not help.
+        ClusterError: A cluster does not answer.
+        StateError: The books cannot be read or written.
+    """
+    with held(world.tables, config.flow) as lease:
+        _FlowLoop(world, config, choose_mode, stop, lease).run()
+
+
+class _FlowLoop:
+    """One flow's state over its generations."""
+
+    def __init__(
+        self,
+        world: World,
+        config: FlowConfig,
+        choose_mode: Callable[[TopicPlan], Mode],
+        stop: Event,
+        lease: Lease,
+    ) -> None:
+        self._world, self._config = world, config
+        self._choose_mode, self._stop, self._lease = choose_mode, stop, lease
+        self._plan: TopicPlan | None = None
+        self._failures = 0
+        self._books = FlowBooks(world, config)
+        self._number = self._books.last_generation
+
+    def run(self) -> None:
+        ending: Ending = "changed"
+        while ending == "changed":
+            self._number += 1
+            try:
+                ending = self._generation()
+            except (QueryError, GapInBooks, ClusterError) as error:
+                self._pause_or_raise(error)
+        self._book_the_tail()
+
+    def _generation(self) -> Ending:
+        config = self._config
+        plan = prepare_topics(config, self._world.source, self._world.target)
+        if not plan.partitions:
+            return self._wait_for_topics()
+        mode = self._choose_mode(plan)
+        if self._stop.is_set():
+            return "stopped"
+        self._plan = plan
+        size_limits(plan, self._world.source, self._world.target)
+        positions = self._positions(plan)
+        self._world.tables.append_topics(config.flow, self._number, plan)
+        generation = Generation(
+            self._world.spark,
+            self._books,
+            config,
+            plan,
+            positions,
+            number=self._number,
+            mode=mode,
+        )
+        log.info(
+            "generation started flow=%s number=%d mode=%s topics=%d partitions=%d",
+            config.flow, self._number, mode, len(plan.topics), len(plan.partitions),
+        )  # fmt: skip
+        try:
+            return self._attend(generation)
+        finally:
+            self._remember(plan, generation.close())
+
+    def _attend(self, generation: Generation) -> Ending:
+        """Keeps the books of a running query until something ends it."""
+        refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
+        while True:
+            stopped = self._stop.wait(LOOK_SECONDS)
+            if generation.keep_books():
+                self._failures = 0
+            self._lease.renew()
+            if not generation.is_running:
+                failure = generation.failure()
+                if failure is not None:
+                    raise explained(self._config, failure) from failure
+                return "drained"
+            if stopped:
+                return "stopped"
+            if self._config.refresh_topics_enabled and time.monotonic() >= refresh_at:
+                if self._has_changed(generation.plan):
+                    return "changed"
+                refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
+
+    def _has_changed(self, plan: TopicPlan) -> bool:
+        try:
+            now = prepare_topics(self._config, self._world.source, self._world.target)
+        except ClusterError as error:
+            log.warning("flow=%s topics were not refreshed: %s", self._config.flow, error)
+            return False
+        if now.fingerprint == plan.fingerprint:
+            return False
+        log.info("flow=%s the set of topics or partitions changed", self._config.flow)
+        return True
+
+    def _wait_for_topics(self) -> Ending:
+        """Nothing matches yet: in drain mode that is the end, otherwise look again later."""
+        config = self._config
+        log.warning("flow=%s no topic of %s matches", config.flow, config.flow.source)
+        if config.mode == "drain":
+            return "drained"
+        self._lease.renew()
+        stopped = self._stop.wait(config.refresh_topics_interval_seconds)
+        return "stopped" if stopped else "changed"
+
+    def _positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
+        positions = find_positions(self._world, self._config, plan, self._books, self._number)
+        self._remember(plan, positions)
+        return positions
+
+    def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
+        for tp, position in positions.items():
+            self._books.anchors[tp] = Anchor(position, plan.source_ids[tp.topic])
+
+    def _pause_or_raise(self, error: ReplicationError) -> None:
+        """Waits before the next generation, or raises what a restart cannot mend."""
+        self._failures += 1
+        first_start = self._plan is None and isinstance(error, ClusterError)
+        final = isinstance(error, QueryError) and error.is_final
+        if final or first_start or self._failures >= FAILURES_IN_A_ROW or self._stop.is_set():
+            raise self._with_refused_records(error) from error
+        pause = min(LONGEST_PAUSE_SECONDS, 2**self._failures)
+        log.warning("flow=%s restarts in %d s: %s", self._config.flow, pause, error)
+        self._world.tables.event(self._config.flow, "restarted", str(error), policy="retry")
+        self._stop.wait(pause)
+
+    def _with_refused_records(self, error: ReplicationError) -> ReplicationError:
+        """*error* with the offsets of the records that the target refused, if it is about size."""
+        if self._plan is None or TOO_LARGE not in str(error):
+            return error
+        positions = self._positions(self._plan)
+        lines = refused_records(self._world, self._config, self._plan, positions)
+        text = "".join([str(error), *(f"\n  - {line}" for line in lines)])
+        return QueryError(text, is_final=True)
+
+    def _book_the_tail(self) -> None:
+        """Books what a cut batch has written, so that the map is complete while nothing runs."""
+        if self._plan is None:
+            return
+        try:
+            self._positions(self._plan)
+        except (ClusterError, GuardError) as error:
+            log.warning(
+                "flow=%s the last batch is not booked; the next start will: %s",
+                self._config.flow,
+                error,
+            )

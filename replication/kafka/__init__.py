@@ -1,0 +1,1 @@
+"""One Kafka cluster, through its clients."""

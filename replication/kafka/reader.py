@@ -1,0 +1,153 @@
+"""A bounded stretch of one partition, read record by record. For comparing and for naming records.
+
+Joins no group and commits nothing. The data itself never takes this path: Spark carries it.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+
+from replication.config.clients.librdkafka import librdkafka_properties
+from replication.kafka.calls import timeout_s
+from replication.kafka.diagnosis import PASSING, CallError, Complaints, call_error, kafka_error
+from replication.model import Isolation, TopicPartition
+
+BATCH_RECORDS: Final = 1_000
+LOOK_S: Final = 0.5
+END: Final = "_PARTITION_EOF"
+OWNED: Final[Mapping[str, Any]] = {
+    "auto.offset.reset": "earliest",  # retention may pass the start between asking and reading
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,  # a stretch may end in offsets that hold no record
+    "queued.min.messages": BATCH_RECORDS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as its log holds it. ``timestamp_ms`` is -1 if it has none."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def read_records(
+    properties: Mapping[str, str],
+    tp: TopicPartition,
+    from_offset: int,
+    until_offset: int,
+    isolation: Isolation,
+) -> list[Record]:
+    """The records of *tp* with offsets in [from_offset, until_offset), as far as they exist now.
+
+    Offsets that are gone (retention, compaction, aborted transactions) are passed over, and an
+    *until_offset* beyond the log's end means its end.
+
+    Args:
+        properties: Client properties in Java's key space, ``bootstrap.servers`` among them.
+        tp: The partition, by its name on that cluster.
+        from_offset: First offset wanted.
+        until_offset: The offset after the last one wanted.
+        isolation: ``read_committed`` leaves out aborted and undecided transactions.
+
+    Raises:
+        CallError: The cluster does not answer, refuses, or has no such partition.
+    """
+    reader = _Reader(properties, tp, isolation)
+    try:
+        return reader.read(from_offset, until_offset)
+    except KafkaException as failure:
+        reader.hear()
+        raise reader.error(kafka_error(failure)) from None
+    finally:
+        reader.close()
+
+
+class _Reader:
+    def __init__(self, properties: Mapping[str, str], tp: TopicPartition, isolation: str) -> None:
+        self._servers = properties.get("bootstrap.servers", "")
+        self._tp, self._timeout_s = tp, timeout_s(properties)
+        self._complaints = Complaints()
+        settings: dict[str, Any] = {
+            "group.id": "replication-reader",  # must be named; is neither joined nor committed to
+            **librdkafka_properties(properties),
+            **OWNED,
+            "isolation.level": isolation,
+            "error_cb": self._complaints.hear,
+        }
+        try:
+            logger: Any = self._complaints  # has the one method of a logger that is called
+            self._consumer = Consumer(settings, logger=logger)
+        except KafkaException as failure:
+            raise self.error(kafka_error(failure)) from None
+
+    def read(self, from_offset: int, until_offset: int) -> list[Record]:
+        low, high = self._bounds()
+        start, until = max(from_offset, low), min(until_offset, high)
+        if start >= until:
+            return []
+        self._consumer.assign([KafkaTopicPartition(*self._tp, start)])
+        records: list[Record] = []
+        heard = time.monotonic()
+        while time.monotonic() - heard < self._timeout_s:
+            wanted = min(BATCH_RECORDS, until - start)
+            for message in self._consumer.consume(wanted, timeout=LOOK_S):
+                heard = time.monotonic()
+                if _is_end(message):
+                    return records
+                record = _record(message)
+                if record.offset < until:
+                    records.append(record)
+                if record.offset >= until - 1:
+                    return records
+        raise self.error(None)
+
+    def _bounds(self) -> tuple[int, int]:
+        """The first offset there is, and the one after the last that may be read."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                tp = KafkaTopicPartition(*self._tp)
+                return self._consumer.get_watermark_offsets(tp, timeout=self._timeout_s)
+            except KafkaException as failure:  # noqa: PERF203 - asking again is the point
+                if kafka_error(failure).name() not in PASSING or time.monotonic() > deadline:
+                    raise
+                self._consumer.poll(LOOK_S)  # a partition just made has no leader yet
+
+    def hear(self) -> None:
+        """Let librdkafka say what the matter is: it does so only when asked for records."""
+        self._consumer.poll(0)
+
+    def error(self, error: KafkaError | None) -> CallError:
+        """Why reading failed; None if no answer came."""
+        code, reason = self._complaints.reason(error)
+        return call_error(None, self._servers, f"read {self._tp}", code, reason)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _is_end(message: Message) -> bool:
+    error = message.error()
+    if error is not None and error.name() != END:
+        raise KafkaException(error)
+    return error is not None
+
+
+def _record(message: Message) -> Record:
+    kind, timestamp_ms = message.timestamp()
+    return Record(
+        offset=cast("int", message.offset()),  # None is for records not yet sent
+        timestamp_ms=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
+        key=message.key(),
+        value=message.value(),
+        headers=tuple(message.headers() or ()),
+    )

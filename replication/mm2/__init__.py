@@ -1,0 +1,1 @@
+"""MirrorMaker 2's topic names, filters and record bytes. Pure."""

@@ -1,0 +1,1 @@
+"""The Spark session, and everything that is a Spark expression or option."""

@@ -1,0 +1,128 @@
+"""Counting records on the source in one bounded Spark read: which offset follows the k-th record.
+
+Offsets are no counts: compaction, transaction markers and aborted records leave gaps. Only the
+offsets cross to the driver, and of those only the answers.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from replication.model import Timestamps, TopicPartition
+from replication.spark.kafka_options import offsets_json, source_options
+from replication.spark.session import frame_of
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """*records* records of one partition, from offset *start* on."""
+
+    start: int
+    records: int
+
+
+def offsets_after(
+    spark: SparkSession,
+    consumer: Mapping[str, str],
+    stretches: Mapping[TopicPartition, Stretch],
+    ends: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """The offset after the last record of each stretch.
+
+    Where offsets hold a record each, which is the rule, one count says so. Elsewhere windows that
+    double in width are numbered until the record is found.
+
+    Args:
+        spark: Needs one free slot.
+        consumer: Effective client properties of the source; their isolation level counts.
+        stretches: At least one record each.
+        ends: The source's end offsets; nothing is read at or beyond them.
+
+    Returns:
+        No entry for a partition that holds fewer records before its end.
+    """
+    found: dict[TopicPartition, int] = {}
+    left = dict(stretches)
+    factor = 1
+    while left:
+        windows = {
+            tp: (stretch.start, min(ends[tp], stretch.start + factor * stretch.records))
+            for tp, stretch in left.items()
+            if stretch.start < ends[tp]
+        }
+        records = _read(spark, consumer, windows).select("topic", "partition", "offset")
+        counted = _counted(records) if factor == 1 else _numbered(records, left)
+        counts = {TopicPartition(row.topic, row.partition): row for row in counted.collect()}
+        for tp, row in counts.items():
+            if factor > 1 and row.at is not None:
+                found[tp] = row.at + 1
+            elif row.records == left[tp].records:
+                found[tp] = row.last + 1
+        left = {
+            tp: Stretch(until, left[tp].records - (counts[tp].records if tp in counts else 0))
+            for tp, (_, until) in windows.items()
+            if tp not in found
+        }
+        factor *= 2
+    return found
+
+
+def fingerprints(
+    spark: SparkSession,
+    consumer: Mapping[str, str],
+    tp: TopicPartition,
+    window: tuple[int, int],
+    timestamps: Timestamps,
+) -> Iterator[tuple[int, int]]:
+    """Offset and a 64-bit hash of key, value, headers and timestamp of each record, in order.
+
+    For the repair after a mismatch only. With timestamps of the *broker* these are left out.
+    """
+    # xxhash64 skips nulls, so that null and empty would look alike without the flags
+    nulls = [F.col(name).isNull() for name in ("key", "value")]
+    headers = F.to_json(F.coalesce("headers", F.array()))  # Spark gives null for no headers
+    times = [F.unix_millis("timestamp")] if timestamps == "preserve" else []
+    digest = F.xxhash64("key", "value", headers, *times, *nulls)
+    records = _read(spark, consumer, {tp: window})
+    for row in records.select("offset", digest.alias("digest")).toLocalIterator():
+        yield row["offset"], row["digest"]
+
+
+def _counted(records: DataFrame) -> DataFrame:
+    """How many records a window holds, and the last one's offset: no sort, no shuffle of rows."""
+    return records.groupBy("topic", "partition").agg(
+        F.count("*").alias("records"), F.max("offset").alias("last")
+    )
+
+
+def _numbered(records: DataFrame, stretches: Mapping[TopicPartition, Stretch]) -> DataFrame:
+    """As `_counted`, with ``at``: the offset of the stretch's last record, null if not there."""
+    wanted = [
+        {"topic": tp.topic, "partition": tp.partition, "wanted": stretch.records}
+        for tp, stretch in stretches.items()
+    ]
+    schema = "topic string, partition int, wanted bigint"
+    wanted_of = frame_of(records.sparkSession, wanted, schema)
+    in_order = Window.partitionBy("topic", "partition").orderBy("offset")
+    return (
+        records.withColumn("n", F.row_number().over(in_order))
+        .join(F.broadcast(wanted_of), ["topic", "partition"])
+        .groupBy("topic", "partition")
+        .agg(
+            F.count("*").alias("records"),
+            F.max("offset").alias("last"),
+            F.max(F.when(F.col("n") == F.col("wanted"), F.col("offset"))).alias("at"),
+        )
+    )
+
+
+def _read(
+    spark: SparkSession,
+    consumer: Mapping[str, str],
+    windows: Mapping[TopicPartition, tuple[int, int]],
+) -> DataFrame:
+    options = source_options(consumer, {tp: start for tp, (start, _) in windows.items()})
+    ends = offsets_json({tp: until for tp, (_, until) in windows.items()})
+    return spark.read.format("kafka").options(**options).option("endingOffsets", ends).load()

@@ -1,0 +1,34 @@
+"""A small Spark session of this machine, with the jars that set-up has put there."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from replication.config.home import home
+from replication.errors import StateError
+from replication.spark.session import local_session
+
+
+def spark_jars() -> list[Path]:
+    """The jars Spark needs besides its own, as set-up has resolved and compiled them.
+
+    Raises:
+        StateError: There are none.
+    """
+    interceptor = Path(__file__).resolve().parents[1] / "jvm" / "preserve-timestamps.jar"
+    jars = sorted((home() / "jars" / "spark").glob("*.jar"))
+    if not jars or not interceptor.exists():
+        raise StateError(f"no JVM jars under {home()}: run ./spark-submit.sh --setup first")
+    return [*jars, interceptor]
+
+
+@contextmanager
+def local_spark() -> Iterator[SparkSession]:
+    """A small Spark session that ends with the block."""
+    spark = local_session(spark_jars(), slots=2, app="replication command line")
+    try:
+        yield spark
+    finally:
+        spark.stop()

@@ -1,0 +1,1 @@
+"""What survives a process: the Delta tables and requests under state.dir."""

@@ -1,0 +1,213 @@
+"""The Delta tables under the state directory: the books of every flow (design.md, section 4).
+
+Append-only and partitioned by flow. A failure to read or write is a `StateError`: records already
+written stay where they are, and the next start finds its positions from the last rows and the
+target's log.
+"""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from replication.errors import StateError
+from replication.model import Flow
+from replication.spark.local import local_spark
+from replication.spark.session import bookkeeping_session, frame_of
+from replication.topics.topic_plan import TopicPlan
+
+log = logging.getLogger(__name__)
+
+SCHEMAS = {
+    "offset_runs": (
+        "flow string, generation bigint, topic string, partition int, topic_id string, "
+        "src_from bigint, src_until bigint, tgt_from bigint, count bigint, "
+        "first_batch bigint, last_batch bigint, written_at timestamp"
+    ),
+    "events": (
+        "flow string, at timestamp, kind string, group string, topic string, partition int, "
+        "offset_from bigint, offset_until bigint, policy string, text string"
+    ),
+    "topics": (
+        "flow string, generation bigint, topic string, remote_topic string, topic_id string, "
+        "partitions int, at timestamp"
+    ),
+    "checkpoints": (
+        "flow string, group string, topic string, partition int, remote_topic string, "
+        "upstream bigint, downstream bigint, exact boolean, reread bigint, metadata string, "
+        "at timestamp"
+    ),
+    "leases": (
+        "flow string, epoch bigint, owner string, host string, since timestamp, "
+        "renewed timestamp, released boolean"
+    ),
+}
+
+_CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
+
+
+OPTIMIZE_EVERY_APPENDS = 100
+ATTEMPTS = 5
+CONFLICT = "io.delta.exceptions.DeltaConcurrentModificationException"
+
+
+class Tables:
+    """All tables of one state directory. Reads see every earlier write of any process."""
+
+    def __init__(self, spark: SparkSession, state_dir: str) -> None:
+        self.spark = bookkeeping_session(spark)
+        self._appends: Counter[str] = Counter()
+        self.root = state_dir.rstrip("/")
+
+    def path(self, table: str) -> str:
+        """Where *table* lies; a Delta path for SQL: ``delta.`path` ``."""
+        return f"{self.root}/{table}"
+
+    def exists(self, table: str) -> bool:
+        """Whether anything was ever appended to *table*."""
+        context = self.spark.sparkContext
+        jvm: Any = context._jvm  # noqa: SLF001 - Hadoop's file systems, whatever the URI
+        log_folder = jvm.org.apache.hadoop.fs.Path(f"{self.path(table)}/_delta_log")
+        with self.state_errors("find", table):
+            files = log_folder.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
+            return bool(files.exists(log_folder))
+
+    def append(
+        self,
+        table: str,
+        rows: Iterable[Mapping[str, Any]],
+        transaction: tuple[str, int] | None = None,
+    ) -> None:
+        """Appends *rows* in one commit: all of them or none.
+
+        Args:
+            table: A key of `SCHEMAS`.
+            rows: Columns by name; an absent one is null.
+            transaction: An application id and version; Delta accepts each version once, and
+                silently skips a repeated one.
+        """
+        values = list(rows)
+        if not values:
+            return
+        with self.state_errors("append to", table):
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    self._write(table, values, transaction)
+                    break
+                except Py4JJavaError as error:
+                    # two writers made the table at the same moment: nothing of this one is in it
+                    if attempt == ATTEMPTS or CONFLICT not in _classes(error.java_exception):
+                        raise
+        self._appends[table] += 1
+        if self._appends[table] % OPTIMIZE_EVERY_APPENDS == 0:
+            self._optimize(table)
+
+    def _write(
+        self, table: str, values: list[Mapping[str, Any]], transaction: tuple[str, int] | None
+    ) -> None:
+        frame = frame_of(self.spark, values, SCHEMAS[table]).coalesce(1)
+        writer = frame.write.format("delta").mode("append").partitionBy("flow")
+        writer = writer.option("mergeSchema", "true")  # a table of an earlier version
+        if transaction is not None:
+            name, version = transaction
+            writer = writer.option("txnAppId", name).option("txnVersion", version)
+        writer.save(self.path(table))
+
+    def _optimize(self, table: str) -> None:
+        """Puts the small files of many appends together: reading them costs more than they hold."""
+        try:
+            with self.state_errors("optimize", table):
+                self.spark.sql(f"OPTIMIZE delta.`{self.path(table)}`").collect()
+        except StateError as error:  # another process did it, or the next one will
+            log.warning("%s", error)
+
+    def append_topics(self, flow: Flow, generation: int, plan: TopicPlan) -> None:
+        """Appends what *generation* replicates: a row a topic."""
+        self.append(
+            "topics",
+            (
+                {
+                    "flow": str(flow),
+                    "generation": generation,
+                    "topic": topic,
+                    "remote_topic": remote,
+                    "topic_id": plan.source_ids[topic],
+                    "partitions": sum(tp.topic == topic for tp in plan.partitions),
+                    "at": now(),
+                }
+                for topic, remote in plan.topics.items()
+            ),
+        )
+
+    def event(self, flow: Flow, kind: str, text: str, **details: str | int) -> None:
+        """Records that *kind* happened to *flow*; *details* are further columns of ``events``."""
+        log.warning("event flow=%s kind=%s %s", flow, kind, text)
+        row = {"flow": str(flow), "at": now(), "kind": kind, "text": text, **details}
+        self.append("events", [row])
+
+    def read(self, table: str) -> DataFrame:
+        """A whole table, as a frame for SQL."""
+        if not self.exists(table):
+            return frame_of(self.spark, [], SCHEMAS[table])
+        with self.state_errors("read", table):
+            return self.spark.read.format("delta").load(self.path(table))
+
+    def of(self, table: str, flow: Flow) -> DataFrame:
+        """The rows of *flow* in *table*."""
+        return self.read(table).where(F.col("flow") == str(flow))
+
+    def collect(self, frame: DataFrame, table: str) -> list[Row]:
+        """The rows of *frame*, a query over *table*."""
+        with self.state_errors("read", table):
+            return frame.collect()
+
+    @contextmanager
+    def state_errors(self, verb: str, table: str) -> Iterator[None]:
+        """Turns Spark's errors of the block into a `StateError` that names *table*."""
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            # the last cause is the operating system's word: no space, no permission
+            said = error.java_exception.toString() if isinstance(error, Py4JJavaError) else ""
+            causes = [said or str(error).strip(), *_CAUSE.findall(str(error))]
+            reason = causes[-1].splitlines()[0]
+            raise StateError(
+                f"cannot {verb} table {table} at {self.path(table)}: {reason}; "
+                "check that state.dir exists, is writable and has space"
+            ) from error
+
+
+def local_path(state_dir: str) -> Path | None:
+    """The folder of a ``file:`` state directory, None for any other kind."""
+    parts = urlparse(state_dir)
+    return Path(unquote(parts.path)) if parts.scheme in {"", "file"} else None
+
+
+def now() -> datetime:
+    """What the tables' times are made of."""
+    return datetime.now(timezone.utc)
+
+
+def _classes(java: Any) -> Iterator[str]:  # noqa: ANN401 - a Java exception
+    """The names of its class and of all that one extends."""
+    kind = java.getClass()
+    while kind is not None:
+        yield kind.getName()
+        kind = kind.getSuperclass()
+
+
+@contextmanager
+def local_tables(state_dir: str) -> Iterator[Tables]:
+    """The tables of *state_dir*, through a session that ends with the block."""
+    with local_spark() as spark:
+        yield Tables(spark, state_dir)

@@ -1,0 +1,1 @@
+"""Which topics are replicated, and what the target must look like. Pure."""
