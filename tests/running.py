@@ -11,7 +11,7 @@ from replication.config.keys import REPLICATION_FACTORS
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.demo.brokers import Broker
-from replication.flows.context import World
+from replication.flows.context import FlowContext
 from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
 from replication.model import Flow, Mode
@@ -60,13 +60,14 @@ def mirror_config(
     )
 
 
-def world_of(spark: SparkSession, tables: Tables, config: FlowConfig) -> World:
+def flow_context(spark: SparkSession, tables: Tables, config: FlowConfig) -> FlowContext:
     """What a flow works with."""
-    return World(
+    return FlowContext(
+        config,
         spark,
         tables,
-        Cluster(config.flow.source, config.source_admin),
-        Cluster(config.flow.target, config.target_admin),
+        Cluster(config.source.alias, config.source.admin),
+        Cluster(config.target.alias, config.target.admin),
     )
 
 
@@ -78,7 +79,7 @@ class RunningFlow:
         self.config = config
         self._stop = threading.Event()
         self._error: BaseException | None = None
-        self.world = world_of(spark, self.tables, config)
+        self.context = flow_context(spark, self.tables, config)
         self._thread = threading.Thread(target=self._run, args=(mode,), name="flow", daemon=True)
         self._thread.start()
 
@@ -87,7 +88,7 @@ class RunningFlow:
             return mode
 
         try:
-            replicate(self.world, self.config, admit, self._stop)
+            replicate(self.context, admit, self._stop)
         except BaseException as error:  # noqa: BLE001 - raised again in the test's thread
             self._error = error
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig, HeartbeatsConfig, MirrorConfig
 from replication.flows.checkpoints.rounds import Checkpoints
-from replication.flows.context import World
+from replication.flows.context import FlowContext
 from replication.flows.heartbeats import Heartbeats, emit_once
 from replication.flows.supervised import Supervised
 from replication.model import Flow, Job
@@ -23,36 +23,38 @@ JOIN_SECONDS = 10.0
 
 
 @contextmanager
-def checkpoints_beside(world: World, config: FlowConfig, job: Job) -> Iterator[None]:
+def background_checkpoints(context: FlowContext, job: Job) -> Iterator[None]:
     """Runs the flow's checkpoint query for the block, if *job* and configuration want one.
 
     A drain has no query: its one round, `checkpoints_once`, comes when the records are across.
     """
+    config = context.config
     if not _wants_checkpoints(config, job) or config.mode == "drain":
         yield
         return
     stop = threading.Event()
     thread = Supervised(
         f"{config.flow.slug} checkpoints",
-        world.tables.spark,
-        Checkpoints(world, config).query,
+        context.tables.spark,
+        Checkpoints(context).query,
         stop,
-        partial(held, world.tables, config.flow, "checkpoints"),
+        partial(held, context.tables, config.flow, "checkpoints"),
     )
     with _running(thread, stop):
         yield
 
 
-def checkpoints_once(world: World, config: FlowConfig, job: Job) -> None:
+def checkpoints_once(context: FlowContext, job: Job) -> None:
     """One round, if *job* and configuration want checkpoints.
 
     Raises:
         ClusterError: A cluster does not answer, or refuses.
         StateError: The tables cannot be read or written.
     """
+    config = context.config
     if _wants_checkpoints(config, job):
-        with held(world.tables, config.flow, "checkpoints"):
-            Checkpoints(world, config).round(at_once=True)
+        with held(context.tables, config.flow, "checkpoints"):
+            Checkpoints(context).round(at_once=True)
 
 
 def _wants_checkpoints(config: FlowConfig, job: Job) -> bool:
@@ -61,7 +63,7 @@ def _wants_checkpoints(config: FlowConfig, job: Job) -> bool:
 
 
 @contextmanager
-def heartbeats_beside(
+def background_heartbeats(
     spark: SparkSession, config: MirrorConfig, chosen: Sequence[FlowConfig], job: Job
 ) -> Iterator[None]:
     """Runs the heartbeats of all pairs that belong to *chosen* for the block, as one query.

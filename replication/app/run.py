@@ -13,17 +13,21 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from replication.app.background import checkpoints_beside, checkpoints_once, heartbeats_beside
+from replication.app.background import (
+    background_checkpoints,
+    background_heartbeats,
+    checkpoints_once,
+)
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import ConfigError, GuardError, ReplicationError
-from replication.flows.context import World
+from replication.flows.context import FlowContext
 from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
 from replication.model import RECORDS, Flow, Job, Mode
 from replication.spark.mode import choose_mode
 from replication.spark.session import check_interceptor, session, task_slots
-from replication.state.stop_requests import LOOK_SECONDS, StopRequests, stop_on_signals
+from replication.state.stop_requests import POLL_SECONDS, StopRequests, stop_on_signals
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan, conflicts
 
@@ -88,22 +92,23 @@ def _chosen(
 class _Flow(threading.Thread):
     """A flow's thread; afterwards ``error`` says why it ended, None for a clean end."""
 
-    def __init__(self, world: World, config: FlowConfig, admit: "_Admission", job: Job) -> None:
+    def __init__(self, context: FlowContext, admit: "_Admission", job: Job) -> None:
+        config = context.config
         super().__init__(name=str(config.flow), daemon=True)
-        self.config, self.stop = config, threading.Event()
+        self.config, self.stop = context.config, threading.Event()
         self.error: BaseException | None = None
-        self._world, self._admit, self._job = world, admit, job
+        self._context, self._admit, self._job = context, admit, job
 
     def run(self) -> None:
         try:
-            with checkpoints_beside(self._world, self.config, self._job):
+            with background_checkpoints(self._context, self._job):
                 if self._job in RECORDS:
                     admit = partial(self._admit, self.config)
-                    replicate(self._world, self.config, admit, self.stop)
+                    replicate(self._context, admit, self.stop)
                 elif self.config.mode != "drain":
                     self.stop.wait()
             if self.config.mode == "drain" and not self.stop.is_set():
-                checkpoints_once(self._world, self.config, self._job)  # as fresh as the records
+                checkpoints_once(self._context, self._job)  # as fresh as the records
         except ReplicationError as error:
             self.error = error
             log.error("flow=%s ended: %s", self.config.flow, error)  # noqa: TRY400
@@ -153,20 +158,20 @@ class _Application:
     def run(self) -> int:
         if self._job in RECORDS and any(it.record_timestamps == "preserve" for it in self._chosen):
             check_interceptor(self._spark)
-        worlds = {it.flow: self._clusters(it) for it in self._chosen}
+        clusters_of = {it.flow: self._clusters(it) for it in self._chosen}
         cluster_ids = {
-            cluster.alias: cluster.cluster_id() for pair in worlds.values() for cluster in pair
+            cluster.alias: cluster.cluster_id() for pair in clusters_of.values() for cluster in pair
         }
         tables = Tables(self._spark, self._config.state_dir)
-        requests = StopRequests(self._spark, self._config.state_dir, list(worlds), self._job)
+        requests = StopRequests(self._spark, self._config.state_dir, list(clusters_of), self._job)
         requests.clear()
         admit = _Admission(self._spark, cluster_ids)
         flows = [
-            _Flow(World(self._spark, tables, *worlds[it.flow]), it, admit, self._job)
+            _Flow(FlowContext(it, self._spark, tables, *clusters_of[it.flow]), admit, self._job)
             for it in self._chosen
         ]
         stop_on_signals([flow.stop for flow in flows])
-        with heartbeats_beside(tables.spark, self._config, self._chosen, self._job):
+        with background_heartbeats(tables.spark, self._config, self._chosen, self._job):
             for flow in flows:
                 flow.start()
             _wait(flows, requests)
@@ -176,8 +181,8 @@ class _Application:
     @staticmethod
     def _clusters(config: FlowConfig) -> tuple[Cluster, Cluster]:
         return (
-            Cluster(config.flow.source, config.source_admin),
-            Cluster(config.flow.target, config.target_admin),
+            Cluster(config.source.alias, config.source.admin),
+            Cluster(config.target.alias, config.target.admin),
         )
 
 
@@ -190,7 +195,7 @@ def _wait(flows: Sequence[_Flow], requests: StopRequests) -> None:
             if flow.config.flow in asked and not flow.stop.is_set():
                 log.info("flow=%s stopping on request", flow.config.flow)
                 flow.stop.set()
-            flow.join(LOOK_SECONDS / len(flows))
+            flow.join(POLL_SECONDS / len(flows))
         if time.monotonic() - reminded > REMIND_SECONDS:
             reminded = time.monotonic()
             for flow in flows:

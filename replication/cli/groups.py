@@ -13,7 +13,7 @@ from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.failover import (
     Chosen,
-    GroupStanding,
+    GroupStatus,
     Move,
     apply,
     checkpointed_offsets,
@@ -23,7 +23,7 @@ from replication.control.failover import (
     moves,
 )
 from replication.errors import ConfigError
-from replication.flows.context import World
+from replication.flows.context import FlowContext
 from replication.groups.csv_file import from_csv, to_csv
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
@@ -48,8 +48,8 @@ OUTPUT = click.option(
 @refusals
 def groups(file: str, name: str, groups: Sequence[str]) -> None:
     """Show where each group of the source stands, on both sides of a flow."""
-    with _opened(file, name) as (config, world):
-        standings = group_standings(world, config, _chosen(config, groups))
+    with _opened(file, name) as (config, context):
+        standings = group_standings(context, _chosen(config, groups))
     table = Table(title=f"groups of {config.flow}")
     for heading in ("group", "partition", "offset", "lag", "on target", "answer", "there now"):
         table.add_column(heading)
@@ -81,11 +81,11 @@ def export_offsets(
     The file is what kafka-consumer-groups --reset-offsets --from-file takes.
     """
     if origin == "map":
-        with _opened(file, name) as (config, world):
-            offsets = failover_offsets(world, config, _chosen(config, groups))
+        with _opened(file, name) as (config, context):
+            offsets = failover_offsets(context, _chosen(config, groups))
     else:
         (config,) = chosen_flows(load_config(file), name)
-        with Cluster(config.flow.target, config.target_admin) as target:
+        with Cluster(config.target.alias, config.target.admin) as target:
             offsets = checkpointed_offsets(target, config, _chosen(config, groups))
     _write(to_csv(offsets), output)
 
@@ -98,8 +98,8 @@ def export_offsets(
 @refusals
 def failback(file: str, name: str, groups: Sequence[str], output: Path | None) -> None:
     """Write where the target's groups go on, on the source, by the inverse of the offset map."""
-    with _opened(file, name) as (config, world):
-        offsets, problems = failback_offsets(world, config, _chosen(config, groups))
+    with _opened(file, name) as (config, context):
+        offsets, problems = failback_offsets(context, _chosen(config, groups))
     for problem in problems:
         click.echo(problem, err=True)
     _write(to_csv(offsets), output)
@@ -141,16 +141,16 @@ COMMANDS = (groups, export_offsets, failback, apply_offsets)
 
 
 @contextmanager
-def _opened(file: str, name: str) -> Iterator[tuple[FlowConfig, World]]:
+def _opened(file: str, name: str) -> Iterator[tuple[FlowConfig, FlowContext]]:
     """A flow, its clusters and its tables, through a Spark of its own."""
     config = load_config(file)
     (flow,) = chosen_flows(config, name)
     with (
         local_tables(config.state_dir) as tables,
-        Cluster(flow.flow.source, flow.source_admin) as source,
-        Cluster(flow.flow.target, flow.target_admin) as target,
+        Cluster(flow.flow.source, flow.source.admin) as source,
+        Cluster(flow.flow.target, flow.target.admin) as target,
     ):
-        yield flow, World(tables.spark, tables, source, target)
+        yield flow, FlowContext(flow, tables.spark, tables, source, target)
 
 
 def _chosen(config: FlowConfig, groups: Sequence[str]) -> Chosen:
@@ -163,16 +163,16 @@ def _chosen(config: FlowConfig, groups: Sequence[str]) -> Chosen:
 def _admin_of(config: MirrorConfig, alias: str) -> dict[str, str]:
     for flow in config.flows:
         if flow.flow.source == alias:
-            return dict(flow.source_admin)
+            return dict(flow.source.admin)
         if flow.flow.target == alias:
-            return dict(flow.target_admin)
+            return dict(flow.target.admin)
     known = sorted({alias for it in config.flows for alias in (it.flow.source, it.flow.target)})
     raise ConfigError(
         config.file, [f"--cluster {alias!r}: no cluster of an enabled flow; {', '.join(known)} are"]
     )
 
 
-def _cells(it: GroupStanding) -> tuple[str, ...]:
+def _cells(it: GroupStatus) -> tuple[str, ...]:
     position = it.position
     now = "-" if it.on_target is None else str(it.on_target)
     return (

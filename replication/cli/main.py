@@ -26,7 +26,6 @@ from replication.offsets.map import (
     translate_back,
 )
 from replication.offsets.map import translate as translate_forth
-from replication.spark.kafka_options import isolation
 from replication.state.offset_table import OffsetTable
 from replication.state.stop_requests import request_stop
 from replication.state.tables import local_tables
@@ -60,8 +59,8 @@ def plan(file: str, name: str | None) -> None:
     """Show which topics, partitions and offsets FILE means now, and what would be created."""
     for config in chosen_flows(load_config(file), name):
         with (
-            Cluster(config.flow.source, config.source_admin) as source,
-            Cluster(config.flow.target, config.target_admin) as target,
+            Cluster(config.source.alias, config.source.admin) as source,
+            Cluster(config.target.alias, config.target.admin) as target,
         ):
             _print_plan(config, look(config, source, target), source)
 
@@ -76,8 +75,8 @@ def slots(file: str, name: str | None, job: Job) -> None:
     partitions = 0
     for config in chosen_flows(load_config(file), name) if job in RECORDS else ():
         with (
-            Cluster(config.flow.source, config.source_admin) as source,
-            Cluster(config.flow.target, config.target_admin) as target,
+            Cluster(config.source.alias, config.source.admin) as source,
+            Cluster(config.target.alias, config.target.admin) as target,
         ):
             partitions += len(look(config, source, target).partitions)
     click.echo(2 * partitions + 8)
@@ -162,7 +161,7 @@ def _print_plan(config: FlowConfig, plan: TopicPlan, source: Cluster) -> None:
         table.add_column(heading)
     starts = source.earliest(plan.partitions)
     if config.auto_offset_reset == "latest":
-        starts = source.log_ends(plan.partitions, isolation(config.source_consumer))
+        starts = source.log_ends(plan.partitions, config.isolation)
     to_create = {it.name for it in plan.create}
     for topic, remote in plan.topics.items():
         mine = [tp for tp in plan.partitions if tp.topic == topic]

@@ -8,9 +8,9 @@ from replication.config.clients.java_keys import BY_ROLE, CHOICES, JAVA_KEYS, OW
 from replication.config.clients.librdkafka import ClientProperties
 from replication.config.ignored import inert_reason
 from replication.config.keys import KEYS
-from replication.config.values import Findings, Raw, closest, text
+from replication.config.values import Diagnostics, Raw, closest, text
 
-Side = Literal["source", "target"]
+Location = Literal["source", "target"]
 
 _CLIENT: Final = re.compile(
     r"(?:producer\.override|(?:(?:source|target)\.)?(?P<role>consumer|producer|admin)"
@@ -40,7 +40,7 @@ def effective(
     cluster: Mapping[str, Raw],
     flow: Mapping[str, Raw],
     *,
-    side: Side,
+    side: Location,
     role: Role,
 ) -> ClientProperties:
     """Properties of the *role* client of the flow's *side*, in Java's key space.
@@ -69,7 +69,7 @@ def effective(
     return ClientProperties(merged)
 
 
-def check_property(findings: Findings, key: str, role: Role | None, name: str, raw: Raw) -> None:
+def check_property(findings: Diagnostics, key: str, role: Role | None, name: str, raw: Raw) -> None:
     """Says what is wrong with the client property *name* that *key* sets to *raw*."""
     value, known = text(raw).strip(), BY_ROLE[role] if role else JAVA_KEYS
     shown = findings.shown(key, raw)
@@ -91,7 +91,7 @@ def check_property(findings: Findings, key: str, role: Role | None, name: str, r
         findings.problem(key, f"{shown} is not a whole number")
 
 
-def _check_unknown(findings: Findings, key: str, name: str, known: frozenset[str]) -> None:
+def _check_unknown(findings: Diagnostics, key: str, name: str, known: frozenset[str]) -> None:
     if (other := closest(name, known, 0.8)) is not None:
         findings.problem(key, f"no property of this client; did you mean {other!r}?")
     elif name in JAVA_KEYS:
@@ -100,7 +100,7 @@ def _check_unknown(findings: Findings, key: str, name: str, known: frozenset[str
         findings.note(key, "not a property this program knows; passed to the client as it is")
 
 
-def _check_servers(findings: Findings, key: str, value: str) -> None:
+def _check_servers(findings: Diagnostics, key: str, value: str) -> None:
     for server in value.split(","):
         match = _HOST_PORT.fullmatch(server.strip())
         if match is None or int(match[1]) not in _PORTS:

@@ -10,7 +10,7 @@ from replication.config.client_properties import check_property, client_property
 from replication.config.clients.java_keys import JAVA_KEYS, SECURITY
 from replication.config.ignored import REFUSED, REMOVED, inert_reason
 from replication.config.keys import KEYS
-from replication.config.values import Findings, Raw, ValueMisfitError, closest, items, read, text
+from replication.config.values import Diagnostics, Raw, ValueMisfitError, closest, items, read, text
 from replication.model import Flow
 
 _ALIAS: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -32,7 +32,7 @@ class Scopes:
         return [Flow(source, target) for source, target in permutations(self.clusters, 2)]
 
 
-def sort_settings(settings: Mapping[str, Raw], findings: Findings) -> Scopes:
+def sort_settings(settings: Mapping[str, Raw], findings: Diagnostics) -> Scopes:
     """*settings* by scope. Every key and value on its own is checked on the way."""
     clusters = _clusters(settings, findings)
     scopes = Scopes(clusters, by_cluster={alias: {} for alias in clusters})
@@ -49,7 +49,7 @@ def sort_settings(settings: Mapping[str, Raw], findings: Findings) -> Scopes:
     return scopes
 
 
-def _clusters(settings: Mapping[str, Raw], findings: Findings) -> tuple[str, ...]:
+def _clusters(settings: Mapping[str, Raw], findings: Diagnostics) -> tuple[str, ...]:
     raw = settings.get("clusters")
     if raw is None or not items(raw):
         findings.problem("clusters", "missing; list the aliases, such as clusters: [east, west]")
@@ -71,7 +71,7 @@ def _alias_of(key: str, clusters: Collection[str]) -> str | None:
     return max(found, key=len, default=None)
 
 
-def _sort_flow_key(scopes: Scopes, findings: Findings, key: str, raw: Raw) -> None:
+def _sort_flow_key(scopes: Scopes, findings: Diagnostics, key: str, raw: Raw) -> None:
     source, _, rest = (part.strip() for part in key.partition("->"))
     target = _alias_of(rest, scopes.clusters)
     unknown = [alias for alias in (source,) if alias not in scopes.clusters]
@@ -97,7 +97,7 @@ def _unknown_alias(alias: str, clusters: Collection[str]) -> str:
     return f"{alias!r} is no cluster, clusters lists {listed}{hint}"
 
 
-def _check_top_key(findings: Findings, key: str, raw: Raw, clusters: Collection[str]) -> None:
+def _check_top_key(findings: Diagnostics, key: str, raw: Raw, clusters: Collection[str]) -> None:
     if key == "config.providers" or key.startswith("config.providers."):
         return
     if key in SECURITY:
@@ -113,7 +113,7 @@ def _check_top_key(findings: Findings, key: str, raw: Raw, clusters: Collection[
 
 
 def _check_cluster_key(
-    findings: Findings, key: str, name: str, raw: Raw, clusters: Collection[str]
+    findings: Diagnostics, key: str, name: str, raw: Raw, clusters: Collection[str]
 ) -> None:
     if (reason := inert_reason(name)) is not None:
         findings.note(key, f"has no effect: {reason}")
@@ -127,7 +127,7 @@ def _check_cluster_key(
         check_property(findings, key, role, property_name, raw)
 
 
-def _check_flow_key(findings: Findings, key: str, name: str, raw: Raw, flow: Flow) -> None:
+def _check_flow_key(findings: Diagnostics, key: str, name: str, raw: Raw, flow: Flow) -> None:
     if name in _ALIAS_KEYS:
         alias = flow.source if name.startswith("source") else flow.target
         if text(raw).strip() != alias:
@@ -141,7 +141,7 @@ def _check_flow_key(findings: Findings, key: str, name: str, raw: Raw, flow: Flo
             _unknown_key(findings, key, name)
 
 
-def _check_own_key(findings: Findings, key: str, name: str, raw: Raw, place: str) -> bool:
+def _check_own_key(findings: Diagnostics, key: str, name: str, raw: Raw, place: str) -> bool:
     """Checks the value of a key this program knows; False where it does not know it."""
     if name in KEYS:
         _check_value(findings, key, name, raw, place)
@@ -159,7 +159,7 @@ def _check_own_key(findings: Findings, key: str, name: str, raw: Raw, place: str
     return True
 
 
-def _check_value(findings: Findings, key: str, name: str, raw: Raw, place: str) -> None:
+def _check_value(findings: Diagnostics, key: str, name: str, raw: Raw, place: str) -> None:
     if place not in KEYS[name].places:
         findings.problem(key, f"is for the whole file; write {name}")
         return
@@ -172,7 +172,7 @@ def _check_value(findings: Findings, key: str, name: str, raw: Raw, place: str) 
         findings.note(key, "is understood, but this version does not act on it yet")
 
 
-def _unknown_key(findings: Findings, key: str, name: str) -> None:
+def _unknown_key(findings: Diagnostics, key: str, name: str) -> None:
     other = closest(name, [*KEYS, *REMOVED, "config.providers"])
     hint = f"; did you mean {key[: len(key) - len(name)]}{other}?" if other else "; remove it"
     findings.problem(key, f"unknown key{hint}")

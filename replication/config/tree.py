@@ -8,12 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from replication.config.client_properties import Side
+from replication.config.client_properties import Location
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import ReplicationPolicy
-from replication.model import Flow, Mode, Reset, Timestamps
+from replication.model import Flow, Isolation, Mode, Reset, Timestamps
 
 OnRewind = Literal["keep", "follow"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """One cluster of a flow: the effective properties of each kind of client, in Java's keys."""
+
+    alias: str
+    consumer: Mapping[str, str]
+    producer: Mapping[str, str]
+    admin: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +31,7 @@ class OffsetSyncsConfig:
     """MirrorMaker 2's offset syncs of a flow. ``lag_max`` counts records between two of them."""
 
     enabled: bool
-    location: Side
+    location: Location
     replication_factor: int
     lag_max: int
 
@@ -67,7 +77,6 @@ class FlowConfig:
     """One enabled flow."""
 
     flow: Flow
-    enabled: bool
     topics: tuple[str, ...]
     topics_exclude: tuple[str, ...]
     heartbeats_replication_enabled: bool
@@ -82,12 +91,14 @@ class FlowConfig:
     auto_offset_reset: Reset
     offset_syncs: OffsetSyncsConfig
     groups: GroupsConfig
-    source_consumer: Mapping[str, str]
-    source_producer: Mapping[str, str]
-    source_admin: Mapping[str, str]
-    target_consumer: Mapping[str, str]
-    target_producer: Mapping[str, str]
-    target_admin: Mapping[str, str]
+    source: ClusterConfig
+    target: ClusterConfig
+
+    @property
+    def isolation(self) -> Isolation:
+        """Which source records the flow sees; Kafka's and MM2's default includes aborted ones."""
+        level = self.source.consumer.get("isolation.level", "read_uncommitted")
+        return "read_committed" if level == "read_committed" else "read_uncommitted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ Value = bool | int | str | tuple[str, ...]
 
 
 @dataclass(slots=True)
-class Findings:
+class Diagnostics:
     """Problems and notes of one configuration, each led by its key.
 
     Args:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from replication.config.tree import FlowConfig
 from replication.flows.checkpoints.rounds import checkpoints_topic, read_checkpoints
 from replication.flows.checkpoints.translate import group_positions
-from replication.flows.context import World
+from replication.flows.context import FlowContext
 from replication.groups.csv_file import GroupOffset
 from replication.groups.positions import GroupPosition
 from replication.kafka.cluster import Cluster
@@ -20,7 +20,7 @@ Chosen = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStanding:
+class GroupStatus:
     """A group in one partition, on both sides.
 
     ``lag`` counts source offsets up to the log end, ``state`` is the group's on the target ("" for
@@ -47,23 +47,24 @@ class Move:
         return self.state not in {"", "EMPTY", "DEAD"}
 
 
-def group_standings(world: World, config: FlowConfig, chosen: Chosen) -> list[GroupStanding]:
+def group_standings(context: FlowContext, chosen: Chosen) -> list[GroupStatus]:
     """Where the source's groups that *chosen* accepts stand.
 
     Raises:
         ClusterError: A cluster does not answer.
         StateError: The offset map cannot be read.
     """
+    config = context.config
     with (
-        Groups(world.spark, config.flow.source, config.source_admin) as source,
-        Groups(world.spark, config.flow.target, config.target_admin) as target,
+        Groups(context.spark, config.flow.source, config.source.admin) as source,
+        Groups(context.spark, config.flow.target, config.target.admin) as target,
     ):
-        positions = _positions(world, config, source, chosen)
-        ends = world.source.log_ends({it.upstream for it in positions})
+        positions = _positions(context, source, chosen)
+        ends = context.source.log_ends({it.upstream for it in positions})
         states = target.states()
         there = target.committed({it.group for it in positions} & states.keys())
     return [
-        GroupStanding(
+        GroupStatus(
             it,
             max(0, ends.get(it.upstream, it.committed.offset) - it.committed.offset),
             states.get(it.group, ""),
@@ -73,10 +74,11 @@ def group_standings(world: World, config: FlowConfig, chosen: Chosen) -> list[Gr
     ]
 
 
-def failover_offsets(world: World, config: FlowConfig, chosen: Chosen) -> list[GroupOffset]:
+def failover_offsets(context: FlowContext, chosen: Chosen) -> list[GroupOffset]:
     """Where the source's groups go on, on the target; those without an answer are left out."""
-    with Groups(world.spark, config.flow.source, config.source_admin) as source:
-        positions = _positions(world, config, source, chosen)
+    config = context.config
+    with Groups(context.spark, config.flow.source, config.source.admin) as source:
+        positions = _positions(context, source, chosen)
     return [
         GroupOffset(it.group, it.remote, it.downstream)
         for it in positions
@@ -94,25 +96,24 @@ def checkpointed_offsets(target: Cluster, config: FlowConfig, chosen: Chosen) ->
     ]
 
 
-def failback_offsets(
-    world: World, config: FlowConfig, chosen: Chosen
-) -> tuple[list[GroupOffset], list[str]]:
+def failback_offsets(context: FlowContext, chosen: Chosen) -> tuple[list[GroupOffset], list[str]]:
     """Where the target's groups go on, on the source, by the inverse of the offset map.
 
     Returns:
         The offsets, and a line for each position that has none.
     """
-    with Groups(world.spark, config.flow.target, config.target_admin) as target:
+    config = context.config
+    with Groups(context.spark, config.flow.target, config.target.admin) as target:
         committed = target.committed([name for name in target.states() if chosen(name)])
-    upstream = _upstream_topics(world, config)
+    upstream = _upstream_topics(context)
     stands = [
         (group, TopicPartition(upstream[tp.topic], tp.partition), it.offset)
         for group, its in sorted(committed.items())
         for tp, it in sorted(its.items())
         if tp.topic in upstream
     ]
-    maps = OffsetTable(world.tables, config.flow).maps({tp: 0 for _, tp, _ in stands})
-    earliest = world.source.earliest(maps)
+    maps = OffsetTable(context.tables, config.flow).maps({tp: 0 for _, tp, _ in stands})
+    earliest = context.source.earliest(maps)
     offsets, problems = [], []
     for group, tp, offset in stands:
         answer = maps[tp].offsets.translate_back(offset) if tp in maps else None
@@ -156,16 +157,15 @@ def apply(groups: Groups, planned: Iterable[Move]) -> None:
         groups.commit(group, offsets)
 
 
-def _positions(
-    world: World, config: FlowConfig, source: Groups, chosen: Chosen
-) -> list[GroupPosition]:
+def _positions(context: FlowContext, source: Groups, chosen: Chosen) -> list[GroupPosition]:
     names = [name for name in source.states() if chosen(name)]
-    return group_positions(world, config, source, names)
+    return group_positions(context, source, names)
 
 
-def _upstream_topics(world: World, config: FlowConfig) -> dict[str, str]:
+def _upstream_topics(context: FlowContext) -> dict[str, str]:
     """Remote topic -> the upstream topic it is a copy of, for the topics of the flow."""
-    topics = remote_topics(config, world.source.topic_names())
+    config = context.config
+    topics = remote_topics(config, context.source.topic_names())
     return {remote: topic for topic, remote in topics.items()}
 
 

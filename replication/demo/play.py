@@ -1,7 +1,7 @@
 """The embedded default: two clusters here, producers, the mirror between them, a verdict.
 
 The mirror is started and stopped as a user would do it, through ``spark-submit.sh``; all else here
-stands for the user's own world. Exit code 0 means that both sides are equal record by record and
+stands for the user's own context. Exit code 0 means that both sides are equal record by record and
 that the offset map is right.
 """
 

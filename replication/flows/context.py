@@ -4,14 +4,24 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from replication.config.tree import FlowConfig
 from replication.kafka.cluster import Cluster
 from replication.state.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """A session, the books, and the two clusters of one flow."""
+class FlowContext:
+    """The configuration, the sessions, the tables and the two clusters of one flow.
 
+    Args:
+        config: The flow.
+        spark: The session of the flow's own query.
+        tables: Of the state directory; they have a session of their own for small queries.
+        source: Where records are read.
+        target: Where records are written.
+    """
+
+    config: FlowConfig
     spark: SparkSession
     tables: Tables
     source: Cluster

@@ -22,7 +22,7 @@ from replication.state.lease import Lease
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60
 
 
@@ -78,7 +78,7 @@ class Supervised(threading.Thread):
     def _watch(self, query: StreamingQuery, lease: Lease | None) -> bool:
         """Until the query ends or is to end; says whether it had done anything."""
         try:
-            while not self._stop_event.wait(LOOK_SECONDS):
+            while not self._stop_event.wait(POLL_SECONDS):
                 if lease is not None:
                     lease.renew()
                 if not query.isActive:

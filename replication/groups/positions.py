@@ -50,7 +50,7 @@ class GroupPosition:
         )
 
 
-def is_news(position: GroupPosition, previous: Checkpoint | None) -> bool:
+def should_emit(position: GroupPosition, previous: Checkpoint | None) -> bool:
     """Whether *position* makes a checkpoint, by MirrorMaker 2's rule (mm2.md, 7.3).
 
     A checkpoint never moves a group back, unless the group itself went back on the source.

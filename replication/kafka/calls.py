@@ -13,10 +13,10 @@ from confluent_kafka.admin import AdminClient
 
 from replication.config.clients.librdkafka import librdkafka_properties
 from replication.kafka.diagnosis import (
-    ABSENT,
-    PASSING,
+    NOT_FOUND,
+    RETRIABLE,
     CallError,
-    Complaints,
+    ClientDiagnostics,
     call_error,
     kafka_error,
 )
@@ -25,7 +25,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 DEFAULT_TIMEOUT_MS: Final = "30000"
-PAUSE_S: Final = 0.1
+PAUSE_SECONDS: Final = 0.1
 
 
 class Calls:
@@ -41,7 +41,7 @@ class Calls:
         self._alias = alias
         self._servers = properties.get("bootstrap.servers", "")
         self._timeout_s = timeout_s(properties)
-        self._complaints = Complaints()
+        self._complaints = ClientDiagnostics()
         settings: dict[str, Any] = {
             **librdkafka_properties(properties),
             "client.id": "|".join(filter(None, (properties.get("client.id"), client_id))),
@@ -76,18 +76,18 @@ class Calls:
         pending = list(keys)
         while pending:
             self._complaints.forget()
-            left_s = max(PAUSE_S, deadline - time.monotonic())
+            left_s = max(PAUSE_SECONDS, deadline - time.monotonic())
             for key, future in ask(pending, left_s).items():
                 result: Value | KafkaError = self._result(call, future)
                 results[key] = result
             errors = {key: it for key in pending if isinstance(it := results[key], KafkaError)}
-            hidden = [key for key, it in errors.items() if it.name() in ABSENT and exists(key)]
-            pending = [*hidden, *(key for key, it in errors.items() if it.name() in PASSING)]
-            if time.monotonic() + PAUSE_S > deadline:
+            hidden = [key for key, it in errors.items() if it.name() in NOT_FOUND and exists(key)]
+            pending = [*hidden, *(key for key, it in errors.items() if it.name() in RETRIABLE)]
+            if time.monotonic() + PAUSE_SECONDS > deadline:
                 self._refuse_hidden(call, hidden)
                 break
             if pending:
-                self.admin.poll(PAUSE_S)
+                self.admin.poll(PAUSE_SECONDS)
         return results
 
     def _refuse_hidden(self, call: str, keys: Collection[Key]) -> None:
@@ -134,10 +134,10 @@ class Calls:
             if time.monotonic() > deadline:
                 reason = f"{listed(names)} not seen after {self._timeout_s:g} s"
                 raise call_error(self._alias, self._servers, call, "_TIMED_OUT", reason)
-            self.admin.poll(PAUSE_S)
+            self.admin.poll(PAUSE_SECONDS)
 
     def _result(self, call: str, future: "Future[Value]") -> "Value | KafkaError":
-        while not wait([future], PAUSE_S).done:
+        while not wait([future], PAUSE_SECONDS).done:
             self.admin.poll(0)  # lets librdkafka say what the matter is
             if self._complaints.is_hopeless():
                 raise self._error(call, None)
@@ -148,7 +148,7 @@ class Calls:
             raise failure
         self.admin.poll(0)
         error = kafka_error(failure)
-        if error.name().startswith("_") and error.name() not in ABSENT:
+        if error.name().startswith("_") and error.name() not in NOT_FOUND:
             raise self._error(call, error)
         return error
 

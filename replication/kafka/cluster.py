@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
 from replication.kafka.calls import Calls
-from replication.kafka.diagnosis import ABSENT
+from replication.kafka.diagnosis import NOT_FOUND
 from replication.model import Isolation, NewTopic, Topic, TopicPartition
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class TopicSetting:
     """A topic's setting: its effective value, and whether the topic itself sets it."""
 
     value: str | None
@@ -86,7 +86,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         )
         return {
             name: Topic(name, str(found.topic_id), len(found.partitions))
-            for name, found in self._calls.accepted("describe topic", asked, ABSENT).items()
+            for name, found in self._calls.accepted("describe topic", asked, NOT_FOUND).items()
         }
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -169,7 +169,7 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def topic_config(
         self, topics: Iterable[str], keys: Collection[str]
-    ) -> dict[str, dict[str, Setting]]:
+    ) -> dict[str, dict[str, TopicSetting]]:
         """The settings *keys* of each topic that exists; keys the broker does not know are absent.
 
         Args:
@@ -179,7 +179,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         asked = self._calls.results("read topic settings", self._describe_configs, topics)
         return {
             name: {
-                key: Setting(
+                key: TopicSetting(
                     settings[key].value,
                     ConfigSource(settings[key].source) is ConfigSource.DYNAMIC_TOPIC_CONFIG,
                 )
@@ -187,7 +187,7 @@ class Cluster(AbstractContextManager["Cluster"]):
                 if key in settings
             }
             for name, settings in self._calls.accepted(
-                "read settings of topic", asked, ABSENT
+                "read settings of topic", asked, NOT_FOUND
             ).items()
         }
 
@@ -215,7 +215,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         answers = self._calls.results("tell offsets of", ask, partitions, self._exists)
         return {
             tp: found.offset
-            for tp, found in self._calls.accepted("tell the offset of", answers, ABSENT).items()
+            for tp, found in self._calls.accepted("tell the offset of", answers, NOT_FOUND).items()
         }
 
     def _exists(self, partition: TopicPartition) -> bool:

@@ -1,7 +1,8 @@
 """What librdkafka says when a cluster does not answer, turned into errors to act on.
 
-Its calls end in "timed out"; why is said on the side, in a callback and in log lines. `Complaints`
-listens there, so that the error can name the refused connection or the wrong password.
+Its calls end in "timed out"; why is said on the side, in a callback and in log lines.
+`ClientDiagnostics` listens there, so that the error can name the refused connection or the wrong
+password.
 """
 
 import logging
@@ -16,7 +17,7 @@ from replication.errors import ClusterError
 log = logging.getLogger(__name__)
 
 # Codes that pass without anyone's help: elections, metadata on its way, a broker restarting.
-PASSING: Final = frozenset(
+RETRIABLE: Final = frozenset(
     {
         "COORDINATOR_LOAD_IN_PROGRESS",
         "FENCED_LEADER_EPOCH",
@@ -33,7 +34,7 @@ PASSING: Final = frozenset(
 )
 UNREACHABLE: Final = frozenset({"_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TRANSPORT"})
 # _NOENT: none of the partitions asked for has a leader, as when their topic is gone.
-ABSENT: Final = frozenset(
+NOT_FOUND: Final = frozenset(
     {"UNKNOWN_TOPIC_OR_PART", "_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
 )
 
@@ -82,7 +83,7 @@ class CallError(ClusterError):
         super().__init__(text)
 
 
-class Complaints:
+class ClientDiagnostics:
     """What librdkafka said on the side since `forget`; doubles as the logger it writes to.
 
     Nothing of it reaches stderr: all goes to Python's logging at debug level.

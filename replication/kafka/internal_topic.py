@@ -13,7 +13,7 @@ from replication.config.clients.java_keys import PRODUCER_ONLY
 from replication.config.clients.librdkafka import librdkafka_properties
 from replication.kafka.calls import timeout_s
 from replication.kafka.cluster import Cluster
-from replication.kafka.diagnosis import Complaints, call_error, kafka_error
+from replication.kafka.diagnosis import ClientDiagnostics, call_error, kafka_error
 from replication.kafka.reader import Record, read_records
 from replication.model import NewTopic, TopicPartition
 
@@ -50,7 +50,7 @@ class InternalTopic:
         self._properties = {
             key: value for key, value in producer.items() if key not in PRODUCER_ONLY
         }
-        self._complaints = Complaints()
+        self._complaints = ClientDiagnostics()
         self._producer: Producer | None = None
         self._exists = False
 

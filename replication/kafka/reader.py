@@ -13,11 +13,17 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from replication.config.clients.librdkafka import librdkafka_properties
 from replication.kafka.calls import timeout_s
-from replication.kafka.diagnosis import PASSING, CallError, Complaints, call_error, kafka_error
+from replication.kafka.diagnosis import (
+    RETRIABLE,
+    CallError,
+    ClientDiagnostics,
+    call_error,
+    kafka_error,
+)
 from replication.model import Isolation, TopicPartition
 
 BATCH_RECORDS: Final = 1_000
-LOOK_S: Final = 0.5
+POLL_SECONDS: Final = 0.5
 END: Final = "_PARTITION_EOF"
 OWNED: Final[Mapping[str, Any]] = {
     "auto.offset.reset": "earliest",  # retention may pass the start between asking and reading
@@ -75,7 +81,7 @@ class _Reader:
     def __init__(self, properties: Mapping[str, str], tp: TopicPartition, isolation: str) -> None:
         self._servers = properties.get("bootstrap.servers", "")
         self._tp, self._timeout_s = tp, timeout_s(properties)
-        self._complaints = Complaints()
+        self._complaints = ClientDiagnostics()
         settings: dict[str, Any] = {
             "group.id": "replication-reader",  # must be named; is neither joined nor committed to
             **librdkafka_properties(properties),
@@ -99,7 +105,7 @@ class _Reader:
         heard = time.monotonic()
         while time.monotonic() - heard < self._timeout_s:
             wanted = min(BATCH_RECORDS, until - start)
-            for message in self._consumer.consume(wanted, timeout=LOOK_S):
+            for message in self._consumer.consume(wanted, timeout=POLL_SECONDS):
                 heard = time.monotonic()
                 if _is_end(message):
                     return records
@@ -118,9 +124,9 @@ class _Reader:
                 tp = KafkaTopicPartition(*self._tp)
                 return self._consumer.get_watermark_offsets(tp, timeout=self._timeout_s)
             except KafkaException as failure:  # noqa: PERF203 - asking again is the point
-                if kafka_error(failure).name() not in PASSING or time.monotonic() > deadline:
+                if kafka_error(failure).name() not in RETRIABLE or time.monotonic() > deadline:
                     raise
-                self._consumer.poll(LOOK_S)  # a partition just made has no leader yet
+                self._consumer.poll(POLL_SECONDS)  # a partition just made has no leader yet
 
     def hear(self) -> None:
         """Let librdkafka say what the matter is: it does so only when asked for records."""

@@ -20,9 +20,9 @@ from typing import Literal
 
 from replication.model import Position
 from replication.offsets.runs import (
-    GapInBooks,
     OffsetRun,
-    RunBook,
+    PendingRuns,
+    ProgressGapError,
     anchor,
     merge_runs,
     mm2_syncs,
@@ -33,11 +33,11 @@ __all__ = [
     "Ahead",
     "Bounded",
     "Exact",
-    "GapInBooks",
     "NoAnswer",
     "OffsetMap",
     "OffsetRun",
-    "RunBook",
+    "PendingRuns",
+    "ProgressGapError",
     "Translation",
     "anchor",
     "merge_runs",

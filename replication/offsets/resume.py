@@ -15,7 +15,7 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
-class Locate:
+class CountAhead:
     """The target holds *records* beyond the books: find the source offset behind that many."""
 
     anchor: Position
@@ -23,14 +23,14 @@ class Locate:
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
+class StartFresh:
     """No books and an empty target partition: begin at *position*."""
 
     position: Position
 
 
 @dataclass(frozen=True, slots=True)
-class Adopt:
+class MatchTail:
     """The target holds records that counting cannot place: find its last ones in the source.
 
     ``position.downstream`` is the target's log end. ``position.upstream`` is where to go on if
@@ -65,7 +65,7 @@ class Problem:
     gone: tuple[int, int] | None = None
 
 
-Decision = Resume | Locate | Fresh | Adopt | Problem
+Decision = Resume | CountAhead | StartFresh | MatchTail | Problem
 
 
 def plan_positions(
@@ -97,7 +97,7 @@ def plan_positions(
             decisions[tp] = _continued(anchors[tp], log_ends[tp], earliest[tp], ends[tp])
         else:
             start = Position(earliest[tp] if reset == "earliest" else ends[tp], log_ends[tp])
-            decisions[tp] = Adopt(start) if log_ends[tp] else Fresh(start)
+            decisions[tp] = MatchTail(start) if log_ends[tp] else StartFresh(start)
     return decisions
 
 
@@ -110,8 +110,8 @@ def _continued(anchor: Position, log_end: int, earliest: int, end: int) -> Decis
     if records == 0:
         return Resume(anchor)
     if earliest > anchor.upstream:  # counting would start at records that are gone
-        return Adopt(Position(reached, log_end))
-    return Locate(anchor, records)
+        return MatchTail(Position(reached, log_end))
+    return CountAhead(anchor, records)
 
 
 def _problem(anchor: Position, log_end: int, earliest: int, end: int) -> Problem | None:

@@ -11,7 +11,7 @@ from replication.errors import GuardError
 from replication.model import Position, TopicPartition
 
 
-class GapInBooks(GuardError):  # noqa: N818 - the books' own word
+class ProgressGapError(GuardError):
     """A finished batch does not continue where the books stand; the text says by how much.
 
     Progress was lost or a record was counted where none was read. Start a new generation: it finds
@@ -138,16 +138,16 @@ def next_run(position: Position, *, src_from: int, src_until: int, count: int) -
         count: Records the batch wrote, as observed by the query.
 
     Raises:
-        GapInBooks: The batch does not start at *position*, or *count* does not fit its range.
+        ProgressGapError: The batch does not start at *position*, or *count* does not fit its range.
     """
     if src_from != position.upstream:
-        raise GapInBooks(f"it starts at {src_from}, the books stand at {position.upstream}")
+        raise ProgressGapError(f"it starts at {src_from}, the books stand at {position.upstream}")
     if not 0 <= count <= src_until - src_from:
-        raise GapInBooks(f"it wrote {count} records of the range [{src_from}, {src_until})")
+        raise ProgressGapError(f"it wrote {count} records of the range [{src_from}, {src_until})")
     return OffsetRun(src_from, src_until, position.downstream, count)
 
 
-class RunBook:
+class PendingRuns:
     """Where each partition of a generation stands, and the runs not yet written to the table.
 
     One thread may add batches while another drains. A crash loses what was not drained: the next
@@ -180,7 +180,7 @@ class RunBook:
             counts: Records written per partition; a partition left out wrote none.
 
         Raises:
-            GapInBooks: The batch does not continue the books, or counts do not fit its ranges.
+            ProgressGapError: The batch does not continue the map, or counts do not fit.
         """
         with self._lock:
             named = sorted({*start, *end, *(tp for tp, count in counts.items() if count)})
@@ -221,14 +221,14 @@ def _booked(
 ) -> OffsetRun:
     start, end = offsets
     if position is None or start is None or end is None:
-        raise GapInBooks(
+        raise ProgressGapError(
             f"{what}: its offsets are {start} to {end}, with {count} records written; "
             f"the books stand at {position.upstream if position else 'nothing'}"
         )
     try:
         return next_run(position, src_from=start, src_until=end, count=count)
-    except GapInBooks as gap:
-        raise GapInBooks(f"{what}: {gap}") from None
+    except ProgressGapError as gap:
+        raise ProgressGapError(f"{what}: {gap}") from None
 
 
 def mm2_syncs(run: OffsetRun, *, replicated_until: int = 0) -> tuple[tuple[int, int], ...]:

@@ -16,7 +16,7 @@ from replication.spark.session import frame_of
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RecordSpan:
     """*records* records of one partition, from offset *start* on."""
 
     start: int
@@ -26,7 +26,7 @@ class Stretch:
 def offsets_after(
     spark: SparkSession,
     consumer: Mapping[str, str],
-    stretches: Mapping[TopicPartition, Stretch],
+    stretches: Mapping[TopicPartition, RecordSpan],
     ends: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
     """The offset after the last record of each stretch.
@@ -61,7 +61,7 @@ def offsets_after(
             elif row.records == left[tp].records:
                 found[tp] = row.last + 1
         left = {
-            tp: Stretch(until, left[tp].records - (counts[tp].records if tp in counts else 0))
+            tp: RecordSpan(until, left[tp].records - (counts[tp].records if tp in counts else 0))
             for tp, (_, until) in windows.items()
             if tp not in found
         }
@@ -97,7 +97,7 @@ def _counted(records: DataFrame) -> DataFrame:
     )
 
 
-def _numbered(records: DataFrame, stretches: Mapping[TopicPartition, Stretch]) -> DataFrame:
+def _numbered(records: DataFrame, stretches: Mapping[TopicPartition, RecordSpan]) -> DataFrame:
     """As `_counted`, with ``at``: the offset of the stretch's last record, null if not there."""
     wanted = [
         {"topic": tp.topic, "partition": tp.partition, "wanted": stretch.records}

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from replication.model import Flow, Isolation, Timestamps, TopicPartition
+from replication.model import Flow, Timestamps, TopicPartition
 
 INTERCEPTOR: Final = "replication.PreserveTimestamps"
 
@@ -100,9 +100,3 @@ def _by_topic_partitions(partitions: Iterable[TopicPartition]) -> dict[str, list
 
 def _kafka(properties: Mapping[str, str]) -> dict[str, str]:
     return {f"kafka.{key}": value for key, value in properties.items() if key not in OWNED_BY_SPARK}
-
-
-def isolation(consumer: Mapping[str, str]) -> Isolation:
-    """Which records *consumer* sees; Kafka's default, like MM2's, includes aborted ones."""
-    level = consumer.get("isolation.level", "read_uncommitted")
-    return "read_committed" if level == "read_committed" else "read_uncommitted"

@@ -35,7 +35,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class StoredProgress:
     """What the next start of a flow needs to know of all earlier ones.
 
     ``replicated_until`` is the greatest source offset ever replicated, of the newest topic id.
@@ -97,7 +97,7 @@ class OffsetTable:
             left = self._compact(self._rows())
             self._appended, self._compact_after = 0, max(COMPACT_AFTER_ROWS, left)
 
-    def books(self) -> Books:
+    def books(self) -> StoredProgress:
         """Where the flow stood when its newest runs were written; compacts a long map on the way.
 
         One read of the flow's rows, for a start is a chain of such reads otherwise.
@@ -113,7 +113,7 @@ class OffsetTable:
             same = tp in anchors and anchors[tp].topic_id == row["topic_id"]
             until[tp] = max(until[tp], position.upstream) if same else position.upstream
             anchors[tp] = Anchor(position, row["topic_id"])
-        return Books(max((row["generation"] for row in rows), default=0), anchors, until)
+        return StoredProgress(max((row["generation"] for row in rows), default=0), anchors, until)
 
     def runs(self, tp: TopicPartition, topic_id: str | None = None) -> list[OffsetRun]:
         """The map of one partition, merged, for *topic_id* or the newest one."""

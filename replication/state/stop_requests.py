@@ -23,7 +23,7 @@ from replication.state.tables import local_path
 log = logging.getLogger(__name__)
 
 STOP_FILE = "REPLICATION_STOP_FILE"
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
 
 def request_path(state_dir: str, flow: Flow, job: Job = "mirror") -> str:
@@ -100,4 +100,4 @@ def request_stop(
             for file in files:
                 file.unlink(missing_ok=True)
             raise StateError(f"no running job answered within {timeout_seconds:g} s")
-        time.sleep(LOOK_SECONDS / 4)
+        time.sleep(POLL_SECONDS / 4)

@@ -16,7 +16,7 @@ from tests.bench.usage import usage
 FILLED: Final = "filled"
 PACED: Final = "paced"
 WARM_UP_RECORDS: Final = 200_000
-LOOK_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.1
 
 
 class Course:
@@ -106,5 +106,5 @@ def _until(condition: Callable[[], bool], running: Running, timeout_seconds: flo
         running.check()
         if condition():
             return True
-        time.sleep(LOOK_SECONDS)  # between two questions; there is no event to wait for
+        time.sleep(POLL_SECONDS)  # between two questions; there is no event to wait for
     return False

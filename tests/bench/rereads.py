@@ -24,13 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from replication.config.home import home
-from replication.config.tree import FlowConfig
 from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
 from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.topic_log import TopicLog, log_ends
 from replication.demo.workload import create_topic, plain_records, send_transactions, sending
 from replication.flows.checkpoints.rounds import Checkpoints, checkpoints_topic, read_checkpoints
-from replication.flows.context import World
+from replication.flows.context import FlowContext
 from replication.flows.replicate.map_writer import offset_syncs_topic
 from replication.kafka.consumer_groups import Groups
 from replication.mm2.wire import OffsetSync
@@ -40,7 +39,7 @@ from replication.spark.session import local_session
 from replication.state.tables import Tables
 from tests.bench.peers import PeerError
 from tests.java_tools import mirror_maker_2
-from tests.running import RunningFlow, flow_config, world_of
+from tests.running import RunningFlow, flow_config, flow_context
 
 DENSE, COMPACTED, TRANSACTIONAL = TOPICS = ("lagging", "compacted", "transactional")
 DENSE_RECORDS, TRANSACTIONAL_RECORDS = 200_000, 10_000
@@ -151,10 +150,10 @@ def _our_checkpoints(spark: SparkSession, clusters: Clusters, folder: Path) -> t
     config = flow_config(*clusters, ", ".join(TOPICS), flow=OURS)
     flow = RunningFlow(spark, folder / "ours", config, "drain")
     flow.join()
-    Checkpoints(flow.world, config).round(at_once=True)
+    Checkpoints(flow.context).round(at_once=True)
     rows = flow.tables.read("checkpoints").collect()
     bounds = {(row["group"], row["topic"]): row["reread"] for row in rows}
-    return _checkpoints(flow.world, config), bounds
+    return _checkpoints(flow.context), bounds
 
 
 def _mm2_checkpoints(
@@ -162,10 +161,10 @@ def _mm2_checkpoints(
 ) -> Found:
     """Where MirrorMaker 2's send them, once its syncs are complete and these move no more."""
     config = flow_config(*clusters, ", ".join(TOPICS), flow=MM2)
-    world = world_of(spark, Tables(spark, (folder / "unused").as_uri()), config)
-    syncs = offset_syncs_topic(world, config)
+    context = flow_context(spark, Tables(spark, (folder / "unused").as_uri()), config)
+    syncs = offset_syncs_topic(context)
     syncs.create()  # it may start its checkpoint task before it has made this
-    checkpoints_topic(world.target, config).create()  # which is read before it has made it
+    checkpoints_topic(context.target, config).create()  # which is read before it has made it
     found: Found = {}
     with mirror_maker_2(folder / "mm2", _mm2_properties(clusters)) as running:
         since = began = time.monotonic()
@@ -174,7 +173,7 @@ def _mm2_checkpoints(
             time.sleep(0.5)  # between two looks
             pairs = [OffsetSync.decode(it.key, it.value) for it in syncs.records()]
             copied = {it.partition.topic: it.downstream + 1 for it in pairs}
-            newest = _checkpoints(world, config)
+            newest = _checkpoints(context)
             if copied != records or not newest or newest != found:
                 found, since = newest, time.monotonic()
             if time.monotonic() > began + MM2_SECONDS:
@@ -182,9 +181,9 @@ def _mm2_checkpoints(
     return found
 
 
-def _checkpoints(world: World, config: FlowConfig) -> Found:
-    newest = read_checkpoints(checkpoints_topic(world.target, config))
-    prefix = f"{config.flow.source}."
+def _checkpoints(context: FlowContext) -> Found:
+    newest = read_checkpoints(checkpoints_topic(context.target, context.config))
+    prefix = f"{context.config.flow.source}."
     return {
         (group, tp.topic.removeprefix(prefix)): it.downstream for (group, tp), it in newest.items()
     }

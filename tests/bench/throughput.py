@@ -10,7 +10,7 @@ from tests.bench.load import Log
 from tests.bench.peers import Running
 from tests.bench.usage import Usage, usage
 
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 START_TIMEOUT_SECONDS = 240.0  # on a busy machine
 SLOWEST_RECORDS_PER_SECOND = 5_000
 # The JVM is warm by the first third; near the end some partitions are done before others.
@@ -79,7 +79,7 @@ def throughput(running: Running, copy: Log, *, records: int) -> Throughput:
         running.check()
         if mark.at > deadline:
             raise running.failure(f"copied {mark.copied} of {records} records in time")
-        time.sleep(LOOK_SECONDS)  # between two looks; there is no event to wait for
+        time.sleep(POLL_SECONDS)  # between two looks; there is no event to wait for
     if mark.copied > records:
         raise running.failure(f"wrote {mark.copied} records, there are only {records}")
     return Throughput(

@@ -13,7 +13,7 @@ from replication.demo.brokers import Broker
 from replication.demo.ports import free_port
 from replication.errors import ClusterError
 from replication.kafka.calls import Calls
-from replication.kafka.cluster import Cluster, Setting
+from replication.kafka.cluster import Cluster, TopicSetting
 from replication.kafka.diagnosis import CallError
 from replication.kafka.reader import Record, read_records
 from replication.model import NewTopic, Topic, TopicPartition
@@ -76,8 +76,8 @@ def test_a_created_topic_is_visible_at_once(cluster: Cluster, topic_name: str) -
     assert cluster.max_message_bytes([topic_name, "missing"]) == {topic_name: 2_000_000}
     assert cluster.topic_config([topic_name], ["max.message.bytes", "cleanup.policy", "x"]) == {
         topic_name: {
-            "max.message.bytes": Setting("2000000", is_override=True),
-            "cleanup.policy": Setting("delete", is_override=False),
+            "max.message.bytes": TopicSetting("2000000", is_override=True),
+            "cleanup.policy": TopicSetting("delete", is_override=False),
         }
     }
 

@@ -11,13 +11,13 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from replication.app.background import checkpoints_beside
+from replication.app.background import background_checkpoints
 from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker
 from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.workload import create_topic, plain_records, send_transactions, sending
 from replication.flows.checkpoints.rounds import Checkpoints, checkpoints_topic, read_checkpoints
-from replication.flows.context import World
+from replication.flows.context import FlowContext
 from replication.flows.replicate.map_writer import offset_syncs_topic
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.reader import read_records
@@ -27,7 +27,7 @@ from replication.spark.mode import BOOKKEEPING_SLOTS
 from replication.state.tables import Tables
 from tests.conftest import SPARK_SLOTS
 from tests.group_tools import commit, committed
-from tests.running import FLOW, RunningFlow, flow_config, world_of
+from tests.running import FLOW, RunningFlow, flow_config, flow_context
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -40,20 +40,20 @@ def test_a_checkpoint_is_exact_wherever_a_group_stands_in_a_dense_topic(
 ) -> None:
     group, config = f"g-{topic_name}", config_of(clusters, topic_name)
     fill(clusters[0], topic_name, 2, 1000)
-    world = replicated(spark, tmp_path, config)
+    context = replicated(spark, tmp_path, config)
     zero, one = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
     commit(clusters[0], f"{group}-slow", {zero: Committed(3, "a note"), one: Committed(0)})
     commit(clusters[0], f"{group}-done", {zero: Committed(500), one: Committed(499)})
 
-    Checkpoints(world, config).round()
+    Checkpoints(context).round()
 
-    assert emitted(world, config) == {
+    assert emitted(context) == {
         (f"{group}-slow", 0): (3, 3, "a note"),
         (f"{group}-slow", 1): (0, 0, ""),
         (f"{group}-done", 0): (500, 500, ""),
         (f"{group}-done", 1): (499, 499, ""),
     }
-    rows = world.tables.read("checkpoints").collect()
+    rows = context.tables.read("checkpoints").collect()
     assert {(row.group, row.topic, row.partition, row.remote_topic) for row in rows} == {
         (f"{group}-{name}", topic_name, partition, f"A.{topic_name}")
         for name in ("slow", "done")
@@ -68,20 +68,20 @@ def test_a_checkpoint_moves_only_with_its_group(
     group, config = f"g-{topic_name}", config_of(clusters, topic_name)
     tp = TopicPartition(topic_name, 0)
     fill(clusters[0], topic_name, 1, 100)
-    world = replicated(spark, tmp_path, config)
-    checkpoints = Checkpoints(world, config)
+    context = replicated(spark, tmp_path, config)
+    checkpoints = Checkpoints(context)
 
     history = []
     for offset in (40, 40, 60, 20):
         commit(clusters[0], group, {tp: Committed(offset)})
         checkpoints.round(at_once=True)
-        history.append(len(all_of(world, config)))
-    Checkpoints(world, config).round()  # another process knows what was emitted
+        history.append(len(all_of(context)))
+    Checkpoints(context).round()  # another process knows what was emitted
 
-    assert emitted(world, config) == {(group, 0): (20, 20, "")}
-    ours = [it.upstream for it in all_of(world, config) if it.group == group]
+    assert emitted(context) == {(group, 0): (20, 20, "")}
+    ours = [it.upstream for it in all_of(context) if it.group == group]
     assert ours == [40, 60, 20]
-    assert world.tables.read("checkpoints").count() == 3
+    assert context.tables.read("checkpoints").count() == 3
     assert history[0] == history[1]
 
 
@@ -97,26 +97,26 @@ def test_in_a_sparse_topic_no_record_is_skipped_and_the_bound_is_honest(
         records = islice(plain_records(1, size_bytes=20, now_ms=now_ms()), 300)
         send_transactions(source.bootstrap, topic_name, records, records_each=10, abort_every=4)
     config = config_of(clusters, topic_name)
-    world = replicated(spark, tmp_path, config)
+    context = replicated(spark, tmp_path, config)
     tp = TopicPartition(topic_name, 0)
     offsets = [
-        it.offset for it in read_records(config.source_consumer, tp, 0, 1 << 60, "read_committed")
+        it.offset for it in read_records(config.source.consumer, tp, 0, 1 << 60, "read_committed")
     ]
-    end = world.source.log_ends([tp])[tp]
+    end = context.source.log_ends([tp])[tp]
     group = f"g-{topic_name}"
     positions = [0, 1, end // 3, end // 2, end - 1, end]
     for index, position in enumerate(positions):
         commit(source, f"{group}-{index}", {tp: Committed(position)})
 
-    Checkpoints(world, config).round()
+    Checkpoints(context).round()
 
-    bounds = {row.group: row.reread for row in world.tables.read("checkpoints").collect()}
-    for (name, _), (upstream, downstream, _) in emitted(world, config).items():
+    bounds = {row.group: row.reread for row in context.tables.read("checkpoints").collect()}
+    for (name, _), (upstream, downstream, _) in emitted(context).items():
         true = sum(offset < upstream for offset in offsets)
         assert downstream <= true
         assert true - downstream <= bounds[name]
     assert len(bounds) == len(positions)
-    assert emitted(world, config)[f"{group}-5", 0][1] == len(offsets)
+    assert emitted(context)[f"{group}-5", 0][1] == len(offsets)
     assert len(offsets) < end
 
 
@@ -126,18 +126,18 @@ def test_a_group_ahead_of_the_copy_gets_the_end_and_then_its_own_place(
     group, config = f"g-{topic_name}", config_of(clusters, topic_name)
     tp = TopicPartition(topic_name, 0)
     fill(clusters[0], topic_name, 1, 100)
-    world = replicated(spark, tmp_path, config)
+    context = replicated(spark, tmp_path, config)
     send(clusters[0], topic_name, 1, 50)
     commit(clusters[0], group, {tp: Committed(150)})
-    checkpoints = Checkpoints(world, config)
+    checkpoints = Checkpoints(context)
 
     checkpoints.round()
-    ahead = emitted(world, config)
+    ahead = emitted(context)
     replicated(spark, tmp_path, config)
     checkpoints.round(at_once=True)
 
     assert ahead == {(group, 0): (150, 100, "")}
-    assert emitted(world, config) == {(group, 0): (150, 150, "")}
+    assert emitted(context) == {(group, 0): (150, 150, "")}
 
 
 def test_groups_and_topics_that_are_left_out_get_no_checkpoint(
@@ -147,15 +147,15 @@ def test_groups_and_topics_that_are_left_out_get_no_checkpoint(
     config = config_of(clusters, topic_name, {"groups.exclude": ".*-private"})
     fill(source, topic_name, 1, 10)
     fill(source, f"{topic_name}-other", 1, 10)
-    world = replicated(spark, tmp_path, config)
+    context = replicated(spark, tmp_path, config)
     group, tp = f"g-{topic_name}", TopicPartition(topic_name, 0)
     other = TopicPartition(f"{topic_name}-other", 0)
     commit(source, group, {tp: Committed(5), other: Committed(5)})
     commit(source, f"{group}-private", {tp: Committed(5)})
 
-    Checkpoints(world, config).round()
+    Checkpoints(context).round()
 
-    assert emitted(world, config) == {(group, 0): (5, 5, "")}
+    assert emitted(context) == {(group, 0): (5, 5, "")}
 
 
 def test_a_recreated_topic_s_groups_are_not_translated(
@@ -163,15 +163,15 @@ def test_a_recreated_topic_s_groups_are_not_translated(
 ) -> None:
     config, tp = config_of(clusters, topic_name), TopicPartition(topic_name, 0)
     fill(clusters[0], topic_name, 1, 10)
-    world = replicated(spark, tmp_path, config)
+    context = replicated(spark, tmp_path, config)
     admin = AdminClient({"bootstrap.servers": clusters[0].bootstrap})
     admin.delete_topics([topic_name])[topic_name].result(30)
     fill(clusters[0], topic_name, 1, 10)
     commit(clusters[0], f"g-{topic_name}", {tp: Committed(5)})
 
-    Checkpoints(world, config).round()
+    Checkpoints(context).round()
 
-    assert emitted(world, config) == {}
+    assert emitted(context) == {}
 
 
 def test_a_group_that_is_gone_is_reported_once(
@@ -179,16 +179,16 @@ def test_a_group_that_is_gone_is_reported_once(
 ) -> None:
     group, config = f"g-{topic_name}", config_of(clusters, topic_name)
     fill(clusters[0], topic_name, 1, 10)
-    world = replicated(spark, tmp_path, config)
+    context = replicated(spark, tmp_path, config)
     commit(clusters[0], group, {TopicPartition(topic_name, 0): Committed(5)})
-    Checkpoints(world, config).round()
+    Checkpoints(context).round()
     admin = AdminClient({"bootstrap.servers": clusters[0].bootstrap})
     admin.delete_consumer_groups([group])[group].result(30)
 
     for _ in range(2):  # two processes after it
-        Checkpoints(world, config).round()
+        Checkpoints(context).round()
 
-    (row,) = world.tables.read("events").collect()
+    (row,) = context.tables.read("events").collect()
     assert (row.kind, row.group) == ("group-gone", group)
     assert f"group {group} no longer exists on A" in row.text
 
@@ -199,8 +199,8 @@ def test_idle_groups_are_moved_and_only_forwards(
     group, config = f"g-{topic_name}", config_of(clusters, topic_name, SYNC)
     fill(clusters[0], topic_name, 1, 100)
     tp, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
-    world = replicated(spark, tmp_path, config)
-    checkpoints = Checkpoints(world, config)
+    context = replicated(spark, tmp_path, config)
+    checkpoints = Checkpoints(context)
 
     def synced(offset: int) -> dict[TopicPartition, Committed]:
         commit(clusters[0], group, {tp: Committed(offset, f"at {offset}")})
@@ -221,8 +221,8 @@ def test_a_rewound_group_is_followed_if_asked_for(
     group, config = f"g-{topic_name}", config_of(clusters, topic_name, settings)
     fill(clusters[0], topic_name, 1, 100)
     tp, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
-    world = replicated(spark, tmp_path, config)
-    checkpoints = Checkpoints(world, config)
+    context = replicated(spark, tmp_path, config)
+    checkpoints = Checkpoints(context)
 
     for offset in (60, 20):
         commit(clusters[0], group, {tp: Committed(offset)})
@@ -240,9 +240,9 @@ def test_an_active_group_is_left_alone_and_its_members_are_named(
     group, config = f"g-{topic_name}", config_of(clusters, topic_name, SYNC)
     fill(clusters[0], topic_name, 1, 100)
     tp, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
-    world = replicated(spark, tmp_path, config)
+    context = replicated(spark, tmp_path, config)
     commit(clusters[0], group, {tp: Committed(40)})
-    checkpoints = Checkpoints(world, config)
+    checkpoints = Checkpoints(context)
     consumer = Consumer(
         {
             "bootstrap.servers": clusters[1].bootstrap,
@@ -257,11 +257,11 @@ def test_an_active_group_is_left_alone_and_its_members_are_named(
     checkpoints.round(at_once=True)
     checkpoints.round(at_once=True)
 
-    (row,) = world.tables.read("events").collect()
+    (row,) = context.tables.read("events").collect()
     assert (row.kind, row.group) == ("group-active", group)
     assert "busy-bee at" in row.text
     assert committed(clusters[1], group) == {}
-    assert emitted(world, config) == {(group, 0): (40, 40, "")}
+    assert emitted(context) == {(group, 0): (40, 40, "")}
     consumer.close()
     checkpoints.round(at_once=True)
     assert committed(clusters[1], group) == {remote: Committed(40)}
@@ -278,13 +278,13 @@ def test_the_query_emits_at_once_and_again_while_the_data_runs(
     fill(clusters[0], topic_name, partitions, 100 * partitions)
     commit(clusters[0], group, {tp: Committed(40)})
     flow = RunningFlow(spark, tmp_path, config, "realtime")
-    with checkpoints_beside(flow.world, config, "mirror"):
-        until(lambda: (group, 0) in emitted(flow.world, config), 60)
+    with background_checkpoints(flow.context, "mirror"):
+        until(lambda: (group, 0) in emitted(flow.context), 60)
         commit(clusters[0], group, {tp: Committed(70)})
         commit(clusters[0], f"{group}-new", {tp: Committed(80)})
         until(
             lambda: (
-                emitted(flow.world, config)
+                emitted(flow.context)
                 == {(group, 0): (70, 70, ""), (f"{group}-new", 0): (80, 80, "")}
             ),
             60,
@@ -296,8 +296,8 @@ def test_records_that_are_no_checkpoints_are_passed_over(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     config = config_of(clusters, topic_name, flow=unique_flow())
-    world = world_of(spark, Tables(spark, tmp_path.as_uri()), config)
-    topic = checkpoints_topic(world.target, config)
+    context = flow_context(spark, Tables(spark, tmp_path.as_uri()), config)
+    topic = checkpoints_topic(context.target, config)
     before = read_checkpoints(topic)
     good = Checkpoint("g", TopicPartition("t", 0), 5, 4, "note")
     topic.create()
@@ -324,7 +324,7 @@ def test_a_group_whose_offsets_on_the_target_are_unknown_is_left_alone(
     group, config = f"g-{topic_name}", config_of(clusters, topic_name, SYNC)
     fill(clusters[0], topic_name, 1, 100)
     tp, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
-    world = replicated(spark, tmp_path, config)
+    context = replicated(spark, tmp_path, config)
     commit(clusters[0], group, {tp: Committed(40)})
     commit(clusters[1], group, {remote: Committed(90)})
     ask = Groups.committed
@@ -336,7 +336,7 @@ def test_a_group_whose_offsets_on_the_target_are_unknown_is_left_alone(
 
     with monkeypatch.context() as patch:
         patch.setattr(Groups, "committed", refused_on_the_target)
-        Checkpoints(world, config).round()
+        Checkpoints(context).round()
 
     assert committed(clusters[1], group) == {remote: Committed(90)}
 
@@ -349,16 +349,16 @@ def test_offset_syncs_follow_the_finished_runs(
     config = config_of(clusters, topic_name, settings)
     fill(clusters[0], topic_name, 2, 1000)
 
-    world = replicated(spark, tmp_path, config)
+    context = replicated(spark, tmp_path, config)
     send(clusters[0], topic_name, 2, 10)
     replicated(spark, tmp_path, config)
 
-    topic = offset_syncs_topic(world, config)
+    topic = offset_syncs_topic(context)
     assert topic.name == f"mm2-offset-syncs.{'B' if location == 'source' else 'A'}.internal"
     syncs = [OffsetSync.decode(it.key, it.value) for it in topic.records()]
     ours = [(it.upstream, it.downstream) for it in syncs if it.partition == (topic_name, 0)]
     assert ours == [(99, 99), (299, 299), (399, 399), (499, 499), (504, 504)]
-    holder = world.source if location == "source" else world.target
+    holder = context.source if location == "source" else context.target
     settings_of = holder.topic_config([topic.name], ["cleanup.policy"])[topic.name]
     assert settings_of["cleanup.policy"].value == "compact"
     assert holder.describe([topic.name])[topic.name].partitions == 1
@@ -373,11 +373,11 @@ def test_without_offset_syncs_none_are_written_and_checkpoints_are_as_exact(
     fill(clusters[0], topic_name, 1, 100)
     commit(clusters[0], f"g-{topic_name}", {TopicPartition(topic_name, 0): Committed(42)})
 
-    world = replicated(spark, tmp_path, config)
-    Checkpoints(world, config).round()
+    context = replicated(spark, tmp_path, config)
+    Checkpoints(context).round()
 
-    assert offset_syncs_topic(world, config).name not in world.source.topic_names()
-    assert emitted(world, config) == {(f"g-{topic_name}", 0): (42, 42, "")}
+    assert offset_syncs_topic(context).name not in context.source.topic_names()
+    assert emitted(context) == {(f"g-{topic_name}", 0): (42, 42, "")}
 
 
 def test_offset_syncs_that_cannot_be_written_hold_up_nothing(
@@ -392,10 +392,10 @@ def test_offset_syncs_that_cannot_be_written_hold_up_nothing(
     config = config_of(clusters, topic_name, settings, flow)
     fill(clusters[0], topic_name, 1, 100)
 
-    world = replicated(spark, tmp_path, config)
+    context = replicated(spark, tmp_path, config)
 
     remote = TopicPartition(f"{flow.source}.{topic_name}", 0)
-    assert world.target.log_ends([remote]) == {remote: 100}
+    assert context.target.log_ends([remote]) == {remote: 100}
     assert "offset syncs are late" in caplog.text
 
 
@@ -417,25 +417,29 @@ def unique_flow() -> Flow:
     return Flow(f"s{uuid.uuid4().hex[:6]}", f"t{uuid.uuid4().hex[:6]}")
 
 
-def replicated(spark: SparkSession, state: Path, config: FlowConfig) -> World:
+def replicated(spark: SparkSession, state: Path, config: FlowConfig) -> FlowContext:
     """Drains the flow."""
     flow = RunningFlow(spark, state, config, "drain")
     flow.join()
-    return flow.world
+    return flow.context
 
 
-def emitted(world: World, config: FlowConfig) -> dict[tuple[str, int], tuple[int, int, str]]:
+def emitted(
+    context: FlowContext,
+) -> dict[tuple[str, int], tuple[int, int, str]]:
     """The newest checkpoints of the test's groups, by group and partition."""
     return {
         (group, tp.partition): (it.upstream, it.downstream, it.metadata or "")
-        for (group, tp), it in read_checkpoints(checkpoints_topic(world.target, config)).items()
-        if group.startswith(config.groups.groups[0].removesuffix(".*"))
+        for (group, tp), it in read_checkpoints(
+            checkpoints_topic(context.target, context.config)
+        ).items()
+        if group.startswith(context.config.groups.groups[0].removesuffix(".*"))
     }
 
 
-def all_of(world: World, config: FlowConfig) -> list[Checkpoint]:
+def all_of(context: FlowContext) -> list[Checkpoint]:
     """Every checkpoint ever emitted on this cluster, oldest first."""
-    topic = checkpoints_topic(world.target, config)
+    topic = checkpoints_topic(context.target, context.config)
     return [Checkpoint.decode(it.key, it.value) for it in topic.records()]
 
 

@@ -189,7 +189,7 @@ def test_without_the_source_the_checkpoints_are_exported(
     send(clusters[0], topic_name, 300)
     commit(clusters[0], group, {TopicPartition(topic_name, 1): Committed(40)})
     flow = drain(session, clusters, tmp_path, topic_name)
-    Checkpoints(flow.world, flow.config).round()
+    Checkpoints(flow.context).round()
     nowhere: dict[str, object] = {"A": {"bootstrap.servers": "127.0.0.1:9"}}
     file = write(tmp_path, clusters, topic_name, nowhere)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.app.background import heartbeats_beside
+from replication.app.background import background_heartbeats
 from replication.config.tree import MirrorConfig
 from replication.demo.brokers import Broker
 from replication.demo.ports import free_port
@@ -34,7 +34,7 @@ def test_a_heartbeat_every_interval_for_each_pair_of_clusters(
     source, target = clusters
     began_ms = now_ms()
 
-    with heartbeats_beside(spark, config, config.flows, "mirror"):
+    with background_heartbeats(spark, config, config.flows, "mirror"):
         until(lambda: len(heartbeats(target, flow)) >= 3, 60)
         until(lambda: len(heartbeats(source, reverse)) >= 3, 60)
         names = {query.name for query in spark.streams.active}
@@ -54,7 +54,7 @@ def test_a_heartbeat_every_interval_for_each_pair_of_clusters(
 def test_with_emission_off_no_query_runs(spark: SparkSession, clusters: Clusters) -> None:
     config = mirror_config(*clusters, "none", {"emit.heartbeats.enabled": "false"})
 
-    with heartbeats_beside(spark, config, config.flows, "mirror"):
+    with background_heartbeats(spark, config, config.flows, "mirror"):
         assert spark.streams.active == []
 
 
@@ -65,7 +65,7 @@ def test_a_disabled_flow_whose_emission_is_off_emits_nothing(
     reverse = Flow(flow.target, flow.source)
     config = config_of(clusters, {f"{reverse}.emit.heartbeats.enabled": "false"}, flow)
 
-    with heartbeats_beside(spark, config, config.flows, "mirror"):
+    with background_heartbeats(spark, config, config.flows, "mirror"):
         until(lambda: len(heartbeats(clusters[1], flow)) >= 2, 60)
 
     assert heartbeats(clusters[0], reverse) == []
@@ -81,7 +81,7 @@ def test_a_cluster_that_is_down_costs_only_its_own_heartbeats(
     }
     config = config_of(clusters, nowhere, flow)
 
-    with heartbeats_beside(spark, config, config.flows, "mirror"):
+    with background_heartbeats(spark, config, config.flows, "mirror"):
         until(lambda: len(heartbeats(clusters[1], flow)) >= 4, 60)
         until(lambda: "no heartbeats for a minute" in caplog.text, 30)
 
@@ -92,7 +92,7 @@ def test_on_the_source_if_asked_for(spark: SparkSession, clusters: Clusters, unt
     config = config_of(clusters, {"heartbeats.topic.location": "source"})
     flow = config.flows[0].flow
 
-    with heartbeats_beside(spark, config, config.flows, "heartbeats"):
+    with background_heartbeats(spark, config, config.flows, "heartbeats"):
         until(lambda: heartbeats(clusters[0], flow), 60)
 
     assert heartbeats(clusters[1], flow) == []
@@ -105,7 +105,7 @@ def test_a_drain_emits_one_and_carries_those_of_the_source_across(
     config = config_of(clusters, settings)
     flow = config.flows[0].flow
     reverse = Flow(flow.target, flow.source)
-    with heartbeats_beside(spark, config, config.flows, "mirror"):
+    with background_heartbeats(spark, config, config.flows, "mirror"):
         RunningFlow(spark, tmp_path, config.flows[0], "drain").join()
 
     (sent,) = heartbeats(clusters[0], reverse)
@@ -123,7 +123,7 @@ def test_under_the_identity_policy_heartbeats_are_renamed_all_the_same(
     }
     config = config_of(clusters, settings)
     flow = config.flows[0].flow
-    with heartbeats_beside(spark, config, config.flows, "mirror"):
+    with background_heartbeats(spark, config, config.flows, "mirror"):
         RunningFlow(spark, tmp_path, config.flows[0], "drain").join()
 
     copies = heartbeats(clusters[1], Flow(flow.target, flow.source), f"{flow.source}.heartbeats")

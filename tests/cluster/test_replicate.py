@@ -286,7 +286,7 @@ def test_a_foreign_record_in_the_target_costs_no_record_of_ours(
         source.bootstrap, target.bootstrap, {topic_name: f"A.{topic_name}"}
     ).values()
     assert (report.missing, report.repeated, report.extra) == (0, 0, 1)
-    assert [row.kind for row in flow.tables.read("events").collect()] == ["realigned"]
+    assert [row.kind for row in flow.tables.read("events").collect()] == ["realign"]
 
 
 def test_without_its_tables_a_flow_finds_its_place_again(

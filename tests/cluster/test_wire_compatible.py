@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.app.background import heartbeats_beside
+from replication.app.background import background_heartbeats
 from replication.control.failover import failover_offsets
 from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
@@ -45,22 +45,20 @@ def test_mirror_maker_s_tools_read_what_we_write(
     fill(source, topic, 300)
     commit(source, group, {TopicPartition(topic, 0): Committed(142, "a note")})
     config = mirror_config(source, target, topic, settings(flow), flow)
-    with heartbeats_beside(spark, config, config.flows, "mirror"):
+    with background_heartbeats(spark, config, config.flows, "mirror"):
         running = RunningFlow(spark, tmp_path / "state", config.flows[0], "drain")
         running.join()
-    Checkpoints(running.world, running.config).round()
+    Checkpoints(running.context).round()
 
     answers = mirror_client(target.bootstrap, flow.source, group)
     remote = f"{flow.source}.{topic}"
     syncs_topic = f"mm2-offset-syncs.{flow.target}.internal"
-    written = len(offset_syncs_topic(running.world, running.config).records())
+    written = len(offset_syncs_topic(running.context).records())
     syncs = console_lines(source.bootstrap, syncs_topic, "OffsetSync", wanted=written)
     checkpoints_name = f"{flow.source}.checkpoints.internal"
     (checkpoint,) = console_lines(target.bootstrap, checkpoints_name, "Checkpoint", wanted=1)
     offsets = tmp_path / "offsets.csv"
-    offsets.write_text(
-        to_csv(failover_offsets(running.world, running.config, {group}.__contains__))
-    )
+    offsets.write_text(to_csv(failover_offsets(running.context, {group}.__contains__)))
     reset_offsets(target.bootstrap, offsets, group)
 
     assert answers["replicationHops"] == 1
@@ -106,16 +104,16 @@ def test_what_mirror_maker_2_began_is_taken_over(
 
     ours = RunningFlow(spark, tmp_path / "state", config, "drain")
     ours.join()
-    checkpoints = Checkpoints(ours.world, config)
+    checkpoints = Checkpoints(ours.context)
     key = group, TopicPartition(remote, 0)
     checkpoints.round()
-    first = read_checkpoints(checkpoints_topic(ours.world.target, config))[key]
+    first = read_checkpoints(checkpoints_topic(ours.context.target, config))[key]
     commit(source, group, {tp: Committed(333)})
     checkpoints.round(at_once=True)
-    last = read_checkpoints(checkpoints_topic(ours.world.target, config))[key]
+    last = read_checkpoints(checkpoints_topic(ours.context.target, config))[key]
 
     assert log_ends(target.bootstrap, [remote]) == {remote: 400}
-    assert [row.kind for row in ours.tables.read("events").collect()] == ["adopted"]
+    assert [row.kind for row in ours.tables.read("events").collect()] == ["match_existing_target"]
     assert first.upstream == 250  # MirrorMaker 2's own, as safe and as coarse as it was
     assert 0 < first.downstream <= 250
     assert (last.upstream, last.downstream) == (333, 333)

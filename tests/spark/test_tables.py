@@ -12,7 +12,7 @@ from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.runs import OffsetRun, anchor
 from replication.state import offset_table
 from replication.state import tables as tables_module
-from replication.state.offset_table import Anchor, Books, OffsetTable, TopicMap
+from replication.state.offset_table import Anchor, OffsetTable, StoredProgress, TopicMap
 from replication.state.tables import Tables
 
 pytestmark = pytest.mark.spark
@@ -33,10 +33,10 @@ def test_anchors_are_the_ends_of_the_newest_runs_of_the_flow(tables: Tables) -> 
     OffsetTable(tables, FLOW).append(2, {ORDERS_0: [OffsetRun(10, 25, 10, 9)]}, IDS)
     OffsetTable(tables, OTHER).append(9, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS)
 
-    assert OffsetTable(tables, FLOW).books() == Books(
+    assert OffsetTable(tables, FLOW).books() == StoredProgress(
         2, {ORDERS_0: Anchor(Position(25, 19), "id-1")}, {ORDERS_0: 25}
     )
-    assert OffsetTable(tables, Flow("C", "D")).books() == Books(0, {}, {})
+    assert OffsetTable(tables, Flow("C", "D")).books() == StoredProgress(0, {}, {})
 
 
 def test_a_later_generation_counts_although_it_was_set_back(tables: Tables) -> None:
@@ -82,11 +82,11 @@ def test_compaction_changes_rows_and_not_answers(
 
 
 def test_events_can_be_queried(tables: Tables) -> None:
-    tables.event(FLOW, "realigned", "why", topic="orders", partition=3, offset_until=7)
+    tables.event(FLOW, "realign", "why", topic="orders", partition=3, offset_until=7)
 
     (row,) = tables.read("events").drop("at").collect()
     assert row.asDict() == {
-        "flow": "A->B", "kind": "realigned", "group": None, "topic": "orders", "partition": 3,
+        "flow": "A->B", "kind": "realign", "group": None, "topic": "orders", "partition": 3,
         "offset_from": None, "offset_until": 7, "policy": None, "text": "why",
     }  # fmt: skip
 

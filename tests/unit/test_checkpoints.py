@@ -3,7 +3,7 @@
 import pytest
 
 from replication.config.tree import OnRewind
-from replication.groups.positions import GroupPosition, commits, is_news, is_rewound
+from replication.groups.positions import GroupPosition, commits, is_rewound, should_emit
 from replication.mm2.wire import Checkpoint
 from replication.model import Committed, TopicPartition
 from replication.offsets.map import Ahead, Bounded, Exact, NoAnswer, Translation
@@ -59,7 +59,7 @@ def test_no_position_makes_no_checkpoint() -> None:
 def test_mirror_maker_s_rule_of_what_is_emitted(
     before: Checkpoint | None, now: GroupPosition, *, expected: bool
 ) -> None:
-    assert is_news(now, before) is expected
+    assert should_emit(now, before) is expected
 
 
 def test_a_group_is_rewound_when_it_stands_before_its_last_checkpoint() -> None:

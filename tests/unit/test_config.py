@@ -8,13 +8,14 @@ import pytest
 from replication.config.clients.librdkafka import MASK
 from replication.config.parse import parse
 from replication.config.tree import (
+    ClusterConfig,
     FlowConfig,
     GroupsConfig,
     HeartbeatsConfig,
     MirrorConfig,
     OffsetSyncsConfig,
 )
-from replication.config.values import Findings, Raw
+from replication.config.values import Diagnostics, Raw
 from replication.errors import ConfigError
 from replication.mm2.policy import IdentityPolicy, PrefixPolicy
 from replication.model import Flow
@@ -64,7 +65,6 @@ def test_the_defaults_are_mirror_maker_s() -> None:
         flows=(
             FlowConfig(
                 flow=Flow("A", "B"),
-                enabled=True,
                 topics=(".*",),
                 topics_exclude=(r"mm2.*\.internal", r".*\.replica", "__.*"),
                 heartbeats_replication_enabled=True,
@@ -92,12 +92,18 @@ def test_the_defaults_are_mirror_maker_s() -> None:
                     sync_interval_seconds=60,
                     sync_on_rewind="keep",
                 ),
-                source_consumer={"bootstrap.servers": "a:1"},
-                source_producer={"bootstrap.servers": "a:1"},
-                source_admin={"bootstrap.servers": "a:1"},
-                target_consumer={"bootstrap.servers": "b:1"},
-                target_producer={"bootstrap.servers": "b:1"},
-                target_admin={"bootstrap.servers": "b:1"},
+                source=ClusterConfig(
+                    alias="A",
+                    consumer={"bootstrap.servers": "a:1"},
+                    producer={"bootstrap.servers": "a:1"},
+                    admin={"bootstrap.servers": "a:1"},
+                ),
+                target=ClusterConfig(
+                    alias="B",
+                    consumer={"bootstrap.servers": "b:1"},
+                    producer={"bootstrap.servers": "b:1"},
+                    admin={"bootstrap.servers": "b:1"},
+                ),
             ),
         ),
         heartbeats=(
@@ -149,7 +155,6 @@ def test_every_value_at_top_level_or_of_the_flow(at: str) -> None:
     (one,) = config.flows
     assert one == FlowConfig(
         flow=Flow("A", "B"),
-        enabled=True,
         topics=("a", "b"),
         topics_exclude=(),
         heartbeats_replication_enabled=False,
@@ -177,12 +182,8 @@ def test_every_value_at_top_level_or_of_the_flow(at: str) -> None:
             sync_interval_seconds=5,
             sync_on_rewind="follow",
         ),
-        source_consumer=one.source_consumer,
-        source_producer=one.source_producer,
-        source_admin=one.source_admin,
-        target_consumer=one.target_consumer,
-        target_producer=one.target_producer,
-        target_admin=one.target_admin,
+        source=one.source,
+        target=one.target,
     )
 
 
@@ -245,7 +246,7 @@ def test_an_alias_may_hold_dots_and_be_the_beginning_of_another() -> None:
         }
     )
 
-    assert [(str(one.flow), one.source_consumer, one.target_admin) for one in config.flows] == [
+    assert [(str(one.flow), one.source.consumer, one.target.admin) for one in config.flows] == [
         ("eu->eu.west", {"bootstrap.servers": "a:1"}, {"bootstrap.servers": "b:1"}),
         (
             "source->eu",
@@ -282,8 +283,8 @@ WEAKEST_FIRST = {
 @pytest.mark.parametrize(
     ("keys", "properties"),
     [
-        pytest.param(WEAKEST_FIRST["consumer"], lambda f: f.source_consumer, id="consumer"),
-        pytest.param(WEAKEST_FIRST["producer"], lambda f: f.target_producer, id="producer"),
+        pytest.param(WEAKEST_FIRST["consumer"], lambda f: f.source.consumer, id="consumer"),
+        pytest.param(WEAKEST_FIRST["producer"], lambda f: f.target.producer, id="producer"),
     ],
 )
 def test_a_client_property_s_precedence(
@@ -318,12 +319,12 @@ def test_client_properties_reach_the_clients_they_are_for() -> None:
     }
     source = {"ssl.protocol": "TLSv1.3", "bootstrap.servers": "a:1"}
     assert [
-        config.source_consumer,
-        config.source_producer,
-        config.source_admin,
-        config.target_consumer,
-        config.target_producer,
-        config.target_admin,
+        config.source.consumer,
+        config.source.producer,
+        config.source.admin,
+        config.target.consumer,
+        config.target.producer,
+        config.target.admin,
     ] == [
         source,
         source,
@@ -714,8 +715,8 @@ def test_no_secret_is_shown() -> None:
 
     assert "hunter2" not in repr(config)
     assert MASK in repr(config)
-    assert Findings().shown("A.ssl.key.password", "hunter2") == MASK
-    assert config.flows[0].source_admin["sasl.jaas.config"] == jaas
+    assert Diagnostics().shown("A.ssl.key.password", "hunter2") == MASK
+    assert config.flows[0].source.admin["sasl.jaas.config"] == jaas
     assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301  # our own bytes
 
 

@@ -134,7 +134,7 @@ def test_scalars_become_text_the_yaml_way(tmp_path: Path) -> None:
 
     (flow,) = loaded(tmp_path, content).flows
 
-    assert flow.source_consumer == {
+    assert flow.source.consumer == {
         "bootstrap.servers": "a:1",
         "check.crcs": "true",
         "client.id": "007",
@@ -153,7 +153,7 @@ def test_merged_mappings_give_way_to_their_own_keys(tmp_path: Path) -> None:
 
     (flow,) = loaded(tmp_path, content + "  client.id: b\n").flows
 
-    assert flow.target_consumer == {
+    assert flow.target.consumer == {
         "bootstrap.servers": "b:2",
         "fetch.min.bytes": "1",
         "client.id": "b",
@@ -190,7 +190,7 @@ def test_references(tmp_path: Path, reference: str, expected: str) -> None:
 
     (flow,) = loaded(tmp_path, content, "c.properties", RACK="east").flows
 
-    assert flow.source_consumer["client.rack"] == expected
+    assert flow.source.consumer["client.rack"] == expected
 
 
 def test_references_that_lead_nowhere_and_other_problems_come_together(tmp_path: Path) -> None:

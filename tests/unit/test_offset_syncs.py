@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from replication.offsets.map import OffsetRun
 from replication.offsets.syncs import offset_syncs
-from tests.unit.test_offsets import TP, World, mm2_translate, worlds
+from tests.unit.test_offsets import TP, CopiedPartition, mm2_translate, worlds
 
 
 def pairs(runs: list[OffsetRun], lag_max: int, until: int = 0) -> list[tuple[int, int]]:
@@ -62,7 +62,7 @@ def test_which_syncs_are_written(
 
 @given(worlds(), st.integers(0, 20), st.sets(st.integers(0, 30)))
 def test_mirrormaker_never_passes_the_true_position(
-    world: World, lag_max: int, unsent: set[int]
+    world: CopiedPartition, lag_max: int, unsent: set[int]
 ) -> None:
     syncs = pairs(world.runs, lag_max)
     sent = [sync for i, sync in enumerate(syncs) if i not in unsent]
@@ -74,7 +74,7 @@ def test_mirrormaker_never_passes_the_true_position(
 
 @given(worlds(one_way=True), st.integers(0, 20), st.data())
 def test_written_in_portions_they_are_as_safe(
-    world: World, lag_max: int, data: st.DataObject
+    world: CopiedPartition, lag_max: int, data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(0, len(world.runs)))
     first, second = world.runs[:cut], world.runs[cut:]

@@ -12,11 +12,11 @@ from replication.offsets.map import (
     Ahead,
     Bounded,
     Exact,
-    GapInBooks,
     NoAnswer,
     OffsetMap,
     OffsetRun,
-    RunBook,
+    PendingRuns,
+    ProgressGapError,
     Translation,
     anchor,
     merge_runs,
@@ -32,7 +32,7 @@ FOREIGN = -1
 
 
 @dataclass
-class World:
+class CopiedPartition:
     """A source partition, its copy, and the books of the replication between them.
 
     ``target[i]`` is the source offset of the record at target offset ``first + i``.
@@ -112,13 +112,13 @@ def bound_of(answer: Translation) -> int:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, one_way: bool = False) -> World:
+def worlds(draw: st.DrawFn, *, one_way: bool = False) -> CopiedPartition:
     """Random logs replicated in random batches; *one_way* leaves out setbacks and foreigners."""
     end = draw(st.integers(1, 30))
     density = draw(st.sampled_from([1, 2, 8, 100]))  # 100: every offset holds a record, almost
     records = frozenset(s for s in range(end) if draw(st.integers(1, density)) > 1 or density > 50)
     start = draw(st.integers(0, min(5, end)))
-    world = World(records, end, draw(st.integers(0, 3)), start)
+    world = CopiedPartition(records, end, draw(st.integers(0, 3)), start)
     kinds = ["batch"] if one_way else ["batch", "batch", "batch", "set", "foreign"]
     for _ in range(draw(st.integers(0, 8))):
         match draw(st.sampled_from(kinds)):
@@ -214,7 +214,7 @@ def test_a_negative_offset_is_not_a_position(
 
 
 @given(worlds())
-def test_never_past(world: World) -> None:
+def test_never_past(world: CopiedPartition) -> None:
     answers = OffsetMap(world.runs)
 
     for committed in range(world.start, world.source_end + 3):
@@ -222,7 +222,7 @@ def test_never_past(world: World) -> None:
 
 
 @given(worlds(one_way=True))
-def test_exact_where_dense(world: World) -> None:
+def test_exact_where_dense(world: CopiedPartition) -> None:
     answers = OffsetMap(world.runs)
 
     for run in world.runs:
@@ -235,7 +235,7 @@ def test_exact_where_dense(world: World) -> None:
 
 
 @given(worlds())
-def test_honest_bound(world: World) -> None:
+def test_honest_bound(world: CopiedPartition) -> None:
     answers = OffsetMap(world.runs)
 
     for committed in range(world.start, world.source_end + 3):
@@ -244,7 +244,7 @@ def test_honest_bound(world: World) -> None:
 
 
 @given(worlds(one_way=True))
-def test_the_bound_is_at_most_the_gaps_of_the_run(world: World) -> None:
+def test_the_bound_is_at_most_the_gaps_of_the_run(world: CopiedPartition) -> None:
     answers = OffsetMap(world.runs)
 
     for run in world.runs:
@@ -254,7 +254,7 @@ def test_the_bound_is_at_most_the_gaps_of_the_run(world: World) -> None:
 
 
 @given(worlds())
-def test_monotonic(world: World) -> None:
+def test_monotonic(world: CopiedPartition) -> None:
     answers = OffsetMap(world.runs)
     there = [offset_of(answers.translate(c)) for c in range(world.start, world.source_end + 3)]
     back = [offset_of(answers.translate_back(c)) for c in range(world.first, world.end + 3)]
@@ -264,7 +264,7 @@ def test_monotonic(world: World) -> None:
 
 
 @given(worlds())
-def test_never_past_on_the_way_back(world: World) -> None:
+def test_never_past_on_the_way_back(world: CopiedPartition) -> None:
     answers = OffsetMap(world.runs)
 
     for committed in range(world.first, world.end + 3):
@@ -274,7 +274,7 @@ def test_never_past_on_the_way_back(world: World) -> None:
 
 
 @given(worlds(one_way=True))
-def test_there_and_back_changes_nothing_on_a_dense_run(world: World) -> None:
+def test_there_and_back_changes_nothing_on_a_dense_run(world: CopiedPartition) -> None:
     answers = OffsetMap(world.runs)
 
     for run in merge_runs(world.runs):
@@ -284,7 +284,7 @@ def test_there_and_back_changes_nothing_on_a_dense_run(world: World) -> None:
 
 
 @given(worlds())
-def test_there_and_back_skips_no_record(world: World) -> None:
+def test_there_and_back_skips_no_record(world: CopiedPartition) -> None:
     answers = OffsetMap(world.runs)
 
     for committed in range(world.start, world.source_end):
@@ -353,7 +353,7 @@ def test_merge_runs(runs: list[OffsetRun], expected: list[OffsetRun]) -> None:
 
 
 @given(worlds())
-def test_merging_again_changes_nothing(world: World) -> None:
+def test_merging_again_changes_nothing(world: CopiedPartition) -> None:
     merged = merge_runs(world.runs)
 
     assert merge_runs(merged) == merged
@@ -391,8 +391,8 @@ def test_an_impossible_run_is_refused(numbers: tuple[int, int, int, int], proble
 # --- books --------------------------------------------------------------------------------------
 
 
-def book() -> RunBook:
-    return RunBook({TP: Position(100, 0), OTHER: Position(7, 70)})
+def book() -> PendingRuns:
+    return PendingRuns({TP: Position(100, 0), OTHER: Position(7, 70)})
 
 
 def test_dense_batches_drain_as_one_run() -> None:
@@ -436,7 +436,7 @@ def test_a_batch_that_does_not_continue_the_books_is_refused_whole(
 ) -> None:
     books = book()
 
-    with pytest.raises(GapInBooks, match=f"batch 3, .*{problem}"):
+    with pytest.raises(ProgressGapError, match=f"batch 3, .*{problem}"):
         books.add_batch(3, {OTHER: 7, **start}, {OTHER: 8, **end}, counts)
 
     assert books.drain() == {}
@@ -459,7 +459,7 @@ def mm2_translate(syncs: Sequence[tuple[int, int]], committed: int) -> int | Non
 
 @given(worlds(), st.sets(st.integers(0, 10)))
 def test_mirrormaker_never_passes_the_true_position_by_our_syncs(
-    world: World, unsent: set[int]
+    world: CopiedPartition, unsent: set[int]
 ) -> None:
     syncs: list[tuple[int, int]] = []
     replicated_until = 0

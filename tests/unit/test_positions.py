@@ -4,12 +4,12 @@ import pytest
 
 from replication.model import Position, Reset, TopicPartition
 from replication.offsets.resume import (
-    Adopt,
+    CountAhead,
     Decision,
-    Fresh,
-    Locate,
+    MatchTail,
     Problem,
     Resume,
+    StartFresh,
     plan_positions,
 )
 
@@ -40,8 +40,8 @@ def decide(
         pytest.param(decide(), Resume(ANCHOR), id="the target ends where the books do"),
         pytest.param(decide(earliest=100), Resume(ANCHOR), id="the next record is the first left"),
         pytest.param(decide(end=100), Resume(ANCHOR), id="nothing new on the source"),
-        pytest.param(decide(log_end=41), Locate(ANCHOR, 1), id="one record beyond the books"),
-        pytest.param(decide(log_end=90), Locate(ANCHOR, 50), id="all of the source is there"),
+        pytest.param(decide(log_end=41), CountAhead(ANCHOR, 1), id="one record beyond the books"),
+        pytest.param(decide(log_end=90), CountAhead(ANCHOR, 50), id="all of the source is there"),
     ],
 )
 def test_with_books(decision: Decision, expected: Decision) -> None:
@@ -52,17 +52,23 @@ def test_with_books(decision: Decision, expected: Decision) -> None:
     ("decision", "expected"),
     [
         pytest.param(
-            decide(anchor=None, log_end=0, earliest=7), Fresh(Position(7, 0)), id="from earliest"
+            decide(anchor=None, log_end=0, earliest=7),
+            StartFresh(Position(7, 0)),
+            id="from earliest",
         ),
         pytest.param(
-            decide(anchor=None, log_end=0, reset="latest"), Fresh(Position(150, 0)), id="latest"
+            decide(anchor=None, log_end=0, reset="latest"),
+            StartFresh(Position(150, 0)),
+            id="latest",
         ),
         pytest.param(
-            decide(anchor=None, log_end=9, earliest=7), Adopt(Position(7, 9)), id="somebody's copy"
+            decide(anchor=None, log_end=9, earliest=7),
+            MatchTail(Position(7, 9)),
+            id="somebody's copy",
         ),
         pytest.param(
             decide(log_end=60, earliest=110),
-            Adopt(Position(120, 60)),
+            MatchTail(Position(120, 60)),
             id="counting would start at records that are gone",
         ),
     ],

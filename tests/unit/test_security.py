@@ -13,7 +13,7 @@ from replication.config.clients.librdkafka import (
     ClientProperties,
     is_secret,
     librdkafka_properties,
-    masked,
+    mask,
 )
 from replication.errors import ConfigError
 
@@ -312,5 +312,5 @@ def test_client_properties_show_no_secret_and_keep_it() -> None:
     properties = ClientProperties({"client.id": "a", "ssl.key.password": "hunter2"})
 
     assert repr(properties) == f"{properties}" == str({"client.id": "a", "ssl.key.password": MASK})
-    assert masked(properties) == {"client.id": "a", "ssl.key.password": MASK}
+    assert mask(properties) == {"client.id": "a", "ssl.key.password": MASK}
     assert pickle.loads(pickle.dumps(properties)) == properties  # noqa: S301  # our own bytes

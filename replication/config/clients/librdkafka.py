@@ -54,7 +54,7 @@ def is_secret(key: str) -> bool:
     return _SECRET.search(key) is not None
 
 
-def masked(properties: Mapping[str, str]) -> dict[str, str]:
+def mask(properties: Mapping[str, str]) -> dict[str, str]:
     """*properties* fit to be shown."""
     return {key: MASK if is_secret(key) else value for key, value in properties.items()}
 
@@ -65,7 +65,7 @@ class ClientProperties(dict[str, str]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return repr(masked(self))
+        return repr(mask(self))
 
 
 def librdkafka_properties(java: Mapping[str, str]) -> dict[str, str]:

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 
-from replication.config.tree import FlowConfig
 from replication.errors import ClusterError
-from replication.flows.context import World
+from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPosition, Key, commits
 from replication.kafka.consumer_groups import GroupActiveError, Groups
 from replication.model import Committed, TopicPartition
@@ -27,8 +26,8 @@ class GroupSync:
     sees that adds to it.
     """
 
-    def __init__(self, world: World, config: FlowConfig) -> None:
-        self._world, self._config = world, config
+    def __init__(self, context: FlowContext) -> None:
+        self._context, self._config = context, context.config
         self.rewound: set[Key] = set()
         self._blocked: dict[str, str] = {}
 
@@ -36,7 +35,7 @@ class GroupSync:
     def _target(self) -> Groups:
         """Made on first use: a client that cannot be made must not end the flow beside it."""
         flow = self._config.flow
-        return Groups(self._world.spark, flow.target, self._config.target_admin)
+        return Groups(self._context.spark, flow.target, self._config.target.admin)
 
     def move(self, positions: Iterable[GroupPosition]) -> None:
         """Commits what `replication.groups.positions.commits` says, group by group.
@@ -93,7 +92,7 @@ class GroupSync:
             return
         self._blocked[group] = members
         flow = self._config.flow
-        self._world.tables.event(
+        self._context.tables.event(
             flow,
             "group-active",
             f"group {group} is {state.lower()} on {flow.target} and cannot be moved there while it "

@@ -16,8 +16,8 @@ from replication.config.tree import FlowConfig
 from replication.errors import ClusterError
 from replication.flows.checkpoints.group_sync import GroupSync
 from replication.flows.checkpoints.translate import group_positions
-from replication.flows.context import World
-from replication.groups.positions import GroupPosition, Key, is_news, is_rewound
+from replication.flows.context import FlowContext
+from replication.groups.positions import GroupPosition, Key, is_rewound, should_emit
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.internal_topic import InternalTopic
@@ -33,10 +33,11 @@ log = logging.getLogger(__name__)
 class Checkpoints:
     """One flow's rounds, and what one remembers for the next."""
 
-    def __init__(self, world: World, config: FlowConfig) -> None:
-        self._world, self._config = world, config
-        self._topic = checkpoints_topic(world.target, config)
-        self._sync = GroupSync(world, config) if config.groups.sync_enabled else None
+    def __init__(self, context: FlowContext) -> None:
+        config = context.config
+        self._context, self._config = context, context.config
+        self._topic = checkpoints_topic(context.target, config)
+        self._sync = GroupSync(context) if config.groups.sync_enabled else None
         self._previous: dict[Key, Checkpoint] | None = None
         self._groups: set[str] = set()
         self._refresh_at = self._emit_at = self._sync_at = 0.0
@@ -46,7 +47,7 @@ class Checkpoints:
     def _source(self) -> Groups:
         """Made on first use: a client that cannot be made must not end the flow beside it."""
         flow = self._config.flow
-        return Groups(self._world.spark, flow.source, self._config.source_admin)
+        return Groups(self._context.spark, flow.source, self._config.source.admin)
 
     def round(self, *, at_once: bool = False) -> None:
         """Does what is due by now; everything if *at_once*.
@@ -61,7 +62,7 @@ class Checkpoints:
         sync = self._sync is not None and (at_once or clock >= self._sync_at)
         if not emit and not sync:
             return
-        positions = group_positions(self._world, self._config, self._source, self._groups)
+        positions = group_positions(self._context, self._source, self._groups)
         previous = self._read_previous()
         if self._sync is not None:
             self._sync.rewound |= {
@@ -85,7 +86,7 @@ class Checkpoints:
             except ClusterError as error:
                 log.warning("flow=%s no checkpoints this time: %s", self._config.flow, error)
 
-        rows = ticks(self._world.tables.spark)
+        rows = ticks(self._context.tables.spark)
         return rows.writeStream.foreachBatch(tick).trigger(
             processingTime=f"{self._tick_seconds} seconds"
         )
@@ -113,7 +114,7 @@ class Checkpoints:
         """Once for each group: an event of an earlier process counts."""
         if not gone:
             return
-        tables, kind = self._world.tables, "group-gone"
+        tables, kind = self._context.tables, "group-gone"
         said = tables.of("events", self._config.flow).where(f"kind = '{kind}'").select("group")
         for group in sorted(gone - {row["group"] for row in tables.collect(said, "events")}):
             tables.event(
@@ -140,7 +141,7 @@ class Checkpoints:
     def _emit(self, positions: Iterable[GroupPosition], previous: dict[Key, Checkpoint]) -> None:
         news = []
         for it in positions:
-            if is_news(it, previous.get(it.key)):
+            if should_emit(it, previous.get(it.key)):
                 news.append(it)
             elif isinstance(it.answer, NoAnswer) and it.key not in self._silent:
                 self._silent.add(it.key)
@@ -154,7 +155,7 @@ class Checkpoints:
         checkpoints = [it.checkpoint() for it in news]
         self._topic.write((it.key(), it.value()) for it in checkpoints)
         previous.update({it.key: one for it, one in zip(news, checkpoints, strict=True)})
-        self._world.tables.append("checkpoints", (self._row(it) for it in news))
+        self._context.tables.append("checkpoints", (self._row(it) for it in news))
         log.info("flow=%s emitted checkpoints=%d", self._config.flow, len(news))
 
     def _row(self, it: GroupPosition) -> dict[str, object]:
@@ -178,8 +179,8 @@ def checkpoints_topic(target: Cluster, config: FlowConfig) -> InternalTopic:
     return InternalTopic(
         target,
         config.policy.checkpoints_topic(config.flow.source),
-        producer=config.target_producer,
-        consumer=config.target_consumer,
+        producer=config.target.producer,
+        consumer=config.target.consumer,
         replication_factor=config.groups.replication_factor,
     )
 

@@ -3,8 +3,7 @@
 import logging
 from collections.abc import Iterable
 
-from replication.config.tree import FlowConfig
-from replication.flows.context import World
+from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPosition
 from replication.kafka.consumer_groups import Groups
 from replication.model import TopicPartition
@@ -18,7 +17,7 @@ NOTHING = NoAnswer("nothing replicated", None)
 
 
 def group_positions(
-    world: World, config: FlowConfig, source: Groups, groups: Iterable[str]
+    context: FlowContext, source: Groups, groups: Iterable[str]
 ) -> list[GroupPosition]:
     """The position of each of *groups* in each partition that the flow's filter takes.
 
@@ -26,6 +25,7 @@ def group_positions(
         ClusterError: The source does not answer.
         StateError: The offset map cannot be read.
     """
+    config = context.config
     committed = source.committed(groups)
     topics = remote_topics(config, {tp.topic for its in committed.values() for tp in its})
     stands = [
@@ -37,7 +37,7 @@ def group_positions(
     least: dict[TopicPartition, int] = {}
     for _, tp, it in stands:
         least[tp] = min(it.offset, least.get(tp, it.offset))
-    maps = _maps(world, config, least)
+    maps = _maps(context, least)
     return [
         GroupPosition(
             group,
@@ -50,14 +50,13 @@ def group_positions(
     ]
 
 
-def _maps(
-    world: World, config: FlowConfig, least: dict[TopicPartition, int]
-) -> dict[TopicPartition, TopicMap]:
+def _maps(context: FlowContext, least: dict[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
     """The maps of topics that are still the same: a recreated one's offsets mean other records."""
+    config = context.config
     if not least:
         return {}
-    maps = OffsetTable(world.tables, config.flow).maps(least)
-    living = world.source.describe({tp.topic for tp in maps})
+    maps = OffsetTable(context.tables, config.flow).maps(least)
+    living = context.source.describe({tp.topic for tp in maps})
     same = {
         tp: it
         for tp, it in maps.items()

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from replication.config.tree import FlowConfig
 from replication.errors import FlowError
-from replication.flows.context import World
+from replication.flows.context import FlowContext
 from replication.kafka.reader import read_records
 from replication.model import Position, TopicPartition
-from replication.spark.kafka_options import isolation
 from replication.topics.topic_plan import TopicPlan
 
 RECORD_OVERHEAD_BYTES = 70
@@ -60,7 +59,7 @@ PATTERNS = (
 _KAFKA_ERROR = re.compile(r"org\.apache\.kafka\.\S*?(\w+Exception): ([^\n]+)")
 
 
-def explained(config: FlowConfig, error: BaseException) -> QueryError:
+def explain(config: FlowConfig, error: BaseException) -> QueryError:
     """*error*, as Spark gave it, in one or two lines."""
     text = str(error)
     kafka = _KAFKA_ERROR.search(text)
@@ -73,16 +72,15 @@ def explained(config: FlowConfig, error: BaseException) -> QueryError:
     return QueryError(f"flow {config.flow}: the query failed: {detail}", is_final=False)
 
 
-def refused_records(
-    world: World,
-    config: FlowConfig,
+def oversized_records(
+    context: FlowContext,
     plan: TopicPlan,
     positions: Mapping[TopicPartition, Position],
 ) -> list[str]:
     """The records that stand next in line and are larger than their remote topic allows.
 
     Args:
-        world: Both clusters.
+        context: Both clusters.
         config: The flow.
         plan: Its topics.
         positions: Where the target's log really ends, so that the refused record comes next.
@@ -90,15 +88,14 @@ def refused_records(
     Returns:
         A line each: topic, partition, offset, size and both limits.
     """
-    of_source = world.source.max_message_bytes(sorted(plan.topics))
-    of_target = world.target.max_message_bytes(sorted(plan.topics.values()))
+    config = context.config
+    of_source = context.source.max_message_bytes(sorted(plan.topics))
+    of_target = context.target.max_message_bytes(sorted(plan.topics.values()))
     lines = []
     for tp in plan.partitions:
         remote = plan.topics[tp.topic]
         start = positions[tp].upstream
-        for record in read_records(
-            config.source_consumer, tp, start, start + 1, isolation(config.source_consumer)
-        ):
+        for record in read_records(config.source.consumer, tp, start, start + 1, config.isolation):
             parts = [record.key, record.value, *(part for pair in record.headers for part in pair)]
             size = RECORD_OVERHEAD_BYTES + sum(len(part) for part in parts if part is not None)
             if size > of_target[remote]:

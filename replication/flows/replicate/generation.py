@@ -20,9 +20,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.config.tree import FlowConfig
-from replication.flows.replicate.map_writer import FlowBooks
+from replication.flows.replicate.map_writer import MapWriter
 from replication.model import Mode, Position, TopicPartition
-from replication.offsets.runs import GapInBooks, RunBook
+from replication.offsets.runs import PendingRuns, ProgressGapError
 from replication.spark.kafka_options import sink_options, source_options
 from replication.spark.progress import Progress
 from replication.spark.projection import counts_column, to_target
@@ -40,7 +40,7 @@ class Generation:
     def __init__(
         self,
         spark: SparkSession,
-        books: FlowBooks,
+        books: MapWriter,
         config: FlowConfig,
         plan: TopicPlan,
         positions: Mapping[TopicPartition, Position],
@@ -50,7 +50,7 @@ class Generation:
     ) -> None:
         self.plan, self.number = plan, number
         self._books, self._config = books, config
-        self._book = RunBook(positions)
+        self._book = PendingRuns(positions)
         self._scratch = Path(tempfile.mkdtemp(prefix=f"{config.flow.slug}-{number}-"))
         self._batches = (-1, -1)
         self._flushed_at = time.monotonic()
@@ -70,8 +70,8 @@ class Generation:
         """Why the query ended, or None."""
         return self._query.exception()
 
-    def keep_books(self) -> bool:
-        """Books the batches finished since the last call; writes them when it is time.
+    def record_progress(self) -> bool:
+        """Records the batches finished since the last call; writes them when it is time.
 
         Returns:
             Whether a batch had finished.
@@ -105,8 +105,8 @@ class Generation:
         try:
             self._query.stop()
             try:
-                self.keep_books()
-            except GapInBooks as gap:  # what follows the gap is found from the target's log
+                self.record_progress()
+            except ProgressGapError as gap:  # what follows the gap is found from the target's log
                 log.warning("generation %d ends with a gap: %s", self.number, gap)
             self.flush()
         except Py4JError as error:
@@ -138,13 +138,13 @@ def replication_query(
             crash leaves to be counted is at most a batch.
     """
     source = spark.readStream.format("kafka").options(
-        **source_options(config.source_consumer, starts)
+        **source_options(config.source.consumer, starts)
     )
     if mode != "realtime":
         source = source.option("maxOffsetsPerTrigger", config.batch_max_records)
     records = source.load().observe(name, counts_column(plan.partitions))
     crossing = to_target(records, plan.topics, config.record_timestamps)
-    sink = sink_options(config.target_producer, config.flow, config.record_timestamps)
+    sink = sink_options(config.target.producer, config.flow, config.record_timestamps)
     return crossing.writeStream.format("kafka").queryName(name).options(**sink)
 
 

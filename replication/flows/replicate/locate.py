@@ -10,17 +10,23 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replication.config.tree import FlowConfig
 from replication.errors import GuardError
-from replication.flows.context import World
-from replication.flows.replicate.map_writer import FlowBooks
-from replication.flows.replicate.match import adopted, realigned, tails_match
-from replication.flows.replicate.settle import standing_log_ends
+from replication.flows.context import FlowContext
+from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.match import match_existing_target, realign, tails_match
+from replication.flows.replicate.settle import settled_log_ends
 from replication.model import Position, TopicPartition
-from replication.offsets.resume import Adopt, Fresh, Locate, Problem, Resume, plan_positions
+from replication.offsets.resume import (
+    CountAhead,
+    MatchTail,
+    Problem,
+    Resume,
+    StartFresh,
+    plan_positions,
+)
 from replication.offsets.runs import OffsetRun, anchor
-from replication.spark.counting import Stretch, offsets_after
-from replication.spark.kafka_options import client_id, isolation
+from replication.spark.counting import RecordSpan, offsets_after
+from replication.spark.kafka_options import client_id
 from replication.state.offset_table import Anchor
 from replication.topics.topic_plan import TopicPlan
 
@@ -28,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LogEnds:
     """How both sides stand while the flow does not run. Keys are upstream partitions."""
 
     remote: Mapping[TopicPartition, TopicPartition]
@@ -37,10 +43,9 @@ class Standing:
 
 
 def find_positions(
-    world: World,
-    config: FlowConfig,
+    context: FlowContext,
     plan: TopicPlan,
-    books: FlowBooks,
+    books: MapWriter,
     generation: int,
 ) -> dict[TopicPartition, Position]:
     """Where every partition of *plan* goes on; what is new about it is in the table on return.
@@ -49,55 +54,58 @@ def find_positions(
         GuardError: For some partitions no position is safe; all of them are named.
         ClusterError: A cluster does not answer.
     """
+    config = context.config
     anchors = books.anchors
-    _refuse_recreated(world, config, plan, anchors)
-    standing = _standing(world, config, plan)
+    _refuse_recreated(context, plan, anchors)
+    standing = _standing(context, plan)
     decisions = plan_positions(
         plan.partitions,
         {tp: anchors[tp].position for tp in plan.partitions if tp in anchors},
         standing.target_ends,
-        world.source.earliest(plan.partitions),
+        context.source.earliest(plan.partitions),
         standing.source_ends,
         config.auto_offset_reset,
     )
-    _refuse(world, config, {tp: it.text for tp, it in decisions.items() if isinstance(it, Problem)})
+    _refuse(context, {tp: it.text for tp, it in decisions.items() if isinstance(it, Problem)})
     news = _located(
-        world, config, {tp: it for tp, it in decisions.items() if isinstance(it, Locate)}, standing
+        context, {tp: it for tp, it in decisions.items() if isinstance(it, CountAhead)}, standing
     )
     for tp, decision in decisions.items():
-        if isinstance(decision, Fresh):
+        if isinstance(decision, StartFresh):
             news[tp] = [anchor(decision.position)]
-        elif isinstance(decision, Adopt):
-            position = adopted(world, config, tp, standing.remote[tp], decision.position)
+        elif isinstance(decision, MatchTail):
+            position = match_existing_target(context, tp, standing.remote[tp], decision.position)
             news[tp] = [anchor(position)]
     books.write(generation, news, plan.source_ids)
     resumed = {tp: it.position for tp, it in decisions.items() if isinstance(it, Resume)}
     return resumed | {tp: runs[-1].end for tp, runs in news.items()}
 
 
-def _standing(world: World, config: FlowConfig, plan: TopicPlan) -> Standing:
+def _standing(context: FlowContext, plan: TopicPlan) -> LogEnds:
+    config = context.config
     remote = {tp: TopicPartition(plan.topics[tp.topic], tp.partition) for tp in plan.partitions}
     counted_by = client_id(config.flow) if config.record_timestamps == "preserve" else None
-    ends = standing_log_ends(world.target, list(remote.values()), world.spark, counted_by)
-    return Standing(
+    ends = settled_log_ends(context.target, list(remote.values()), context.spark, counted_by)
+    return LogEnds(
         remote,
-        world.source.log_ends(plan.partitions, isolation(config.source_consumer)),
+        context.source.log_ends(plan.partitions, config.isolation),
         {tp: ends[remote[tp]] for tp in plan.partitions if remote[tp] in ends},
     )
 
 
 def _located(
-    world: World, config: FlowConfig, wanted: Mapping[TopicPartition, Locate], standing: Standing
+    context: FlowContext, wanted: Mapping[TopicPartition, CountAhead], standing: LogEnds
 ) -> dict[TopicPartition, list[OffsetRun]]:
     """The runs that were written and never booked, by counting; checked against the records."""
+    config = context.config
     if not wanted:
         return {}
     records = sum(it.records for it in wanted.values())
     log.info("flow=%s counting %d records written beyond the books", config.flow, records)
     ends = offsets_after(
-        world.spark,
-        config.source_consumer,
-        {tp: Stretch(it.anchor.upstream, it.records) for tp, it in wanted.items()},
+        context.spark,
+        config.source.consumer,
+        {tp: RecordSpan(it.anchor.upstream, it.records) for tp, it in wanted.items()},
         standing.source_ends,
     )
     located: dict[TopicPartition, list[OffsetRun]] = {}
@@ -107,17 +115,17 @@ def _located(
         if tp in ends and tails_match(config, (tp, upstream, ends[tp]), (remote, it)):
             located[tp] = [OffsetRun(upstream, ends[tp], downstream, it.records)]
         else:
-            located[tp] = realigned(world, config, tp, remote, it, standing.source_ends[tp])
+            located[tp] = realign(context, tp, remote, it, standing.source_ends[tp])
     return located
 
 
 def _refuse_recreated(
-    world: World, config: FlowConfig, plan: TopicPlan, anchors: Mapping[TopicPartition, Anchor]
+    context: FlowContext, plan: TopicPlan, anchors: Mapping[TopicPartition, Anchor]
 ) -> None:
     """A topic id that changed: the stored offsets are another topic's."""
+    config = context.config
     _refuse(
-        world,
-        config,
+        context,
         {
             tp: (
                 f"topic {tp.topic} on cluster {config.flow.source} was deleted and created again "
@@ -130,12 +138,13 @@ def _refuse_recreated(
     )
 
 
-def _refuse(world: World, config: FlowConfig, problems: Mapping[TopicPartition, str]) -> None:
+def _refuse(context: FlowContext, problems: Mapping[TopicPartition, str]) -> None:
     """Ends the flow with all *problems*, each an event row of its own."""
+    config = context.config
     if not problems:
         return
     for tp, text in problems.items():
-        world.tables.event(
+        context.tables.event(
             config.flow, "refused", text, topic=tp.topic, partition=tp.partition, policy="fail"
         )
     lines = "".join(f"\n  - {tp}: {text}" for tp, text in sorted(problems.items()))

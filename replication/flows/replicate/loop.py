@@ -11,16 +11,15 @@ from collections.abc import Callable
 from threading import Event
 from typing import Literal
 
-from replication.config.tree import FlowConfig
 from replication.errors import ClusterError, GuardError, ReplicationError
-from replication.flows.context import World
-from replication.flows.replicate.failures import TOO_LARGE, QueryError, explained, refused_records
+from replication.flows.context import FlowContext
+from replication.flows.replicate.failures import TOO_LARGE, QueryError, explain, oversized_records
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.locate import find_positions
-from replication.flows.replicate.map_writer import FlowBooks
+from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.prepare import prepare_topics, size_limits
 from replication.model import Mode, Position, TopicPartition
-from replication.offsets.runs import GapInBooks
+from replication.offsets.runs import ProgressGapError
 from replication.state.lease import Lease, held
 from replication.state.offset_table import Anchor
 from replication.topics.topic_plan import TopicPlan
@@ -29,14 +28,12 @@ log = logging.getLogger(__name__)
 
 Ending = Literal["stopped", "drained", "changed"]
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 FAILURES_IN_A_ROW = 5
 LONGEST_PAUSE_SECONDS = 30
 
 
-def replicate(
-    world: World, config: FlowConfig, choose_mode: Callable[[TopicPlan], Mode], stop: Event
-) -> None:
+def replicate(context: FlowContext, choose_mode: Callable[[TopicPlan], Mode], stop: Event) -> None:
     """Replicates one flow until *stop* is set or, in drain mode, all is across.
 
     Raises:
@@ -46,8 +43,9 @@ def replicate(
         ClusterError: A cluster does not answer.
         StateError: The books cannot be read or written.
     """
-    with held(world.tables, config.flow) as lease:
-        _FlowLoop(world, config, choose_mode, stop, lease).run()
+    config = context.config
+    with held(context.tables, config.flow) as lease:
+        _FlowLoop(context, choose_mode, stop, lease).run()
 
 
 class _FlowLoop:
@@ -55,17 +53,16 @@ class _FlowLoop:
 
     def __init__(
         self,
-        world: World,
-        config: FlowConfig,
+        context: FlowContext,
         choose_mode: Callable[[TopicPlan], Mode],
         stop: Event,
         lease: Lease,
     ) -> None:
-        self._world, self._config = world, config
+        self._context, self._config = context, context.config
         self._choose_mode, self._stop, self._lease = choose_mode, stop, lease
         self._plan: TopicPlan | None = None
         self._failures = 0
-        self._books = FlowBooks(world, config)
+        self._books = MapWriter(context)
         self._number = self._books.last_generation
 
     def run(self) -> None:
@@ -74,24 +71,24 @@ class _FlowLoop:
             self._number += 1
             try:
                 ending = self._generation()
-            except (QueryError, GapInBooks, ClusterError) as error:
+            except (QueryError, ProgressGapError, ClusterError) as error:
                 self._pause_or_raise(error)
-        self._book_the_tail()
+        self._record_tail()
 
     def _generation(self) -> Ending:
         config = self._config
-        plan = prepare_topics(config, self._world.source, self._world.target)
+        plan = prepare_topics(config, self._context.source, self._context.target)
         if not plan.partitions:
             return self._wait_for_topics()
         mode = self._choose_mode(plan)
         if self._stop.is_set():
             return "stopped"
         self._plan = plan
-        size_limits(plan, self._world.source, self._world.target)
+        size_limits(plan, self._context.source, self._context.target)
         positions = self._positions(plan)
-        self._world.tables.append_topics(config.flow, self._number, plan)
+        self._context.tables.append_topics(config.flow, self._number, plan)
         generation = Generation(
-            self._world.spark,
+            self._context.spark,
             self._books,
             config,
             plan,
@@ -112,14 +109,14 @@ class _FlowLoop:
         """Keeps the books of a running query until something ends it."""
         refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
         while True:
-            stopped = self._stop.wait(LOOK_SECONDS)
-            if generation.keep_books():
+            stopped = self._stop.wait(POLL_SECONDS)
+            if generation.record_progress():
                 self._failures = 0
             self._lease.renew()
             if not generation.is_running:
                 failure = generation.failure()
                 if failure is not None:
-                    raise explained(self._config, failure) from failure
+                    raise explain(self._config, failure) from failure
                 return "drained"
             if stopped:
                 return "stopped"
@@ -130,7 +127,7 @@ class _FlowLoop:
 
     def _has_changed(self, plan: TopicPlan) -> bool:
         try:
-            now = prepare_topics(self._config, self._world.source, self._world.target)
+            now = prepare_topics(self._config, self._context.source, self._context.target)
         except ClusterError as error:
             log.warning("flow=%s topics were not refreshed: %s", self._config.flow, error)
             return False
@@ -150,7 +147,7 @@ class _FlowLoop:
         return "stopped" if stopped else "changed"
 
     def _positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
-        positions = find_positions(self._world, self._config, plan, self._books, self._number)
+        positions = find_positions(self._context, plan, self._books, self._number)
         self._remember(plan, positions)
         return positions
 
@@ -164,23 +161,23 @@ class _FlowLoop:
         first_start = self._plan is None and isinstance(error, ClusterError)
         final = isinstance(error, QueryError) and error.is_final
         if final or first_start or self._failures >= FAILURES_IN_A_ROW or self._stop.is_set():
-            raise self._with_refused_records(error) from error
+            raise self._with_oversized_records(error) from error
         pause = min(LONGEST_PAUSE_SECONDS, 2**self._failures)
         log.warning("flow=%s restarts in %d s: %s", self._config.flow, pause, error)
-        self._world.tables.event(self._config.flow, "restarted", str(error), policy="retry")
+        self._context.tables.event(self._config.flow, "restarted", str(error), policy="retry")
         self._stop.wait(pause)
 
-    def _with_refused_records(self, error: ReplicationError) -> ReplicationError:
+    def _with_oversized_records(self, error: ReplicationError) -> ReplicationError:
         """*error* with the offsets of the records that the target refused, if it is about size."""
         if self._plan is None or TOO_LARGE not in str(error):
             return error
         positions = self._positions(self._plan)
-        lines = refused_records(self._world, self._config, self._plan, positions)
+        lines = oversized_records(self._context, self._plan, positions)
         text = "".join([str(error), *(f"\n  - {line}" for line in lines)])
         return QueryError(text, is_final=True)
 
-    def _book_the_tail(self) -> None:
-        """Books what a cut batch has written, so that the map is complete while nothing runs."""
+    def _record_tail(self) -> None:
+        """*error* with the offsets of records too large for the target, if it is about size."""
         if self._plan is None:
             return
         try:

@@ -7,9 +7,8 @@ that cannot be written never holds up the records: it is tried again with the ne
 import logging
 from collections.abc import Iterable, Mapping
 
-from replication.config.tree import FlowConfig
 from replication.errors import ClusterError
-from replication.flows.context import World
+from replication.flows.context import FlowContext
 from replication.kafka.internal_topic import InternalTopic
 from replication.mm2.wire import OffsetSync
 from replication.model import TopicPartition
@@ -20,19 +19,20 @@ from replication.state.offset_table import OffsetTable
 log = logging.getLogger(__name__)
 
 
-class FlowBooks:
+class MapWriter:
     """The books of one flow. ``anchors`` is where each partition stands, kept by the flow's loop.
 
     Raises:
         StateError: The books cannot be read; `write` raises it too.
     """
 
-    def __init__(self, world: World, config: FlowConfig) -> None:
+    def __init__(self, context: FlowContext) -> None:
+        config = context.config
         self._flow = config.flow
-        self._table = OffsetTable(world.tables, config.flow)
+        self._table = OffsetTable(context.tables, config.flow)
         books = self._table.books()
         self.last_generation, self.anchors = books.last_generation, books.anchors
-        self._syncs = Syncs(world, config, books.replicated_until)
+        self._syncs = Syncs(context, books.replicated_until)
 
     def write(
         self,
@@ -58,12 +58,13 @@ class Syncs:
     """Writes the offset syncs of a flow, if it is to have any."""
 
     def __init__(
-        self, world: World, config: FlowConfig, replicated_until: Mapping[TopicPartition, int]
+        self, context: FlowContext, replicated_until: Mapping[TopicPartition, int]
     ) -> None:
+        config = context.config
         self._config = config
         self._until = dict(replicated_until)
         self._unsent: dict[TopicPartition, list[OffsetSync]] = {}
-        self._topic = offset_syncs_topic(world, config) if config.offset_syncs.enabled else None
+        self._topic = offset_syncs_topic(context) if config.offset_syncs.enabled else None
 
     def write(self, runs: Mapping[TopicPartition, list[OffsetRun]]) -> None:
         """Writes the syncs of *runs*; warns where the cluster does not take them."""
@@ -91,16 +92,17 @@ class Syncs:
         return offset_syncs(tp, runs, lag_max=lag_max, replicated_until=until)
 
 
-def offset_syncs_topic(world: World, config: FlowConfig) -> InternalTopic:
+def offset_syncs_topic(context: FlowContext) -> InternalTopic:
     """Where the flow's offset syncs are, on the cluster that ``offset-syncs.topic.location`` names.
 
     The name carries the flow's other cluster (mm2.md, 2.5).
     """
+    config = context.config
     on_source = config.offset_syncs.location == "source"
     return InternalTopic(
-        world.source if on_source else world.target,
+        context.source if on_source else context.target,
         config.policy.offset_syncs_topic(config.flow.target if on_source else config.flow.source),
-        producer=config.source_producer if on_source else config.target_producer,
-        consumer=config.source_consumer if on_source else config.target_consumer,
+        producer=config.source.producer if on_source else config.target.producer,
+        consumer=config.source.consumer if on_source else config.target.consumer,
         replication_factor=config.offset_syncs.replication_factor,
     )

@@ -7,14 +7,13 @@ one, has written before us.
 
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
-from replication.flows.context import World
+from replication.flows.context import FlowContext
 from replication.kafka.reader import Record, read_records
 from replication.model import Position, TopicPartition
 from replication.offsets.alignment import align
-from replication.offsets.resume import Locate
+from replication.offsets.resume import CountAhead
 from replication.offsets.runs import OffsetRun, anchor
 from replication.spark.counting import fingerprints
-from replication.spark.kafka_options import isolation
 
 COMPARED_RECORDS = 20
 """Records at the end of a stretch that are compared one by one."""
@@ -26,7 +25,7 @@ SEARCHED_RECORDS = 10_000
 def tails_match(
     config: FlowConfig,
     source: tuple[TopicPartition, int, int],
-    target: tuple[TopicPartition, Locate],
+    target: tuple[TopicPartition, CountAhead],
 ) -> bool:
     """Whether the last records of both stretches are the same, in order.
 
@@ -41,7 +40,7 @@ def tails_match(
     remote, counted = target
     compared = min(COMPARED_RECORDS, counted.records)
     end = counted.anchor.downstream + counted.records
-    written = read_records(config.target_consumer, remote, end - compared, end, "read_uncommitted")
+    written = read_records(config.target.consumer, remote, end - compared, end, "read_uncommitted")
     upstream = _last_records(config, tp, start, until, compared)
     by_place = dict(enumerate(reversed(upstream), start=1))
     return all(
@@ -50,25 +49,25 @@ def tails_match(
     )
 
 
-def realigned(
-    world: World,
-    config: FlowConfig,
+def realign(
+    context: FlowContext,
     tp: TopicPartition,
     remote: TopicPartition,
-    counted: Locate,
+    counted: CountAhead,
     source_end: int,
 ) -> list[OffsetRun]:
     """Runs up to the last position at which going on loses nothing, an event telling why.
 
     The last of them is an anchor at the target's log end.
     """
+    config = context.config
     start = counted.anchor
     end = start.downstream + counted.records
-    spark, stamps = world.spark, config.record_timestamps
-    source = fingerprints(spark, config.source_consumer, tp, (start.upstream, source_end), stamps)
-    target = fingerprints(spark, config.target_consumer, remote, (start.downstream, end), stamps)
+    spark, stamps = context.spark, config.record_timestamps
+    source = fingerprints(spark, config.source.consumer, tp, (start.upstream, source_end), stamps)
+    target = fingerprints(spark, config.target.consumer, remote, (start.downstream, end), stamps)
     found = align(source, target, source_end=source_end)
-    world.tables.event(
+    context.tables.event(
         config.flow,
         "realigned",
         f"{tp}: of {counted.records} records beyond the books on {remote}, {found.matched} are "
@@ -83,9 +82,8 @@ def realigned(
     return [*found.runs, anchor(Position(found.upstream, end))]
 
 
-def adopted(
-    world: World,
-    config: FlowConfig,
+def match_existing_target(
+    context: FlowContext,
     tp: TopicPartition,
     remote: TopicPartition,
     fresh: Position,
@@ -96,7 +94,7 @@ def adopted(
     look for it.
 
     Args:
-        world: Both clusters.
+        context: Both clusters.
         config: The flow.
         tp: Upstream.
         remote: Downstream.
@@ -105,16 +103,17 @@ def adopted(
     Raises:
         GuardError: None of the target's last records is on the source.
     """
+    config = context.config
     end = fresh.downstream
     written = read_records(
-        config.target_consumer, remote, max(0, end - COMPARED_RECORDS), end, "read_uncommitted"
+        config.target.consumer, remote, max(0, end - COMPARED_RECORDS), end, "read_uncommitted"
     )
     if not written:  # retention has emptied the target: nothing can repeat
         return fresh
     for record in reversed(written):
-        found = _found_on_source(world, config, tp, record)
+        found = _found_on_source(context, tp, record)
         if found is not None:
-            world.tables.event(
+            context.tables.event(
                 config.flow,
                 "adopted",
                 f"{remote} held records and had no books; its offset {record.offset} is {tp} "
@@ -133,14 +132,13 @@ def adopted(
     )
 
 
-def _found_on_source(
-    world: World, config: FlowConfig, tp: TopicPartition, record: Record
-) -> Record | None:
+def _found_on_source(context: FlowContext, tp: TopicPartition, record: Record) -> Record | None:
     """The source's record that *record* is a copy of, looked for from its timestamp on."""
-    start = world.source.offset_for_time(tp, record.timestamp_ms)
-    level = isolation(config.source_consumer)
+    config = context.config
+    start = context.source.offset_for_time(tp, record.timestamp_ms)
+    level = config.isolation
     until = start + SEARCHED_RECORDS
-    candidates = read_records(config.source_consumer, tp, start, until, level)
+    candidates = read_records(config.source.consumer, tp, start, until, level)
     return next((it for it in candidates if _same(config, it, record)), None)
 
 
@@ -151,9 +149,7 @@ def _last_records(
     width = wanted
     while True:
         begin = max(start, until - width)
-        records = read_records(
-            config.source_consumer, tp, begin, until, isolation(config.source_consumer)
-        )
+        records = read_records(config.source.consumer, tp, begin, until, config.isolation)
         if len(records) >= wanted or begin == start:
             return records[-wanted:]
         width *= 4

@@ -16,7 +16,7 @@ from replication.model import TopicPartition
 from replication.spark.kafka_options import INTERCEPTOR
 
 STILL_SECONDS = 0.6
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 120
 
 
@@ -32,7 +32,7 @@ def unacknowledged(spark: SparkSession, client_id: str) -> int:
     return max((row["records"] for row in rows), default=0)
 
 
-def standing_log_ends(
+def settled_log_ends(
     target: Cluster,
     partitions: Collection[TopicPartition],
     spark: SparkSession,
@@ -61,7 +61,7 @@ def standing_log_ends(
             ends, since = now, time.monotonic()
         elif is_quiet and time.monotonic() - since >= STILL_SECONDS:
             return ends
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     raise ClusterError(
         f"the topics on cluster {target.alias} still grow {PATIENCE_SECONDS} s after the flow "
         "stopped; find who else writes to them, then start again"
