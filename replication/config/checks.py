@@ -85,6 +85,7 @@ def _shared_names(one: FlowConfig, other: FlowConfig) -> list[str]:
 
 
 def state_dir_uri(given: str, findings: Diagnostics) -> str:
+    """The state directory as a URI; an absolute path becomes ``file:``."""
     if given.startswith("/"):
         return PurePosixPath(given).as_uri()
     if not _URI.fullmatch(given):
