@@ -11,7 +11,8 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          Demo on this machine: two Kafka clusters, producers, the mirror, a comparison of both sides.
          --keep leaves clusters and mirror running and prints how to connect.
        ./spark-submit.sh --config FILE [--flow 'A->B'] [--mode auto|realtime|microbatch|drain]
-                         [--job mirror|replicate|checkpoints|heartbeats] [--dry-run] [-- spark-submit arguments]
+                         [--job mirror|replicate|checkpoints|heartbeats] [--log-format text|json] [--dry-run]
+                         [-- spark-submit arguments]
          Replicates what FILE (YAML or .properties) says. --dry-run prints the command only.
          --job runs one part only; the default is all.
        ./spark-submit.sh --setup [dev] [mm2]
@@ -80,7 +81,7 @@ print(name)
 PY
 }
 
-mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow and mode are those of main
+mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode and log_format are those of main
   local command slots jars zip deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
   local log4j2=$repo/conf/log4j2.properties
   "$venv/bin/python" -m replication validate "$config" ${master:+--master "$master"} >/dev/null
@@ -108,6 +109,7 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow and mode are those of mai
     --conf "spark.redaction.regex=(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key"
     "$@"
     "$repo/jobs/$job.py" --config "$config" ${flow[@]+"${flow[@]}"} ${mode[@]+"${mode[@]}"}
+    ${log_format[@]+"${log_format[@]}"}
   )
   if [ -n "$dry_run" ]; then
     printf '%q ' "${command[@]}"
@@ -126,7 +128,7 @@ wrong() {
 }
 
 main() {
-  local config='' dry_run='' job=mirror keep=() flow=() mode=()
+  local config='' dry_run='' job=mirror keep=() flow=() mode=() log_format=()
   while [ $# -gt 0 ]; do
     case $1 in
       -h | --help) usage && exit ;;
@@ -137,9 +139,15 @@ main() {
         ;;
       --keep) keep=(--keep) && shift ;;
       --dry-run) dry_run=1 && shift ;;
-      --config | --flow | --mode | --job)
+      --config | --flow | --mode | --job | --log-format)
         [ $# -gt 1 ] || wrong "$1 needs a value"
-        case $1 in --config) config=$2 ;; --job) job=$2 ;; --flow) flow+=("$1" "$2") ;; --mode) mode=("$1" "$2") ;; esac
+        case $1 in
+          --config) config=$2 ;;
+          --job) job=$2 ;;
+          --flow) flow+=("$1" "$2") ;;
+          --mode) mode=("$1" "$2") ;;
+          --log-format) log_format=("$1" "$2") ;;
+        esac
         shift 2
         ;;
       --) shift && break ;;
@@ -155,7 +163,8 @@ main() {
     set_up spark
     mirror "$@"
   else
-    [ "$dry_run${#flow[@]}${#mode[@]}" = 00 ] || wrong "--flow, --mode and --dry-run need --config FILE"
+    [ "$dry_run${#flow[@]}${#mode[@]}${#log_format[@]}" = 000 ] ||
+      wrong "--flow, --mode, --log-format and --dry-run need --config FILE"
     set_up spark kafka
     exec "$venv/bin/python" -m replication demo ${keep[@]+"${keep[@]}"} "$@"
   fi

@@ -24,6 +24,7 @@ from replication.errors import ConfigError, GuardError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
+from replication.log import Log, LogFormat, configure
 from replication.model import RECORDS, Flow, Job, Mode
 from replication.spark.mode import choose_mode
 from replication.spark.session import check_interceptor, session, task_slots
@@ -31,12 +32,18 @@ from replication.state.stop_requests import POLL_SECONDS, StopRequests, stop_on_
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan, conflicts
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 REMIND_SECONDS = 60
 
 
-def run(file: str, flows: Sequence[str] = (), mode: Mode | None = None, job: Job = "mirror") -> int:
+def run(
+    file: str,
+    flows: Sequence[str] = (),
+    mode: Mode | None = None,
+    job: Job = "mirror",
+    log_format: LogFormat = "text",
+) -> int:
     """Runs the flows of *file* until they are stopped or drained.
 
     Args:
@@ -44,15 +51,12 @@ def run(file: str, flows: Sequence[str] = (), mode: Mode | None = None, job: Job
         flows: Names like ``A->B``; all enabled ones if empty.
         mode: Overrides ``replication.mode``.
         job: Which part of them: ``mirror`` is all.
+        log_format: The shape of the log lines on stderr.
 
     Returns:
         The exit code; `replication.errors` lists them.
     """
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s",
-        datefmt="%Y-%m-%dT%H:%M:%S", force=True,
-    )  # fmt: skip
-    logging.Formatter.converter = time.gmtime
+    configure(log_format)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     # PySpark prints every SQL error once more as a page of JSON; ours say it in a line
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
@@ -60,15 +64,15 @@ def run(file: str, flows: Sequence[str] = (), mode: Mode | None = None, job: Job
         config = load_config(file)
         chosen = _chosen(config, flows, mode)
         for note in config.notes:
-            log.info("%s", note)
+            log.info("configuration_note", text=note)
         spark = session(f"{job} {' '.join(str(it.flow) for it in chosen)}")
     except ReplicationError as error:
-        log.error("%s", error)  # noqa: TRY400 - a known error's text is for an operator
+        log.error("start_failed", text=error)
         return error.exit_code
     try:
         return _Application(spark, config, chosen, job).run()
     except ReplicationError as error:
-        log.error("%s", error)  # noqa: TRY400
+        log.error("job_failed", text=error)
         return error.exit_code
     finally:
         spark.stop()
@@ -111,10 +115,12 @@ class _Flow(threading.Thread):
                 checkpoints_once(self._context, self._job)  # as fresh as the records
         except ReplicationError as error:
             self.error = error
-            log.error("flow=%s ended: %s", self.config.flow, error)  # noqa: TRY400
+            log.error("flow_failed", flow=self.config.flow, text=error)
         except BaseException as error:  # the thread's edge: nothing above would see it
             self.error = error
-            log.exception("flow=%s ended by a defect, please report it", self.config.flow)
+            log.exception(
+                "flow_failed", flow=self.config.flow, text="an internal error, please report it"
+            )
 
     @property
     def exit_code(self) -> int:
@@ -143,7 +149,7 @@ class _Admission:
         choice = choose_mode(
             config.mode, spark=self._version, slots=self._slots, partitions=partitions
         )
-        log.info("flow=%s mode=%s: %s", config.flow, choice.mode, choice.reason)
+        log.info("mode_chosen", flow=config.flow, mode=choice.mode, text=choice.reason)
         return choice.mode
 
 
@@ -193,14 +199,14 @@ def _wait(flows: Sequence[_Flow], requests: StopRequests) -> None:
         asked = requests.find()
         for flow in flows:
             if flow.config.flow in asked and not flow.stop.is_set():
-                log.info("flow=%s stopping on request", flow.config.flow)
+                log.info("flow_stopping", flow=flow.config.flow, text="stop requested")
                 flow.stop.set()
             flow.join(POLL_SECONDS / len(flows))
         if time.monotonic() - reminded > REMIND_SECONDS:
             reminded = time.monotonic()
             for flow in flows:
                 if flow.error:
-                    log.error("flow=%s is down: %s", flow.config.flow, flow.error)
+                    log.error("flow_down", flow=flow.config.flow, text=flow.error)
     for flow in flows:
         if not flow.error:
-            log.info("flow=%s ended cleanly", flow.config.flow)
+            log.info("flow_ended", flow=flow.config.flow)

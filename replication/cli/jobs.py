@@ -7,6 +7,7 @@ from typing import get_args
 import click
 
 from replication.app.run import run
+from replication.log import LogFormat
 from replication.model import Job, Mode
 
 
@@ -17,7 +18,14 @@ def job_command(job: Job) -> click.Command:
     @click.option("--config", "file", required=True, type=click.Path(dir_okay=False))
     @click.option("--flow", "names", multiple=True, metavar="A->B", help="Only these flows.")
     @click.option("--mode", type=click.Choice(get_args(Mode)), help="Overrides replication.mode.")
-    def command(file: str, names: Sequence[str], mode: Mode | None) -> None:
-        sys.exit(run(file, names, mode, job))
+    @click.option(
+        "--log-format",
+        type=click.Choice(get_args(LogFormat)),
+        default="text",
+        show_default=True,
+        help="Log lines as text or as JSON, one object a line.",
+    )
+    def command(file: str, names: Sequence[str], mode: Mode | None, log_format: LogFormat) -> None:
+        sys.exit(run(file, names, mode, job, log_format))
 
     return command

@@ -21,7 +21,7 @@ STOREYS = (
     {"kafka", "spark", "topics", "groups"},
     {"config", "offsets"},
     {"mm2"},
-    {"model", "errors"},
+    {"model", "errors", "log"},
 )
 # A folder that is not named here needs the standard library only.
 LIBRARIES = {

@@ -1,0 +1,141 @@
+"""Log lines of one shape, as text or as JSON.
+
+A line names an event and its fields; prose goes into ``text``, which comes last:
+
+    2026-01-31T12:00:00.000Z INFO flow=A->B event=generation_started generation=3 mode=realtime
+    2026-01-31T12:00:09.500Z WARNING flow=A->B event=restarting pause_seconds=2 text="the query ..."
+"""
+
+import json
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+LogFormat = Literal["text", "json"]
+
+Value = str | int | float | bool | None
+
+
+class Log:
+    """The log of one module: ``log = Log(__name__)``.
+
+    Every method takes the event, a name in snake_case, then the flow it concerns if there is one,
+    further fields by name, and ``text``. Values that are not plain are logged as ``str(value)``.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def debug(self, event: str, *, text: object = None, **fields: object) -> None:
+        """Logs a detail that only a developer needs."""
+        self._log(logging.DEBUG, event, text, fields)
+
+    def info(self, event: str, *, text: object = None, **fields: object) -> None:
+        """Logs a step of normal work."""
+        self._log(logging.INFO, event, text, fields)
+
+    def warning(self, event: str, *, text: object = None, **fields: object) -> None:
+        """Logs a problem that resolves without intervention, or that costs nothing yet."""
+        self._log(logging.WARNING, event, text, fields)
+
+    def error(self, event: str, *, text: object = None, **fields: object) -> None:
+        """Logs a failure that an operator must act on."""
+        self._log(logging.ERROR, event, text, fields)
+
+    def exception(self, event: str, *, text: object = None, **fields: object) -> None:
+        """Logs an internal error with the traceback of the exception being handled."""
+        self._log(logging.ERROR, event, text, fields, traceback=True)
+
+    def _log(
+        self,
+        level: int,
+        event: str,
+        text: object,
+        fields: dict[str, object],
+        *,
+        traceback: bool = False,
+    ) -> None:
+        if self._logger.isEnabledFor(level):
+            plain = {name: _plain(value) for name, value in fields.items()}
+            flow = plain.pop("flow", None)
+            line = _Line(event, flow, plain, None if text is None else str(text).strip())
+            self._logger.log(level, line, exc_info=traceback, stacklevel=3)
+
+
+def configure(log_format: LogFormat = "text") -> None:
+    """Writes the lines of this process to stderr, from level INFO on."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A log record's message. As a string it is the text shape, whichever formatter prints it."""
+
+    event: str
+    flow: Value = None
+    fields: dict[str, Value] = field(default_factory=dict)
+    text: str | None = None
+
+    def __str__(self) -> str:
+        pairs: dict[str, Value] = {} if self.flow is None else {"flow": self.flow}
+        pairs |= {"event": self.event, **self.fields}
+        if self.text is not None:
+            pairs["text"] = self.text
+        return " ".join(f"{name}={_quoted(value)}" for name, value in pairs.items())
+
+
+class _Formatter(logging.Formatter):
+    """Times are UTC, with milliseconds and a Z."""
+
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+    @staticmethod
+    def line(record: logging.LogRecord) -> _Line:
+        """The record's line; a message of another library gets the same shape."""
+        if isinstance(record.msg, _Line):
+            return record.msg
+        return _Line("library_message", None, {"logger": record.name}, record.getMessage())
+
+
+class TextFormatter(_Formatter):
+    """``time LEVEL flow=... event=... name=value``; a traceback follows on lines of its own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        """The record as one line."""
+        return f"{self.formatTime(record)} {record.levelname} {self.line(record)}"
+
+
+class JsonFormatter(_Formatter):
+    """One JSON object a line: time, level, flow, event, fields, text and, if any, traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line; keys without a value are absent."""
+        line = self.line(record)
+        entry = {
+            "time": self.formatTime(record),
+            "level": record.levelname,
+            "flow": line.flow,
+            "event": line.event,
+            "fields": line.fields,
+            "text": line.text,
+            "traceback": self.formatException(record.exc_info) if record.exc_info else None,
+        }
+        return json.dumps({name: value for name, value in entry.items() if value is not None})
+
+
+def _plain(value: object) -> Value:
+    return value if isinstance(value, (str, int, float, type(None))) else str(value)
+
+
+def _quoted(value: Value) -> str:
+    """*value* as one word: quoted and escaped as in JSON where it has to be."""
+    word = value if isinstance(value, str) else json.dumps(value)
+    if word and word.isprintable() and not set(word) & set(' "=\\'):
+        return word
+    is_readable = word.replace("\n", "").isprintable()
+    return json.dumps(word, ensure_ascii=not is_readable)
