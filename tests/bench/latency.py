@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from replication.demo.paced import percentile
+from replication.demo.latency import percentile
 from tests.bench.usage import Usage
 
 WARM_UP_SECONDS = 30  # both JVMs still compile in the first seconds

@@ -10,7 +10,8 @@ import pytest
 from replication.demo.brokers import Broker
 from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.compare import TopicReport, compare
-from replication.demo.paced import LatencyProbe, PacedProducer, percentile
+from replication.demo.latency import LatencyProbe, percentile
+from replication.demo.paced import PacedProducer
 from replication.demo.topic_log import TopicLog
 from replication.demo.workload import (
     ProducedRecord,

@@ -6,9 +6,10 @@ import pytest
 from rich.console import Console
 
 from replication.demo.compare import Difference, PartitionReport, TopicReport
-from replication.demo.report import Finding, Screen, findings, show
+from replication.demo.findings import Finding, find
+from replication.demo.report import Screen, show
 from replication.model import Flow
-from replication.offsets.map import OffsetRun
+from replication.offsets.runs import OffsetRun
 
 DENSE = OffsetRun(src_from=0, src_until=3, tgt_from=0, count=3)
 SPARSE = OffsetRun(src_from=0, src_until=5, tgt_from=0, count=3)
@@ -31,7 +32,7 @@ def finding(
         offsets=offsets,
     )
     report = TopicReport("orders", "us-west.orders", (part,))
-    (found,) = findings({"orders": report}, {"us-west.orders": [0.5, 1.5]}, lambda _: runs)
+    (found,) = find({"orders": report}, {"us-west.orders": [0.5, 1.5]}, lambda _: runs)
     return found
 
 
@@ -45,10 +46,14 @@ def shown(found: Finding) -> str:
     ("runs", "offsets", "wrong"),
     [
         pytest.param([DENSE], ((0, 0), (2, 2)), None, id="exact"),
-        pytest.param([DENSE], ((0, 0), (2, 1)), "orders-0: upstream 2 is at 1", id="exactly wrong"),
+        pytest.param(
+            [DENSE], ((0, 0), (2, 1)), "orders-0: the copy of offset 2 is at 1", id="exactly wrong"
+        ),
         pytest.param([SPARSE], ((0, 0), (2, 1), (4, 2)), None, id="within the bound"),
-        pytest.param([SPARSE], ((4, 0),), "orders-0: upstream 4 is at 0", id="would skip a record"),
-        pytest.param([], ((0, 0),), "orders-0: upstream 0 is at 0", id="no map"),
+        pytest.param(
+            [SPARSE], ((4, 0),), "orders-0: the copy of offset 4 is at 0", id="would skip a record"
+        ),
+        pytest.param([], ((0, 0),), "orders-0: the copy of offset 0 is at 0", id="no map"),
     ],
 )
 def test_the_offset_map_is_held_against_the_records(

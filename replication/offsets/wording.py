@@ -1,0 +1,29 @@
+"""Puts a translated offset into words, the same ones wherever an operator reads them. Pure."""
+
+from replication.offsets.map import Ahead, Bounded, Exact, NoAnswer, Translation
+
+
+def quality(answer: Translation) -> str:
+    """How far *answer* can be trusted: the text beside its offset."""
+    match answer:
+        case Exact():
+            return "exact"
+        case Bounded(_, reread):
+            return f"at most {_records(reread)} may be read again"
+        case Ahead(_, reread):
+            return f"ahead of replication; at most {_records(reread)} may be read again"
+        case NoAnswer(_, None):
+            return "nothing replicated"
+        case NoAnswer(_, first):
+            return f"before the offset map, which starts at offset {first}"
+
+
+def sentence(answer: Translation) -> str:
+    """One line for a person and a script: the offset, or ``none``, comes first."""
+    if isinstance(answer, NoAnswer):
+        return f"none: {quality(answer)}"
+    return f"{answer.offset} {quality(answer)}"
+
+
+def _records(count: int) -> str:
+    return f"{count} record{'s' * (count != 1)}"
