@@ -139,7 +139,7 @@ def value_of(command: list[str], option: str) -> str:
     [
         pytest.param(["--config"], "--config needs a value", id="no file"),
         pytest.param(["--confg", "a.yaml"], "unknown argument '--confg'", id="unknown"),
-        pytest.param(["--mode", "drain"], "--flow, --mode, --log-format and --dry-run need", id="no --config"),
+        pytest.param(["--mode", "drain"], "--dry-run need --config FILE", id="no --config"),
         pytest.param(["--keep", "--config", "a.yaml"], "--keep belongs to the demo", id="keep"),
         pytest.param(["--setup", "kafka"], "--setup takes dev and mm2", id="unknown set-up"),
     ],
@@ -231,8 +231,8 @@ def test_a_dry_run_prints_the_command(ready: Clone) -> None:
     submits(ready, "echo started; exit 9")
 
     code, out, err = ready.run(
-        "--config", "a.yaml", "--flow", "A->B", "--mode", "drain", "--dry-run",
-        "--", "--conf", "spark.x=a b",
+        "--config", "a.yaml", "--flow", "A->B", "--mode", "drain", "--log-format", "json",
+        "--dry-run", "--", "--conf", "spark.x=a b",
     )  # fmt: skip
 
     assert (code, err) == (0, "")
@@ -240,9 +240,9 @@ def test_a_dry_run_prints_the_command(ready: Clone) -> None:
     interceptor = ready.folder / "replication/jvm/preserve-timestamps.jar"
     assert value_of(command, "--master") == "local[14]"
     assert value_of(command, "--jars") == f"{ready.home}/jars/spark/connector.jar,{interceptor}"
-    assert command[-8:] == [
+    assert command[-10:] == [
         *("spark.x=a b", f"{ready.folder}/jobs/mirror.py", "--config", "a.yaml"),
-        *("--flow", "A->B", "--mode", "drain"),
+        *("--flow", "A->B", "--mode", "drain", "--log-format", "json"),
     ]
 
 
