@@ -27,36 +27,45 @@ Both clusters of a flow, everything else too, are in FILE; these come from the e
   REPLICATION_CACHE     downloaded jars; default ~/.cache/kafka-replication
   IVY_SETTINGS          an Ivy settings file, where jars come from an own mirror
 
-Ctrl-C or SIGTERM ends a mirror cleanly; a second one, or 60 s, ends it at once.
+Ctrl-C or SIGTERM stops a mirror cleanly; a second signal, or 60 s, kills it.
 Exit codes: 0 a clean end; 2 wrong usage, configuration or set-up; others: replication/errors.py.
 HELP
 }
 
+# A job in the background ignores SIGINT, and nohup ignores SIGHUP: bash cannot trap these then.
+say_what_stops_it() {
+  local command=("$venv/bin/python" -m replication stop "$config" ${flow[@]+"${flow[@]}"}) keys=''
+  [ "$job" = mirror ] || command+=(--job "$job")
+  [[ $(trap -p INT) != *stops=* ]] || keys='Ctrl-C, '
+  say "to stop this job: ${keys}kill $$, or:$(printf ' %q' "${command[@]}")"
+}
+
 # spark-submit does not pass signals on to Python: the job watches for a file instead.
 run_until_stopped() {
-  local folder job code stops=0 deadline
+  local folder pid code stops=0 deadline
   folder=$(mktemp -d)
   export REPLICATION_STOP_FILE=$folder/stop
-  trap 'stops=$((stops + 1))' INT TERM HUP
+  # The trap writes the file: a signal that comes before the wait counts, too.
+  trap 'stops=$((stops + 1)); touch "$REPLICATION_STOP_FILE"' INT TERM HUP
+  say_what_stops_it
   set -m # a process group of its own, which Ctrl-C does not reach
   "$@" </dev/null &
-  job=$!
+  pid=$!
   set +m
   code=0
-  wait "$job" || code=$?
+  wait "$pid" || code=$?
   if [ "$stops" -gt 0 ]; then # the wait was interrupted, the job goes on
-    say "stopping; once more, or 60 s, ends it at once"
-    touch "$REPLICATION_STOP_FILE"
+    say "stopping; a second signal, or 60 s, kills it"
     deadline=$((SECONDS + 60))
-    while kill -0 "$job" 2>/dev/null && [ "$stops" -lt 2 ] && [ "$SECONDS" -lt "$deadline" ]; do
+    while kill -0 "$pid" 2>/dev/null && [ "$stops" -lt 2 ] && [ "$SECONDS" -lt "$deadline" ]; do
       sleep 0.2 || true
     done
-    if kill -0 "$job" 2>/dev/null; then
+    if kill -0 "$pid" 2>/dev/null; then
       say "it did not end in time and was killed; starting it again is safe"
     fi
-    kill -KILL -- "-$job" 2>/dev/null || true # of one that has ended, what it may have left
+    kill -KILL -- "-$pid" 2>/dev/null || true # of one that has ended, what it may have left
     code=0
-    { wait "$job" || code=$?; } 2>/dev/null # bash would announce the kill again
+    { wait "$pid" || code=$?; } 2>/dev/null # bash would announce the kill again
   fi
   rm -rf "$folder"
   exit "$code"

@@ -22,15 +22,16 @@ step() { # NAME COMMAND...
 
 shell_syntax() {
   local file
-  for file in spark-submit.sh conf/set-up.sh tests/run.sh .ci/run; do bash -n "$file"; done
+  for file in spark-submit.sh conf/set-up.sh tests/run.sh tests/bench/run.sh .ci/run; do bash -n "$file"; done
 }
 
-wheel() { # It must carry the interceptor, and import where nothing of this folder is in sight.
-  local folder
+wheel() { # The wheel must contain the interceptor and must import without this checkout.
+  local folder content
   folder=$(mktemp -d)
-  rm -rf build # an old build's leavings would go into the wheel
+  rm -rf build # files of an old build would go into the wheel
   "$python" -m build --wheel --no-isolation --outdir "$folder" . >"$folder/log" 2>&1 || { cat "$folder/log" && return 1; }
-  "$python" -m zipfile -l "$folder"/*.whl | grep -q replication/jvm/preserve-timestamps.jar
+  content=$("$python" -m zipfile -l "$folder"/*.whl) # no pipe: under pipefail, `grep -q` would break it
+  [[ $content == *replication/jvm/preserve-timestamps.jar* ]] || { echo 'the wheel lacks the interceptor' && return 1; }
   "$python" -m venv "$folder/venv"
   "$folder/venv/bin/python" -m pip install --quiet --no-deps --no-index "$folder"/*.whl
   (cd "$folder" && venv/bin/python -c 'import replication.errors, replication.offsets.map, replication.model')

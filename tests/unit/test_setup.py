@@ -5,12 +5,14 @@ missing, too old or slow are small scripts; what is tested is the shell around t
 """
 
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +43,14 @@ TOOLS = (
     "sed",
     "tail",
 )
+# Programs inherit ignored signals: nohup, and `&` in a script, would change what is tested.
+LAUNCHER = """
+import os, signal, sys
+ignored = [int(number) for number in sys.argv[1].split()]
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 CLOSED = "http://127.0.0.1:9"  # the discard port: nothing listens there
 
 
@@ -69,11 +79,18 @@ class Clone:
         }
         return {**kept, **own, **more}
 
-    def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-        """The script, running."""
+    def start(
+        self,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        ignored: Sequence[signal.Signals] = (),
+    ) -> "subprocess.Popen[str]":
+        """Starts the script, whose caller ignores the signals *ignored* and no others."""
+        script = str(self.folder / "spark-submit.sh")
+        ignores = " ".join(str(int(number)) for number in ignored)
         return subprocess.Popen(
-            [str(self.folder / "spark-submit.sh"), *arguments],
-            env=self.environment(environment),
+            [sys.executable, "-c", LAUNCHER, ignores, script, *arguments],
+            env=self.environment(environment or {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -82,7 +99,7 @@ class Clone:
 
     def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
         """Exit code, stdout, stderr."""
-        with self.start(*arguments, **environment) as process:
+        with self.start(*arguments, environment=environment) as process:
             out, err = process.communicate(timeout=120)
         return process.returncode, out, err
 
@@ -269,31 +286,120 @@ def test_the_exit_code_is_the_jobs(ready: Clone) -> None:
     assert code == 5
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_asks_the_job_to_stop(ready: Clone, number: signal.Signals) -> None:
-    looks = 'for _ in {1..200}; do [ ! -e "$REPLICATION_STOP_FILE" ] || exit 0; sleep 0.1; done'
-    submits(ready, f"echo running; trap 'echo flushed' EXIT; {looks}; exit 9")
-    with ready.start("--config", "a.yaml") as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "running\n"
-        process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+@dataclass(frozen=True)
+class Job:
+    """A job that the script has started."""
 
-    assert (process.returncode, out) == (0, "flushed\n")
-    assert "stopping; once more, or 60 s, ends it at once" in err
+    process: "subprocess.Popen[str]"
+    ways_to_stop: str
+
+    def stop(self, number: signal.Signals) -> None:
+        """Sends the signal, and returns once the script has said that it stops the job."""
+        assert self.process.stderr is not None
+        self.process.send_signal(number)
+        assert (
+            self.process.stderr.readline()
+            == "spark-submit.sh: stopping; a second signal, or 60 s, kills it\n"
+        )
+
+    def end(self) -> tuple[int, str, str]:
+        """Exit code and the rest of both outputs, once no process holds these open."""
+        out, err = self.process.communicate(timeout=30)
+        return self.process.returncode, out, err
 
 
-def test_a_second_signal_ends_the_job_and_all_it_started(ready: Clone) -> None:
-    submits(ready, "echo running; sleep 60 & wait")
-    with ready.start("--config", "a.yaml") as process:
+@contextmanager
+def running(
+    clone: Clone, text: str, *arguments: str, ignored: Sequence[signal.Signals] = ()
+) -> Iterator[Job]:
+    """A job that has printed a line; *text* is what it does then."""
+    submits(clone, f"echo running; {text}")
+    with clone.start("--config", "a.yaml", *arguments, ignored=ignored) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == "running\n"
-        process.send_signal(signal.SIGTERM)
-        assert "stopping" in process.stderr.readline()
-        process.send_signal(signal.SIGTERM)
-        # Returns only when nobody holds the pipes any more, so the grandchild is gone too.
-        _, err = process.communicate(timeout=30)
+        yield Job(process, process.stderr.readline())
 
-    assert process.returncode == 128 + signal.SIGKILL
+
+UNTIL_ASKED = """
+    trap 'echo flushed' EXIT
+    for _ in {1..200}; do [ ! -e "$REPLICATION_STOP_FILE" ] || exit 0; sleep 0.1; done
+    exit 9
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_asks_the_job_to_stop(ready: Clone, number: signal.Signals) -> None:
+    with running(ready, UNTIL_ASKED) as job:
+        job.stop(number)
+
+        assert job.end() == (0, "flushed\n", "")
+
+
+@pytest.mark.parametrize(
+    "ignored",
+    [
+        pytest.param([signal.SIGHUP], id="nohup"),
+        pytest.param([signal.SIGINT], id="in the background of a script"),
+        pytest.param([signal.SIGHUP, signal.SIGINT], id="both"),
+    ],
+)
+def test_a_job_that_ignores_signals_on_entry_stops_on_sigterm(
+    ready: Clone, ignored: list[signal.Signals]
+) -> None:
+    with running(ready, UNTIL_ASKED, ignored=ignored) as job:
+        for number in ignored:
+            job.process.send_signal(number)
+        job.stop(signal.SIGTERM)
+
+        assert job.end() == (0, "flushed\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ignored", "keys", "options"),
+    [
+        pytest.param([], [], "Ctrl-C, ", "", id="in a terminal"),
+        pytest.param([], [signal.SIGINT], "", "", id="in the background"),
+        pytest.param(
+            ["--job", "checkpoints", "--flow", "A->B"],
+            *([], "Ctrl-C, ", " --flow A-\\>B --job checkpoints"),
+            id="one job of one flow",
+        ),
+    ],
+)
+def test_a_job_says_what_stops_it(
+    ready: Clone, arguments: list[str], ignored: list[signal.Signals], keys: str, options: str
+) -> None:
+    with running(ready, "exit 0", *arguments, ignored=ignored) as job:
+        assert job.ways_to_stop == (
+            f"spark-submit.sh: to stop this job: {keys}kill {job.process.pid}, or: "
+            f"{ready.home}/venv/bin/python -m replication stop a.yaml{options}\n"
+        )
+
+
+def test_a_second_signal_ends_the_job_and_all_it_started(ready: Clone) -> None:
+    with running(ready, "sleep 60 & wait") as job:
+        job.stop(signal.SIGTERM)
+        job.process.send_signal(signal.SIGTERM)
+
+        # Ends only when no process holds the outputs open, so the grandchild is gone too.
+        code, _, err = job.end()
+
+    assert code == 128 + signal.SIGKILL
     assert "was killed; starting it again is safe" in err
+
+
+SHELL_FILES = sorted(
+    file
+    for pattern in ("*.sh", "conf/**/*.sh", "tests/**/*.sh", ".ci/run")
+    for file in REPOSITORY.glob(pattern)
+)
+# With pipefail such a reader fails a pipe now and then: it ends before the writer has written all.
+READS_A_PART = re.compile(r"\|\s*(grep\s+-\w*[qm]|head\b|sed\s.*\bq\b)")
+
+
+@pytest.mark.parametrize("file", SHELL_FILES, ids=lambda file: file.name)
+def test_no_shell_file_pipes_into_a_reader_that_ends_early(file: Path) -> None:
+    lines = file.read_text().splitlines()
+
+    assert [line for line in lines if READS_A_PART.search(line)] == []
