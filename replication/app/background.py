@@ -13,7 +13,7 @@ from replication.flows.context import FlowContext
 from replication.flows.heartbeats import Heartbeats, emit_once
 from replication.flows.supervised import Supervised
 from replication.model import Flow, Job
-from replication.state.lease import held
+from replication.state.lease import LeaseName, hold_lease
 
 # Which jobs run the checkpoints with the group sync, and which the heartbeats.
 CHECKPOINTS: frozenset[Job] = frozenset({"mirror", "checkpoints"})
@@ -38,7 +38,7 @@ def background_checkpoints(context: FlowContext, job: Job) -> Iterator[None]:
         context.tables.spark,
         Checkpoints(context).query,
         stop,
-        partial(held, context.tables, config.flow, "checkpoints"),
+        partial(hold_lease, context.tables, LeaseName(config.flow, "checkpoints")),
     )
     with _running(thread, stop):
         yield
@@ -53,7 +53,7 @@ def checkpoints_once(context: FlowContext, job: Job) -> None:
     """
     config = context.config
     if _wants_checkpoints(config, job):
-        with held(context.tables, config.flow, "checkpoints"):
+        with hold_lease(context.tables, LeaseName(config.flow, "checkpoints")):
             Checkpoints(context).round(at_once=True)
 
 

@@ -18,6 +18,7 @@ from replication.app.background import (
     background_heartbeats,
     checkpoints_once,
 )
+from replication.app.signals import stop_on_signals
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import ConfigError, GuardError, ReplicationError
@@ -28,7 +29,11 @@ from replication.log import Log, LogFormat, configure
 from replication.model import RECORDS, Flow, Job, Mode
 from replication.spark.mode import choose_mode
 from replication.spark.session import check_interceptor, session, task_slots
-from replication.state.stop_requests import POLL_SECONDS, StopRequests, stop_on_signals
+from replication.state.job_lock import JobLocks, hold_jobs
+from replication.state.lease import holds_lease
+from replication.state.paths import local_path
+from replication.state.request_files import HadoopFiles, LocalFiles
+from replication.state.stop_requests import POLL_SECONDS, StopRequests
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan, conflicts
 
@@ -65,12 +70,29 @@ def run(
         chosen = _chosen(config, flows, mode)
         for note in config.notes:
             log.info("configuration_note", text=note)
-        spark = session(f"{job} {' '.join(str(it.flow) for it in chosen)}")
+        with hold_jobs(config.state_dir, [it.flow for it in chosen], job) as locks:
+            return _run_in_spark(config, chosen, job, locks)
     except ReplicationError as error:
         log.error("start_failed", text=error)
         return error.exit_code
+
+
+def _run_in_spark(
+    config: MirrorConfig, chosen: Sequence[FlowConfig], job: Job, locks: JobLocks
+) -> int:
+    flows = [it.flow for it in chosen]
+    requests = StopRequests(LocalFiles(), config.state_dir, flows, job, locks.holds)
+    if local_path(config.state_dir):
+        requests.watch()
+    spark = session(f"{job} {' '.join(map(str, flows))}")
     try:
-        return _Application(spark, config, chosen, job).run()
+        tables = Tables(spark, config.state_dir)
+        if not local_path(config.state_dir):
+            context = spark.sparkContext
+            files = HadoopFiles(context._jvm, context._jsc.hadoopConfiguration())  # noqa: SLF001
+            holds = partial(holds_lease, tables, job=job)
+            requests = StopRequests(files, config.state_dir, flows, job, holds)
+        return _Application(spark, config, chosen, job).run(tables, requests, locks)
     except ReplicationError as error:
         log.error("job_failed", text=error)
         return error.exit_code
@@ -161,16 +183,13 @@ class _Application:
     ) -> None:
         self._spark, self._config, self._chosen, self._job = spark, config, chosen, job
 
-    def run(self) -> int:
+    def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> int:
         if self._job in RECORDS and any(it.record_timestamps == "preserve" for it in self._chosen):
             check_interceptor(self._spark)
         clusters_of = {it.flow: self._clusters(it) for it in self._chosen}
         cluster_ids = {
             cluster.alias: cluster.cluster_id() for pair in clusters_of.values() for cluster in pair
         }
-        tables = Tables(self._spark, self._config.state_dir)
-        requests = StopRequests(self._spark, self._config.state_dir, list(clusters_of), self._job)
-        requests.clear()
         admit = _Admission(self._spark, cluster_ids)
         flows = [
             _Flow(FlowContext(it, self._spark, tables, *clusters_of[it.flow]), admit, self._job)
@@ -180,8 +199,7 @@ class _Application:
         with background_heartbeats(tables.spark, self._config, self._chosen, self._job):
             for flow in flows:
                 flow.start()
-            _wait(flows, requests)
-        requests.clear()
+            _wait(flows, requests, locks)
         return next((flow.exit_code for flow in flows if flow.exit_code), 0)
 
     @staticmethod
@@ -192,7 +210,7 @@ class _Application:
         )
 
 
-def _wait(flows: Sequence[_Flow], requests: StopRequests) -> None:
+def _wait(flows: Sequence[_Flow], requests: StopRequests, locks: JobLocks) -> None:
     """Until every flow has ended. A dead flow among living ones is said again and again."""
     reminded = time.monotonic()
     while any(flow.is_alive() for flow in flows):
@@ -202,6 +220,9 @@ def _wait(flows: Sequence[_Flow], requests: StopRequests) -> None:
                 log.info("flow_stopping", flow=flow.config.flow, text="stop requested")
                 flow.stop.set()
             flow.join(POLL_SECONDS / len(flows))
+            if not flow.is_alive():
+                requests.answer(flow.config.flow)
+                locks.release(flow.config.flow)
         if time.monotonic() - reminded > REMIND_SECONDS:
             reminded = time.monotonic()
             for flow in flows:

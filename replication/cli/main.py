@@ -109,8 +109,9 @@ def translate(file: str, name: str, topic: str, partition: int, offset: int, *, 
 def stop(file: str, name: str | None, timeout: int, job: Job) -> None:
     """Ask the running job to end, through the state directory, and wait until it has."""
     config = load_config(file)
-    request_stop(config.state_dir, [it.flow for it in chosen_flows(config, name)], timeout, job)
-    click.echo("stopped")
+    flows = [config.flow for config in chosen_flows(config, name)]
+    stopped = request_stop(config.state_dir, flows, timeout, job)
+    click.echo("stopped" if stopped else "nothing to stop: no process runs these flows")
 
 
 @main.command()

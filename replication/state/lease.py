@@ -1,73 +1,98 @@
-"""The lease: one process per flow and state directory.
+"""The lease: the right to write for a flow, held by one process per state directory.
 
-On a local state directory the kernel's file lock is the truth: it is gone the moment its process
-is, kill -9 included. Elsewhere the ``leases`` table is: the owner renews its row, and a row that
-was not renewed for `EXPIRY_SECONDS` is dead. A claim carries Delta's transaction version, so of
-two takers of one epoch one wins. Either way the table keeps who ran when.
+On a local state directory the kernel's file lock decides: it ends with its process. Elsewhere the
+``leases`` table decides: the owner renews its row, and a row that was not renewed for
+`EXPIRY_SECONDS` has expired. A claim carries Delta's transaction version, so that one of two
+claims to the same epoch wins. In both cases the table records who ran when.
 """
 
-import fcntl
-import logging
 import os
 import socket
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import IO
 
 from pyspark.sql import Row
+from pyspark.sql import functions as F
 
-from replication.errors import LeaseError, StateError
-from replication.model import Flow
-from replication.state.tables import Tables, local_path
+from replication.errors import LeaseError
+from replication.log import Log
+from replication.model import RECORDS, Flow, Job
+from replication.state.file_lock import FileLock, find_owner, take_lock
+from replication.state.job_lock import already_running
+from replication.state.paths import local_path
+from replication.state.tables import Tables
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 RENEW_SECONDS = 20
 EXPIRY_SECONDS = 90
 
 
-class Lease:
-    """A held lease. `renew` may be called at any pace and acts when it is time."""
+@dataclass(frozen=True, slots=True)
+class LeaseName:
+    """What a lease is for: the records of a flow, or another *part* of it."""
 
-    def __init__(self, tables: Tables, flow: Flow, epoch: int, *, by_kernel: bool) -> None:
+    flow: Flow
+    part: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.flow} {self.part}".rstrip()
+
+    @property
+    def slug(self) -> str:
+        """The name as part of a file's name."""
+        return f"{self.flow.slug} {self.part}".rstrip()
+
+
+class Lease:
+    """A held lease. `renew` may be called at any pace and acts when it is due.
+
+    Args:
+        tables: Of the state directory.
+        name: Of the lease.
+        epoch: One more than that of the owner before.
+        by_kernel: Whether a file lock decides, so that the table is a record only.
+    """
+
+    def __init__(self, tables: Tables, name: LeaseName, epoch: int, *, by_kernel: bool) -> None:
         self.epoch = epoch
-        self._tables, self._flow, self._by_kernel = tables, flow, by_kernel
+        self._tables, self._name, self._by_kernel = tables, name, by_kernel
         self._owner = str(uuid.uuid4())
         self._since = datetime.now(timezone.utc)
         self._written_at = time.monotonic()
 
     def claim(self) -> bool:
         """Writes the first row of the epoch; False if another process was first."""
-        self._write(transaction=(f"lease {self._flow}", self.epoch))
+        self._write(transaction=(f"lease {self._name}", self.epoch))
         return self._by_kernel or self._is_newest()
 
     def renew(self) -> None:
-        """Renews when due; a kernel lock needs no renewal.
+        """Renews the lease when that is due; a kernel lock needs no renewal.
 
         Raises:
-            LeaseError: Another process took over, this one having been silent for too long.
+            LeaseError: Another process took over, because this one was silent for too long.
         """
         if self._by_kernel or time.monotonic() - self._written_at < RENEW_SECONDS:
             return
         self._write()
         if not self._is_newest():
-            raise LeaseError(f"flow {self._flow}: another process took the lease over; stopping")
+            raise LeaseError(f"flow {self._name}: another process took over the lease; stopping")
 
     def release(self) -> None:
-        """Writes the last row: the next process need not wait for expiry."""
+        """Writes the last row, so that the next process need not wait for expiry."""
         self._write(released=True)
 
     def _is_newest(self) -> bool:
-        newest = _newest(self._tables, self._flow)
+        newest = _newest(self._tables, self._name)
         return newest is not None and newest["owner"] == self._owner
 
     def _write(self, *, released: bool = False, transaction: tuple[str, int] | None = None) -> None:
         row = {
-            "flow": str(self._flow),
+            "flow": str(self._name),
             "epoch": self.epoch,
             "owner": self._owner,
             "host": f"{socket.gethostname()}, process {os.getpid()}",
@@ -80,53 +105,53 @@ class Lease:
 
 
 @contextmanager
-def held(tables: Tables, flow: Flow, part: str = "") -> Iterator[Lease]:
-    """Holds *flow*'s lease for the block, or raises `LeaseError` naming who holds it.
+def hold_lease(tables: Tables, name: LeaseName) -> Iterator[Lease]:
+    """Holds the lease *name* for the block.
 
-    Args:
-        tables: Of the state directory.
-        flow: Whose lease.
-        part: What of the flow, where not the records: it has a lease of its own.
+    Raises:
+        LeaseError: Another process holds it; the text names that process.
+        StateError: The state directory cannot be read or written.
     """
-    flow = Flow(flow.source, f"{flow.target} {part}") if part else flow
-    local = local_path(tables.root)
-    lock = _lock_file(local, flow, tables) if local else None
-    try:
-        newest = _newest(tables, flow)
+    lock = _take_kernel_lock(tables, name)
+    with lock or nullcontext():
+        newest = _newest(tables, name)
         if lock is None and newest is not None and _is_alive(newest):
-            raise _refusal(flow, newest)
+            raise _refusal(name, newest)
         epoch = newest["epoch"] + 1 if newest is not None else 1
-        lease = Lease(tables, flow, epoch, by_kernel=lock is not None)
+        lease = Lease(tables, name, epoch, by_kernel=lock is not None)
         if not lease.claim():
-            raise _refusal(flow, _newest(tables, flow))
-        log.info("lease held flow=%s epoch=%d", flow, epoch)
+            raise _refusal(name, _newest(tables, name))
+        log.info("lease_held", flow=name.flow, part=name.part or "records", epoch=epoch)
+        tables.leases.add(str(name))
         try:
             yield lease
         finally:
+            tables.leases.discard(str(name))
             lease.release()
-    finally:
-        if lock is not None:
-            lock.close()
 
 
-def _lock_file(folder: Path, flow: Flow, tables: Tables) -> IO[str]:
-    path = folder / "_locks" / f"{flow.slug}.lock"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a")
-    except OSError as error:
-        raise StateError(f"cannot write the lock {path}: {error.strerror}") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        file.close()
-        raise _refusal(flow, _newest(tables, flow)) from error
-    return file
+def holds_lease(tables: Tables, flow: Flow, job: Job) -> bool:
+    """Whether this process holds the lease that *job* needs; a job without a lease always does."""
+    name = LeaseName(flow, "" if job in RECORDS else job)
+    return job == "heartbeats" or str(name) in tables.leases
 
 
-def _newest(tables: Tables, flow: Flow) -> Row | None:
-    rows = tables.of("leases", flow).orderBy("epoch", "renewed", ascending=False).limit(1)
-    return next(iter(tables.collect(rows, "leases")), None)
+def _take_kernel_lock(tables: Tables, name: LeaseName) -> FileLock | None:
+    """The file lock, None where there are no file locks."""
+    folder = local_path(tables.root)
+    if folder is None:
+        return None
+    path = folder / "_locks" / f"{name.slug}.lock"
+    lock = take_lock(path)
+    if lock is None:
+        raise already_running(name, find_owner(path))
+    return lock
+
+
+def _newest(tables: Tables, name: LeaseName) -> Row | None:
+    rows = tables.read("leases").where(F.col("flow") == str(name))
+    newest = rows.orderBy("epoch", "renewed", ascending=False).limit(1)
+    return next(iter(tables.collect(newest, "leases")), None)
 
 
 def _is_alive(row: Row) -> bool:
@@ -134,10 +159,9 @@ def _is_alive(row: Row) -> bool:
     return not row["released"] and age.total_seconds() < EXPIRY_SECONDS
 
 
-def _refusal(flow: Flow, row: Row | None) -> LeaseError:
-    who = f"{row['host']}, since {row['since']:%Y-%m-%d %H:%M:%S}" if row else "another process"
+def _refusal(name: LeaseName, row: Row | None) -> LeaseError:
+    owner = f"{row['host']}, since {row['since']:%Y-%m-%d %H:%M:%S} UTC" if row else None
+    error = already_running(name, owner)
     return LeaseError(
-        f"flow {flow} is already running on this state.dir: {who}. Stop it first "
-        f"(python -m replication stop FILE --flow '{flow}'); after a crash of its machine the "
-        f"lease ends by itself within {EXPIRY_SECONDS} s"
+        f"{error}. If its machine crashed, the lease expires within {EXPIRY_SECONDS} s"
     )

@@ -1,54 +1,63 @@
-"""How a running job is told to end: signals where they arrive, files where they do not.
+"""How a running job learns that it is to end where no signal reaches it: a file asks for it.
 
 spark-submit passes no signal on to Python. ``spark-submit.sh`` therefore names a file in
-``REPLICATION_STOP_FILE``, and anybody with access to the state directory may put one there.
+``REPLICATION_STOP_FILE``. ``replication stop`` writes one for each flow under the state directory,
+and only the process that runs the flow may answer it.
 """
 
-import logging
 import os
-import signal
-import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
 
 from replication.errors import StateError
-from replication.model import RECORDS, Flow, Job
-from replication.state.tables import local_path
+from replication.log import Log
+from replication.model import Flow, Job
+from replication.state.job_lock import find_owner
+from replication.state.paths import local_path, request_path
+from replication.state.request_files import LocalFiles, RequestFiles
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 STOP_FILE = "REPLICATION_STOP_FILE"
 POLL_SECONDS = 1.0
 
 
-def request_path(state_dir: str, flow: Flow, job: Job = "mirror") -> str:
-    """The file that asks *flow* to stop. Its content does not matter; the job removes it."""
-    name = f"stop-{flow.slug}" if job in RECORDS else f"stop-{flow.slug}-{job}"
-    return f"{state_dir.rstrip('/')}/_control/{name}"
-
-
 class StopRequests:
-    """Looks for requests in the state directory and in ``REPLICATION_STOP_FILE``."""
+    """The requests to one process, in its state directory and in ``REPLICATION_STOP_FILE``.
+
+    Args:
+        files: Where requests are.
+        state_dir: The state directory.
+        flows: The flows of this process.
+        job: What it runs of them.
+        may_answer: Whether this process, and no other, runs the job of a flow.
+    """
 
     def __init__(
-        self, spark: SparkSession, state_dir: str, flows: Collection[Flow], job: Job = "mirror"
+        self,
+        files: RequestFiles,
+        state_dir: str,
+        flows: Iterable[Flow],
+        job: Job,
+        may_answer: Callable[[Flow], bool],
     ) -> None:
-        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Hadoop's file systems
-        self._conf: Any = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
-        self._paths = {
-            flow: jvm.org.apache.hadoop.fs.Path(request_path(state_dir, flow, job))
-            for flow in flows
-        }
+        self._files, self._may_answer = files, may_answer
+        self._paths = {flow: request_path(state_dir, flow, job) for flow in flows}
+        self._watched: set[Flow] = set()
+        self._found: set[Flow] = set()
 
-    def clear(self) -> None:
-        """Removes requests, answered or stale: a request is for the process that runs."""
-        for path in self._paths.values():
-            path.getFileSystem(self._conf).delete(path, False)
+    def watch(self) -> None:
+        """Begins to watch for requests to each flow that this process runs by now.
+
+        Requests that are older than that are stale, and removed.
+        """
+        for flow, path in self._paths.items():
+            if flow not in self._watched and self._may_answer(flow):
+                self._files.delete(path)
+                self._watched.add(flow)
 
     def find(self) -> set[Flow]:
         """The flows that are asked to stop."""
@@ -56,48 +65,54 @@ class StopRequests:
         if named and Path(named).exists():
             return set(self._paths)
         try:
-            return {
-                flow
-                for flow, path in self._paths.items()
-                if path.getFileSystem(self._conf).exists(path)
-            }
-        except Py4JError as error:
-            log.warning("cannot look for stop requests: %s", str(error).splitlines()[0])
-            return set()
+            self.watch()
+            self._found |= {flow for flow in self._watched if self._files.exists(self._paths[flow])}
+        except (OSError, Py4JError) as error:
+            log.warning("stop_requests_unreadable", text=str(error).splitlines()[0])
+        return set(self._found)
 
-
-def stop_on_signals(stops: Collection[threading.Event]) -> None:
-    """Sets *stops* on SIGTERM and SIGINT, for a job that gets them itself."""
-
-    def stop(number: int, _frame: object) -> None:
-        log.info("stopping on %s", signal.Signals(number).name)
-        for event in stops:
-            event.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    def answer(self, flow: Flow) -> None:
+        """Removes the request that `find` has found for *flow*: its job has ended."""
+        if flow not in self._found:
+            return
+        try:
+            self._files.delete(self._paths[flow])
+        except (OSError, Py4JError) as error:
+            reason = str(error).splitlines()[0]
+            log.warning("stop_request_left", flow=flow, path=self._paths[flow], text=reason)
 
 
 def request_stop(
     state_dir: str, flows: Collection[Flow], timeout_seconds: float, job: Job = "mirror"
-) -> None:
-    """Asks *flows* of *job* to stop; returns when their process has ended and removed the requests.
+) -> list[Flow]:
+    """Asks the process that runs *job* of *flows* to stop, and waits until it has.
+
+    Returns:
+        The flows that were running; the others need no stop.
 
     Raises:
-        StateError: The state directory is not on this machine, or nobody answered in time.
+        StateError: The state directory is not on this machine, or the process did not stop in time.
     """
-    paths = [request_path(state_dir, flow, job) for flow in flows]
     if local_path(state_dir) is None:
-        commands = "; ".join(f"hadoop fs -touchz '{path}'" for path in paths)
-        raise StateError(f"{state_dir} is not on this machine; put the request there: {commands}")
-    files = [path for it in paths if (path := local_path(it)) is not None]
-    for file in files:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
+        commands = "; ".join(
+            f"hadoop fs -touchz '{request_path(state_dir, flow, job)}'" for flow in flows
+        )
+        raise StateError(
+            f"{state_dir} is not on this machine; create the request there: {commands}"
+        )
+    files = LocalFiles()
+    owners = {flow: find_owner(state_dir, flow, job) for flow in flows}
+    running = [flow for flow, owner in owners.items() if owner]
+    for flow in running:
+        files.create(request_path(state_dir, flow, job))
     deadline = time.monotonic() + timeout_seconds
-    while any(file.exists() for file in files):
+    while left := [flow for flow in running if find_owner(state_dir, flow, job) == owners[flow]]:
         if time.monotonic() > deadline:
-            for file in files:
-                file.unlink(missing_ok=True)
-            raise StateError(f"no running job answered within {timeout_seconds:g} s")
+            for flow in left:
+                files.delete(request_path(state_dir, flow, job))
+            names = "; ".join(f"{flow}: {owners[flow]}" for flow in left)
+            raise StateError(f"still running after {timeout_seconds:g} s: {names}")
         time.sleep(POLL_SECONDS / 4)
+    for flow in running:
+        files.delete(request_path(state_dir, flow, job))
+    return running

@@ -11,9 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -67,6 +65,7 @@ class Tables:
     def __init__(self, spark: SparkSession, state_dir: str) -> None:
         self.spark = bookkeeping_session(spark)
         self._appends: Counter[str] = Counter()
+        self.leases: set[str] = set()  # the names of those that this process holds
         self.root = state_dir.rstrip("/")
 
     def path(self, table: str) -> str:
@@ -185,12 +184,6 @@ class Tables:
                 f"cannot {verb} table {table} at {self.path(table)}: {reason}; "
                 "check that state.dir exists, is writable and has space"
             ) from error
-
-
-def local_path(state_dir: str) -> Path | None:
-    """The folder of a ``file:`` state directory, None for any other kind."""
-    parts = urlparse(state_dir)
-    return Path(unquote(parts.path)) if parts.scheme in {"", "file"} else None
 
 
 def now() -> datetime:

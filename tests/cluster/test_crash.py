@@ -38,6 +38,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "spark-submit.sh"
 FLOW = Flow("A", "B")
 BACKLOG_RECORDS = 600_000
 START_SECONDS = 120.0
+REFUSAL_SECONDS = 5.0
 # one compiler halves the CPU seconds of a start, of which there are many here
 QUICK_START = ["--", "--conf", "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1"]
 
@@ -125,7 +126,9 @@ def test_a_second_process_is_refused_and_a_stop_request_is_answered(
     mirror = MirrorProcess(SCRIPT, arguments, tmp_path / "first.log")
     try:
         await_growth(target, {topic_name: f"A.{topic_name}"}, {f"A.{topic_name}": 0}, mirror)
+        started = time.monotonic()
         second = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, check=False)
+        seconds = time.monotonic() - started
         python = Path(os.environ.get("REPLICATION_HOME", SCRIPT.parent / ".local"))
         stop = subprocess.run(
             [python / "venv" / "bin" / "python", "-m", "replication", "stop", config],
@@ -138,6 +141,7 @@ def test_a_second_process_is_refused_and_a_stop_request_is_answered(
         mirror.discard()
 
     assert second.returncode == 4
+    assert seconds < REFUSAL_SECONDS, "it is refused before Spark starts"
     # spark-submit prints both streams of its Python process on its own stdout
     assert "already running on this state.dir" in second.stdout
     assert (stop.returncode, stop.stdout) == (0, "stopped\n"), stop.stderr

@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 from replication.errors import LeaseError
 from replication.model import Flow
 from replication.state import lease as lease_module
-from replication.state.lease import EXPIRY_SECONDS, Lease, held
+from replication.state.lease import EXPIRY_SECONDS, Lease, LeaseName, hold_lease
 from replication.state.tables import Tables
 
 pytestmark = pytest.mark.spark
 
-FLOW = Flow("A", "B")
+RECORDS = LeaseName(Flow("A", "B"))
 
 HOLDER = """
 import fcntl, sys
@@ -34,12 +34,12 @@ def tables(spark: SparkSession, tmp_path: Path) -> Tables:
 
 def test_a_second_holder_is_refused_while_the_first_lives(tables: Tables) -> None:
     refused = pytest.raises(LeaseError, match=r"already running.*process \d+")
-    with held(tables, FLOW), refused, held(tables, FLOW):
+    with hold_lease(tables, RECORDS), refused, hold_lease(tables, RECORDS):
         pass
 
 
 def test_another_flow_of_the_same_directory_is_free(tables: Tables) -> None:
-    with held(tables, FLOW), held(tables, Flow("B", "A")) as lease:
+    with hold_lease(tables, RECORDS), hold_lease(tables, LeaseName(Flow("B", "A"))) as lease:
         assert lease.epoch == 1
 
 
@@ -52,11 +52,11 @@ def test_a_killed_holder_is_succeeded_at_once(tables: Tables, tmp_path: Path) ->
     with holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"locked\n"
-        with pytest.raises(LeaseError), held(tables, FLOW):
+        with pytest.raises(LeaseError), hold_lease(tables, RECORDS):
             pass
         holder.kill()
 
-    with held(tables, FLOW) as lease:
+    with hold_lease(tables, RECORDS) as lease:
         assert lease.epoch == 1
 
 
@@ -68,26 +68,26 @@ class TestWithoutKernelLock:
         monkeypatch.setattr(lease_module, "local_path", lambda _: None)
 
     def test_a_living_owner_is_respected(self, tables: Tables) -> None:
-        with held(tables, FLOW), pytest.raises(LeaseError), held(tables, FLOW):
+        with hold_lease(tables, RECORDS), pytest.raises(LeaseError), hold_lease(tables, RECORDS):
             pass
 
     def test_a_released_lease_is_free_at_once(self, tables: Tables) -> None:
-        with held(tables, FLOW):
+        with hold_lease(tables, RECORDS):
             pass
 
-        with held(tables, FLOW) as lease:
+        with hold_lease(tables, RECORDS) as lease:
             assert lease.epoch == 2
 
     def test_an_owner_silent_for_too_long_is_dead(self, tables: Tables) -> None:
         silent = datetime.now(timezone.utc) - timedelta(seconds=EXPIRY_SECONDS + 1)
-        row = {"flow": str(FLOW), "epoch": 4, "owner": "x", "host": "h", "since": silent}
+        row = {"flow": str(RECORDS), "epoch": 4, "owner": "x", "host": "h", "since": silent}
         tables.append("leases", [{**row, "renewed": silent, "released": False}])
 
-        with held(tables, FLOW) as lease:
+        with hold_lease(tables, RECORDS) as lease:
             assert lease.epoch == 5
 
     def test_of_two_claims_to_one_epoch_one_wins(self, tables: Tables) -> None:
-        first, second = (Lease(tables, FLOW, 1, by_kernel=False) for _ in range(2))
+        first, second = (Lease(tables, RECORDS, 1, by_kernel=False) for _ in range(2))
 
         assert first.claim()
         assert not second.claim()

@@ -20,7 +20,7 @@ from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.prepare import prepare_topics, size_limits
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
-from replication.state.lease import Lease, held
+from replication.state.lease import Lease, LeaseName, hold_lease
 from replication.state.offset_table import Anchor
 from replication.topics.topic_plan import TopicPlan
 
@@ -44,7 +44,7 @@ def replicate(context: FlowContext, choose_mode: Callable[[TopicPlan], Mode], st
         StateError: The books cannot be read or written.
     """
     config = context.config
-    with held(context.tables, config.flow) as lease:
+    with hold_lease(context.tables, LeaseName(config.flow)) as lease:
         _FlowLoop(context, choose_mode, stop, lease).run()
 
 

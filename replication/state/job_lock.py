@@ -1,0 +1,86 @@
+"""Which process runs a job of a flow, on a local state directory: known before Spark starts.
+
+A process takes these locks first of all, so that a second start is refused at once and a stop
+request finds the process that is to answer it. What may write the tables is the lease's matter.
+"""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from replication.errors import LeaseError
+from replication.model import RECORDS, Flow, Job
+from replication.state import file_lock
+from replication.state.file_lock import FileLock, Owner, take_lock
+from replication.state.paths import job_name, local_path
+
+
+def find_owner(state_dir: str, flow: Flow, job: Job = "mirror") -> Owner | None:
+    """The process that runs *job* for *flow*; None if no process does, or *state_dir* is remote.
+
+    Raises:
+        StateError: The state directory cannot be read.
+    """
+    path = lock_path(state_dir, flow, job)
+    return file_lock.find_owner(path) if path else None
+
+
+class JobLocks:
+    """The locks of this process for *job*; `hold_jobs` makes them."""
+
+    def __init__(self, state_dir: str, job: Job) -> None:
+        self._state_dir, self._job = state_dir, job
+        self._locks: dict[Flow, FileLock] = {}
+        self._ended: set[Flow] = set()
+
+    def holds(self, flow: Flow) -> bool:
+        """Whether this process has the lock of *flow*; takes it if it has become free."""
+        path = lock_path(self._state_dir, flow, self._job)
+        if path is None or flow in self._ended:
+            return False
+        if flow not in self._locks and (lock := take_lock(path)) is not None:
+            self._locks[flow] = lock
+        return flow in self._locks
+
+    def release(self, flow: Flow) -> None:
+        """Frees the lock of *flow*, whose job has ended here; this process never takes it again."""
+        self._ended.add(flow)
+        if flow in self._locks:
+            self._locks.pop(flow).release()
+
+
+@contextmanager
+def hold_jobs(state_dir: str, flows: Collection[Flow], job: Job) -> Iterator[JobLocks]:
+    """Holds the locks of *job* of *flows* for the block.
+
+    A second process of a job that carries records is refused. A second process of any other job
+    waits as a standby: `JobLocks.holds` is false until the first one ends. On a remote state
+    directory there are no locks, and nobody is refused here.
+
+    Raises:
+        LeaseError: Another process carries the records of one of *flows*.
+        StateError: The state directory cannot be written.
+    """
+    locks = JobLocks(state_dir, job)
+    try:
+        for flow in flows:
+            if not locks.holds(flow) and job in RECORDS and local_path(state_dir):
+                raise already_running(flow, find_owner(state_dir, flow, job))
+        yield locks
+    finally:
+        for flow in flows:
+            locks.release(flow)
+
+
+def already_running(name: object, owner: object) -> LeaseError:
+    """The refusal of a second process; *owner* says which one is first, None if unknown."""
+    return LeaseError(
+        f"flow {name} is already running on this state.dir: {owner or 'another process'}. "
+        "Stop it first with python -m replication stop"
+    )
+
+
+def lock_path(state_dir: str, flow: Flow, job: Job) -> Path | None:
+    """The lock file of *job* of *flow*, None on a remote state directory."""
+    folder = local_path(state_dir)
+    return folder / "_locks" / f"{job_name(flow, job)}.job.lock" if folder else None

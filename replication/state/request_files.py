@@ -1,0 +1,74 @@
+"""Empty files whose presence is a request, on this machine or on a file system of Hadoop's."""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from replication.state.paths import local_path
+
+
+class RequestFiles(Protocol):
+    """Empty files, named by their paths or URIs."""
+
+    def exists(self, path: str) -> bool:
+        """Whether the file is there."""
+
+    def create(self, path: str) -> None:
+        """Creates the file and its folder, if they are missing."""
+
+    def delete(self, path: str) -> None:
+        """Deletes the file, if it is there."""
+
+
+class LocalFiles(RequestFiles):
+    """Files of this machine."""
+
+    def exists(self, path: str) -> bool:
+        """Whether the file is there."""
+        return _file(path).exists()
+
+    def create(self, path: str) -> None:
+        """Creates the file and its folder, if they are missing."""
+        _file(path).parent.mkdir(parents=True, exist_ok=True)
+        _file(path).touch()
+
+    def delete(self, path: str) -> None:
+        """Deletes the file, if it is there."""
+        _file(path).unlink(missing_ok=True)
+
+
+class HadoopFiles(RequestFiles):
+    """Files of any file system that Hadoop knows.
+
+    Args:
+        jvm: py4j's view of a JVM that has Hadoop's client.
+        conf: Hadoop's configuration.
+    """
+
+    def __init__(self, jvm: Any, conf: Any) -> None:  # noqa: ANN401 - Java objects
+        self._jvm, self._conf = jvm, conf
+
+    def exists(self, path: str) -> bool:
+        """Whether the file is there."""
+        system, java = self._locate(path)
+        return bool(system.exists(java))
+
+    def create(self, path: str) -> None:
+        """Creates the file and its folder, if they are missing."""
+        system, java = self._locate(path)
+        system.create(java).close()
+
+    def delete(self, path: str) -> None:
+        """Deletes the file, if it is there."""
+        system, java = self._locate(path)
+        system.delete(java, False)
+
+    def _locate(self, path: str) -> tuple[Any, Any]:
+        java = self._jvm.org.apache.hadoop.fs.Path(path)
+        return java.getFileSystem(self._conf), java
+
+
+def _file(path: str) -> Path:
+    file = local_path(path)
+    if file is None:
+        raise ValueError(f"{path} is not on this machine")
+    return file

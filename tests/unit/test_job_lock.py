@@ -1,0 +1,161 @@
+"""One process per flow and job, and stop requests to it: real processes, no Spark."""
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from replication.errors import LeaseError, StateError
+from replication.model import Flow
+from replication.state.file_lock import take_lock
+from replication.state.job_lock import find_owner, hold_jobs
+from replication.state.paths import request_path
+from replication.state.request_files import LocalFiles
+from replication.state.stop_requests import StopRequests, request_stop
+
+Until = Callable[[Callable[[], object], float], None]
+
+FLOW, BACK = Flow("A", "B"), Flow("B", "A")
+
+HOLDER = """
+import sys
+from replication.model import Flow
+from replication.state.job_lock import hold_jobs
+with hold_jobs(sys.argv[1], [Flow("A", "B")], "mirror"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def holder(state_dir: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """Another process that runs A->B."""
+    command = [sys.executable, "-c", HOLDER, state_dir]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_process_is_refused_by_the_first_ones_name(tmp_path: Path) -> None:
+    state_dir = tmp_path.as_uri()
+    with holder(state_dir) as first:
+        refused = pytest.raises(
+            LeaseError, match=rf"A->B is already running .*, process {first.pid}, since \d{{4}}-"
+        )
+        with refused, hold_jobs(state_dir, [BACK, FLOW], "replicate"):
+            pass
+        assert find_owner(state_dir, BACK) is None, "a refused process keeps no lock"
+
+
+def test_a_killed_process_is_no_owner(tmp_path: Path) -> None:
+    with holder(tmp_path.as_uri()) as first:
+        owner = find_owner(tmp_path.as_uri(), FLOW)
+        first.kill()
+        first.wait()
+
+        assert owner is not None
+        assert (owner.pid, owner.host) == (first.pid, os.uname().nodename)
+        assert find_owner(tmp_path.as_uri(), FLOW) is None
+
+
+def test_a_standby_takes_over_when_the_first_process_has_ended(tmp_path: Path) -> None:
+    state_dir = tmp_path.as_uri()
+    with (
+        hold_jobs(state_dir, [FLOW], "checkpoints") as first,
+        hold_jobs(state_dir, [FLOW], "checkpoints") as standby,
+    ):
+        assert not standby.holds(FLOW)
+        first.release(FLOW)
+
+        assert standby.holds(FLOW)
+        assert not first.holds(FLOW)
+
+
+def test_no_file_is_made_to_find_no_owner(tmp_path: Path) -> None:
+    assert find_owner(tmp_path.as_uri(), FLOW) is None
+    assert find_owner("hdfs:///state", FLOW) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_locks_is_not_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_file: object, _kind: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+    with pytest.raises(StateError, match=r"cannot lock the file .*/a\.lock: No locks available"):
+        take_lock(tmp_path / "a.lock")
+
+
+def test_a_stop_with_nothing_running_says_so_at_once(tmp_path: Path) -> None:
+    started = time.monotonic()
+
+    assert request_stop(tmp_path.as_uri(), [FLOW, BACK], timeout_seconds=60) == []
+
+    assert time.monotonic() - started < 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stop_is_seen_by_the_process_that_holds_the_lock_and_by_no_other(
+    tmp_path: Path, until: Until
+) -> None:
+    state_dir = tmp_path.as_uri()
+    stopped: list[Flow] = []
+
+    def stop() -> None:
+        stopped.extend(request_stop(state_dir, [FLOW, BACK], timeout_seconds=30, job="checkpoints"))
+
+    with (
+        hold_jobs(state_dir, [FLOW], "checkpoints") as first,
+        hold_jobs(state_dir, [FLOW], "checkpoints") as standby,
+    ):
+        mine, others = (
+            StopRequests(LocalFiles(), state_dir, [FLOW], "checkpoints", locks.holds)
+            for locks in (first, standby)
+        )
+        assert mine.find() == others.find() == set()
+        thread = threading.Thread(target=stop)
+        thread.start()
+        until(mine.find, 10)
+        assert others.find() == set()
+        assert thread.is_alive(), "it waits for the end"
+        mine.answer(FLOW)
+        first.release(FLOW)
+        thread.join(10)
+
+        assert stopped == [FLOW]
+        assert others.find() == set()
+
+
+def test_a_request_from_before_the_start_is_stale(tmp_path: Path) -> None:
+    state_dir = tmp_path.as_uri()
+    LocalFiles().create(request_path(state_dir, FLOW))
+
+    with hold_jobs(state_dir, [FLOW], "mirror") as locks:
+        requests = StopRequests(LocalFiles(), state_dir, [FLOW], "mirror", locks.holds)
+
+        assert requests.find() == set()
+        LocalFiles().create(request_path(state_dir, FLOW))
+        assert requests.find() == {FLOW}
+
+
+def test_a_process_that_does_not_stop_is_named(tmp_path: Path) -> None:
+    with (
+        holder(tmp_path.as_uri()) as process,
+        pytest.raises(StateError, match=rf"still running .* A->B: .*process {process.pid}"),
+    ):
+        request_stop(tmp_path.as_uri(), [FLOW], timeout_seconds=0.5)
+
+    assert not LocalFiles().exists(request_path(tmp_path.as_uri(), FLOW)), "it must not stop later"
