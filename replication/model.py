@@ -10,6 +10,12 @@ Job = Literal["mirror", "replicate", "checkpoints", "heartbeats"]
 RECORDS: frozenset[Job] = frozenset({"mirror", "replicate"})
 """The jobs that carry records."""
 
+EventKind = Literal["restarted", "realigned", "adopted", "refused", "group-active", "group-gone"]
+"""What a row of the table ``events`` reports; the log names the event alike, with underscores."""
+
+EventPolicy = Literal["retry", "at least once", "match", "fail", "skip", "keep"]
+"""What the flow does about an event."""
+
 Isolation = Literal["read_uncommitted", "read_committed"]
 
 

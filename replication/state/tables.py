@@ -5,7 +5,6 @@ written stay where they are, and the next start finds its positions from the las
 target's log.
 """
 
-import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,12 +18,12 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from replication.errors import StateError
-from replication.model import Flow
+from replication.log import Log
+from replication.model import EventKind, EventPolicy, Flow
 from replication.spark.local import local_spark
 from replication.spark.session import bookkeeping_session, frame_of
-from replication.topics.topic_plan import TopicPlan
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 SCHEMAS = {
     "offset_runs": (
@@ -128,30 +127,21 @@ class Tables:
             with self.state_errors("optimize", table):
                 self.spark.sql(f"OPTIMIZE delta.`{self.path(table)}`").collect()
         except StateError as error:  # another process did it, or the next one will
-            log.warning("%s", error)
+            log.warning("optimize_failed", table=table, text=error)
 
-    def append_topics(self, flow: Flow, generation: int, plan: TopicPlan) -> None:
-        """Appends what *generation* replicates: a row a topic."""
-        self.append(
-            "topics",
-            (
-                {
-                    "flow": str(flow),
-                    "generation": generation,
-                    "topic": topic,
-                    "remote_topic": remote,
-                    "topic_id": plan.source_ids[topic],
-                    "partitions": sum(tp.topic == topic for tp in plan.partitions),
-                    "at": now(),
-                }
-                for topic, remote in plan.topics.items()
-            ),
-        )
-
-    def event(self, flow: Flow, kind: str, text: str, **details: str | int) -> None:
-        """Records that *kind* happened to *flow*; *details* are further columns of ``events``."""
-        log.warning("event flow=%s kind=%s %s", flow, kind, text)
-        row = {"flow": str(flow), "at": now(), "kind": kind, "text": text, **details}
+    def record_event(
+        self,
+        flow: Flow,
+        kind: EventKind,
+        text: str,
+        *,
+        policy: EventPolicy,
+        **details: str | int,
+    ) -> None:
+        """Appends a row to ``events`` and logs it; *details* are further columns."""
+        columns = {"policy": policy, **details}
+        log.warning(kind.replace("-", "_"), flow=flow, text=text, **columns)
+        row = {"flow": str(flow), "at": now(), "kind": kind, "text": text, **columns}
         self.append("events", [row])
 
     def read(self, table: str) -> DataFrame:

@@ -82,12 +82,20 @@ def test_compaction_changes_rows_and_not_answers(
 
 
 def test_events_can_be_queried(tables: Tables) -> None:
-    tables.event(FLOW, "realign", "why", topic="orders", partition=3, offset_until=7)
+    tables.record_event(
+        FLOW,
+        "realigned",
+        "why",
+        policy="at least once",
+        topic="orders",
+        partition=3,
+        offset_until=7,
+    )
 
     (row,) = tables.read("events").drop("at").collect()
     assert row.asDict() == {
-        "flow": "A->B", "kind": "realign", "group": None, "topic": "orders", "partition": 3,
-        "offset_from": None, "offset_until": 7, "policy": None, "text": "why",
+        "flow": "A->B", "kind": "realigned", "group": None, "topic": "orders", "partition": 3,
+        "offset_from": None, "offset_until": 7, "policy": "at least once", "text": "why",
     }  # fmt: skip
 
 
@@ -98,7 +106,7 @@ def test_a_state_directory_that_is_a_file_is_an_error_that_names_it(
     blocked.write_text("not a folder")
 
     with pytest.raises(StateError, match=r"cannot append to table events at .*/file/events"):
-        Tables(spark, blocked.as_uri()).event(FLOW, "kind", "text")
+        Tables(spark, blocked.as_uri()).record_event(FLOW, "restarted", "text", policy="retry")
 
 
 def test_maps_answer_like_the_whole_map_from_the_given_positions_on(tables: Tables) -> None:
@@ -157,7 +165,7 @@ def test_the_files_of_many_appends_are_put_together(
     monkeypatch.setattr(tables_module, "OPTIMIZE_EVERY_APPENDS", 3)
 
     for number in range(3):
-        tables.event(FLOW, "kind", str(number))
+        tables.record_event(FLOW, "restarted", str(number), policy="retry")
 
     assert len(tables.read("events").inputFiles()) == 1
     assert {row.text for row in tables.read("events").collect()} == {"0", "1", "2"}
@@ -165,6 +173,11 @@ def test_the_files_of_many_appends_are_put_together(
 
 def test_many_threads_may_make_a_table_at_once(tables: Tables) -> None:
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda number: tables.event(FLOW, "kind", str(number)), range(4)))
+        list(
+            pool.map(
+                lambda number: tables.record_event(FLOW, "restarted", str(number), policy="retry"),
+                range(4),
+            )
+        )
 
     assert {row.text for row in tables.read("events").collect()} == {"0", "1", "2", "3"}

@@ -92,7 +92,7 @@ class GroupSync:
             return
         self._blocked[group] = members
         flow = self._config.flow
-        self._context.tables.event(
+        self._context.tables.record_event(
             flow,
             "group-active",
             f"group {group} is {state.lower()} on {flow.target} and cannot be moved there while it "

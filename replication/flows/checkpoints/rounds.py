@@ -114,12 +114,12 @@ class Checkpoints:
         """Once for each group: an event of an earlier process counts."""
         if not gone:
             return
-        tables, kind = self._context.tables, "group-gone"
-        said = tables.of("events", self._config.flow).where(f"kind = '{kind}'").select("group")
+        tables = self._context.tables
+        said = tables.of("events", self._config.flow).where("kind = 'group-gone'").select("group")
         for group in sorted(gone - {row["group"] for row in tables.collect(said, "events")}):
-            tables.event(
+            tables.record_event(
                 self._config.flow,
-                kind,
+                "group-gone",
                 f"group {group} no longer exists on {self._config.flow.source}: it was deleted, or "
                 f"its offsets expired. Its checkpoints and its offsets on "
                 f"{self._config.flow.target} stay as they are",

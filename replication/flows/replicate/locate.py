@@ -144,7 +144,7 @@ def _refuse(context: FlowContext, problems: Mapping[TopicPartition, str]) -> Non
     if not problems:
         return
     for tp, text in problems.items():
-        context.tables.event(
+        context.tables.record_event(
             config.flow, "refused", text, topic=tp.topic, partition=tp.partition, policy="fail"
         )
     lines = "".join(f"\n  - {tp}: {text}" for tp, text in sorted(problems.items()))

@@ -22,6 +22,7 @@ from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
 from replication.state.lease import Lease, LeaseName, hold_lease
 from replication.state.offset_table import Anchor
+from replication.state.tables import now
 from replication.topics.topic_plan import TopicPlan
 
 log = logging.getLogger(__name__)
@@ -86,7 +87,7 @@ class _FlowLoop:
         self._plan = plan
         size_limits(plan, self._context.source, self._context.target)
         positions = self._positions(plan)
-        self._context.tables.append_topics(config.flow, self._number, plan)
+        self._record_topics(plan)
         generation = Generation(
             self._context.spark,
             self._books,
@@ -104,6 +105,22 @@ class _FlowLoop:
             return self._attend(generation)
         finally:
             self._remember(plan, generation.close())
+
+    def _record_topics(self, plan: TopicPlan) -> None:
+        """Appends the topics of this generation to the table ``topics``: one row each."""
+        rows = (
+            {
+                "flow": str(self._config.flow),
+                "generation": self._number,
+                "topic": topic,
+                "remote_topic": remote,
+                "topic_id": plan.source_ids[topic],
+                "partitions": sum(tp.topic == topic for tp in plan.partitions),
+                "at": now(),
+            }
+            for topic, remote in plan.topics.items()
+        )
+        self._context.tables.append("topics", rows)
 
     def _attend(self, generation: Generation) -> Ending:
         """Keeps the books of a running query until something ends it."""
@@ -164,7 +181,9 @@ class _FlowLoop:
             raise self._with_oversized_records(error) from error
         pause = min(LONGEST_PAUSE_SECONDS, 2**self._failures)
         log.warning("flow=%s restarts in %d s: %s", self._config.flow, pause, error)
-        self._context.tables.event(self._config.flow, "restarted", str(error), policy="retry")
+        self._context.tables.record_event(
+            self._config.flow, "restarted", str(error), policy="retry"
+        )
         self._stop.wait(pause)
 
     def _with_oversized_records(self, error: ReplicationError) -> ReplicationError:

@@ -67,7 +67,7 @@ def realign(
     source = fingerprints(spark, config.source.consumer, tp, (start.upstream, source_end), stamps)
     target = fingerprints(spark, config.target.consumer, remote, (start.downstream, end), stamps)
     found = align(source, target, source_end=source_end)
-    context.tables.event(
+    context.tables.record_event(
         config.flow,
         "realigned",
         f"{tp}: of {counted.records} records beyond the books on {remote}, {found.matched} are "
@@ -113,7 +113,7 @@ def match_existing_target(
     for record in reversed(written):
         found = _found_on_source(context, tp, record)
         if found is not None:
-            context.tables.event(
+            context.tables.record_event(
                 config.flow,
                 "adopted",
                 f"{remote} held records and had no books; its offset {record.offset} is {tp} "
