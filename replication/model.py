@@ -6,6 +6,10 @@ from typing import Literal, NamedTuple
 Mode = Literal["auto", "realtime", "microbatch", "drain"]
 Timestamps = Literal["preserve", "broker"]
 Reset = Literal["earliest", "latest"]
+OnRewind = Literal["keep", "follow"]
+Location = Literal["source", "target"]
+"""One of the two clusters of a flow, as in MirrorMaker 2's ``offset-syncs.topic.location``."""
+
 Job = Literal["mirror", "replicate", "checkpoints", "heartbeats"]
 RECORDS: frozenset[Job] = frozenset({"mirror", "replicate"})
 """The jobs that carry records."""

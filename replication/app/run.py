@@ -35,7 +35,8 @@ from replication.state.paths import local_path
 from replication.state.request_files import HadoopFiles, LocalFiles
 from replication.state.stop_requests import POLL_SECONDS, StopRequests
 from replication.state.tables import Tables
-from replication.topics.topic_plan import TopicPlan, conflicts
+from replication.topics.conflicts import find_conflicts
+from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
 
@@ -163,7 +164,7 @@ class _Admission:
     def __call__(self, config: FlowConfig, plan: TopicPlan) -> Mode:
         with self._lock:
             plans = {**self._plans, config.flow: plan}
-            found = conflicts(plans, self._cluster_ids)
+            found = find_conflicts(plans, self._cluster_ids)
             if found:
                 raise GuardError("\n".join(found))
             self._plans = plans

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
-from replication.config.client_properties import Location
 from replication.config.clients.java_keys import Role
 from replication.config.clients.librdkafka import convert
 from replication.config.flow_values import FlowValues
@@ -14,6 +13,7 @@ from replication.config.tree import FlowConfig
 from replication.config.values import Diagnostics
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import IdentityPolicy
+from replication.model import Location
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
 _TOPIC_CHARACTERS: Final = re.compile(r"[A-Za-z0-9._-]+")

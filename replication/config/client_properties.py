@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final
 
 from replication.config.clients.java_keys import BY_ROLE, CHOICES, JAVA_KEYS, OWNED, SECURITY, Role
-from replication.config.clients.librdkafka import ClientProperties
+from replication.config.clients.secrets import ClientProperties
 from replication.config.ignored import inert_reason
 from replication.config.keys import KEYS
 from replication.config.values import Diagnostics, Raw, closest, text
-
-Location = Literal["source", "target"]
+from replication.model import Location
 
 _CLIENT: Final = re.compile(
     r"(?:producer\.override|(?:(?:source|target)\.)?(?P<role>consumer|producer|admin)"

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from replication.config.client_properties import Location, effective
+from replication.config.client_properties import effective
 from replication.config.clients.java_keys import Role
 from replication.config.keys import KEYS
 from replication.config.scopes import Scopes
 from replication.config.values import Value, ValueMisfitError, read
-from replication.model import Flow
+from replication.model import Flow, Location
 
 
 @dataclass(frozen=True, slots=True)

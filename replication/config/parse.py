@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import Final, cast
 
 from replication.config.checks import check_bootstrap, check_flow, check_pair, state_dir_uri
-from replication.config.client_properties import Location
 from replication.config.flow_values import FlowValues
 from replication.config.keys import IDENTITY_POLICY, KEYS
 from replication.config.scopes import Scopes, sort_settings
@@ -20,12 +19,11 @@ from replication.config.tree import (
     HeartbeatsConfig,
     MirrorConfig,
     OffsetSyncsConfig,
-    OnRewind,
 )
 from replication.config.values import Diagnostics, Raw
 from replication.errors import ConfigError
 from replication.mm2.policy import IdentityPolicy, PrefixPolicy
-from replication.model import Flow, Mode, Reset, Timestamps
+from replication.model import Flow, Location, Mode, OnRewind, Reset, Timestamps
 
 _TOPIC_CHARACTERS: Final = re.compile(r"[A-Za-z0-9._-]+")
 

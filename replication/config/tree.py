@@ -6,14 +6,10 @@ set, nothing of ours; a repr masks secrets.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from replication.config.client_properties import Location
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import ReplicationPolicy
-from replication.model import Flow, Isolation, Mode, Reset, Timestamps
-
-OnRewind = Literal["keep", "follow"]
+from replication.model import Flow, Isolation, Location, Mode, OnRewind, Reset, Timestamps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from replication.config.clients.librdkafka import MASK, is_secret
+from replication.config.clients.secrets import MASK, is_secret
 from replication.config.keys import Key
 from replication.mm2.filters import pattern_problem
 

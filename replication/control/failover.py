@@ -14,7 +14,7 @@ from replication.kafka.consumer_groups import Groups
 from replication.model import Committed, TopicPartition
 from replication.offsets.map import NoAnswer
 from replication.state.offset_table import OffsetTable
-from replication.topics.topic_plan import remote_topics
+from replication.topics.selection import remote_topics
 
 Chosen = Callable[[str], bool]
 

@@ -1,1 +1,1 @@
-"""A consumer group's position on both sides, and what follows from it. Pure."""
+"""A group's position on both sides, and the commits that follow from it. Pure."""

@@ -1,7 +1,7 @@
-"""Group offsets as the CSV that ``kafka-consumer-groups --reset-offsets --from-file`` takes. Pure.
+"""Group offsets as the CSV that ``kafka-consumer-groups --reset-offsets --from-file`` reads. Pure.
 
-One line each: ``group,topic,partition,offset``. Names may hold commas in quotes, as Kafka's reader
-and RFC 4180 have it.
+Each line is ``group,topic,partition,offset``. A name that holds a comma is quoted, as in RFC 4180
+and in Kafka's own reader.
 """
 
 import csv
@@ -17,7 +17,7 @@ FIELDS = 4
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupOffset:
-    """Where a group is to go on in one partition."""
+    """The offset at which a group is to resume in one partition."""
 
     group: str
     partition: TopicPartition
@@ -28,44 +28,48 @@ def to_csv(offsets: Iterable[GroupOffset]) -> str:
     """The file's text, sorted by group and partition."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    for it in sorted(offsets):
-        writer.writerow([it.group, *it.partition, it.offset])
+    for offset in sorted(offsets):
+        writer.writerow([offset.group, *offset.partition, offset.offset])
     return text.getvalue()
 
 
 def from_csv(file: str, text: str) -> list[GroupOffset]:
-    """The offsets in *text*; blank lines are passed over.
+    """The offsets in *text*; blank lines are ignored.
 
     Args:
-        file: For the messages.
+        file: The file's name, for error messages.
         text: The file's content.
 
     Raises:
-        ConfigError: With every line that is wrong.
+        ConfigError: Names every invalid line.
     """
-    found: dict[tuple[str, TopicPartition], GroupOffset] = {}
+    offsets: dict[tuple[str, TopicPartition], GroupOffset] = {}
     problems: list[str] = []
     for number, fields in enumerate(csv.reader(io.StringIO(text)), start=1):
         if not fields:
             continue
-        read = _read(fields)
-        if isinstance(read, str):
-            problems.append(f"line {number}: {read}")
-        elif (read.group, read.partition) in found:
-            problems.append(f"line {number}: group {read.group} and {read.partition} stand twice")
+        parsed = _parse_line(fields)
+        if isinstance(parsed, str):
+            problems.append(f"line {number}: {parsed}")
+        elif (parsed.group, parsed.partition) in offsets:
+            problems.append(
+                f"line {number}: duplicate entry for group {parsed.group}, {parsed.partition}"
+            )
         else:
-            found[read.group, read.partition] = read
-    if not found and not problems:
-        problems.append("holds no line; write group,topic,partition,offset")
+            offsets[parsed.group, parsed.partition] = parsed
+    if not offsets and not problems:
+        problems.append("file is empty; expected lines of group,topic,partition,offset")
     if problems:
         raise ConfigError(file, problems)
-    return list(found.values())
+    return list(offsets.values())
 
 
-def _read(fields: list[str]) -> GroupOffset | str:
-    """The offset of one line, or what is wrong with it."""
+def _parse_line(fields: list[str]) -> GroupOffset | str:
+    """The offset in one line, or what is wrong with it."""
     if len(fields) != FIELDS:
-        return f"{','.join(fields)!r} has {len(fields)} fields; write group,topic,partition,offset"
+        return (
+            f"{','.join(fields)!r} has {len(fields)} fields; expected group,topic,partition,offset"
+        )
     group, topic, partition, offset = (field.strip() for field in fields)
     if not group or not topic:
         return "group and topic must not be empty"

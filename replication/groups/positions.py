@@ -1,20 +1,19 @@
-"""Consumer groups on the way to the target: positions, checkpoints, what to commit there. Pure."""
+"""Translated group positions, the checkpoints they produce, and the commits to make. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from replication.config.tree import OnRewind
 from replication.mm2.wire import Checkpoint
-from replication.model import Committed, TopicPartition
+from replication.model import Committed, OnRewind, TopicPartition
 from replication.offsets.map import NoAnswer, Translation
 
-Key = tuple[str, TopicPartition]
+GroupPartition = tuple[str, TopicPartition]
 """A group and a remote partition: what a checkpoint is about."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """Where a group stands on the source, and where that is on the target."""
+    """A group's committed offset on the source, and its translation to the target."""
 
     group: str
     upstream: TopicPartition
@@ -23,22 +22,22 @@ class GroupPosition:
     answer: Translation
 
     @property
-    def key(self) -> Key:
-        """What its checkpoint is about."""
+    def key(self) -> GroupPartition:
+        """The group and the partition that its checkpoint is about."""
         return self.group, self.remote
 
     @property
     def downstream(self) -> int | None:
-        """The next offset to read on the target, None where no answer is safe."""
+        """The next offset to read on the target; None if no offset is safe."""
         return None if isinstance(self.answer, NoAnswer) else self.answer.offset
 
     @property
     def reread(self) -> int:
-        """How many records, at most, the group reads twice if it goes on there."""
-        return getattr(self.answer, "reread", 0)
+        """How many records, at most, the group reads twice if it resumes there."""
+        return 0 if isinstance(self.answer, NoAnswer) else self.answer.reread
 
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint on the wire; only for a position that has a downstream.
+        """The checkpoint to write, for a position that has a downstream offset.
 
         Raises:
             ValueError: It has none.
@@ -51,9 +50,10 @@ class GroupPosition:
 
 
 def should_emit(position: GroupPosition, previous: Checkpoint | None) -> bool:
-    """Whether *position* makes a checkpoint, by MirrorMaker 2's rule (mm2.md, 7.3).
+    """Whether a checkpoint should be emitted for *position*.
 
-    A checkpoint never moves a group back, unless the group itself went back on the source.
+    The rule is that of MirrorMaker 2's `MirrorCheckpointTask`: a checkpoint never moves a group
+    back, unless the group itself was rewound on the source.
     """
     if position.downstream is None:
         return False
@@ -65,36 +65,42 @@ def should_emit(position: GroupPosition, previous: Checkpoint | None) -> bool:
 
 
 def is_rewound(position: GroupPosition, previous: Checkpoint | None) -> bool:
-    """Whether the group was set back on the source since *previous*."""
+    """Whether the group was rewound on the source since *previous*."""
     return previous is not None and position.committed.offset < previous.upstream
 
 
-def commits(
+def plan_commits(
     positions: Iterable[GroupPosition],
     current: Mapping[TopicPartition, Committed],
-    rewound: Iterable[Key],
+    rewound: Iterable[GroupPartition],
     on_rewind: OnRewind,
 ) -> dict[TopicPartition, Committed]:
-    """What to commit for one idle group on the target.
+    """The offsets to commit on the target for one idle group.
 
-    Only forwards (mm2.md, 7.4); backwards where the source's group was set back and *on_rewind*
-    says to follow.
+    Offsets only move forward, as in MirrorMaker 2 (`MirrorCheckpointTask.syncGroupOffset`). They
+    move back only where the source group was rewound and *on_rewind* is ``follow``.
 
     Args:
-        positions: Of one group.
-        current: What the group has committed on the target; empty for a new group. It must be
-            known: a group that could not be asked is none of this function's business.
-        rewound: Keys whose group was set back on the source and not followed yet.
+        positions: The positions of one group.
+        current: The group's committed offsets on the target; empty for a new group. Callers must
+            exclude groups whose offsets could not be read.
+        rewound: Keys whose group was rewound on the source and has not been followed yet.
         on_rewind: ``sync.group.offsets.on.rewind``.
     """
-    back = set(rewound) if on_rewind == "follow" else set()
+    may_move_back = set(rewound) if on_rewind == "follow" else set()
     return {
-        it.remote: Committed(it.downstream, it.committed.metadata)
-        for it in positions
-        if it.downstream is not None
-        and (
-            it.remote not in current
-            or current[it.remote].offset < it.downstream
-            or (it.key in back and current[it.remote].offset > it.downstream)
+        position.remote: Committed(position.downstream, position.committed.metadata)
+        for position in positions
+        if position.downstream is not None
+        and _is_due(
+            position.downstream,
+            current.get(position.remote),
+            may_move_back=position.key in may_move_back,
         )
     }
+
+
+def _is_due(downstream: int, current: Committed | None, *, may_move_back: bool) -> bool:
+    if current is None:
+        return True
+    return current.offset < downstream or (may_move_back and current.offset > downstream)

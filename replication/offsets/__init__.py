@@ -1,1 +1,1 @@
-"""Where records are on both sides: runs, the offset map, and the position to resume from. Pure."""
+"""Source offsets and target offsets: runs, the offset map, and where to resume. Pure."""

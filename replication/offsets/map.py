@@ -1,12 +1,12 @@
-"""Which target offset a source offset became, and back. Pure: never asks a cluster or a table.
+"""Translates source offsets to target offsets, and back. Pure.
 
-The offset map of a partition is a list of runs. A run says: the records of the source range
+The offset map of a partition is a list of runs. A run states: the records of the source range
 ``[src_from, src_until)`` are the ``count`` records from ``tgt_from`` on, in the same order. Offsets
 are positions: ``committed`` is the next offset to read, never the last one read.
 
-Invariants, each a test of the same name:
+Invariants, each tested under the same name:
 
-- NEVER_PAST: an answer never jumps over a record that the target holds and the group has not read.
+- NEVER_PAST: an answer never skips a record that the target holds and the group has not read.
 - EXACT_WHERE_DENSE: where a run is dense, and at both ends of every run, nothing is read again.
 - HONEST_BOUND: at most ``reread`` records are read again.
 - MONOTONIC: a group that reads on never moves back.
@@ -16,36 +16,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal
+from typing import ClassVar, Literal
 
-from replication.model import Position
-from replication.offsets.runs import (
-    OffsetRun,
-    PendingRuns,
-    ProgressGapError,
-    anchor,
-    merge_runs,
-    mm2_syncs,
-    next_run,
-)
-
-__all__ = [
-    "Ahead",
-    "Bounded",
-    "Exact",
-    "NoAnswer",
-    "OffsetMap",
-    "OffsetRun",
-    "PendingRuns",
-    "ProgressGapError",
-    "Translation",
-    "anchor",
-    "merge_runs",
-    "mm2_syncs",
-    "next_run",
-    "translate",
-    "translate_back",
-]
+from replication.offsets.runs import OffsetRun, merge_runs
 
 _NEVER = 1 << 63  # beyond every offset: Kafka's are signed 64-bit
 
@@ -55,6 +28,7 @@ class Exact:
     """The position on the other side. Nothing is read again, nothing is skipped."""
 
     offset: int
+    reread: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +41,9 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The group is beyond what the map covers: *offset* is the map's end, safe to commit.
+    """The group is ahead of the offset map: *offset* is the map's end, which is safe to commit.
 
-    Up to *reread* records that arrive there later were read before.
+    At most *reread* of the records that arrive there later were read before.
     """
 
     offset: int
@@ -80,7 +54,7 @@ class Ahead:
 class NoAnswer:
     """No safe position exists: records the group has not read were never replicated.
 
-    ``first`` is the lowest offset that has an answer, None for a map without runs.
+    ``first`` is the lowest offset that has an answer; None for an empty map.
     """
 
     reason: Literal["nothing replicated", "before the first run"]
@@ -92,7 +66,7 @@ Translation = Exact | Bounded | Ahead | NoAnswer
 
 @dataclass(frozen=True, slots=True)
 class _Copies:
-    """A source range and the newest run that holds it."""
+    """A source range and the newest run that contains it."""
 
     src_from: int
     src_until: int
@@ -100,23 +74,23 @@ class _Copies:
 
 
 class OffsetMap:
-    """One partition's map, indexed: an answer costs two bisections.
+    """One partition's map, indexed: an answer takes two bisections.
 
-    A source range may be in the target twice, when replication was set back and went on
-    at-least-once. Its newest copy counts, since what follows the newest copy is in order up to the
-    end. But while the repetition has not caught up, records beyond it exist only before it, and
-    the newest copy alone would skip them if the source died now. Hence the answer is the lowest
-    among the newest copies of *all* records from ``committed`` on. This is the highest position
-    that loses nothing, and once the repetition has caught up it is the newest copy itself.
+    The target may hold a source range twice, after replication was rewound and resumed
+    at-least-once. The newest copy counts, because the records after it are in order up to the log
+    end. But until the repetition catches up, later records exist only before it, and the newest
+    copy alone would skip them if the source were lost now. So the answer is the lowest among the
+    newest copies of *all* records from ``committed`` on. This is the highest position that loses
+    nothing, and once the repetition has caught up it is the newest copy itself.
 
-    Runs must be of one source topic id: a recreated topic's offsets mean other records.
+    All runs must belong to one source topic id: a recreated topic's offsets mean other records.
     """
 
     def __init__(self, runs: Iterable[OffsetRun]) -> None:
         self._runs = merge_runs(runs)
         self._copies = _newest_copies(self._runs)
         self._starts = [copies.src_from for copies in self._copies]
-        # prefix and suffix extremes say at once whether the map was ever set back around here
+        # Prefix maxima and suffix minima: they differ from a run's own ends only around a rewind.
         self._tgt_reach = list(accumulate((run.tgt_until for run in self._runs), max))
         self._src_reach = list(accumulate((run.src_until for run in self._runs), max))
         self._src_later = _suffix_minima(
@@ -125,23 +99,13 @@ class OffsetMap:
         lows = [copies.run.lowest(copies.src_from) for copies in self._copies]
         self._tgt_later = _suffix_minima(lows, self._tgt_reach[-1] if self._runs else 0)
 
-    @property
-    def runs(self) -> Sequence[OffsetRun]:
-        """The merged runs, in the order of the target's log."""
-        return tuple(self._runs)
-
-    @property
-    def end(self) -> Position | None:
-        """Where replication stands by this map, or None for an empty one."""
-        return self._runs[-1].end if self._runs else None
-
     def translate(self, committed: int) -> Translation:
-        """Where a group that is at *committed* on the source goes on, on the target.
+        """The target position of a group that has committed *committed* on the source.
 
         Raises:
             ValueError: *committed* is negative (Kafka's -1 means "nothing committed").
         """
-        _refuse_negative(committed)
+        _reject_negative(committed)
         if not self._runs:
             return NoAnswer("nothing replicated", None)
         if committed < self._src_later[0]:
@@ -156,7 +120,7 @@ class OffsetMap:
         return Bounded(offset, reread) if reread else Exact(offset)
 
     def _reread_on_target(self, committed: int, offset: int) -> int:
-        """How many records < *committed* can be at or after *offset*, or are still to come."""
+        """How many records < *committed* can be at or after *offset*, or are yet to arrive."""
         reread = max(0, committed - self._runs[-1].src_until)
         for index in range(bisect_right(self._tgt_reach, offset), len(self._runs)):
             if self._src_later[index] >= committed:
@@ -166,22 +130,22 @@ class OffsetMap:
         return reread
 
     def translate_back(self, committed: int) -> Translation:
-        """Where a group that is at *committed* on the target goes on, on the source (failback).
+        """The source position of a group that has committed *committed* on the target (failback).
 
         The answer is the first source position whose record the group has not read on the target.
-        At the border to a range that was skipped it is the start of that range. Target records
-        that belong to no run (a foreign writer's) are counted as possibly read again. Compare the
-        answer with the source's earliest offset before committing it there.
+        At the border of a skipped range it is the start of that range. Target records that belong
+        to no run (another producer's) count as possibly read again. Compare the answer with the
+        source's earliest offset before committing it there.
 
         Raises:
             ValueError: *committed* is negative.
         """
-        _refuse_negative(committed)
+        _reject_negative(committed)
         if not self._runs:
             return NoAnswer("nothing replicated", None)
         if committed < self._runs[0].tgt_from:
             return NoAnswer("before the first run", self._runs[0].tgt_from)
-        at = bisect_right(self._tgt_reach, committed)  # runs before it are read to their end
+        at = bisect_right(self._tgt_reach, committed)  # runs before it were read to the end
         inside = at < len(self._runs) and (not at or self._runs[at].tgt_from < committed)
         stray = 0 if inside else committed - self._tgt_reach[at - 1]
         offset = self._first_unread(committed, at, inside=inside)
@@ -191,7 +155,7 @@ class OffsetMap:
         return Bounded(offset, reread) if reread else Exact(offset)
 
     def _first_unread(self, committed: int, at: int, *, inside: bool) -> int:
-        """The first source position not read, *at* being the first run not read to its end."""
+        """The first unread source position; *at* is the first run not read to its end."""
         if inside:
             run = self._runs[at]
             offset = run.src_from + committed - run.tgt_from
@@ -201,17 +165,17 @@ class OffsetMap:
             later = self._src_later[at]
         if later >= offset and (not at or self._src_reach[at - 1] <= offset):
             return offset
-        return self._first_unread_after_setback(committed, at, offset)
+        return self._first_unread_after_rewind(committed, at, offset)
 
-    def _first_unread_after_setback(self, committed: int, at: int, offset: int) -> int:
+    def _first_unread_after_rewind(self, committed: int, at: int, offset: int) -> int:
         read: list[tuple[int, int]] = []
         for run in self._runs[:at]:
             read = _union(read, run.src_from, run.src_until)
-        # replication goes on where the last run ends: what is unread from there on is still to come
+        # Replication resumes where the last run ends; unread records after it are yet to arrive.
         starts = [(offset, _NEVER), (self._runs[-1].src_until, _NEVER)]
         for run in self._runs[at:]:
-            # of a run's first k records none is at src_from + k or later only if it is dense, but
-            # every record before src_from + k is among them: that much has surely been read
+            # The first k records of a run include every record before src_from + k. In a sparse
+            # run some of them lie further on, but that much was certainly read.
             start = run.src_from + max(0, committed - run.tgt_from)
             read = _union(read, run.src_from, start)
             starts.append((start, run.src_until))
@@ -232,17 +196,17 @@ class OffsetMap:
 
 
 def translate(runs: Iterable[OffsetRun], committed: int) -> Translation:
-    """`OffsetMap.translate` for a single question."""
+    """`OffsetMap.translate` for a single offset."""
     return OffsetMap(runs).translate(committed)
 
 
 def translate_back(runs: Iterable[OffsetRun], committed: int) -> Translation:
-    """`OffsetMap.translate_back` for a single question."""
+    """`OffsetMap.translate_back` for a single offset."""
     return OffsetMap(runs).translate_back(committed)
 
 
 def _newest_copies(runs: Sequence[OffsetRun]) -> list[_Copies]:
-    """Every replicated source range once, with the newest run that holds it, in source order."""
+    """Every replicated source range once, with the newest run that contains it, in source order."""
     newest: list[_Copies] = []
     covered: list[tuple[int, int]] = []
     for run in reversed(runs):
@@ -265,7 +229,7 @@ def _uncovered(
 
 
 def _union(covered: Sequence[tuple[int, int]], start: int, until: int) -> list[tuple[int, int]]:
-    """*covered* and ``[start, until)``, sorted and disjoint, touching ranges joined."""
+    """*covered* and ``[start, until)``, sorted and disjoint; touching ranges are joined."""
     if start == until:
         return list(covered)
     apart = [(low, high) for low, high in covered if high < start or until < low]
@@ -276,10 +240,10 @@ def _union(covered: Sequence[tuple[int, int]], start: int, until: int) -> list[t
 
 
 def _suffix_minima(values: Sequence[int], last: int) -> list[int]:
-    """For each index the least of the values from there on, *last* included."""
+    """For each index the lowest of the values from there on, *last* included."""
     return list(accumulate([last, *reversed(values)], min))[::-1]
 
 
-def _refuse_negative(committed: int) -> None:
+def _reject_negative(committed: int) -> None:
     if committed < 0:
         raise ValueError(f"a committed offset must be 0 or more, got {committed}")

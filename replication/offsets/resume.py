@@ -1,4 +1,8 @@
-"""Where each partition goes on, or why it cannot: offsets in, decisions out. Pure."""
+"""Decides where each partition resumes, or why it cannot. Pure.
+
+The *anchor* is the last pair of equal positions in the offset map. Target records after it were
+written by a batch that was never recorded; resuming must neither lose nor repeat them.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,14 +13,14 @@ from replication.model import Position, Reset, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Go on at *position*: the target's log ends where the books do."""
+    """Resume at *position*: the target's log ends where the offset map does."""
 
     position: Position
 
 
 @dataclass(frozen=True, slots=True)
 class CountAhead:
-    """The target holds *records* beyond the books: find the source offset behind that many."""
+    """The target holds *records* records after *anchor*: find the source offset after as many."""
 
     anchor: Position
     records: int
@@ -24,17 +28,17 @@ class CountAhead:
 
 @dataclass(frozen=True, slots=True)
 class StartFresh:
-    """No books and an empty target partition: begin at *position*."""
+    """No offset map and an empty target partition: start at *position*."""
 
     position: Position
 
 
 @dataclass(frozen=True, slots=True)
 class MatchTail:
-    """The target holds records that counting cannot place: find its last ones in the source.
+    """Counting cannot place the target's records: find its last ones in the source.
 
-    ``position.downstream`` is the target's log end. ``position.upstream`` is where to go on if
-    nothing but the configuration decides; the records before it are not known to have crossed.
+    ``position.downstream`` is the target's log end. ``position.upstream`` is the start that the
+    configuration alone gives; records before it are not known to be replicated.
     """
 
     position: Position
@@ -46,23 +50,21 @@ ProblemKind = Literal[
     "target-truncated",
     "source-truncated",
     "records-expired",
-    "foreign-records",
+    "extra-records",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Going on would lose or repeat records.
+    """Why resuming would lose or repeat records.
 
     Args:
         kind: What happened.
         text: The same for an operator, with offsets.
-        gone: Source offsets [from, until) that exist no more and are not known to have crossed.
     """
 
     kind: ProblemKind
     text: str
-    gone: tuple[int, int] | None = None
 
 
 Decision = Resume | CountAhead | StartFresh | MatchTail | Problem
@@ -74,17 +76,18 @@ def plan_positions(
     log_ends: Mapping[TopicPartition, int],
     earliest: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
+    *,
     reset: Reset,
 ) -> dict[TopicPartition, Decision]:
-    """Where each partition goes on, or why it cannot.
+    """Decides where each partition resumes, or why it cannot.
 
     Args:
-        partitions: What the flow replicates. All keys are upstream partitions.
-        anchors: The books' last pair of equal positions; none for a new partition.
-        log_ends: Next offset to be written on the target; none where the partition is missing.
-        earliest: First offset the source still holds; none where the partition is missing.
-        ends: Next offset to be written on the source, or its last stable one.
-        reset: Where a partition without books begins.
+        partitions: The partitions the flow replicates. All keys are upstream partitions.
+        anchors: The last pair of equal positions in the offset map; none for a new partition.
+        log_ends: Log end offsets of the target; none where the partition is missing.
+        earliest: The source's first offsets; none where the partition is missing.
+        ends: The source's log end offsets, or its last stable ones.
+        reset: Where a partition without an offset map starts.
     """
     decisions: dict[TopicPartition, Decision] = {}
     for tp in partitions:
@@ -94,22 +97,22 @@ def plan_positions(
             text = f"the remote partition of {tp} does not exist on the target"
             decisions[tp] = Problem("target-missing", text)
         elif tp in anchors:
-            decisions[tp] = _continued(anchors[tp], log_ends[tp], earliest[tp], ends[tp])
+            decisions[tp] = _resume_recorded(anchors[tp], log_ends[tp], earliest[tp], ends[tp])
         else:
             start = Position(earliest[tp] if reset == "earliest" else ends[tp], log_ends[tp])
             decisions[tp] = MatchTail(start) if log_ends[tp] else StartFresh(start)
     return decisions
 
 
-def _continued(anchor: Position, log_end: int, earliest: int, end: int) -> Decision:
+def _resume_recorded(anchor: Position, log_end: int, earliest: int, end: int) -> Decision:
     records = log_end - anchor.downstream
-    reached = anchor.upstream + records  # offsets have gaps: this far at least
+    reached = anchor.upstream + records  # at least: offsets have gaps
     problem = _problem(anchor, log_end, earliest, end)
     if problem is not None:
         return problem
     if records == 0:
         return Resume(anchor)
-    if earliest > anchor.upstream:  # counting would start at records that are gone
+    if earliest > anchor.upstream:  # the first records to count are gone
         return MatchTail(Position(reached, log_end))
     return CountAhead(anchor, records)
 
@@ -120,26 +123,25 @@ def _problem(anchor: Position, log_end: int, earliest: int, end: int) -> Problem
     if records < 0:
         return Problem(
             "target-truncated",
-            f"the target's log ends at offset {log_end}, the books at {anchor.downstream}: it was "
-            "recreated or truncated",
+            f"the target's log ends at {log_end}, but the offset map ends at "
+            f"{anchor.downstream}: the topic was recreated or truncated",
         )
     if end < anchor.upstream:
         return Problem(
             "source-truncated",
-            f"the source's log ends at offset {end}, the books at {anchor.upstream}: it was "
-            "truncated or recreated",
+            f"the source's log ends at {end}, but the offset map ends at {anchor.upstream}: "
+            "the topic was recreated or truncated",
         )
     if reached > end:
         return Problem(
-            "foreign-records",
-            f"the target holds {records} records beyond the books and the source has no more than "
-            f"{end - anchor.upstream}: somebody else writes to the remote topic",
+            "extra-records",
+            f"the target holds {records} records that are not in the offset map, but the source "
+            f"has at most {end - anchor.upstream}: another producer writes to the remote topic",
         )
     if reached < earliest:
         return Problem(
             "records-expired",
-            f"the source now begins at offset {earliest}: offsets {reached} to {earliest - 1} "
-            "were deleted there and are not known to have been replicated",
-            gone=(reached, earliest),
+            f"the source now starts at offset {earliest}: offsets {reached} to {earliest - 1} "
+            "were deleted there and may not have been replicated",
         )
     return None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from replication.config.clients.librdkafka import MASK
+from replication.config.clients.secrets import MASK
 from replication.config.parse import parse
 from replication.config.tree import (
     ClusterConfig,

@@ -1,16 +1,25 @@
-"""The syncs of finished runs: spaced, safe for MirrorMaker 2's translator, and near the tip."""
+"""Offset syncs of finished runs: spaced, safe under MirrorMaker 2's rule, and near the log end."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.offsets.map import OffsetRun
-from replication.offsets.syncs import offset_syncs
-from tests.unit.test_offsets import TP, CopiedPartition, mm2_translate, worlds
+from replication.model import Position
+from replication.offsets.runs import OffsetRun, anchor
+from replication.offsets.syncs import last_sync, offset_syncs
+from tests.support.copied_partition import (
+    ORDERS_0,
+    CopiedPartition,
+    copied_partitions,
+    mm2_translate,
+)
+
+DENSE, SPARSE = OffsetRun(100, 200, 0, 100), OffsetRun(200, 240, 100, 30)
+REWOUND, CAUGHT_UP = OffsetRun(150, 160, 100, 10), OffsetRun(150, 250, 100, 100)
 
 
 def pairs(runs: list[OffsetRun], lag_max: int, until: int = 0) -> list[tuple[int, int]]:
-    syncs = offset_syncs(TP, runs, lag_max=lag_max, replicated_until=until)
+    syncs = offset_syncs(ORDERS_0, runs, lag_max=lag_max, replicated_until=until)
     return [(sync.upstream, sync.downstream) for sync in syncs]
 
 
@@ -60,27 +69,61 @@ def test_which_syncs_are_written(
     assert pairs(runs, lag_max, until) == expected
 
 
-@given(worlds(), st.integers(0, 20), st.sets(st.integers(0, 30)))
+@given(copied_partitions(), st.integers(0, 20), st.sets(st.integers(0, 30)))
 def test_mirrormaker_never_passes_the_true_position(
-    world: CopiedPartition, lag_max: int, unsent: set[int]
+    copied: CopiedPartition, lag_max: int, unsent: set[int]
 ) -> None:
-    syncs = pairs(world.runs, lag_max)
+    syncs = pairs(copied.runs, lag_max)
     sent = [sync for i, sync in enumerate(syncs) if i not in unsent]
 
-    for committed in range(world.source_end + 3):
+    for committed in range(copied.source_end + 3):
         answer = mm2_translate(sent, committed)
-        assert answer is None or 0 <= answer <= world.true_position(committed)
+        assert answer is None or 0 <= answer <= copied.true_position(committed)
 
 
-@given(worlds(one_way=True), st.integers(0, 20), st.data())
+@given(copied_partitions(one_way=True), st.integers(0, 20), st.data())
 def test_written_in_portions_they_are_as_safe(
-    world: CopiedPartition, lag_max: int, data: st.DataObject
+    copied: CopiedPartition, lag_max: int, data: st.DataObject
 ) -> None:
-    cut = data.draw(st.integers(0, len(world.runs)))
-    first, second = world.runs[:cut], world.runs[cut:]
+    cut = data.draw(st.integers(0, len(copied.runs)))
+    first, second = copied.runs[:cut], copied.runs[cut:]
     until = max((run.src_until for run in first), default=0)
     syncs = pairs(first, lag_max) + pairs(second, lag_max, until)
 
-    for committed in range(world.source_end + 3):
+    for committed in range(copied.source_end + 3):
         answer = mm2_translate(syncs, committed)
-        assert answer is None or 0 <= answer <= world.true_position(committed)
+        assert answer is None or 0 <= answer <= copied.true_position(committed)
+
+
+@given(copied_partitions(), st.sets(st.integers(0, 10)))
+def test_mirrormaker_never_passes_the_true_position_by_last_syncs(
+    copied: CopiedPartition, unsent: set[int]
+) -> None:
+    syncs: list[tuple[int, int]] = []
+    replicated_until = 0
+    for run in copied.runs:
+        sync = last_sync(run, replicated_until=replicated_until)
+        syncs += [sync] if sync else []
+        replicated_until = max(replicated_until, run.src_until)
+    sent = [sync for i, sync in enumerate(syncs) if i not in unsent]
+
+    for committed in range(copied.source_end + 3):
+        answer = mm2_translate(sent, committed)
+        assert answer is None or 0 <= answer <= copied.true_position(committed)
+    if not unsent and syncs and copied.runs[-1].count:
+        assert syncs[-1][1] < copied.end
+
+
+@pytest.mark.parametrize(
+    ("run", "replicated_until", "expected"),
+    [
+        pytest.param(DENSE, 0, (199, 99), id="the last record"),
+        pytest.param(SPARSE, 200, (239, 129), id="sparse, whether or not 239 is a record"),
+        pytest.param(OffsetRun(0, 10, 0, 0), 0, None, id="no records: it would need offset -1"),
+        pytest.param(anchor(Position(9, 9)), 0, None, id="anchor"),
+        pytest.param(REWOUND, 200, None, id="a repetition that has not caught up"),
+        pytest.param(CAUGHT_UP, 200, (249, 199), id="a repetition that has"),
+    ],
+)
+def test_last_sync(run: OffsetRun, replicated_until: int, expected: tuple[int, int] | None) -> None:
+    assert last_sync(run, replicated_until=replicated_until) == expected

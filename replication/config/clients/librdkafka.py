@@ -6,21 +6,12 @@ most where credentials are. The table is kept in one place: here.
 
 # ruff: noqa: SIM905  # many names read better as words
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from replication.config.clients.jaas import JaasError, LoginModule, parse_jaas
 from replication.config.clients.java_keys import JAVA_KEYS
 from replication.errors import ConfigError
-
-MASK: Final = "********"
-
-_SECRET = re.compile(
-    r"password|secret|token(?!\.endpoint)|jaas|passphrase|credential(?!s\.client\.id)"
-    r"|(?:keystore|private|ssl|api)\.?key(?:$|\.pem)|key\.pem",
-    re.IGNORECASE,
-)
 
 _SAME: Final = frozenset(
     """
@@ -47,25 +38,6 @@ _RENAMED: Final = {
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
 _PKCS12_ENDS: Final = (".p12", ".pfx", ".pkcs12")
-
-
-def is_secret(key: str) -> bool:
-    """Whether the value of *key* must never be shown. Certificates are public, keys are not."""
-    return _SECRET.search(key) is not None
-
-
-def mask(properties: Mapping[str, str]) -> dict[str, str]:
-    """*properties* fit to be shown."""
-    return {key: MASK if is_secret(key) else value for key, value in properties.items()}
-
-
-class ClientProperties(dict[str, str]):
-    """Properties of one Kafka client in Java's key space; a repr shows no secret."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return repr(mask(self))
 
 
 def librdkafka_properties(java: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.groups.positions import GroupPosition, Key, commits
+from replication.groups.positions import GroupPartition, GroupPosition, plan_commits
 from replication.kafka.consumer_groups import GroupActiveError, Groups
 from replication.model import Committed, TopicPartition
 
@@ -28,7 +28,7 @@ class GroupSync:
 
     def __init__(self, context: FlowContext) -> None:
         self._context, self._config = context, context.config
-        self.rewound: set[Key] = set()
+        self.rewound: set[GroupPartition] = set()
         self._blocked: dict[str, str] = {}
 
     @cached_property
@@ -67,7 +67,7 @@ class GroupSync:
     ) -> list[ClusterError]:
         """Moves one group; what the target says against it, if anything."""
         group, on_rewind = positions[0].group, self._config.groups.sync_on_rewind
-        wanted = commits(positions, current, self.rewound, on_rewind)
+        wanted = plan_commits(positions, current, self.rewound, on_rewind)
         try:
             self._target.commit(group, wanted)
         except GroupActiveError as error:  # it woke up between the two questions

@@ -17,7 +17,7 @@ from replication.errors import ClusterError
 from replication.flows.checkpoints.group_sync import GroupSync
 from replication.flows.checkpoints.translate import group_positions
 from replication.flows.context import FlowContext
-from replication.groups.positions import GroupPosition, Key, is_rewound, should_emit
+from replication.groups.positions import GroupPartition, GroupPosition, is_rewound, should_emit
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.internal_topic import InternalTopic
@@ -38,10 +38,10 @@ class Checkpoints:
         self._context, self._config = context, context.config
         self._topic = checkpoints_topic(context.target, config)
         self._sync = GroupSync(context) if config.groups.sync_enabled else None
-        self._previous: dict[Key, Checkpoint] | None = None
+        self._previous: dict[GroupPartition, Checkpoint] | None = None
         self._groups: set[str] = set()
         self._refresh_at = self._emit_at = self._sync_at = 0.0
-        self._silent: set[Key] = set()
+        self._silent: set[GroupPartition] = set()
 
     @cached_property
     def _source(self) -> Groups:
@@ -127,7 +127,7 @@ class Checkpoints:
                 policy="keep",
             )
 
-    def _read_previous(self) -> dict[Key, Checkpoint]:
+    def _read_previous(self) -> dict[GroupPartition, Checkpoint]:
         """The newest checkpoint of each key, from the topic at first: whoever wrote it."""
         if self._previous is None:
             if self._config.groups.checkpoints_enabled:
@@ -138,7 +138,9 @@ class Checkpoints:
             self._report_gone(set(filter(self._config.groups.accepts, known)) - self._groups)
         return self._previous
 
-    def _emit(self, positions: Iterable[GroupPosition], previous: dict[Key, Checkpoint]) -> None:
+    def _emit(
+        self, positions: Iterable[GroupPosition], previous: dict[GroupPartition, Checkpoint]
+    ) -> None:
         news = []
         for it in positions:
             if should_emit(it, previous.get(it.key)):
@@ -185,12 +187,12 @@ def checkpoints_topic(target: Cluster, config: FlowConfig) -> InternalTopic:
     )
 
 
-def read_checkpoints(topic: InternalTopic) -> dict[Key, Checkpoint]:
+def read_checkpoints(topic: InternalTopic) -> dict[GroupPartition, Checkpoint]:
     """The newest checkpoint of each group and remote partition.
 
     Records that are none are passed over, as MirrorMaker 2's reader does.
     """
-    newest: dict[Key, Checkpoint] = {}
+    newest: dict[GroupPartition, Checkpoint] = {}
     for record in topic.records():
         if checkpoint := _decoded(topic, record):
             newest[checkpoint.group, checkpoint.partition] = checkpoint

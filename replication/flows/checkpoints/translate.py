@@ -9,7 +9,7 @@ from replication.kafka.consumer_groups import Groups
 from replication.model import TopicPartition
 from replication.offsets.map import NoAnswer
 from replication.state.offset_table import OffsetTable, TopicMap
-from replication.topics.topic_plan import remote_topics
+from replication.topics.selection import remote_topics
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.config.tree import FlowConfig
 from replication.flows.replicate.map_writer import MapWriter
 from replication.model import Mode, Position, TopicPartition
-from replication.offsets.runs import PendingRuns, ProgressGapError
+from replication.offsets.pending import PendingRuns
+from replication.offsets.runs import ProgressGapError
 from replication.spark.kafka_options import sink_options, source_options
 from replication.spark.progress import Progress
 from replication.spark.projection import counts_column, to_target
@@ -91,7 +92,7 @@ class Generation:
 
     def flush(self) -> None:
         """Writes the booked runs to the table, if there are any."""
-        runs = self._book.drain()
+        runs = self._book.take()
         if runs:
             self._books.write(self.number, runs, self.plan.source_ids, self._batches)
             self._batches = (-1, -1)

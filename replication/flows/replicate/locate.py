@@ -64,7 +64,7 @@ def find_positions(
         standing.target_ends,
         context.source.earliest(plan.partitions),
         standing.source_ends,
-        config.auto_offset_reset,
+        reset=config.auto_offset_reset,
     )
     _refuse(context, {tp: it.text for tp, it in decisions.items() if isinstance(it, Problem)})
     news = _located(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
 from replication.kafka.cluster import Cluster
-from replication.topics.topic_plan import TopicPlan, plan_topics, remote_topics
+from replication.topics.selection import remote_topics
+from replication.topics.topic_plan import TopicPlan, plan_topics
 
 log = logging.getLogger(__name__)
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from replication.config.tree import OnRewind
-from replication.groups.positions import GroupPosition, commits, is_rewound, should_emit
+from replication.groups.positions import GroupPosition, is_rewound, plan_commits, should_emit
 from replication.mm2.wire import Checkpoint
-from replication.model import Committed, TopicPartition
+from replication.model import Committed, OnRewind, TopicPartition
 from replication.offsets.map import Ahead, Bounded, Exact, NoAnswer, Translation
 
 SOURCE, REMOTE = TopicPartition("orders", 3), TopicPartition("A.orders", 3)
@@ -87,10 +86,10 @@ def test_what_is_committed_for_an_idle_group(
     *,
     rewound: bool,
 ) -> None:
-    found = commits([position(9, Exact(7))], current, [("g", REMOTE)] * rewound, on_rewind)
+    found = plan_commits([position(9, Exact(7))], current, [("g", REMOTE)] * rewound, on_rewind)
 
     assert found == ({} if expected is None else {REMOTE: Committed(expected, "note")})
 
 
 def test_a_partition_without_an_answer_is_left_as_it_is() -> None:
-    assert commits([position(9, NoAnswer("nothing replicated", None))], {}, [], "follow") == {}
+    assert plan_commits([position(9, NoAnswer("nothing replicated", None))], {}, [], "follow") == {}

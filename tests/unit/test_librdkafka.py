@@ -1,20 +1,8 @@
-"""Java's client properties in librdkafka's words, JAAS as Kafka reads it, secrets kept."""
-
-import pickle
+"""Java's client properties, converted for librdkafka."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from replication.config.clients.jaas import JaasError, parse_jaas
-from replication.config.clients.java_keys import JAVA_KEYS
-from replication.config.clients.librdkafka import (
-    MASK,
-    ClientProperties,
-    is_secret,
-    librdkafka_properties,
-    mask,
-)
+from replication.config.clients.librdkafka import librdkafka_properties
 from replication.errors import ConfigError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -226,91 +214,3 @@ def test_what_has_no_counterpart_is_refused(java: dict[str, str], beginning: str
 
     (problem,) = caught.value.problems
     assert problem[: len(beginning)] == beginning
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("M required;", [("M", {})], id="no options"),
-        pytest.param("M REQUIRED a=b c-d=e_f;", [("M", {"a": "b", "c-d": "e_f"})], id="words"),
-        pytest.param('M required a=\'x y\' "b"="z";', [("M", {"a": "x y", "b": "z"})], id="quotes"),
-        pytest.param(r'M required a="\"\\\n\101\x";', [("M", {"a": '"\\\nAx'})], id="escapes"),
-        pytest.param(
-            "// c\nM /* x=y; */ required / rest of line\n a=b;", [("M", {"a": "b"})], id="comments"
-        ),
-        pytest.param("M required a='//x /*y*/';", [("M", {"a": "//x /*y*/"})], id="no comments"),
-        pytest.param(
-            "M required a=b; N optional c=d;", [("M", {"a": "b"}), ("N", {"c": "d"})], id="two"
-        ),
-        pytest.param("M required a=b a=c;", [("M", {"a": "c"})], id="the last counts"),
-        pytest.param('M required a="";', [("M", {"a": ""})], id="empty"),
-    ],
-)
-def test_jaas(text: str, expected: list[tuple[str, dict[str, str]]]) -> None:
-    assert [(module.name, module.options) for module in parse_jaas(text)] == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("", "it names no login module", id="empty"),
-        pytest.param("hunter2", "after a class name write 'required'", id="one word"),
-        pytest.param("M maybe;", "after a class name write 'required'", id="flag"),
-        pytest.param("M required a=b", "an entry must end with ';'", id="open"),
-        pytest.param("M required a=12;", 'option 1 needs double quotes: key="value"', id="number"),
-        pytest.param(
-            "M required a=b c;", "after option 1 expected key=value or ';'", id="no value"
-        ),
-        pytest.param("M required -a=b;", "after option 0 expected key=value or ';'", id="dash"),
-        pytest.param("; M", "expected a login module's class name, found sign", id="sign"),
-    ],
-)
-def test_jaas_that_cannot_be_read(text: str, expected: str) -> None:
-    with pytest.raises(JaasError) as caught:
-        parse_jaas(text)
-
-    assert str(caught.value) == expected
-
-
-@given(st.text(st.sampled_from("ab1 \"'\\/*;=#é\t")))
-def test_every_password_survives_quoting(password: str) -> None:
-    quoted = password.replace("\\", "\\\\").replace('"', '\\"')
-
-    (module,) = parse_jaas(f'M required password="{quoted}";')
-
-    assert module.options == {"password": password}
-
-
-def test_the_secrets_among_java_s_keys() -> None:
-    assert sorted(key for key in JAVA_KEYS if is_secret(key)) == [
-        "sasl.jaas.config",
-        "sasl.oauthbearer.assertion.private.key.passphrase",
-        "sasl.oauthbearer.client.credentials.client.secret",
-        "ssl.key.password",
-        "ssl.keystore.key",
-        "ssl.keystore.password",
-        "ssl.truststore.password",
-    ]
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "sasl.password",
-        "ssl.key.pem",
-        "A.consumer.ssl.keystore.key",
-        "api.key",
-        "my.Token",
-        "s3.secret",
-    ],
-)
-def test_other_secrets(key: str) -> None:
-    assert is_secret(key)
-
-
-def test_client_properties_show_no_secret_and_keep_it() -> None:
-    properties = ClientProperties({"client.id": "a", "ssl.key.password": "hunter2"})
-
-    assert repr(properties) == f"{properties}" == str({"client.id": "a", "ssl.key.password": MASK})
-    assert mask(properties) == {"client.id": "a", "ssl.key.password": MASK}
-    assert pickle.loads(pickle.dumps(properties)) == properties  # noqa: S301  # our own bytes

@@ -1,4 +1,4 @@
-"""The CSV of group offsets: what kafka-consumer-groups writes and reads, and what is refused."""
+"""The CSV of group offsets, as kafka-consumer-groups writes and reads it."""
 
 import pytest
 
@@ -12,22 +12,24 @@ OFFSETS = [
 ]
 
 
-def test_lines_are_group_topic_partition_offset() -> None:
+def test_each_line_is_group_topic_partition_offset() -> None:
     assert to_csv(reversed(OFFSETS)) == '"a, b",t,1,7\ng,t,0,0\n'
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_offsets_survive_a_round_trip() -> None:
     assert from_csv("f", "\n" + to_csv(OFFSETS)) == OFFSETS
 
 
 @pytest.mark.parametrize(
     ("text", "problems"),
     [
-        pytest.param("", ["holds no line; write group,topic,partition,offset"], id="empty"),
+        pytest.param(
+            "", ["file is empty; expected lines of group,topic,partition,offset"], id="empty"
+        ),
         pytest.param(
             "t,0,1\ng,t,x,1\n,t,0,1\n",
             [
-                "line 1: 't,0,1' has 3 fields; write group,topic,partition,offset",
+                "line 1: 't,0,1' has 3 fields; expected group,topic,partition,offset",
                 "line 2: partition 'x' and offset '1' must be whole numbers, 0 or more",
                 "line 3: group and topic must not be empty",
             ],
@@ -39,12 +41,12 @@ def test_what_is_written_is_read_back() -> None:
             id="negative",
         ),
         pytest.param(
-            "g,t,0,1\ng,t,0,2\n", ["line 2: group g and t-0 stand twice"], id="twice the same"
+            "g,t,0,1\ng,t,0,2\n", ["line 2: duplicate entry for group g, t-0"], id="a duplicate"
         ),
     ],
 )
-def test_a_wrong_file_is_refused_with_every_problem(text: str, problems: list[str]) -> None:
-    with pytest.raises(ConfigError) as refused:
+def test_a_wrong_file_is_rejected_with_every_problem(text: str, problems: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
         from_csv("f", text)
 
-    assert list(refused.value.problems) == problems
+    assert list(caught.value.problems) == problems

@@ -1,0 +1,32 @@
+"""Which client properties are secret, and how to show properties without their secrets. Pure."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+MASK: Final = "********"
+
+_SECRET = re.compile(
+    r"password|secret|token(?!\.endpoint)|jaas|passphrase|credential(?!s\.client\.id)"
+    r"|(?:keystore|private|ssl|api)\.?key(?:$|\.pem)|key\.pem",
+    re.IGNORECASE,
+)
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of *key* must never be shown. Certificates are public, keys are not."""
+    return _SECRET.search(key) is not None
+
+
+def mask(properties: Mapping[str, str]) -> dict[str, str]:
+    """*properties* with every secret value masked."""
+    return {key: MASK if is_secret(key) else value for key, value in properties.items()}
+
+
+class ClientProperties(dict[str, str]):
+    """Properties of one Kafka client, with Java's keys; the repr masks secrets."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(mask(self))

@@ -1,0 +1,36 @@
+"""Which topics a flow replicates, and under which remote names. Pure."""
+
+from collections.abc import Iterable
+
+from replication.config.tree import FlowConfig
+from replication.mm2.filters import NameFilter
+from replication.mm2.policy import is_cycle
+
+
+def replicated_topics(config: FlowConfig, names: Iterable[str]) -> tuple[str, ...]:
+    """The topics of *names* that the flow replicates, sorted.
+
+    Args:
+        config: The flow.
+        names: Topics of the source, without Kafka's internal ones.
+    """
+    topic_filter = NameFilter(config.topics, config.topics_exclude)
+    policy, flow = config.policy, config.flow
+    return tuple(
+        name
+        for name in sorted(set(names))
+        if (
+            topic_filter.accepts(name)
+            or (config.heartbeats_replication_enabled and policy.is_heartbeats_topic(name))
+        )
+        and not policy.is_internal_topic(name)
+        and not is_cycle(policy, name, source=flow.source, target=flow.target)
+    )
+
+
+def remote_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
+    """Upstream name -> remote name, for the replicated topics among the source's *names*."""
+    source = config.flow.source
+    return {
+        name: config.policy.remote_topic(source, name) for name in replicated_topics(config, names)
+    }

@@ -1,0 +1,60 @@
+"""Flows that must not run side by side: two writers of one topic, or a replication loop."""
+
+import pytest
+
+from replication.model import Flow
+from replication.topics.conflicts import find_conflicts
+from replication.topics.topic_plan import TopicPlan
+
+AB, BA, CB = Flow("A", "B"), Flow("B", "A"), Flow("C", "B")
+WRITERS_ADVICE = "exclude it from all but one with topics.exclude"
+LOOP_ADVICE = (
+    "exclude the topic from one of these flows with topics.exclude, or use the default "
+    "replication policy"
+)
+
+
+def writes(**topics: str) -> TopicPlan:
+    """A plan that writes upstream topics to remote ones."""
+    return TopicPlan(topics, (), {}, (), {})
+
+
+@pytest.mark.parametrize(
+    ("plans", "expected"),
+    [
+        pytest.param({AB: writes(t="A.t"), CB: writes(t="C.t")}, (), id="no conflict"),
+        pytest.param({AB: writes(t="t"), BA: writes(u="u")}, (), id="both ways, different topics"),
+        pytest.param(
+            {AB: writes(t="t"), CB: writes(t="t")},
+            (f"flows A->B, C->B would all write topic t on cluster B; {WRITERS_ADVICE}",),
+            id="two writers",
+        ),
+        pytest.param(
+            {AB: writes(t="x"), Flow("A", "D"): writes(u="x")},
+            (f"flows A->B, A->D would all write topic x on cluster B; {WRITERS_ADVICE}",),
+            id="one cluster under two aliases",
+        ),
+        pytest.param(
+            {AB: writes(t="t"), BA: writes(t="t")},
+            (f"replication loop: A:t -> B:t -> A:t; {LOOP_ADVICE}",),
+            id="a loop of two flows",
+        ),
+        pytest.param(
+            {AB: writes(t="t"), Flow("B", "C"): writes(t="t"), Flow("C", "A"): writes(t="t")},
+            (f"replication loop: A:t -> B:t -> C:t -> A:t; {LOOP_ADVICE}",),
+            id="a loop of three flows",
+        ),
+        pytest.param(
+            {AB: writes(t="t"), BA: writes(t="t"), CB: writes(t="t")},
+            (
+                f"flows A->B, C->B would all write topic t on cluster B; {WRITERS_ADVICE}",
+                f"replication loop: A:t -> B:t -> A:t; {LOOP_ADVICE}",
+            ),
+            id="two writers and a loop",
+        ),
+    ],
+)
+def test_each_conflict_is_one_line(plans: dict[Flow, TopicPlan], expected: tuple[str, ...]) -> None:
+    cluster_ids = {"A": "1", "B": "2", "C": "3", "D": "2"}
+
+    assert find_conflicts(plans, cluster_ids) == expected

@@ -1,0 +1,193 @@
+"""The offset map against a brute-force model of a replicated partition."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+
+from replication.model import Position
+from replication.offsets.map import (
+    Ahead,
+    Bounded,
+    Exact,
+    NoAnswer,
+    OffsetMap,
+    Translation,
+    translate,
+    translate_back,
+)
+from replication.offsets.runs import OffsetRun, anchor, merge_runs
+from tests.support.copied_partition import CopiedPartition, copied_partitions
+
+
+def offset_of(answer: Translation) -> int:
+    assert not isinstance(answer, NoAnswer)
+    return answer.offset
+
+
+def bound_of(answer: Translation) -> int:
+    assert not isinstance(answer, NoAnswer)
+    return 0 if isinstance(answer, Exact) else answer.reread
+
+
+# --- one partition's history in literal numbers -------------------------------------------------
+
+DENSE, SPARSE = OffsetRun(100, 200, 0, 100), OffsetRun(200, 240, 100, 30)
+HISTORY = (DENSE, SPARSE)
+SKIPPED = (DENSE, OffsetRun(500, 600, 100, 100))
+REWOUND = (DENSE, OffsetRun(150, 160, 100, 10))
+CAUGHT_UP = (DENSE, OffsetRun(150, 250, 100, 100))
+
+
+@pytest.mark.parametrize(
+    ("runs", "committed", "expected"),
+    [
+        pytest.param((), 7, NoAnswer("nothing replicated", None), id="no runs"),
+        pytest.param(HISTORY, 99, NoAnswer("before the first run", 100), id="before the first"),
+        pytest.param(HISTORY, 100, Exact(0), id="at the start"),
+        pytest.param(HISTORY, 142, Exact(42), id="dense"),
+        pytest.param(HISTORY, 200, Exact(100), id="start of a sparse run"),
+        pytest.param(HISTORY, 205, Bounded(100, 5), id="sparse, near its start"),
+        pytest.param(HISTORY, 230, Bounded(120, 10), id="sparse, near its end: all ten gaps"),
+        pytest.param(HISTORY, 240, Exact(130), id="at the end"),
+        pytest.param(HISTORY, 999, Ahead(130, 759), id="beyond the end"),
+        pytest.param((anchor(Position(50, 7)),), 50, Exact(7), id="on an anchor"),
+        pytest.param((anchor(Position(50, 7)),), 51, Ahead(7, 1), id="past an anchor"),
+        pytest.param(SKIPPED, 300, Exact(100), id="in a skipped range: what follows it"),
+        pytest.param(SKIPPED, 200, Exact(100), id="before a skipped range"),
+        pytest.param(REWOUND, 120, Exact(20), id="rewound later"),
+        pytest.param(REWOUND, 155, Bounded(60, 5), id="repeated, but 160.. only before it"),
+        pytest.param(REWOUND, 200, Bounded(110, 40), id="all read, 160.. will be repeated"),
+        pytest.param(CAUGHT_UP, 155, Exact(105), id="repetition caught up: the newest copy"),
+        pytest.param(CAUGHT_UP, 149, Exact(49), id="before the repetition"),
+    ],
+)
+def test_translate(runs: Sequence[OffsetRun], committed: int, expected: Translation) -> None:
+    assert translate(runs, committed) == expected
+
+
+@pytest.mark.parametrize(
+    ("runs", "committed", "expected"),
+    [
+        pytest.param((), 7, NoAnswer("nothing replicated", None), id="no runs"),
+        pytest.param(
+            (anchor(Position(50, 7)),),
+            6,
+            NoAnswer("before the first run", 7),
+            id="before the first",
+        ),
+        pytest.param((anchor(Position(50, 7)),), 7, Exact(50), id="on an anchor"),
+        pytest.param(HISTORY, 0, Exact(100), id="at the start"),
+        pytest.param(HISTORY, 42, Exact(142), id="dense"),
+        pytest.param(HISTORY, 100, Exact(200), id="start of a sparse run"),
+        pytest.param(HISTORY, 104, Bounded(204, 4), id="sparse, near its start"),
+        pytest.param(HISTORY, 125, Bounded(225, 10), id="sparse, near its end: all ten gaps"),
+        pytest.param(HISTORY, 130, Exact(240), id="at the end"),
+        pytest.param(HISTORY, 133, Ahead(240, 3), id="beyond the end"),
+        pytest.param(SKIPPED, 100, Exact(200), id="before a skipped range: never past it"),
+        pytest.param(SKIPPED, 101, Exact(501), id="after a skipped range"),
+        pytest.param(REWOUND, 105, Exact(200), id="in the repetition: all before was read"),
+        pytest.param(CAUGHT_UP, 105, Exact(200), id="in what was read twice"),
+        pytest.param(CAUGHT_UP, 151, Exact(201), id="past what was read twice"),
+        pytest.param(
+            (DENSE, OffsetRun(200, 210, 105, 10)), 103, Bounded(200, 3), id="in foreign records"
+        ),
+        pytest.param(
+            (DENSE, OffsetRun(200, 210, 105, 10)), 106, Exact(201), id="past foreign records"
+        ),
+    ],
+)
+def test_translate_back(runs: Sequence[OffsetRun], committed: int, expected: Translation) -> None:
+    assert translate_back(runs, committed) == expected
+
+
+@pytest.mark.parametrize("ask", [translate, translate_back])
+def test_a_negative_offset_is_not_a_position(
+    ask: Callable[[Sequence[OffsetRun], int], Translation],
+) -> None:
+    with pytest.raises(ValueError, match="must be 0 or more, got -1"):
+        ask(HISTORY, -1)
+
+
+# --- the invariants -----------------------------------------------------------------------------
+
+
+@given(copied_partitions())
+def test_never_past(copied: CopiedPartition) -> None:
+    answers = OffsetMap(copied.runs)
+
+    for committed in range(copied.start, copied.source_end + 3):
+        assert offset_of(answers.translate(committed)) <= copied.true_position(committed)
+
+
+@given(copied_partitions(one_way=True))
+def test_exact_where_dense(copied: CopiedPartition) -> None:
+    answers = OffsetMap(copied.runs)
+
+    for run in copied.runs:
+        inside = range(run.src_from, run.src_until + 1)
+        for committed in inside if run.is_dense else (run.src_from, run.src_until):
+            assert answers.translate(committed) == Exact(copied.true_position(committed))
+            back = answers.translate_back(copied.true_position(committed))
+            assert isinstance(back, Exact)
+            assert not copied.records & set(range(committed, back.offset))
+
+
+@given(copied_partitions())
+def test_honest_bound(copied: CopiedPartition) -> None:
+    answers = OffsetMap(copied.runs)
+
+    for committed in range(copied.start, copied.source_end + 3):
+        answer = answers.translate(committed)
+        assert copied.reread(committed, offset_of(answer)) <= bound_of(answer)
+
+
+@given(copied_partitions(one_way=True))
+def test_the_bound_is_at_most_the_gaps_of_the_run(copied: CopiedPartition) -> None:
+    answers = OffsetMap(copied.runs)
+
+    for run in copied.runs:
+        gaps = run.src_until - run.src_from - run.count
+        for committed in range(run.src_from, run.src_until):
+            assert bound_of(answers.translate(committed)) <= gaps
+
+
+@given(copied_partitions())
+def test_monotonic(copied: CopiedPartition) -> None:
+    answers = OffsetMap(copied.runs)
+    there = [offset_of(answers.translate(c)) for c in range(copied.start, copied.source_end + 3)]
+    back = [offset_of(answers.translate_back(c)) for c in range(copied.first, copied.end + 3)]
+
+    assert there == sorted(there)
+    assert back == sorted(back)
+
+
+@given(copied_partitions())
+def test_never_past_on_the_way_back(copied: CopiedPartition) -> None:
+    answers = OffsetMap(copied.runs)
+
+    for committed in range(copied.first, copied.end + 3):
+        answer = answers.translate_back(committed)
+        assert offset_of(answer) <= copied.true_position_back(committed)
+        assert copied.reread_back(committed, offset_of(answer)) <= bound_of(answer)
+
+
+@given(copied_partitions(one_way=True))
+def test_there_and_back_changes_nothing_on_a_dense_run(copied: CopiedPartition) -> None:
+    answers = OffsetMap(copied.runs)
+
+    for run in merge_runs(copied.runs):
+        for committed in range(run.src_from, run.src_until) if run.is_dense else ():
+            there = offset_of(answers.translate(committed))
+            assert answers.translate_back(there) == Exact(committed)
+
+
+@given(copied_partitions())
+def test_there_and_back_skips_no_record(copied: CopiedPartition) -> None:
+    answers = OffsetMap(copied.runs)
+
+    for committed in range(copied.start, copied.source_end):
+        there = offset_of(answers.translate(committed))
+        back = offset_of(answers.translate_back(there))
+        unread = set(copied.target) - set(copied.target[: there - copied.first])
+        assert not unread & set(range(committed, back))

@@ -1,0 +1,77 @@
+"""Finished batches become pending runs; a batch that does not continue them changes nothing."""
+
+import pytest
+
+from replication.model import Position, TopicPartition
+from replication.offsets.pending import PendingRuns
+from replication.offsets.runs import OffsetRun, ProgressGapError
+
+TP, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def pending_runs() -> PendingRuns:
+    return PendingRuns({TP: Position(100, 0), OTHER: Position(7, 70)})
+
+
+def test_adjacent_dense_batches_become_one_run() -> None:
+    pending = pending_runs()
+    for batch in range(5):
+        start = 100 + 10 * batch
+        pending.add_batch(batch, {TP: start, OTHER: 7}, {TP: start + 10, OTHER: 7}, {TP: 10})
+
+    assert pending.take() == {TP: [OffsetRun(100, 150, 0, 50)]}
+    assert pending.take() == {}
+    assert pending.positions() == {TP: Position(150, 50), OTHER: Position(7, 70)}
+
+
+def test_sparse_batches_stay_apart() -> None:
+    pending = pending_runs()
+    pending.add_batch(0, {TP: 100}, {TP: 110}, {TP: 9})
+    pending.add_batch(1, {TP: 110}, {TP: 120}, {TP: 9})
+
+    assert pending.take() == {TP: [OffsetRun(100, 110, 0, 9), OffsetRun(110, 120, 9, 9)]}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "counts", "problem"),
+    [
+        pytest.param({TP: 101}, {TP: 110}, {}, "starts at offset 101, expected 100", id="gap"),
+        pytest.param({TP: 90}, {TP: 110}, {}, "starts at offset 90, expected 100", id="again"),
+        pytest.param(
+            {TP: 100},
+            {TP: 110},
+            {TP: 11},
+            r"wrote 11 records from the range \[100, 110\)",
+            id="many",
+        ),
+        pytest.param(
+            {TP: 100}, {TP: 99}, {}, r"wrote 0 records from the range \[100, 99\)", id="backwards"
+        ),
+        pytest.param(
+            {}, {}, {TP: 1}, "wrote 1 records, but its offset range is None to None", id="no range"
+        ),
+        pytest.param(
+            {TP: 100}, {}, {}, "wrote 0 records, but its offset range is 100 to None", id="no end"
+        ),
+        pytest.param(
+            {("t", 5): 0},
+            {("t", 5): 1},
+            {},
+            "the generation does not read this partition",
+            id="unknown partition",
+        ),
+    ],
+)
+def test_a_batch_that_does_not_continue_the_map_is_rejected_whole(
+    start: dict[TopicPartition, int],
+    end: dict[TopicPartition, int],
+    counts: dict[TopicPartition, int],
+    problem: str,
+) -> None:
+    pending = pending_runs()
+
+    with pytest.raises(ProgressGapError, match=f"batch 3, .*{problem}"):
+        pending.add_batch(3, {OTHER: 7, **start}, {OTHER: 8, **end}, counts)
+
+    assert pending.take() == {}
+    assert pending.positions() == pending_runs().positions()

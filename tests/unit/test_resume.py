@@ -1,0 +1,163 @@
+"""Where a partition resumes: a table of offsets and the decision for each."""
+
+import pytest
+
+from replication.model import Position, Reset, TopicPartition
+from replication.offsets.resume import (
+    CountAhead,
+    Decision,
+    MatchTail,
+    Problem,
+    Resume,
+    StartFresh,
+    plan_positions,
+)
+
+TP = TopicPartition("orders", 0)
+ANCHOR = Position(upstream=100, downstream=40)
+
+
+def decide(
+    *,
+    anchor: Position | None = ANCHOR,
+    log_end: int | None = 40,
+    earliest: int | None = 0,
+    end: int | None = 150,
+    reset: Reset = "earliest",
+) -> Decision:
+    def known(offset: int | None) -> dict[TopicPartition, int]:
+        return {} if offset is None else {TP: offset}
+
+    anchors = {} if anchor is None else {TP: anchor}
+    decided = plan_positions(
+        [TP], anchors, known(log_end), known(earliest), known(end), reset=reset
+    )
+    assert list(decided) == [TP]
+    return decided[TP]
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        pytest.param(decide(), Resume(ANCHOR), id="the target ends where the map does"),
+        pytest.param(
+            decide(earliest=100), Resume(ANCHOR), id="the next record is the first one left"
+        ),
+        pytest.param(decide(end=100), Resume(ANCHOR), id="nothing new on the source"),
+        pytest.param(decide(log_end=41), CountAhead(ANCHOR, 1), id="one record after the anchor"),
+        pytest.param(decide(log_end=90), CountAhead(ANCHOR, 50), id="the whole source is there"),
+    ],
+)
+def test_a_recorded_partition_resumes_or_counts_ahead(
+    decision: Decision, expected: Decision
+) -> None:
+    assert decision == expected
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        pytest.param(
+            decide(anchor=None, log_end=0, earliest=7),
+            StartFresh(Position(7, 0)),
+            id="from earliest",
+        ),
+        pytest.param(
+            decide(anchor=None, log_end=0, reset="latest"),
+            StartFresh(Position(150, 0)),
+            id="latest",
+        ),
+        pytest.param(
+            decide(anchor=None, log_end=9, earliest=7),
+            MatchTail(Position(7, 9)),
+            id="an unrecorded copy",
+        ),
+        pytest.param(
+            decide(log_end=60, earliest=110),
+            MatchTail(Position(120, 60)),
+            id="the first records to count are gone",
+        ),
+    ],
+)
+def test_without_a_usable_anchor_the_configuration_or_the_tail_decides(
+    decision: Decision, expected: Decision
+) -> None:
+    assert decision == expected
+
+
+@pytest.mark.parametrize(
+    ("decision", "expected"),
+    [
+        pytest.param(
+            decide(log_end=39),
+            Problem(
+                "target-truncated",
+                "the target's log ends at 39, but the offset map ends at 40: the topic was "
+                "recreated or truncated",
+            ),
+            id="target too short",
+        ),
+        pytest.param(
+            decide(end=99),
+            Problem(
+                "source-truncated",
+                "the source's log ends at 99, but the offset map ends at 100: the topic was "
+                "recreated or truncated",
+            ),
+            id="source too short",
+        ),
+        pytest.param(
+            decide(log_end=91),
+            Problem(
+                "extra-records",
+                "the target holds 51 records that are not in the offset map, but the source has "
+                "at most 50: another producer writes to the remote topic",
+            ),
+            id="more records than the source has",
+        ),
+        pytest.param(
+            decide(earliest=103),
+            Problem(
+                "records-expired",
+                "the source now starts at offset 103: offsets 100 to 102 were deleted there and "
+                "may not have been replicated",
+            ),
+            id="retention passed the anchor",
+        ),
+        pytest.param(
+            decide(earliest=103, log_end=42),
+            Problem(
+                "records-expired",
+                "the source now starts at offset 103: offsets 102 to 102 were deleted there and "
+                "may not have been replicated",
+            ),
+            id="retention passed an interrupted batch",
+        ),
+        pytest.param(
+            decide(earliest=None),
+            Problem("source-missing", "orders-0 does not exist on the source"),
+            id="no source partition",
+        ),
+        pytest.param(
+            decide(end=None),
+            Problem("source-missing", "orders-0 does not exist on the source"),
+            id="source deleted between the two lookups",
+        ),
+        pytest.param(
+            decide(log_end=None),
+            Problem(
+                "target-missing", "the remote partition of orders-0 does not exist on the target"
+            ),
+            id="no target partition",
+        ),
+        pytest.param(
+            decide(anchor=None, log_end=None),
+            Problem(
+                "target-missing", "the remote partition of orders-0 does not exist on the target"
+            ),
+            id="new, no target partition",
+        ),
+    ],
+)
+def test_problems(decision: Decision, expected: Problem) -> None:
+    assert decision == expected

@@ -1,0 +1,101 @@
+"""Runs of the offset map: what merges, what stays apart, what contradicts."""
+
+import pytest
+from hypothesis import given
+
+from replication.model import Position
+from replication.offsets.runs import OffsetRun, anchor, merge_runs
+from tests.support.copied_partition import CopiedPartition, copied_partitions
+
+DENSE, SPARSE = OffsetRun(100, 200, 0, 100), OffsetRun(200, 240, 100, 30)
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        pytest.param(
+            [OffsetRun(10, 20, 15, 10), OffsetRun(0, 10, 5, 10)],
+            [OffsetRun(0, 20, 5, 20)],
+            id="dense neighbours, in any order",
+        ),
+        pytest.param([SPARSE, SPARSE], [SPARSE], id="the same run twice"),
+        pytest.param(
+            [OffsetRun(0, 10, 0, 10), OffsetRun(0, 25, 0, 25)],
+            [OffsetRun(0, 25, 0, 25)],
+            id="dense runs that overlap and agree",
+        ),
+        pytest.param(
+            [OffsetRun(0, 5, 0, 0), OffsetRun(5, 9, 0, 0)], [OffsetRun(0, 9, 0, 0)], id="no records"
+        ),
+        pytest.param(
+            [OffsetRun(0, 9, 0, 5), OffsetRun(9, 20, 5, 5)],
+            [OffsetRun(0, 9, 0, 5), OffsetRun(9, 20, 5, 5)],
+            id="sparse neighbours stay apart",
+        ),
+        pytest.param(
+            [OffsetRun(0, 9, 0, 5), OffsetRun(9, 20, 5, 0)],
+            [OffsetRun(0, 9, 0, 5), OffsetRun(9, 20, 5, 0)],
+            id="sparse and without records: the border is exact",
+        ),
+        pytest.param(
+            [OffsetRun(0, 1, 0, 0), anchor(Position(0, 0)), OffsetRun(0, 1, 0, 0)],
+            [OffsetRun(0, 1, 0, 0)],
+            id="a joined run joins its neighbour",
+        ),
+        pytest.param([DENSE, anchor(DENSE.end)], [DENSE], id="anchor at the end"),
+        pytest.param([anchor(Position(100, 0)), DENSE], [DENSE], id="anchor at the start"),
+        pytest.param(
+            [DENSE, anchor(Position(300, 100))],
+            [DENSE, anchor(Position(300, 100))],
+            id="an anchor that adds information",
+        ),
+        pytest.param(
+            [DENSE, OffsetRun(300, 310, 100, 10)],
+            [DENSE, OffsetRun(300, 310, 100, 10)],
+            id="a skip between",
+        ),
+        pytest.param(
+            [OffsetRun(0, 10, 0, 8), OffsetRun(0, 9, 0, 8)],
+            [OffsetRun(0, 10, 0, 8), OffsetRun(0, 9, 0, 8)],
+            id="two true runs of one batch",
+        ),
+    ],
+)
+def test_merge_runs(runs: list[OffsetRun], expected: list[OffsetRun]) -> None:
+    assert merge_runs(runs) == expected
+
+
+@given(copied_partitions())
+def test_merging_again_changes_nothing(copied: CopiedPartition) -> None:
+    merged = merge_runs(copied.runs)
+
+    assert merge_runs(merged) == merged
+    assert merged[-1].end == copied.position
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(OffsetRun(0, 100, 50, 100), id="dense, another shift"),
+        pytest.param(OffsetRun(110, 210, 50, 100), id="dense, shift off by forty"),
+        pytest.param(OffsetRun(900, 999, 50, 60), id="other source range"),
+    ],
+)
+def test_runs_that_contradict_each_other_are_rejected(after: OffsetRun) -> None:
+    with pytest.raises(ValueError, match="claim the same target offsets"):
+        merge_runs([DENSE, after])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "problem"),
+    [
+        pytest.param((0, 10, 0, 11), "count must be between", id="more records than offsets"),
+        pytest.param((10, 0, 0, 0), "count must be between", id="backwards"),
+        pytest.param((0, 10, 0, -1), "count must be between", id="negative count"),
+        pytest.param((-1, 10, 0, 1), "offsets must be 0 or more", id="negative source"),
+        pytest.param((0, 10, -1, 1), "offsets must be 0 or more", id="negative target"),
+    ],
+)
+def test_an_impossible_run_is_rejected(numbers: tuple[int, int, int, int], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        OffsetRun(*numbers)

@@ -1,0 +1,99 @@
+"""Which of the source's topics a flow replicates."""
+
+from dataclasses import replace
+
+import pytest
+
+from replication.config.parse import parse
+from replication.config.tree import FlowConfig
+from replication.topics.selection import remote_topics, replicated_topics
+
+NAMES = (
+    "orders",
+    "orders.replica",
+    "__consumer_offsets",
+    "B.orders",
+    "A.orders",
+    "C.orders",
+    "heartbeats",
+    "C.heartbeats",
+    "B.heartbeats",
+    "mm2-offset-syncs.B.internal",
+    "C.checkpoints.internal",
+    "a.internal",
+    "payments",
+)
+
+
+def flow(**settings: str) -> FlowConfig:
+    base = {"clusters": "A,B", "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1"}
+    written = {key.replace("_", "."): value for key, value in settings.items()}
+    all_settings = {**base, "A->B.enabled": "true", **written}
+    return parse("f", all_settings, default_state_dir="/s").flows[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param(
+            {},
+            ("C.heartbeats", "C.orders", "a.internal", "heartbeats", "orders", "payments"),
+            id="defaults",
+        ),
+        pytest.param(
+            {"topics": "orders"},
+            ("C.heartbeats", "heartbeats", "orders"),
+            id="heartbeats topics as well",
+        ),
+        pytest.param(
+            {"topics": "orders", "heartbeats_replication_enabled": "false"},
+            ("orders",),
+            id="no heartbeats",
+        ),
+        pytest.param(
+            {"topics": "orders.*", "topics_exclude": ""},
+            ("C.heartbeats", "heartbeats", "orders", "orders.replica"),
+            id="nothing excluded",
+        ),
+        pytest.param(
+            {"topics_exclude": ""},
+            (
+                "C.heartbeats",
+                "C.orders",
+                "a.internal",
+                "heartbeats",
+                "orders",
+                "orders.replica",
+                "payments",
+            ),
+            id="internal topics are never replicated",
+        ),
+    ],
+)
+def test_which_topics_are_replicated(settings: dict[str, str], expected: tuple[str, ...]) -> None:
+    assert replicated_topics(flow(**settings), NAMES) == expected
+
+
+def test_an_identity_flow_takes_names_that_look_remote() -> None:
+    config = flow(replication_policy_class="IdentityReplicationPolicy", topics=".*orders")
+
+    assert replicated_topics(config, NAMES) == (
+        "A.orders",
+        "B.orders",
+        "C.heartbeats",
+        "C.orders",
+        "heartbeats",
+        "orders",
+    )
+
+
+def test_an_empty_list_takes_heartbeats_topics_only() -> None:
+    config = replace(flow(), topics=())
+
+    assert replicated_topics(config, NAMES) == ("C.heartbeats", "heartbeats")
+
+
+def test_remote_topics_pair_each_replicated_topic_with_its_name_on_the_target() -> None:
+    config = flow(topics="orders", heartbeats_replication_enabled="false")
+
+    assert remote_topics(config, NAMES) == {"orders": "A.orders"}
