@@ -93,7 +93,10 @@ PY
 mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode and log_format are those of main
   local command slots jars zip deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
   local log4j2=$repo/conf/log4j2.properties
-  "$venv/bin/python" -m replication validate "$config" ${master:+--master "$master"} >/dev/null
+  local second=(--job "$job" ${flow[@]+"${flow[@]}"}) # refuses a second process before Spark starts
+  if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ]; then second=(); fi
+  "$venv/bin/python" -m replication validate "$config" ${master:+--master "$master"} \
+    ${second[@]+"${second[@]}"} >/dev/null
   if [ -z "$master" ]; then
     slots=$("$venv/bin/python" -m replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"})
     master="local[$slots]"

@@ -4,6 +4,7 @@ Exit codes are those of `replication.errors`; wrong usage is 2.
 """
 
 import sys
+from collections.abc import Sequence
 
 import click
 from rich.table import Table
@@ -26,6 +27,7 @@ from replication.offsets.map import (
     translate_back,
 )
 from replication.offsets.map import translate as translate_forth
+from replication.state.job_lock import refuse_second_process
 from replication.state.offset_table import OffsetTable
 from replication.state.stop_requests import request_stop
 from replication.state.tables import local_tables
@@ -40,11 +42,16 @@ def main() -> None:
 @main.command()
 @FILE
 @click.option("--master", default="local", help="The Spark master it is going to run on.")
+@click.option("--flow", "names", multiple=True, metavar="A->B", help="The flows --job is about.")
+@click.option("--job", type=JOBS, help="Also check that no other process runs this job.")
 @refusals
-def validate(file: str, master: str) -> None:
-    """Check FILE without starting Spark or asking a cluster."""
+def validate(file: str, master: str, names: Sequence[str], job: Job | None) -> None:
+    """Check FILE without starting Spark and without connecting to a cluster."""
     config = load_config(file)
     _refuse_local_state(config, master)
+    if job is not None:
+        chosen = [it.flow for name in names or (None,) for it in chosen_flows(config, name)]
+        refuse_second_process(config.state_dir, chosen, job)
     for note in config.notes:
         click.echo(f"note: {note}")
     flows = ", ".join(str(it.flow) for it in config.flows)

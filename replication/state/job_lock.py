@@ -25,6 +25,19 @@ def find_owner(state_dir: str, flow: Flow, job: Job = "mirror") -> Owner | None:
     return file_lock.find_owner(path) if path else None
 
 
+def refuse_second_process(state_dir: str, flows: Collection[Flow], job: Job) -> None:
+    """Raises an error if another process carries the records of one of *flows*.
+
+    Raises:
+        LeaseError: Another process does; the text names it.
+        StateError: The state directory cannot be read.
+    """
+    for flow in flows if job in RECORDS else ():
+        owner = find_owner(state_dir, flow, job)
+        if owner is not None:
+            raise already_running(flow, owner)
+
+
 class JobLocks:
     """The locks of this process for *job*; `hold_jobs` makes them."""
 
