@@ -1,0 +1,225 @@
+"""The documents say what the code does: links, commands, options, keys, defaults and tables."""
+
+import re
+from itertools import takewhile
+from pathlib import Path
+
+import click
+import pytest
+
+from replication import errors
+from replication.cli.main import main
+from replication.config.client_properties import client_property
+from replication.config.clients.java_keys import JAVA_KEYS
+from replication.config.file import load
+from replication.config.keys import KEYS
+from replication.state.tables import SCHEMAS
+from tests.bench.options import parsed
+from tests.support.documents import (
+    ARCHITECTURE,
+    CONFIGURATION,
+    LINK,
+    OPERATIONS,
+    OPTION,
+    README,
+    REPOSITORY,
+    SPAN,
+    anchors,
+    blocks,
+    calls,
+    documents,
+    label,
+    prose,
+    table,
+    text_of,
+)
+
+README_LINES = 110
+LINE_CHARACTERS = 120
+
+# Of programs that the documents name beside our own.
+FOREIGN_OPTIONS = {"--archives", "--executor-memory", "--files", "--jars", "--py-files"}
+FOREIGN_COMMANDS = ("kafka-consumer-groups", "hadoop fs")
+
+
+def options_of(command: click.Command) -> set[str]:
+    """The options that *command* takes."""
+    return {name for parameter in command.params for name in parameter.opts} | {"--help"}
+
+
+def script_options() -> set[str]:
+    """The options that spark-submit.sh takes."""
+    script = text_of(REPOSITORY / "spark-submit.sh")
+    parsing = script[script.index("\nmain() {") : script.index("\nset_up_only() {")]
+    return set(OPTION.findall(parsing)) | {"--help"}
+
+
+def is_client_key(name: str) -> bool:
+    """Whether *name* is a client property of cluster A or B, or of a flow between them."""
+    scope, _, rest = name.partition(".")
+    return scope in {"A", "B", "A->B"} and (rest in JAVA_KEYS or client_property(rest) is not None)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text_of(README).splitlines()) <= README_LINES
+
+
+@pytest.mark.parametrize("file", documents(), ids=label)
+def test_the_lines_of_a_document_fit_the_screen(file: Path) -> None:
+    lines = text_of(file).splitlines()
+    wide = "|" if file != README else "\0"  # a wide table is read rendered
+
+    assert [line for line in lines if len(line) > LINE_CHARACTERS and line[0] != wide] == []
+
+
+@pytest.mark.parametrize("file", documents(), ids=label)
+def test_every_relative_link_leads_somewhere(file: Path) -> None:
+    broken = []
+    for link in LINK.findall(prose(text_of(file))):
+        path, _, anchor = link.partition("#")
+        if "://" in path:
+            continue
+        target = (file.parent / path).resolve() if path else file
+        page = target / "README.md" if target.is_dir() else target
+        is_there = target.exists() and target.is_relative_to(REPOSITORY)
+        if not is_there or (anchor and anchor not in anchors(text_of(page))):
+            broken.append(link)
+
+    assert broken == []
+
+
+def test_every_command_of_the_documents_exists_with_its_options() -> None:
+    found = calls("python -m replication")
+
+    wrong = []
+    for where, (name, *arguments) in found:
+        used = {OPTION.findall(word)[0] for word in arguments if OPTION.match(word)}
+        command = main.commands.get(name)
+        if command is None or not used <= options_of(command):
+            wrong.append(where)
+    assert wrong == []
+    assert len(found) > len(main.commands), "the search finds too little"
+
+
+def test_every_command_is_documented() -> None:
+    named = {arguments[0] for _, arguments in calls("python -m replication")}
+
+    assert set(main.commands) - named == {"demo"}  # which spark-submit.sh starts
+
+
+def test_every_call_of_the_script_uses_its_options() -> None:
+    found = calls("./spark-submit.sh")
+
+    wrong = []
+    for where, arguments in found:
+        own = takewhile(lambda word: word != "--", arguments)
+        if not {word for word in own if OPTION.fullmatch(word)} <= script_options():
+            wrong.append(where)
+    assert wrong == []
+    assert len(found) > 10, "the search finds too little"
+
+
+def test_every_call_of_the_benchmark_uses_its_options() -> None:
+    found = [arguments for _, arguments in calls("./tests/bench/run.sh")]
+
+    for arguments in found:
+        if arguments != ["--help"]:
+            parsed(arguments, "")  # ends the program if one is unknown
+    assert found
+
+
+@pytest.mark.parametrize("file", documents(), ids=label)
+def test_every_option_named_in_a_sentence_exists(file: Path) -> None:
+    known = script_options() | FOREIGN_OPTIONS | {"--soak"}
+    known |= {name for command in main.commands.values() for name in options_of(command)}
+    known |= set(OPTION.findall(text_of(REPOSITORY / "tests" / "bench" / "options.py")))
+
+    named = {
+        option
+        for span in SPAN.findall(prose(text_of(file)))
+        if not span.startswith(FOREIGN_COMMANDS)
+        for option in OPTION.findall(span)
+    }
+    assert named - known == set()
+
+
+def test_every_key_of_a_table_exists_with_its_default() -> None:
+    rows = [(*SPAN.findall(first), default) for first, default, *_ in table(CONFIGURATION, "key")]
+
+    wrong = []
+    for name, default in rows:
+        if name in KEYS:
+            right = f"`{KEYS[name].default}`" if KEYS[name].default else ""
+        else:
+            right = "" if is_client_key(name) else "no such key"
+        if default != right:
+            wrong.append(f"{name}: {default}, not {right}")
+    assert wrong == []
+
+
+def test_every_key_is_in_the_document_of_the_configuration() -> None:
+    named = set(SPAN.findall(text_of(CONFIGURATION)))
+
+    # Of the classes, nothing can be chosen but the policy: they are in reference.yaml.
+    fixed = {name for name in KEYS if name.endswith(".class")} - {"replication.policy.class"}
+    assert set(KEYS) - named == fixed
+
+
+def test_every_key_named_in_a_sentence_exists() -> None:
+    families = {name.partition(".")[0] for name in KEYS if "." in name}
+    known = {*KEYS, *JAVA_KEYS, "config.providers", "topics.blacklist"}
+
+    wrong = []
+    for file in documents():
+        for span in SPAN.findall(prose(text_of(file))):
+            name = re.split(r"[=:]", span.removeprefix("A->B."))[0]
+            is_key = re.fullmatch(r"[a-z-]+(\.[a-z-]+)+", name)
+            if is_key and name.partition(".")[0] in families and name not in known:
+                wrong.append(f"{label(file)}: {span}")
+    assert wrong == []
+
+
+def test_the_configuration_of_the_readme_is_valid(tmp_path: Path) -> None:
+    lines = text_of(README).splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("    clusters:"))
+    block = takewhile(lambda line: line.startswith("    "), lines[start:])
+    file = tmp_path / "readme.yaml"
+    file.write_text("\n".join(line.removeprefix("    ") for line in block), encoding="utf-8")
+
+    config = load(file, environ={}, default_state_dir="/state")
+
+    assert [str(one.flow) for one in config.flows] == ["us-west->us-east"]
+    assert config.notes == ()
+
+
+def test_the_delta_tables_are_documented_with_their_columns() -> None:
+    documented = {
+        SPAN.findall(name)[0]: SPAN.findall(columns)
+        for name, columns, _ in table(OPERATIONS, "table")
+    }
+
+    assert documented == {
+        name: [column.split()[0] for column in schema.split(", ")]
+        for name, schema in SCHEMAS.items()
+    }
+
+
+def test_the_exit_codes_are_documented() -> None:
+    documented = [int(code) for code, *_ in table(OPERATIONS, "code")]
+    classes = [cls for cls in vars(errors).values() if isinstance(cls, type)]
+    defined = {cls.exit_code for cls in classes if issubclass(cls, errors.ReplicationError)}
+
+    assert documented == [0, *sorted(defined)]
+
+
+def test_the_tree_of_folders_is_complete() -> None:
+    drawn, parents = set(), [""]
+    for line in blocks(ARCHITECTURE, "")[0].splitlines():
+        indent = (len(line) - len(line.lstrip())) // 2
+        path = f"{parents[indent]}{line.split()[0]}"
+        parents[indent + 1 :] = [path]
+        drawn.add(path.rstrip("/"))
+
+    product = REPOSITORY / "replication"
+    folders = {label(folder) for folder in product.rglob("*") if list(folder.glob("*.py"))}
+    assert drawn == folders | {"conf", "jobs", "replication", "tests"}
