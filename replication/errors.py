@@ -6,7 +6,8 @@
     |- LeaseError               4  another process runs this flow on this state directory
     |- GuardError               5  going on would lose or repeat records; a person must decide
     |- FlowError                6  a flow's query failed and restarting it did not help
-    `- StateError               7  the state directory cannot be read or written
+    |- StateError               7  the state directory cannot be read or written
+    `- NoAnswerError            8  a command's question has no answer: nothing was replicated there
 
 0 is a clean end: a drain that is done, or a stop that was asked for.
 """
@@ -65,3 +66,9 @@ class StateError(ReplicationError):
     """The state directory (Delta tables, lease, control files) cannot be read or written."""
 
     exit_code = 7
+
+
+class NoAnswerError(ReplicationError):
+    """A question has no answer, such as an offset that was never replicated. The text says why."""
+
+    exit_code = 8

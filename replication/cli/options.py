@@ -1,13 +1,12 @@
-"""What the command line's commands share."""
+"""Options and output shared by all commands."""
 
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import ParamSpec, get_args
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import ConfigError, ReplicationError
@@ -16,13 +15,25 @@ from replication.model import Job, Mode
 P = ParamSpec("P")
 FILE = click.argument("file", type=click.Path(dir_okay=False))
 FLOW = click.option("--flow", "name", metavar="A->B", help="Only this flow.")
-JOBS = click.Choice(get_args(Job))
+ONE_FLOW = click.option(
+    "--flow", "name", required=True, metavar="A->B", help="The flow; quote it: 'A->B'."
+)
+AS_JSON = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document instead of a table."
+)
+JOB = click.option(
+    "--job",
+    type=click.Choice(get_args(Job)),
+    default="mirror",
+    show_default=True,
+    help="The job that runs the flows; mirror is all of them in one.",
+)
 MODES = click.Choice(get_args(Mode))
-FILE_WIDTH = 250  # of a table in a file or pipe, where nobody wants names broken in two
+FILE_WIDTH = 250  # of a table in a file or pipe, where no name should be broken in two
 
 
-def refusals(command: Callable[P, None]) -> Callable[P, None]:
-    """Turns a known error into its text on stderr and its exit code."""
+def known_errors(command: Callable[P, None]) -> Callable[P, None]:
+    """Prints a known error as text on stderr, and exits with its code."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -36,20 +47,42 @@ def refusals(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def chosen_flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
-    """The enabled flow called *name*, or all for None.
+    """The enabled flow *name*, or all enabled flows for None.
 
     Raises:
-        ConfigError: There is none of that name.
+        ConfigError: No enabled flow has that name.
     """
-    chosen = tuple(it for it in config.flows if name in {None, str(it.flow)})
+    chosen = tuple(flow for flow in config.flows if name in {None, str(flow.flow)})
     if not chosen:
-        enabled = ", ".join(str(it.flow) for it in config.flows)
-        raise ConfigError(config.file, [f"--flow {name!r}: no enabled flow; enabled: {enabled}"])
+        enabled = ", ".join(str(flow.flow) for flow in config.flows)
+        # An unquoted A->B reaches this program as "A-"; the shell writes the output to a file "B".
+        hint = f"; quote the name: --flow '{name}>...'" if name and name.endswith("-") else ""
+        problem = f"--flow {name!r}: no such enabled flow; enabled flows: {enabled}{hint}"
+        raise ConfigError(config.file, [problem])
     return chosen
 
 
-def print_table(table: Table) -> None:
-    """Prints *table* as wide as the terminal, or wide enough for a file."""
+def json_text(document: object) -> str:
+    """*document* as every command prints JSON."""
+    return json.dumps(document, indent=2)
+
+
+def print_json(document: object) -> None:
+    """Prints *document*, which must be all that a command prints to stdout."""
+    click.echo(json_text(document))
+
+
+def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Prints a table as wide as the terminal, or wide enough for a file."""
+    # Imported here because it costs 0.1 s, which commands without a table need not wait for.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(title=title)
+    for heading in headings:
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(*row)
     console = Console()
     if not console.is_terminal:
         console.width = FILE_WIDTH

@@ -93,3 +93,13 @@ def state_dir_uri(given: str, findings: Diagnostics) -> str:
             "state.dir", f"{given!r} is relative; write an absolute path or a URI such as s3a://.."
         )
     return given
+
+
+def local_state_problem(state_dir: str, master: str) -> str | None:
+    """The problem of a local *state_dir* on a cluster, where the driver may start on any node."""
+    if master.startswith("local") or not state_dir.startswith("file:"):
+        return None
+    return (
+        f"state.dir: {state_dir} is a local folder, but the Spark master is {master}; write a "
+        "directory that every node reaches, such as hdfs:///replication"
+    )

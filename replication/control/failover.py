@@ -1,173 +1,110 @@
-"""Moving groups between the clusters by hand: where they stand, where to, and doing it."""
+"""Manual failover and failback: finds the groups' offsets on the other cluster, commits them."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from replication.config.tree import FlowConfig
+from replication.control.groups import IsWanted, source_positions
+from replication.control.view import FlowView
 from replication.flows.checkpoints.rounds import checkpoints_topic, read_checkpoints
-from replication.flows.checkpoints.translate import group_positions
-from replication.flows.context import FlowContext
 from replication.groups.csv_file import GroupOffset
-from replication.groups.positions import GroupPosition
+from replication.groups.moves import Move, commits_by_group, plan_moves
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
-from replication.model import Committed, TopicPartition
+from replication.model import TopicPartition
 from replication.offsets.map import NoAnswer
-from replication.state.offset_table import OffsetTable
+from replication.offsets.wording import quality
 from replication.topics.selection import remote_topics
 
-Chosen = Callable[[str], bool]
+NOTHING = NoAnswer("nothing replicated", None)
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStatus:
-    """A group in one partition, on both sides.
+class GroupOffsets:
+    """Offsets to commit on the other cluster, and one line for each position with a problem."""
 
-    ``lag`` counts source offsets up to the log end, ``state`` is the group's on the target ("" for
-    a group that is not there), ``on_target`` what it has committed there.
-    """
-
-    position: GroupPosition
-    lag: int
-    state: str
-    on_target: int | None
+    offsets: tuple[GroupOffset, ...]
+    problems: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A commit to be made: from where, and whether the group's members forbid it."""
-
-    to: GroupOffset
-    current: int | None
-    state: str
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether the group has members on that cluster."""
-        return self.state not in {"", "EMPTY", "DEAD"}
-
-
-def group_standings(context: FlowContext, chosen: Chosen) -> list[GroupStatus]:
-    """Where the source's groups that *chosen* accepts stand.
-
-    Raises:
-        ClusterError: A cluster does not answer.
-        StateError: The offset map cannot be read.
-    """
-    config = context.config
-    with (
-        Groups(context.spark, config.flow.source, config.source.admin) as source,
-        Groups(context.spark, config.flow.target, config.target.admin) as target,
-    ):
-        positions = _positions(context, source, chosen)
-        ends = context.source.log_ends({it.upstream for it in positions})
-        states = target.states()
-        there = target.committed({it.group for it in positions} & states.keys())
-    return [
-        GroupStatus(
-            it,
-            max(0, ends.get(it.upstream, it.committed.offset) - it.committed.offset),
-            states.get(it.group, ""),
-            _offset(there.get(it.group, {}).get(it.remote)),
-        )
-        for it in positions
-    ]
+def failover_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
+    """The offsets on the target at which the source's groups resume."""
+    with view.open_groups(view.config.source) as source:
+        positions = source_positions(view, source, is_wanted)
+    return GroupOffsets(
+        tuple(
+            GroupOffset(position.group, position.remote, position.downstream)
+            for position in positions
+            if position.downstream is not None
+        ),
+        tuple(
+            f"group {position.group} on {position.upstream}: offset {position.committed.offset} "
+            f"has no answer: {quality(position.answer)}"
+            for position in positions
+            if position.downstream is None
+        ),
+    )
 
 
-def failover_offsets(context: FlowContext, chosen: Chosen) -> list[GroupOffset]:
-    """Where the source's groups go on, on the target; those without an answer are left out."""
-    config = context.config
-    with Groups(context.spark, config.flow.source, config.source.admin) as source:
-        positions = _positions(context, source, chosen)
-    return [
-        GroupOffset(it.group, it.remote, it.downstream)
-        for it in positions
-        if it.downstream is not None
-    ]
-
-
-def checkpointed_offsets(target: Cluster, config: FlowConfig, chosen: Chosen) -> list[GroupOffset]:
-    """The same from the checkpoints on the target: all there is when the source is down."""
+def checkpointed_offsets(target: Cluster, config: FlowConfig, is_wanted: IsWanted) -> GroupOffsets:
+    """The same from the checkpoints on the target, for when the source is down."""
     newest = read_checkpoints(checkpoints_topic(target, config))
-    return [
-        GroupOffset(it.group, it.partition, it.downstream)
-        for it in newest.values()
-        if chosen(it.group)
-    ]
+    return GroupOffsets(
+        tuple(
+            GroupOffset(checkpoint.group, checkpoint.partition, checkpoint.downstream)
+            for checkpoint in newest.values()
+            if is_wanted(checkpoint.group)
+        ),
+        (),
+    )
 
 
-def failback_offsets(context: FlowContext, chosen: Chosen) -> tuple[list[GroupOffset], list[str]]:
-    """Where the target's groups go on, on the source, by the inverse of the offset map.
-
-    Returns:
-        The offsets, and a line for each position that has none.
-    """
-    config = context.config
-    with Groups(context.spark, config.flow.target, config.target.admin) as target:
-        committed = target.committed([name for name in target.states() if chosen(name)])
-    upstream = _upstream_topics(context)
-    stands = [
-        (group, TopicPartition(upstream[tp.topic], tp.partition), it.offset)
-        for group, its in sorted(committed.items())
-        for tp, it in sorted(its.items())
+def failback_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
+    """The offsets on the source at which the target's groups resume, by the inverse offset map."""
+    with view.open_groups(view.config.target) as target:
+        committed = target.committed([group for group in target.states() if is_wanted(group)])
+    topics = remote_topics(view.config, view.source.topic_names())
+    upstream = {remote: topic for topic, remote in topics.items()}
+    positions = [
+        GroupOffset(group, TopicPartition(upstream[tp.topic], tp.partition), position.offset)
+        for group, by_partition in sorted(committed.items())
+        for tp, position in sorted(by_partition.items())
         if tp.topic in upstream
     ]
-    maps = OffsetTable(context.tables, config.flow).maps({tp: 0 for _, tp, _ in stands})
-    earliest = context.source.earliest(maps)
+    maps = view.offsets.maps({position.partition: 0 for position in positions})
+    earliest = view.source.earliest(maps)
     offsets, problems = [], []
-    for group, tp, offset in stands:
-        answer = maps[tp].offsets.translate_back(offset) if tp in maps else None
-        if answer is None or isinstance(answer, NoAnswer):
-            reason = answer.reason if answer else "nothing replicated"
-            problems.append(f"{group} {tp}: target offset {offset} has no answer: {reason}")
-            continue
-        if answer.offset < earliest.get(tp, 0):
+    for position in positions:
+        tp = position.partition
+        answer = maps[tp].offsets.translate_back(position.offset) if tp in maps else NOTHING
+        where = f"group {position.group} on {tp}"
+        if isinstance(answer, NoAnswer):
             problems.append(
-                f"{group} {tp}: offset {answer.offset} is gone on {config.flow.source}, which "
-                f"starts at {earliest[tp]}; that is where the group goes on"
+                f"{where}: target offset {position.offset} has no answer: {quality(answer)}"
             )
-        offsets.append(GroupOffset(group, tp, max(answer.offset, earliest.get(tp, 0))))
-    return offsets, problems
+            continue
+        start = earliest.get(tp, 0)
+        if answer.offset < start:
+            problems.append(
+                f"{where}: offset {answer.offset} was deleted on {view.source.alias}; the group "
+                f"resumes at the earliest offset {start}"
+            )
+        offsets.append(GroupOffset(position.group, tp, max(answer.offset, start)))
+    return GroupOffsets(tuple(offsets), tuple(problems))
 
 
-def moves(groups: Groups, offsets: Collection[GroupOffset]) -> list[Move]:
-    """What committing *offsets* would change."""
+def moves_to(groups: Groups, offsets: Collection[GroupOffset]) -> list[Move]:
+    """The changes that committing *offsets* would make."""
     states = groups.states()
-    current = groups.committed({it.group for it in offsets} & states.keys())
-    return [
-        Move(
-            it,
-            _offset(current.get(it.group, {}).get(it.partition)),
-            states.get(it.group, ""),
-        )
-        for it in sorted(offsets)
-    ]
+    wanted = {offset.group for offset in offsets}
+    return plan_moves(offsets, states, groups.committed(wanted & states.keys()))
 
 
-def apply(groups: Groups, planned: Iterable[Move]) -> None:
-    """Commits *planned*, group by group.
+def commit_moves(groups: Groups, moves: Iterable[Move]) -> None:
+    """Commits *moves*, group by group.
 
     Raises:
-        GroupActiveError: A group has members; those before it are moved.
+        GroupActiveError: A group has members; the groups before it are already moved.
     """
-    by_group: dict[str, dict[TopicPartition, Committed]] = {}
-    for move in planned:
-        by_group.setdefault(move.to.group, {})[move.to.partition] = Committed(move.to.offset)
-    for group, offsets in by_group.items():
+    for group, offsets in commits_by_group(moves).items():
         groups.commit(group, offsets)
-
-
-def _positions(context: FlowContext, source: Groups, chosen: Chosen) -> list[GroupPosition]:
-    names = [name for name in source.states() if chosen(name)]
-    return group_positions(context, source, names)
-
-
-def _upstream_topics(context: FlowContext) -> dict[str, str]:
-    """Remote topic -> the upstream topic it is a copy of, for the topics of the flow."""
-    config = context.config
-    topics = remote_topics(config, context.source.topic_names())
-    return {remote: topic for topic, remote in topics.items()}
-
-
-def _offset(committed: Committed | None) -> int | None:
-    return committed.offset if committed else None

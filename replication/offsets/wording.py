@@ -27,3 +27,15 @@ def sentence(answer: Translation) -> str:
 
 def _records(count: int) -> str:
     return f"{count} record{'s' * (count != 1)}"
+
+
+def fields(answer: Translation) -> dict[str, object]:
+    """*answer* as plain values with stable names, for programs."""
+    if isinstance(answer, NoAnswer):
+        return {"offset": None, "quality": "none", "reread": 0, "text": quality(answer)}
+    return {
+        "offset": answer.offset,
+        "quality": type(answer).__name__.lower(),
+        "reread": 0 if isinstance(answer, Exact) else answer.reread,
+        "text": quality(answer),
+    }

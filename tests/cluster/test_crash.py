@@ -143,7 +143,7 @@ def test_a_second_process_is_refused_and_a_stop_request_is_answered(
     assert second.returncode == 4
     assert seconds < REFUSAL_SECONDS, "it is refused before Spark starts"
     assert "flow A->B is already running on this state.dir" in second.stderr
-    assert (stop.returncode, stop.stdout) == (0, "stopped\n"), stop.stderr
+    assert (stop.returncode, stop.stdout) == (0, "A->B stopped\n"), stop.stderr
 
 
 def write_config(folder: Path, clusters: Clusters, topics: str) -> Path:

@@ -58,7 +58,7 @@ def test_a_drain_moves_records_and_groups_and_the_other_jobs_go_on_alone(
     assert moved == {remote: Committed(42)}
     assert beats == 1
     assert len(heartbeats(target, flow)) == 2
-    assert (stopped.returncode, stopped.stdout) == (0, "stopped\n"), stopped.stderr
+    assert (stopped.returncode, stopped.stdout) == (0, f"{flow} stopped\n"), stopped.stderr
     checkpoints.stop()  # it had ended with exit code 0
     history = Tables(spark, (tmp_path / "state").as_uri()).read("checkpoints").collect()
     assert {(row.upstream, row.downstream, row.exact) for row in history} == {

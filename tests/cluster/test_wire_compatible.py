@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from replication.app.background import background_heartbeats
 from replication.control.failover import failover_offsets
+from replication.control.view import view_of
 from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic, plain_records, sending
@@ -58,7 +59,9 @@ def test_mirror_maker_s_tools_read_what_we_write(
     checkpoints_name = f"{flow.source}.checkpoints.internal"
     (checkpoint,) = console_lines(target.bootstrap, checkpoints_name, "Checkpoint", wanted=1)
     offsets = tmp_path / "offsets.csv"
-    offsets.write_text(to_csv(failover_offsets(running.context, {group}.__contains__)))
+    offsets.write_text(
+        to_csv(failover_offsets(view_of(running.context), {group}.__contains__).offsets)
+    )
     reset_offsets(target.bootstrap, offsets, group)
 
     assert answers["replicationHops"] == 1

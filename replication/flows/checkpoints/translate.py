@@ -1,12 +1,14 @@
-"""Where the source's groups stand on the target: one look at both, by the offset map."""
+"""Translates the source groups' committed offsets with the offset map."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from replication.config.tree import FlowConfig
 from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPosition
+from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
-from replication.model import TopicPartition
+from replication.model import Committed, TopicPartition
 from replication.offsets.map import NoAnswer
 from replication.state.offset_table import OffsetTable, TopicMap
 from replication.topics.selection import remote_topics
@@ -15,56 +17,73 @@ log = logging.getLogger(__name__)
 
 NOTHING = NoAnswer("nothing replicated", None)
 
+MapsOf = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, TopicMap]]
+"""The offset maps of these partitions, as far as they concern these offsets and later ones."""
+
 
 def group_positions(
     context: FlowContext, source: Groups, groups: Iterable[str]
 ) -> list[GroupPosition]:
-    """The position of each of *groups* in each partition that the flow's filter takes.
+    """The position of each of *groups* in each partition that the flow replicates.
 
     Raises:
         ClusterError: The source does not answer.
         StateError: The offset map cannot be read.
     """
-    config = context.config
-    committed = source.committed(groups)
-    topics = remote_topics(config, {tp.topic for its in committed.values() for tp in its})
-    stands = [
-        (group, tp, it)
-        for group, its in sorted(committed.items())
-        for tp, it in sorted(its.items())
+    offsets = OffsetTable(context.tables, context.config.flow)
+    return translate_groups(context.config, context.source, source.committed(groups), offsets.maps)
+
+
+def translate_groups(
+    config: FlowConfig,
+    source: Cluster,
+    committed: Mapping[str, Mapping[TopicPartition, Committed]],
+    maps_of: MapsOf,
+) -> list[GroupPosition]:
+    """Translates the *committed* offsets of the source's groups, by group and partition.
+
+    Raises:
+        ClusterError: The source does not answer.
+        StateError: The offset map cannot be read.
+    """
+    topics = remote_topics(config, {tp.topic for offsets in committed.values() for tp in offsets})
+    replicated = [
+        (group, tp, offset)
+        for group, offsets in sorted(committed.items())
+        for tp, offset in sorted(offsets.items())
         if tp.topic in topics
     ]
     least: dict[TopicPartition, int] = {}
-    for _, tp, it in stands:
-        least[tp] = min(it.offset, least.get(tp, it.offset))
-    maps = _maps(context, least)
+    for _, tp, position in replicated:
+        least[tp] = min(position.offset, least.get(tp, position.offset))
+    maps = _current_maps(config, source, maps_of(least) if least else {})
     return [
         GroupPosition(
             group,
             tp,
             TopicPartition(topics[tp.topic], tp.partition),
-            it,
-            maps[tp].offsets.translate(it.offset) if tp in maps else NOTHING,
+            position,
+            maps[tp].offsets.translate(position.offset) if tp in maps else NOTHING,
         )
-        for group, tp, it in stands
+        for group, tp, position in replicated
     ]
 
 
-def _maps(context: FlowContext, least: dict[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
-    """The maps of topics that are still the same: a recreated one's offsets mean other records."""
-    config = context.config
-    if not least:
+def _current_maps(
+    config: FlowConfig, source: Cluster, maps: Mapping[TopicPartition, TopicMap]
+) -> dict[TopicPartition, TopicMap]:
+    """The maps of topics with an unchanged id: offsets of a recreated topic mean other records."""
+    if not maps:
         return {}
-    maps = OffsetTable(context.tables, config.flow).maps(least)
-    living = context.source.describe({tp.topic for tp in maps})
-    same = {
-        tp: it
-        for tp, it in maps.items()
-        if tp.topic in living and living[tp.topic].topic_id == it.topic_id
+    topics = source.describe({tp.topic for tp in maps})
+    current = {
+        tp: topic_map
+        for tp, topic_map in maps.items()
+        if tp.topic in topics and topics[tp.topic].topic_id == topic_map.topic_id
     }
-    for topic in sorted({tp.topic for tp in maps.keys() - same.keys()}):
+    for topic in sorted({tp.topic for tp in maps.keys() - current.keys()}):
         log.warning(
             "flow=%s topic %s on %s was deleted or created again: its groups are not translated",
             config.flow, topic, config.flow.source,
         )  # fmt: skip
-    return same
+    return current

@@ -1,0 +1,215 @@
+"""``export-offsets``, ``apply-offsets``, ``failback``: move groups by hand, by way of a file."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from replication.cli.groups import GROUPS, offset_text, state_text, wanted_groups
+from replication.cli.options import (
+    AS_JSON,
+    FILE,
+    ONE_FLOW,
+    chosen_flows,
+    json_text,
+    known_errors,
+    print_json,
+    print_table,
+)
+from replication.config.file import load_config
+from replication.config.tree import ClusterConfig, MirrorConfig
+from replication.control.failover import (
+    GroupOffsets,
+    checkpointed_offsets,
+    commit_moves,
+    failback_offsets,
+    failover_offsets,
+    moves_to,
+)
+from replication.control.view import open_view
+from replication.errors import ConfigError
+from replication.groups.csv_file import GroupOffset, from_csv, to_csv
+from replication.groups.moves import Move
+from replication.kafka.cluster import Cluster
+from replication.kafka.consumer_groups import Groups
+from replication.spark.local import local_spark
+
+OUTPUT = click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write; default: stdout.",
+)
+AS_JSON_OFFSETS = click.option("--json", "as_json", is_flag=True, help="Write JSON, not CSV.")
+
+
+@click.command()
+@FILE
+@ONE_FLOW
+@GROUPS
+@OUTPUT
+@click.option(
+    "--from",
+    "origin",
+    type=click.Choice(["map", "checkpoints"]),
+    default="map",
+    show_default=True,
+    help="map: the groups' current offsets, translated with the offset map. checkpoints: the "
+    "checkpoints on the target, for when the source is down.",
+)
+@AS_JSON_OFFSETS
+@known_errors
+def export_offsets(
+    *,
+    file: str,
+    name: str,
+    groups: Sequence[str],
+    output: Path | None,
+    origin: str,
+    as_json: bool,
+) -> None:
+    """Write the groups' offsets on the target (failover).
+
+    One line for each group and partition: group,topic,partition,offset. apply-offsets takes this
+    file, and so does kafka-consumer-groups --reset-offsets --from-file.
+    """
+    config = load_config(file)
+    (flow,) = chosen_flows(config, name)
+    is_wanted = wanted_groups(flow, groups)
+    if origin == "map":
+        with open_view(flow, config.state_dir) as view:
+            found = failover_offsets(view, is_wanted)
+    else:
+        with Cluster(flow.target.alias, flow.target.admin) as target:
+            found = checkpointed_offsets(target, flow, is_wanted)
+    _write(found, flow.target.alias, output, as_json=as_json)
+
+
+@click.command()
+@FILE
+@ONE_FLOW
+@GROUPS
+@OUTPUT
+@AS_JSON_OFFSETS
+@known_errors
+def failback(
+    *, file: str, name: str, groups: Sequence[str], output: Path | None, as_json: bool
+) -> None:
+    """Write the groups' offsets on the source (failback).
+
+    The inverse of export-offsets: reads what the groups have committed on the target.
+    """
+    config = load_config(file)
+    (flow,) = chosen_flows(config, name)
+    with open_view(flow, config.state_dir) as view:
+        found = failback_offsets(view, wanted_groups(flow, groups))
+    _write(found, flow.source.alias, output, as_json=as_json)
+
+
+@click.command()
+@FILE
+@click.option("--cluster", required=True, metavar="ALIAS", help="The cluster of the groups.")
+@click.option(
+    "--offsets",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The CSV file of export-offsets or failback.",
+)
+@click.option("--execute", is_flag=True, help="Commit; without it this is a dry run.")
+@AS_JSON
+@known_errors
+def apply_offsets(*, file: str, cluster: str, offsets: Path, execute: bool, as_json: bool) -> None:
+    """Commit the offsets of a file for idle groups.
+
+    Shows the changes, and commits them with --execute. Commits nothing if one of the groups has
+    members.
+    """
+    config = load_config(file)
+    wanted = _read(offsets)
+    properties = _cluster(config, cluster)
+    with local_spark() as spark, Groups(spark, cluster, properties.admin) as groups:
+        moves = moves_to(groups, wanted)
+        _print_moves(moves, cluster, execute=execute, as_json=as_json)
+        blocked = sorted({move.to.group for move in moves if move.is_blocked})
+        if blocked:
+            members = "; ".join(f"{group}: {', '.join(groups.members(group))}" for group in blocked)
+            problem = f"these groups have members on {cluster}, stop them first: {members}"
+            raise ConfigError(str(offsets), [problem])
+        if execute:
+            commit_moves(groups, moves)
+    if not as_json:
+        done = "committed" if execute else "dry run: nothing committed; pass --execute to commit"
+        click.echo(done)
+
+
+def _cluster(config: MirrorConfig, alias: str) -> ClusterConfig:
+    clusters = {
+        cluster.alias: cluster for flow in config.flows for cluster in (flow.source, flow.target)
+    }
+    if alias not in clusters:
+        known = ", ".join(sorted(clusters))
+        problem = f"--cluster {alias!r}: unknown cluster; enabled flows use {known}"
+        raise ConfigError(config.file, [problem])
+    return clusters[alias]
+
+
+def _read(file: Path) -> list[GroupOffset]:
+    try:
+        return from_csv(str(file), file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(str(file), [f"cannot be read: {error.strerror}"]) from error
+
+
+def _print_moves(moves: Sequence[Move], cluster: str, *, execute: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"cluster": cluster, "execute": execute, "moves": [_document(m) for m in moves]})
+        return
+    rows = (
+        (
+            move.to.group,
+            str(move.to.partition),
+            offset_text(move.current),
+            str(move.to.offset),
+            state_text(move.state),
+        )
+        for move in moves
+    )
+    print_table(f"offsets on {cluster}", ("group", "partition", "now", "then", "state"), rows)
+
+
+def _document(move: Move) -> dict[str, object]:
+    return {
+        **_offset(move.to),
+        "current": move.current,
+        "state": move.state or None,
+        "blocked": move.is_blocked,
+    }
+
+
+def _offset(offset: GroupOffset) -> dict[str, object]:
+    return {
+        "group": offset.group,
+        "topic": offset.partition.topic,
+        "partition": offset.partition.partition,
+        "offset": offset.offset,
+    }
+
+
+def _write(found: GroupOffsets, cluster: str, output: Path | None, *, as_json: bool) -> None:
+    """Writes the offsets, and the problems to stderr or into the JSON document."""
+    for problem in found.problems:
+        click.echo(problem, err=True)
+    if as_json:
+        offsets = [_offset(offset) for offset in sorted(found.offsets)]
+        document = {"cluster": cluster, "offsets": offsets, "problems": found.problems}
+        text = json_text(document) + "\n"
+    else:
+        text = to_csv(found.offsets)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(str(output), [f"cannot be written: {error.strerror}"]) from error
+    click.echo(f"{output}: {len(found.offsets)} offsets", err=True)

@@ -1,0 +1,146 @@
+"""``plan`` and ``slots``: what a start of the flows would do, and what it needs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from replication.cli.options import (
+    AS_JSON,
+    FILE,
+    FLOW,
+    JOB,
+    chosen_flows,
+    known_errors,
+    print_json,
+    print_table,
+)
+from replication.config.file import load_config
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.plan import FlowPlan, Start, plan_flow
+from replication.errors import GuardError
+from replication.flows.replicate.prepare import look
+from replication.kafka.cluster import Cluster
+from replication.model import RECORDS, Job
+from replication.state.offset_table import OffsetTable
+from replication.state.tables import local_tables
+
+HEADINGS = ("partition", "remote topic", "resumes at", "because of", "to do")
+INTERNAL_HEADINGS = ("internal topic", "cluster", "purpose", "to do")
+
+
+@click.command()
+@FILE
+@FLOW
+@AS_JSON
+@known_errors
+def plan(*, file: str, name: str | None, as_json: bool) -> None:
+    """Show topics, resume positions and what would be created.
+
+    Creates nothing. Exits with 5 if a flow would not start.
+    """
+    config = load_config(file)
+    flows = chosen_flows(config, name)
+    with local_tables(config.state_dir) as tables:
+        plans = [_plan(config, flow, OffsetTable(tables, flow.flow)) for flow in flows]
+    if as_json:
+        print_json({"flows": [_document(plan) for plan in plans]})
+    else:
+        for flow_plan in plans:
+            _print(flow_plan)
+    problems = [f"{plan.config.flow}: {text}" for plan in plans for text in plan.problems]
+    if problems:
+        raise GuardError(
+            "".join(["these flows would not start:", *(f"\n  - {it}" for it in problems)])
+        )
+
+
+@click.command()
+@FILE
+@FLOW
+@JOB
+@known_errors
+def slots(file: str, name: str | None, job: Job) -> None:
+    """Print how many local task slots the flows need."""
+    partitions = 0
+    for flow in chosen_flows(load_config(file), name) if job in RECORDS else ():
+        with _clusters(flow) as (source, target):
+            partitions += len(look(flow, source, target).partitions)
+    click.echo(2 * partitions + 8)
+
+
+@contextmanager
+def _clusters(config: FlowConfig) -> Iterator[tuple[Cluster, Cluster]]:
+    with (
+        Cluster(config.source.alias, config.source.admin) as source,
+        Cluster(config.target.alias, config.target.admin) as target,
+    ):
+        yield source, target
+
+
+def _plan(config: MirrorConfig, flow: FlowConfig, offsets: OffsetTable) -> FlowPlan:
+    heartbeats = next((pair for pair in config.heartbeats if pair.flow == flow.flow), None)
+    with _clusters(flow) as clusters:
+        return plan_flow(flow, heartbeats, clusters, offsets.books().anchors)
+
+
+def _print(plan: FlowPlan) -> None:
+    topics, flow = plan.topics.topics, plan.config.flow
+    rows = (
+        (
+            str(start.partition),
+            topics[start.partition.topic],
+            "-" if start.offset is None else str(start.offset),
+            start.reason,
+            _to_do(plan, start),
+        )
+        for start in plan.starts
+    )
+    print_table(f"{flow}", HEADINGS, rows)
+    internal = (
+        (topic.name, topic.cluster, topic.purpose, "" if topic.exists else "create")
+        for topic in plan.internal_topics
+    )
+    print_table(f"internal topics of {flow}", INTERNAL_HEADINGS, internal)
+
+
+def _to_do(plan: FlowPlan, start: Start) -> str:
+    remote = plan.topics.topics[start.partition.topic]
+    if remote in plan.topics.grow:
+        return f"grow to {plan.topics.grow[remote]} partitions"
+    return "create" if remote in {topic.name for topic in plan.topics.create} else ""
+
+
+def _document(plan: FlowPlan) -> dict[str, object]:
+    return {
+        "flow": str(plan.config.flow),
+        "topics": [
+            {
+                "topic": topic,
+                "remote_topic": remote,
+                "create": remote in {topic.name for topic in plan.topics.create},
+                "grow_to": plan.topics.grow.get(remote),
+                "partitions": [
+                    {
+                        "partition": start.partition.partition,
+                        "offset": start.offset,
+                        "origin": start.origin,
+                        "reason": start.reason,
+                    }
+                    for start in plan.starts
+                    if start.partition.topic == topic
+                ],
+            }
+            for topic, remote in plan.topics.topics.items()
+        ],
+        "internal_topics": [
+            {
+                "topic": topic.name,
+                "cluster": topic.cluster,
+                "purpose": topic.purpose,
+                "exists": topic.exists,
+            }
+            for topic in plan.internal_topics
+        ],
+        "problems": plan.problems,
+    }

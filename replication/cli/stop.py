@@ -1,0 +1,26 @@
+"""``stop``: ends a running job cleanly."""
+
+import click
+
+from replication.cli.options import FILE, FLOW, JOB, chosen_flows, known_errors
+from replication.config.file import load_config
+from replication.model import Job
+from replication.state.stop_requests import request_stop
+
+
+@click.command()
+@FILE
+@FLOW
+@JOB
+@click.option("--timeout", default=120, show_default=True, help="Seconds to wait for the end.")
+@known_errors
+def stop(file: str, name: str | None, timeout: int, job: Job) -> None:
+    """Stop the running job cleanly, and wait until it has ended.
+
+    The request is a file in the state directory, which must be a local path.
+    """
+    config = load_config(file)
+    flows = [flow.flow for flow in chosen_flows(config, name)]
+    stopped = request_stop(config.state_dir, flows, timeout, job)
+    for flow in flows:
+        click.echo(f"{flow} stopped" if flow in stopped else f"{flow} is not running")

@@ -1,0 +1,65 @@
+"""``translate``: one offset on the other cluster."""
+
+import click
+
+from replication.cli.options import (
+    AS_JSON,
+    FILE,
+    ONE_FLOW,
+    chosen_flows,
+    known_errors,
+    print_json,
+)
+from replication.config.file import load_config
+from replication.config.tree import FlowConfig
+from replication.control.translate import Answer, Question, answer_question, no_answer
+from replication.model import TopicPartition
+from replication.offsets.map import NoAnswer
+from replication.offsets.wording import fields, sentence
+from replication.state.offset_table import OffsetTable
+from replication.state.tables import local_tables
+
+
+@click.command()
+@FILE
+@ONE_FLOW
+@click.option("--topic", required=True, help="Its name on either cluster.")
+@click.option("--partition", required=True, type=click.IntRange(min=0))
+@click.option(
+    "--offset", required=True, type=click.IntRange(min=0), help="The next offset to read."
+)
+@click.option("--back", is_flag=True, help="From the target to the source (failback).")
+@AS_JSON
+@known_errors
+def translate(
+    *, file: str, name: str, topic: str, partition: int, offset: int, back: bool, as_json: bool
+) -> None:
+    """Translate a group's offset to the other cluster.
+
+    A group that would read OFFSET next on the source resumes at the printed offset on the target;
+    with --back it is the other way round. Exits with 8 if no offset is safe.
+    """
+    config = load_config(file)
+    (flow,) = chosen_flows(config, name)
+    question = Question(TopicPartition(topic, partition), offset, back)
+    with local_tables(config.state_dir) as tables:
+        answer = answer_question(flow, OffsetTable(tables, flow.flow).runs, question)
+    if as_json:
+        print_json(_document(flow, question, answer))
+    if isinstance(answer.translation, NoAnswer):
+        raise no_answer(flow, question, answer)
+    if not as_json:
+        click.echo(sentence(answer.translation))
+
+
+def _document(flow: FlowConfig, question: Question, answer: Answer) -> dict[str, object]:
+    tp = answer.upstream
+    return {
+        "flow": str(flow.flow),
+        "topic": tp.topic,
+        "remote_topic": flow.policy.remote_topic(flow.flow.source, tp.topic),
+        "partition": tp.partition,
+        "back": question.back,
+        "from_offset": question.offset,
+        "to": fields(answer.translation),
+    }

@@ -1,0 +1,65 @@
+"""Each consumer group's committed offsets on both clusters of a flow."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from replication.control.view import FlowView
+from replication.flows.checkpoints.translate import translate_groups
+from replication.groups.positions import GroupPosition
+from replication.kafka.consumer_groups import Groups
+
+IsWanted = Callable[[str], bool]
+"""Whether a group is one of those the operator asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """One group in one partition, on both clusters.
+
+    Args:
+        position: Its committed offset on the source, and that offset's translation.
+        lag: Source offsets between the committed offset and the log end.
+        state: The group's state on the target; "" for a group that does not exist there.
+        on_target: Its committed offset on the target, None if there is none.
+    """
+
+    position: GroupPosition
+    lag: int
+    state: str
+    on_target: int | None
+
+
+def group_status(view: FlowView, is_wanted: IsWanted) -> list[GroupStatus]:
+    """The status of the source's groups that *is_wanted* accepts, by group and partition.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+        StateError: The offset map cannot be read.
+    """
+    with (
+        view.open_groups(view.config.source) as source,
+        view.open_groups(view.config.target) as target,
+    ):
+        positions = source_positions(view, source, is_wanted)
+        states = target.states()
+        committed = target.committed({position.group for position in positions} & states.keys())
+    ends = view.source.log_ends({position.upstream for position in positions})
+    statuses = []
+    for position in positions:
+        offset = position.committed.offset
+        on_target = committed.get(position.group, {}).get(position.remote)
+        statuses.append(
+            GroupStatus(
+                position,
+                lag=max(0, ends.get(position.upstream, offset) - offset),
+                state=states.get(position.group, ""),
+                on_target=on_target.offset if on_target else None,
+            )
+        )
+    return statuses
+
+
+def source_positions(view: FlowView, source: Groups, is_wanted: IsWanted) -> list[GroupPosition]:
+    """The translated positions of the source's groups that *is_wanted* accepts."""
+    committed = source.committed([group for group in source.states() if is_wanted(group)])
+    return translate_groups(view.config, view.source, committed, view.offsets.maps)

@@ -1,0 +1,161 @@
+"""What a start of a flow would do: topics to create, positions to resume at, internal topics.
+
+Only reads: the same rules decide here and when the flow starts.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from replication.config.tree import FlowConfig, HeartbeatsConfig
+from replication.flows.replicate.prepare import look
+from replication.kafka.cluster import Cluster
+from replication.model import Position, TopicPartition
+from replication.offsets.resume import (
+    CountAhead,
+    Decision,
+    MatchTail,
+    Problem,
+    Resume,
+    StartFresh,
+    plan_positions,
+)
+from replication.state.offset_table import Anchor
+from replication.topics.topic_plan import TopicPlan
+
+Origin = Literal["offset map", "auto.offset.reset", "target", "problem"]
+Purpose = Literal["heartbeats", "checkpoints", "offset syncs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where one partition resumes on the source.
+
+    Args:
+        partition: Upstream.
+        offset: The first offset to read; None where only the start itself can find it.
+        origin: What decides it.
+        reason: The same in words.
+    """
+
+    partition: TopicPartition
+    offset: int | None
+    origin: Origin
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """A topic that the mirror itself writes."""
+
+    name: str
+    cluster: str
+    purpose: Purpose
+    exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPlan:
+    """What a start of *config*'s flow would do."""
+
+    config: FlowConfig
+    topics: TopicPlan
+    starts: tuple[Start, ...]
+    internal_topics: tuple[InternalTopic, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why the flow would not start, one line each."""
+        positions = (start for start in self.starts if start.origin == "problem")
+        return (*self.topics.problems, *(f"{it.partition}: {it.reason}" for it in positions))
+
+
+def plan_flow(
+    config: FlowConfig,
+    heartbeats: HeartbeatsConfig | None,
+    clusters: tuple[Cluster, Cluster],
+    anchors: Mapping[TopicPartition, Anchor],
+) -> FlowPlan:
+    """Plans a start of the flow.
+
+    Args:
+        config: The flow.
+        heartbeats: Of the flow's pair of clusters; None if they are disabled.
+        clusters: Source and target.
+        anchors: The newest pair of equal positions of each partition in the offset map.
+
+    Raises:
+        GuardError: Source and target are one cluster.
+        ClusterError: A cluster does not answer.
+    """
+    source, target = clusters
+    topics = look(config, source, target)
+    starts = tuple(_starts(config, topics, clusters, anchors))
+    wanted = list(_internal_topics(config, heartbeats))
+    existing = {
+        cluster.alias: cluster.describe(
+            {name for name, alias, _ in wanted if alias == cluster.alias}
+        )
+        for cluster in clusters
+    }
+    internal = (
+        InternalTopic(name, alias, purpose, exists=name in existing[alias])
+        for name, alias, purpose in wanted
+    )
+    return FlowPlan(config, topics, starts, tuple(internal))
+
+
+def _starts(
+    config: FlowConfig,
+    topics: TopicPlan,
+    clusters: tuple[Cluster, Cluster],
+    anchors: Mapping[TopicPartition, Anchor],
+) -> Iterator[Start]:
+    source, target = clusters
+    remote = {tp: TopicPartition(topics.topics[tp.topic], tp.partition) for tp in topics.partitions}
+    target_ends = target.log_ends(remote.values())
+    decisions = plan_positions(
+        topics.partitions,
+        {tp: anchors[tp].position for tp in topics.partitions if tp in anchors},
+        # a partition that the start creates is empty
+        {tp: target_ends.get(remote[tp], 0) for tp in topics.partitions},
+        source.earliest(topics.partitions),
+        source.log_ends(topics.partitions, config.isolation),
+        reset=config.auto_offset_reset,
+    )
+    for tp, decision in decisions.items():
+        if tp in anchors and anchors[tp].topic_id != topics.source_ids[tp.topic]:
+            text = f"{tp.topic} was deleted and created again since its last replication"
+            yield Start(tp, None, "problem", text)
+        else:
+            yield _start(config, tp, decision)
+
+
+def _start(config: FlowConfig, tp: TopicPartition, decision: Decision) -> Start:
+    match decision:
+        case Resume(position):
+            return Start(tp, position.upstream, "offset map", "offset map")
+        case CountAhead(Position(upstream, _), records):
+            reason = f"offset map; the target has {records} newer records, which are skipped"
+            return Start(tp, upstream, "offset map", reason)
+        case StartFresh(position):
+            reason = f"auto.offset.reset={config.auto_offset_reset}"
+            return Start(tp, position.upstream, "auto.offset.reset", reason)
+        case MatchTail():
+            return Start(tp, None, "target", "after the newest record of the target")
+        case Problem(_, text):
+            return Start(tp, None, "problem", text)
+
+
+def _internal_topics(
+    config: FlowConfig, heartbeats: HeartbeatsConfig | None
+) -> Iterator[tuple[str, str, Purpose]]:
+    flow, policy, groups = config.flow, config.policy, config.groups
+    if heartbeats is not None:
+        yield heartbeats.topic, heartbeats.alias, "heartbeats"
+    if groups.checkpoints_enabled:
+        yield policy.checkpoints_topic(flow.source), flow.target, "checkpoints"
+    if config.offset_syncs.enabled:
+        on_source = config.offset_syncs.location == "source"
+        alias, other = (flow.source, flow.target) if on_source else (flow.target, flow.source)
+        yield policy.offset_syncs_topic(other), alias, "offset syncs"

@@ -1,0 +1,70 @@
+"""One offset of one partition on the other cluster of a flow, by the offset map."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from replication.config.tree import FlowConfig
+from replication.errors import NoAnswerError
+from replication.model import TopicPartition
+from replication.offsets.map import NoAnswer, OffsetMap, Translation
+from replication.offsets.runs import OffsetRun
+from replication.offsets.wording import quality
+from replication.topics.selection import replicated_topics
+
+RunsOf = Callable[[TopicPartition], Sequence[OffsetRun]]
+"""The merged runs of an upstream partition; none if nothing was replicated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A group's next offset to read in *partition*, on the source, or with *back* on the target.
+
+    The topic may be given by its upstream or by its remote name.
+    """
+
+    partition: TopicPartition
+    offset: int
+    back: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The upstream partition that was meant, and the translation."""
+
+    upstream: TopicPartition
+    translation: Translation
+
+
+def answer_question(config: FlowConfig, runs_of: RunsOf, question: Question) -> Answer:
+    """Translates the offset of *question*; `NoAnswer` where no offset is safe."""
+    asked = question.partition
+    upstream = [TopicPartition(name, asked.partition) for name in _upstream_names(config, asked)]
+    with_runs = ((tp, runs) for tp in upstream if (runs := runs_of(tp)))
+    tp, runs = next(with_runs, (upstream[0], ()))
+    offset_map = OffsetMap(runs)
+    translate = offset_map.translate_back if question.back else offset_map.translate
+    return Answer(tp, translate(question.offset))
+
+
+def no_answer(config: FlowConfig, question: Question, answer: Answer) -> NoAnswerError:
+    """The error of a command whose *question* has no safe offset."""
+    tp, flow = answer.upstream, config.flow
+    alias = flow.target if question.back else flow.source
+    text = (
+        f"flow {flow}: offset {question.offset} of {question.partition} on {alias} has no answer: "
+        f"{quality(answer.translation)}"
+    )
+    if isinstance(answer.translation, NoAnswer) and answer.translation.first is None:
+        if replicated_topics(config, [tp.topic]):
+            text += f"; the offset map has no records of {tp}: check partition and state.dir"
+        else:
+            text += f"; {tp.topic} is not one of the flow's topics: check the name and topics"
+    return NoAnswerError(text)
+
+
+def _upstream_names(config: FlowConfig, asked: TopicPartition) -> list[str]:
+    """The upstream topics that the name may mean, the likelier one first."""
+    policy, name = config.policy, asked.topic
+    is_remote = policy.topic_source(name) == config.flow.source
+    upstream = policy.upstream_topic(name) if is_remote else None
+    return [name] if upstream is None or upstream == name else [upstream, name]

@@ -1,0 +1,63 @@
+"""What a command reads of one flow: its clusters, their groups, and its offset map."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from replication.config.tree import ClusterConfig, FlowConfig
+from replication.flows.context import FlowContext
+from replication.kafka.cluster import Cluster
+from replication.kafka.consumer_groups import Groups
+from replication.model import TopicPartition
+from replication.state.offset_table import OffsetTable, TopicMap
+from replication.state.tables import local_tables
+
+
+class OffsetMaps(Protocol):
+    """The offset maps of one flow."""
+
+    def maps(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
+        """The maps of these partitions, as far as they concern the offsets *least* and later."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowView:
+    """Read access to one flow.
+
+    Args:
+        config: The flow.
+        source: The source cluster.
+        target: The target cluster.
+        offsets: The flow's offset maps.
+        open_groups: Connects to the consumer groups of one of the two clusters.
+    """
+
+    config: FlowConfig
+    source: Cluster
+    target: Cluster
+    offsets: OffsetMaps
+    open_groups: Callable[[ClusterConfig], Groups]
+
+
+def view_of(context: FlowContext) -> FlowView:
+    """The view of a flow that runs in this process."""
+    offsets = OffsetTable(context.tables, context.config.flow)
+    return FlowView(
+        context.config,
+        context.source,
+        context.target,
+        offsets,
+        lambda cluster: Groups(context.spark, cluster.alias, cluster.admin),
+    )
+
+
+@contextmanager
+def open_view(config: FlowConfig, state_dir: str) -> Iterator[FlowView]:
+    """Opens the clusters and the state directory of *config*'s flow for the block."""
+    with (
+        local_tables(state_dir) as tables,
+        Cluster(config.source.alias, config.source.admin) as source,
+        Cluster(config.target.alias, config.target.admin) as target,
+    ):
+        yield view_of(FlowContext(config, tables.spark, tables, source, target))
