@@ -68,6 +68,20 @@ class NewTopic:
     configs: tuple[tuple[str, str], ...] = ()
 
 
+Origin = Literal["topic", "cluster", "server.properties", "default", "unknown"]
+"""What sets a topic setting: the topic, a dynamic broker default, a broker's file, or Kafka."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSetting:
+    """A topic's setting: the value in effect and what sets it."""
+
+    value: str | None
+    origin: Origin
+    is_read_only: bool = False
+    is_sensitive: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """A pair of equal positions: the next offset to read and the offset it will be written at."""

@@ -19,6 +19,7 @@ from replication.config.tree import (
     HeartbeatsConfig,
     MirrorConfig,
     OffsetSyncsConfig,
+    TopicConfigsConfig,
 )
 from replication.config.values import Diagnostics, Raw
 from replication.errors import ConfigError
@@ -96,6 +97,7 @@ def _flow_config(values: FlowValues, findings: Diagnostics) -> FlowConfig:
         batch_max_records=values.number("replication.batch.max.records"),
         record_timestamps=cast("Timestamps", values.text("record.timestamps")),
         auto_offset_reset=_reset(values, source.consumer),
+        topic_configs=_topic_configs(values),
         offset_syncs=_offset_syncs(values, findings),
         groups=_groups(values),
         source=source,
@@ -110,6 +112,13 @@ def _cluster_config(values: FlowValues, location: Location) -> ClusterConfig:
         consumer=values.client(location, "consumer"),
         producer=values.client(location, "producer"),
         admin=values.client(location, "admin"),
+    )
+
+
+def _topic_configs(values: FlowValues) -> TopicConfigsConfig:
+    return TopicConfigsConfig(
+        exclude=values.items("config.properties.exclude"),
+        defaults_from=cast("Location", values.text("use.defaults.from")),
     )
 
 

@@ -33,6 +33,14 @@ class OffsetSyncsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfigsConfig:
+    """Topic settings of a flow: which are never copied, and whose defaults a remote topic has."""
+
+    exclude: tuple[str, ...]
+    defaults_from: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsConfig:
     """Consumer groups of a flow: which, how often, and whether the target's are moved."""
 
@@ -85,6 +93,7 @@ class FlowConfig:
     batch_max_records: int
     record_timestamps: Timestamps
     auto_offset_reset: Reset
+    topic_configs: TopicConfigsConfig
     offset_syncs: OffsetSyncsConfig
     groups: GroupsConfig
     source: ClusterConfig

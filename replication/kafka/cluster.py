@@ -4,12 +4,12 @@ Every call is one batched request, retried while its failure is a passing one, a
 configured timeout in an answer or in a `ClusterError` that names call, cluster, value, next step.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import IsolationLevel, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaError, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import (
     ConfigEntry,
@@ -22,18 +22,22 @@ from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
 from replication.kafka.calls import Calls
 from replication.kafka.diagnosis import NOT_FOUND
-from replication.model import Isolation, NewTopic, Topic, TopicPartition
+from replication.model import Isolation, NewTopic, Origin, Topic, TopicPartition, TopicSetting
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSetting:
-    """A topic's setting: its effective value, and whether the topic itself sets it."""
-
-    value: str | None
-    is_override: bool
+REJECTED_SETTING: Final = frozenset({"INVALID_CONFIG", "POLICY_VIOLATION"})
+ORIGINS: Final[Mapping[ConfigSource, Origin]] = MappingProxyType(
+    {
+        ConfigSource.DYNAMIC_TOPIC_CONFIG: "topic",
+        ConfigSource.DYNAMIC_BROKER_CONFIG: "cluster",
+        ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "cluster",
+        ConfigSource.STATIC_BROKER_CONFIG: "server.properties",
+        ConfigSource.DEFAULT_CONFIG: "default",
+    }
+)
 
 
 class Cluster(AbstractContextManager["Cluster"]):
@@ -116,22 +120,45 @@ class Cluster(AbstractContextManager["Cluster"]):
         """As `offsets_for_time`, of one partition; 0 if it does not exist."""
         return self.offsets_for_time([partition], timestamp_ms).get(partition, 0)
 
-    def create_topics(self, topics: Iterable[NewTopic]) -> dict[str, Topic]:
+    def create_topics(
+        self,
+        topics: Iterable[NewTopic],
+        simplify: Callable[[NewTopic, str], NewTopic | None] = lambda _topic, _reason: None,
+    ) -> dict[str, Topic]:
         """Create what does not exist yet, and wait until the cluster shows all of *topics*.
 
-        Topics that exist are left as they are, whatever their partition count. A topic the
-        cluster refuses stops none of the others; the error then names every refused one.
+        Topics that exist are left as they are, whatever their partition count. A rejected topic
+        stops none of the others; the error then names every rejected one.
+
+        Args:
+            topics: The topics.
+            simplify: Called with a topic that was rejected for a setting, and with the reason;
+                returns the topic to try instead, None to give up.
         """
         wanted = {topic.name: topic for topic in topics}
-        asked = self._calls.results(
-            "create topics",
-            lambda keys, s: self._admin.create_topics(
-                [_kafka_topic(wanted[key]) for key in keys], request_timeout=s
-            ),
-            wanted,
-        )
+        asked: dict[str, KafkaError | None] = {}
+        pending = wanted
+        while pending:
+            answers = self._create(pending)
+            asked |= answers
+            simpler = {
+                name: simplify(pending[name], answer.str())
+                for name, answer in answers.items()
+                if isinstance(answer, KafkaError) and answer.name() in REJECTED_SETTING
+            }
+            pending = {name: topic for name, topic in simpler.items() if topic is not None}
         self._calls.accepted("create topic", asked, {"TOPIC_ALREADY_EXISTS"})
         return self.wait_until_visible(dict.fromkeys(wanted, 1))
+
+    def _create(self, topics: Mapping[str, NewTopic]) -> dict[str, "KafkaError | None"]:
+        """The answer to the creation of each of *topics*."""
+        return self._calls.results(
+            "create topics",
+            lambda keys, s: self._admin.create_topics(
+                [_kafka_topic(topics[key]) for key in keys], request_timeout=s
+            ),
+            topics,
+        )
 
     def create_partitions(self, counts: Mapping[str, int]) -> dict[str, Topic]:
         """Grow each topic to its count of *counts*, and wait until the cluster shows it.
@@ -167,25 +194,11 @@ class Cluster(AbstractContextManager["Cluster"]):
         self._calls.until_nothing(hidden, "show created topics and partitions")
         return shown
 
-    def topic_config(
-        self, topics: Iterable[str], keys: Collection[str]
-    ) -> dict[str, dict[str, TopicSetting]]:
-        """The settings *keys* of each topic that exists; keys the broker does not know are absent.
-
-        Args:
-            topics: Names of topics.
-            keys: Kafka's names of topic settings: ``max.message.bytes``.
-        """
+    def topic_config(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
+        """All settings of each topic that exists, by Kafka's names: ``max.message.bytes``."""
         asked = self._calls.results("read topic settings", self._describe_configs, topics)
         return {
-            name: {
-                key: TopicSetting(
-                    settings[key].value,
-                    ConfigSource(settings[key].source) is ConfigSource.DYNAMIC_TOPIC_CONFIG,
-                )
-                for key in keys
-                if key in settings
-            }
+            name: {key: _setting(entry) for key, entry in settings.items()}
             for name, settings in self._calls.accepted(
                 "read settings of topic", asked, NOT_FOUND
             ).items()
@@ -196,7 +209,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         key = "max.message.bytes"
         return {
             topic: int(settings[key].value or 0)
-            for topic, settings in self.topic_config(topics, [key]).items()
+            for topic, settings in self.topic_config(topics).items()
         }
 
     def _offsets(
@@ -235,3 +248,8 @@ def _kafka_topic(topic: NewTopic) -> KafkaNewTopic:
     return KafkaNewTopic(
         topic.name, topic.partitions, topic.replication_factor, config=dict(topic.configs)
     )
+
+
+def _setting(entry: ConfigEntry) -> TopicSetting:
+    origin: Origin = ORIGINS.get(ConfigSource(entry.source), "unknown")
+    return TopicSetting(entry.value, origin, entry.is_read_only, entry.is_sensitive)

@@ -13,10 +13,10 @@ from replication.demo.brokers import Broker
 from replication.demo.ports import free_port
 from replication.errors import ClusterError
 from replication.kafka.calls import Calls
-from replication.kafka.cluster import Cluster, TopicSetting
+from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.kafka.reader import Record, read_records
-from replication.model import NewTopic, Topic, TopicPartition
+from replication.model import NewTopic, Topic, TopicPartition, TopicSetting
 
 pytestmark = pytest.mark.cluster
 
@@ -74,12 +74,11 @@ def test_a_created_topic_is_visible_at_once(cluster: Cluster, topic_name: str) -
     assert cluster.describe([topic_name, "missing"]) == {topic_name: made}
     assert topic_name in cluster.topic_names()
     assert cluster.max_message_bytes([topic_name, "missing"]) == {topic_name: 2_000_000}
-    assert cluster.topic_config([topic_name], ["max.message.bytes", "cleanup.policy", "x"]) == {
-        topic_name: {
-            "max.message.bytes": TopicSetting("2000000", is_override=True),
-            "cleanup.policy": TopicSetting("delete", is_override=False),
-        }
-    }
+    settings = cluster.topic_config([topic_name, "missing"])
+    assert list(settings) == [topic_name]
+    assert settings[topic_name]["max.message.bytes"] == TopicSetting("2000000", "topic")
+    assert settings[topic_name]["cleanup.policy"] == TopicSetting("delete", "default")
+    assert settings[topic_name]["retention.ms"] == TopicSetting("-1", "server.properties")
 
 
 def test_creating_and_growing_twice_changes_nothing(cluster: Cluster, topic_name: str) -> None:

@@ -359,7 +359,7 @@ def test_offset_syncs_follow_the_finished_runs(
     ours = [(it.upstream, it.downstream) for it in syncs if it.partition == (topic_name, 0)]
     assert ours == [(99, 99), (299, 299), (399, 399), (499, 499), (504, 504)]
     holder = context.source if location == "source" else context.target
-    settings_of = holder.topic_config([topic.name], ["cleanup.policy"])[topic.name]
+    settings_of = holder.topic_config([topic.name])[topic.name]
     assert settings_of["cleanup.policy"].value == "compact"
     assert holder.describe([topic.name])[topic.name].partitions == 1
 

@@ -47,7 +47,7 @@ def test_a_heartbeat_every_interval_for_each_pair_of_clusters(
     assert heartbeats(source, flow) == heartbeats(target, reverse) == []
     with Cluster("B", {"bootstrap.servers": target.bootstrap}) as cluster:
         assert cluster.describe(["heartbeats"])["heartbeats"].partitions == 1
-        policy = cluster.topic_config(["heartbeats"], ["cleanup.policy"])["heartbeats"]
+        policy = cluster.topic_config(["heartbeats"])["heartbeats"]
         assert policy["cleanup.policy"].value == "compact"
 
 

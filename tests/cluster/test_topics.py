@@ -2,7 +2,8 @@
 
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -12,9 +13,9 @@ from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker
 from replication.demo.ports import free_port
 from replication.errors import ClusterError, GuardError
-from replication.flows.replicate.prepare import SizeLimit, look, prepare_topics, size_limits
+from replication.flows.replicate.prepare import look, prepare_topics, topic_warnings
 from replication.kafka.cluster import Cluster
-from replication.model import NewTopic, Topic, TopicPartition
+from replication.model import NewTopic, Topic, TopicPartition, TopicSetting
 
 pytestmark = pytest.mark.cluster
 
@@ -79,39 +80,109 @@ def test_what_is_missing_is_made_once(sides: Sides, name: str) -> None:
     assert (again.create, again.grow, again.fingerprint) == ((), {}, plan.fingerprint)
 
 
-def test_a_copy_takes_the_large_records_of_its_topic(sides: Sides, name: str) -> None:
+SETTINGS = {
+    "max_message_bytes": "3000000",
+    "retention_ms": "-1",
+    "cleanup_policy": "compact",
+    "min_insync_replicas": "1",
+}
+
+
+def overrides(cluster: Cluster, topic: str) -> dict[str, str | None]:
+    """The settings that *topic* sets itself."""
+    settings = cluster.topic_config([topic])[topic]
+    return {key: it.value for key, it in settings.items() if it.origin == "topic"}
+
+
+def test_a_remote_topic_is_created_with_the_settings_of_its_source_topic(
+    sides: Sides, name: str
+) -> None:
     source, target = sides
-    create(source, f"{name}-large", max_message_bytes="3000000")
+    create(source, f"{name}-set", 1, **SETTINGS)
     create(source, f"{name}-usual")
-    default = source.max_message_bytes([f"{name}-usual"])[f"{name}-usual"]
 
     plan = prepare_topics(flow_config(f"{name}.*", replication_factor="-1"), source, target)
 
-    key = "max.message.bytes"
-    large, usual = f"A.{name}-large", f"A.{name}-usual"
-    settings = target.topic_config([large, usual], [key])
-    assert (settings[large][key].value, settings[large][key].is_override) == ("3000000", True)
-    assert not settings[usual][key].is_override
-    assert size_limits(plan, source, target) == (
-        SizeLimit(f"{name}-large", large, 3_000_000, 3_000_000),
-        SizeLimit(f"{name}-usual", usual, default, default),
-    )
+    assert overrides(target, f"A.{name}-set") == {
+        "max.message.bytes": "3000000",
+        "retention.ms": "-1",
+        "cleanup.policy": "compact",
+    }
+    assert overrides(target, f"A.{name}-usual") == {}
+    assert topic_warnings(plan, source, target) == ()
 
 
-def test_a_lower_limit_on_the_target_is_said(
+def test_excluded_settings_are_left_to_the_target(sides: Sides, name: str) -> None:
+    source, target = sides
+    create(source, name, 1, **SETTINGS)
+
+    config = flow_config(name, config_properties_exclude=r"retention\..*, cleanup.policy")
+    prepare_topics(replace(config, replication_factor=-1), source, target)
+
+    assert overrides(target, f"A.{name}") == {
+        "max.message.bytes": "3000000",
+        "min.insync.replicas": "1",
+    }
+
+
+def test_the_defaults_of_the_source_are_copied_if_asked_for(sides: Sides, name: str) -> None:
+    source, target = sides
+    create(source, name, retention_bytes="5000000")
+
+    config = flow_config(name, use_defaults_from="source", replication_factor="-1")
+    prepare_topics(config, source, target)
+
+    copied = overrides(target, f"A.{name}")
+    assert copied["retention.bytes"] == "5000000"
+    assert copied["cleanup.policy"] == "delete"
+    assert "retention.ms" not in copied, "it is in the source's server.properties"
+
+
+class NewerCluster(Cluster):
+    """A real cluster with two settings more than the target's version knows."""
+
+    def topic_config(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
+        """All settings, and two that every topic sets."""
+        newer = {"newer.a": TopicSetting("1", "topic"), "newer.b": TopicSetting("2", "topic")}
+        return {name: own | newer for name, own in super().topic_config(topics).items()}
+
+
+def test_settings_that_the_target_rejects_are_left_out_and_logged_once(
     sides: Sides, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     source, target = sides
-    create(source, name, max_message_bytes="3000000")
-    create(target, f"A.{name}", max_message_bytes="1000")
-    plan = prepare_topics(flow_config(name), source, target)
+    create(source, f"{name}-a", retention_ms="-1")
+    create(source, f"{name}-b")
+    newer = NewerCluster("A", {"bootstrap.servers": source.servers})
+    config = flow_config(f"{name}.*", replication_factor="-1")
 
     with caplog.at_level(logging.WARNING):
-        (limit,) = size_limits(plan, source, target)
+        prepare_topics(config, newer, target)
+        prepare_topics(config, newer, target)
 
-    assert limit.is_lower_on_target
-    assert "up to 3000000 bytes" in caplog.text
-    assert "only up to 1000" in caplog.text
+    assert overrides(target, f"A.{name}-a") == {"retention.ms": "-1"}
+    assert overrides(target, f"A.{name}-b") == {}
+    assert sorted(line.partition(" text=")[0] for line in caplog.messages) == [
+        f"flow=A->B event=setting_rejected topic=A.{name}-{topic} key=newer.{key} value={value}"
+        for topic in "ab"
+        for key, value in (("a", "1"), ("b", "2"))
+    ]
+
+
+def test_a_target_that_keeps_less_is_named(sides: Sides, name: str) -> None:
+    source, target = sides
+    create(source, name, max_message_bytes="3000000", cleanup_policy="compact")
+    create(target, f"A.{name}", max_message_bytes="1000", retention_bytes="1000000")
+
+    (warning,) = topic_warnings(look(flow_config(name), source, target), source, target)
+
+    assert warning.startswith(f"topic A.{name} on B rejects or deletes records that {name} on A")
+    for phrase in (
+        "max.message.bytes=1000 (3000000 on the source)",
+        "cleanup.policy=delete (compact on the source)",
+        "retention.bytes=1000000 (-1 on the source)",
+    ):
+        assert phrase in warning
 
 
 def test_a_remote_topic_made_by_somebody_else_grows(sides: Sides, name: str) -> None:
@@ -130,11 +201,13 @@ def test_a_remote_topic_made_by_somebody_else_grows(sides: Sides, name: str) -> 
 class OvertakenCluster(Cluster):
     """A real cluster on which somebody else creates the topic, smaller, just before we do."""
 
-    def create_topics(self, topics: Iterable[NewTopic]) -> dict[str, Topic]:
+    def create_topics(
+        self, topics: Iterable[NewTopic], *arguments: Callable[[NewTopic, str], NewTopic | None]
+    ) -> dict[str, Topic]:
         """First theirs, then ours."""
         wanted = tuple(topics)
         super().create_topics([NewTopic(it.name, 1, -1) for it in wanted])
-        return super().create_topics(wanted)
+        return super().create_topics(wanted, *arguments)
 
 
 def test_a_topic_that_somebody_else_creates_smaller_meanwhile_grows(

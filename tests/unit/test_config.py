@@ -14,6 +14,7 @@ from replication.config.tree import (
     HeartbeatsConfig,
     MirrorConfig,
     OffsetSyncsConfig,
+    TopicConfigsConfig,
 )
 from replication.config.values import Diagnostics, Raw
 from replication.errors import ConfigError
@@ -77,6 +78,19 @@ def test_the_defaults_are_mirror_maker_s() -> None:
                 batch_max_records=1_000_000,
                 record_timestamps="preserve",
                 auto_offset_reset="earliest",
+                topic_configs=TopicConfigsConfig(
+                    exclude=(
+                        r"follower\.replication\.throttled\.replicas",
+                        r"leader\.replication\.throttled\.replicas",
+                        r"message\.timestamp\.difference\.max\.ms",
+                        r"log\.message\.timestamp\.before\.max\.ms",
+                        r"log\.message\.timestamp\.after\.max\.ms",
+                        r"message\.timestamp\.type",
+                        r"unclean\.leader\.election\.enable",
+                        r"min\.insync\.replicas",
+                    ),
+                    defaults_from="target",
+                ),
                 offset_syncs=OffsetSyncsConfig(
                     enabled=True, location="source", replication_factor=3, lag_max=100
                 ),
@@ -133,6 +147,8 @@ def test_every_value_at_top_level_or_of_the_flow(at: str) -> None:
             f"{at}replication.batch.max.records": "1",
             f"{at}record.timestamps": "broker",
             f"{at}auto.offset.reset": "latest",
+            f"{at}config.properties.exclude": "retention.*",
+            f"{at}use.defaults.from": "source",
             f"{at}emit.offset-syncs.enabled": "false",
             f"{at}offset-syncs.topic.location": "target",
             f"{at}offset-syncs.topic.replication.factor": "1",
@@ -167,6 +183,7 @@ def test_every_value_at_top_level_or_of_the_flow(at: str) -> None:
         batch_max_records=1,
         record_timestamps="broker",
         auto_offset_reset="latest",
+        topic_configs=TopicConfigsConfig(exclude=("retention.*",), defaults_from="source"),
         offset_syncs=OffsetSyncsConfig(
             enabled=False, location="target", replication_factor=1, lag_max=0
         ),
@@ -369,7 +386,7 @@ def test_keys_without_effect_are_noted() -> None:
             "offset.storage.replication.factor": "1",
             "B.exactly.once.source.support": "enabled",
             "A->B.key.converter": "x",
-            "A->B.use.defaults.from": "source",
+            "A->B.sync.topic.acls.enabled": "true",
             "B.producer.acks": "1",
             "A.consumer.group.id": "g",
             "A.zork": "1",
@@ -395,7 +412,7 @@ def test_keys_without_effect_are_noted() -> None:
             "transactions; see the guarantees"
         ),
         "A->B.key.converter: has no effect: records always cross as bytes, unchanged",
-        "A->B.use.defaults.from: is understood, but this version does not act on it yet",
+        "A->B.sync.topic.acls.enabled: is understood, but this version does not act on it yet",
         "B.producer.acks: with fewer acknowledgements a broker's crash can lose records",
         "A.consumer.group.id: has no effect: the mirror reads without a consumer group",
         "A.zork: not a property this program knows; passed to the client as it is",

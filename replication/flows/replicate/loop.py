@@ -17,7 +17,7 @@ from replication.flows.replicate.failures import TOO_LARGE, QueryError, explain,
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.prepare import prepare_topics, size_limits
+from replication.flows.replicate.prepare import prepare_topics, topic_warnings
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
 from replication.state.lease import Lease, LeaseName, hold_lease
@@ -62,6 +62,7 @@ class _FlowLoop:
         self._context, self._config = context, context.config
         self._choose_mode, self._stop, self._lease = choose_mode, stop, lease
         self._plan: TopicPlan | None = None
+        self._warned: set[str] = set()
         self._failures = 0
         self._books = MapWriter(context)
         self._number = self._books.last_generation
@@ -85,7 +86,7 @@ class _FlowLoop:
         if self._stop.is_set():
             return "stopped"
         self._plan = plan
-        size_limits(plan, self._context.source, self._context.target)
+        self._log_warnings(plan)
         positions = self._positions(plan)
         self._record_topics(plan)
         generation = Generation(
@@ -121,6 +122,13 @@ class _FlowLoop:
             for topic, remote in plan.topics.items()
         )
         self._context.tables.append("topics", rows)
+
+    def _log_warnings(self, plan: TopicPlan) -> None:
+        """Logs what the target would not keep, once per topic."""
+        for text in topic_warnings(plan, self._context.source, self._context.target):
+            if text not in self._warned:
+                self._warned.add(text)
+                log.warning('flow=%s event=target_keeps_less text="%s"', self._config.flow, text)
 
     def _attend(self, generation: Generation) -> Ending:
         """Keeps the books of a running query until something ends it."""

@@ -1,33 +1,18 @@
 """List the source's topics, select, create and grow what the target lacks, answer with the plan."""
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
 from replication.kafka.cluster import Cluster
+from replication.model import Flow, NewTopic
+from replication.topics.configs import describe_losses, settings_to_create, without_rejected
 from replication.topics.selection import remote_topics
 from replication.topics.topic_plan import TopicPlan, plan_topics
 
 log = logging.getLogger(__name__)
-
-SIZE_KEY = "max.message.bytes"
-
-
-@dataclass(frozen=True, slots=True)
-class SizeLimit:
-    """The largest record batch that each side of a topic takes, in bytes."""
-
-    topic: str
-    remote: str
-    source_bytes: int
-    target_bytes: int
-
-    @property
-    def is_lower_on_target(self) -> bool:
-        """Whether the source may hold records that the target will refuse."""
-        return self.target_bytes < self.source_bytes
 
 
 def prepare_topics(config: FlowConfig, source: Cluster, target: Cluster) -> TopicPlan:
@@ -43,7 +28,9 @@ def prepare_topics(config: FlowConfig, source: Cluster, target: Cluster) -> Topi
     plan = look(config, source, target)
     if plan.problems:
         raise GuardError("\n".join(f"flow {config.flow}: {text}" for text in plan.problems))
-    made = target.create_topics(plan.create)
+    rejected = _RejectedSettings()
+    made = target.create_topics(plan.create, rejected.simplify)
+    rejected.log(config.flow)
     smaller = {  # somebody else created it at the same moment
         topic.name: topic.partitions
         for topic in plan.create
@@ -71,45 +58,64 @@ def look(config: FlowConfig, source: Cluster, target: Cluster) -> TopicPlan:
         config,
         upstream,
         downstream,
-        _own_size_limits(source, [n for n in upstream if selected[n] not in downstream]),
+        _settings_to_create(config, source, [n for n in upstream if selected[n] not in downstream]),
     )
 
 
-def size_limits(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[SizeLimit, ...]:
-    """Both sides' limit for every topic of *plan* that exists on both.
+def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[str, ...]:
+    """One line for each remote topic that would not keep what its source topic keeps.
 
-    Logs a warning for each topic whose larger records the target would refuse.
+    Copied records have the source's timestamps: a shorter retention on the target deletes them at
+    once. Topics of *plan* that do not exist on the target yet are not judged.
     """
-    limits = tuple(_limits(plan, source, target))
-    for limit in limits:
-        if limit.is_lower_on_target:
-            log.warning(
-                "topic %s on %s takes records up to %d bytes, %s on %s only up to %d: raise "
-                "max.message.bytes there, or the flow stops at the first larger record",
-                limit.topic, source.alias, limit.source_bytes,
-                limit.remote, target.alias, limit.target_bytes,
-            )  # fmt: skip
-    return limits
-
-
-def _limits(plan: TopicPlan, source: Cluster, target: Cluster) -> Iterator[SizeLimit]:
-    upstream = source.max_message_bytes(plan.topics)
-    downstream = target.max_message_bytes(plan.topics.values())
-    for topic, remote in plan.topics.items():
-        if topic in upstream and remote in downstream:
-            yield SizeLimit(topic, remote, upstream[topic], downstream[remote])
-
-
-def _own_size_limits(source: Cluster, topics: list[str]) -> Mapping[str, Mapping[str, str]]:
-    """The size limit of each topic that sets its own, so that its copy takes the same records.
-
-    The other settings are not copied here: that is the config sync's work.
-    """
-    return {
-        topic: {SIZE_KEY: settings[SIZE_KEY].value or ""}
-        for topic, settings in source.topic_config(topics, [SIZE_KEY]).items()
-        if SIZE_KEY in settings and settings[SIZE_KEY].is_override
+    upstream = source.topic_config(plan.topics)
+    downstream = target.topic_config(plan.topics.values())
+    losses = {
+        topic: describe_losses(upstream[topic], downstream[remote])
+        for topic, remote in plan.topics.items()
+        if topic in upstream and remote in downstream
     }
+    return tuple(
+        f"topic {plan.topics[topic]} on {target.alias} rejects or deletes records that {topic} on "
+        f"{source.alias} keeps: {', '.join(phrases)}; change these settings of "
+        f"{plan.topics[topic]}, or accept the loss"
+        for topic, phrases in losses.items()
+        if phrases
+    )
+
+
+def _settings_to_create(
+    config: FlowConfig, source: Cluster, topics: list[str]
+) -> Mapping[str, Mapping[str, str]]:
+    return {
+        topic: settings_to_create(settings, config.topic_configs)
+        for topic, settings in source.topic_config(topics).items()
+    }
+
+
+class _RejectedSettings:
+    """Retries the creation of topics without the settings that the target rejects."""
+
+    def __init__(self) -> None:
+        self._rejected: list[tuple[str, str, str, str]] = []
+
+    def simplify(self, topic: NewTopic, reason: str) -> NewTopic | None:
+        simpler = without_rejected(topic, reason)
+        if simpler is not None:
+            self._rejected += (
+                (topic.name, key, value, reason)
+                for key, value in topic.configs
+                if (key, value) not in simpler.configs
+            )
+        return simpler
+
+    def log(self, flow: Flow) -> None:
+        for topic, key, value, reason in self._rejected:
+            log.warning(
+                'flow=%s event=setting_rejected topic=%s key=%s value=%s text="the topic was '
+                'created without this setting: %s"',
+                flow, topic, key, value, reason,
+            )  # fmt: skip
 
 
 def _refuse_one_cluster(config: FlowConfig, source: Cluster, target: Cluster) -> None:
