@@ -1,16 +1,19 @@
 """Preparing the target for a flow, between two real clusters."""
 
 import logging
+import shutil
+import subprocess
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig
-from replication.demo.brokers import Broker
+from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.ports import free_port
 from replication.errors import ClusterError, GuardError
 from replication.flows.replicate.prepare import look, prepare_topics, topic_warnings
@@ -18,6 +21,8 @@ from replication.kafka.cluster import Cluster
 from replication.model import NewTopic, Topic, TopicPartition, TopicSetting
 
 pytestmark = pytest.mark.cluster
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 Clusters = tuple[Broker, Broker]
 Sides = tuple[Cluster, Cluster]
@@ -167,6 +172,61 @@ def test_settings_that_the_target_rejects_are_left_out_and_logged_once(
         for topic in "ab"
         for key, value in (("a", "1"), ("b", "2"))
     ]
+
+
+@pytest.fixture(scope="module")
+def cluster_with_policy(
+    broker_settings: BrokerSettings, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """A target whose creation policy is tests/java/LimitRetention.java."""
+    folder = tmp_path_factory.mktemp("policy")
+    jars = jars_with("LimitRetention", broker_settings.jars, folder)
+    policy = {"create.topic.policy.class.name": "replication.tests.LimitRetention"}
+    broker = Broker("B", folder / "B", BrokerSettings(jars=jars, properties=policy))
+    broker.start()
+    try:
+        yield Cluster("B", {"bootstrap.servers": broker.bootstrap})
+    finally:
+        broker.stop()
+
+
+def jars_with(java_class: str, jars: Path, folder: Path) -> Path:
+    """A folder with *jars* and a class of tests/java."""
+    both = folder / "jars"
+    both.mkdir()
+    for jar in jars.glob("*.jar"):
+        (both / jar.name).symlink_to(jar)
+    source = REPOSITORY / "tests" / "java" / f"{java_class}.java"
+    command = ["javac", "-d", str(folder / "classes"), "-cp", f"{jars}/*", str(source)]
+    subprocess.run(command, check=True)
+    shutil.make_archive(str(folder / java_class), "zip", folder / "classes")
+    (folder / f"{java_class}.zip").rename(both / f"{java_class}.jar")
+    return both
+
+
+def test_a_policy_of_the_target_does_not_prevent_a_topic(
+    sides: Sides, cluster_with_policy: Cluster, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = sides[0], cluster_with_policy
+    limits = {"max_message_bytes": "3000000", "cleanup_policy": "compact"}
+    create(source, f"{name}-named", 1, retention_ms="-1", **limits)
+    create(source, f"{name}-unnamed", 1, segment_ms="60000", **limits)
+
+    with caplog.at_level(logging.WARNING):
+        prepare_topics(flow_config(f"{name}.*", replication_factor="1"), source, target)
+
+    assert overrides(target, f"A.{name}-named") == {
+        "max.message.bytes": "3000000",
+        "cleanup.policy": "compact",
+    }
+    assert overrides(target, f"A.{name}-unnamed") == {"max.message.bytes": "3000000"}
+    assert [line.partition(" text=")[0].partition(name)[2] for line in caplog.messages] == [
+        "-named key=retention.ms value=-1",
+        "-unnamed key=cleanup.policy value=compact",
+        "-unnamed key=segment.ms value=60000",
+    ]
+    assert "set a limit with retention.ms" in caplog.text
+    assert "too many small files" in caplog.text
 
 
 def test_a_target_that_keeps_less_is_named(sides: Sides, name: str) -> None:

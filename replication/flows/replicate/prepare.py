@@ -1,18 +1,18 @@
 """List the source's topics, select, create and grow what the target lacks, answer with the plan."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
 from replication.kafka.cluster import Cluster
+from replication.log import Log
 from replication.model import Flow, NewTopic
 from replication.topics.configs import describe_losses, settings_to_create, without_rejected
 from replication.topics.selection import remote_topics
 from replication.topics.topic_plan import TopicPlan, plan_topics
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 
 def prepare_topics(config: FlowConfig, source: Cluster, target: Cluster) -> TopicPlan:
@@ -38,7 +38,7 @@ def prepare_topics(config: FlowConfig, source: Cluster, target: Cluster) -> Topi
     }
     made |= target.create_partitions({**plan.grow, **smaller})
     for topic in made.values():
-        log.info("flow=%s made topic=%s partitions=%d", config.flow, topic.name, topic.partitions)
+        log.info("topic_prepared", flow=config.flow, topic=topic.name, partitions=topic.partitions)
     made_ids = {name: topic.topic_id for name, topic in made.items()}
     return replace(plan, remote_ids={**plan.remote_ids, **made_ids})
 
@@ -112,10 +112,13 @@ class _RejectedSettings:
     def log(self, flow: Flow) -> None:
         for topic, key, value, reason in self._rejected:
             log.warning(
-                'flow=%s event=setting_rejected topic=%s key=%s value=%s text="the topic was '
-                'created without this setting: %s"',
-                flow, topic, key, value, reason,
-            )  # fmt: skip
+                "setting_rejected",
+                flow=flow,
+                topic=topic,
+                key=key,
+                value=value,
+                text=f"the topic was created without this setting: {reason}",
+            )
 
 
 def _refuse_one_cluster(config: FlowConfig, source: Cluster, target: Cluster) -> None:
