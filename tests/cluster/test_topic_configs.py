@@ -57,9 +57,10 @@ def test_old_records_outlive_the_default_retention_of_the_target(
         create_topic(source.bootstrap, f"{topic_name}-{suffix}", 1, settings)
         send_old_records(source, f"{topic_name}-{suffix}")
 
-    RunningFlow(
-        spark, tmp_path, flow_config(source, strict_target, f"{topic_name}-.*"), "drain"
-    ).join()
+    config = flow_config(source, strict_target, f"{topic_name}-.*")
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    flow.until(lambda: not flow.is_running, 240)
+    flow.join()
     wait_for_retention(strict_target, f"{topic_name}-check", until)
 
     copies = {suffix: f"A.{topic_name}-{suffix}" for suffix in kept}
