@@ -1,4 +1,4 @@
-"""Two Kafka clusters on this machine and what runs on them.
+"""Two Kafka clusters on this machine and everything that runs on them.
 
-Tests and benchmarks use it, the product never.
+Tests and benchmarks use this folder; the product does not.
 """

@@ -1,6 +1,6 @@
-"""Real Kafka brokers (KRaft) as child processes, for the demo and the tests. Never for production.
+"""Real Kafka brokers (KRaft) as child processes, for the demo and the tests. Not for production.
 
-A broker dies with the process that started it, however that one ends.
+A broker ends with the process that started it, however that process ends.
 """
 
 import base64
@@ -45,12 +45,12 @@ DEFAULTS = {
     "share.coordinator.state.topic.min.isr": "1",
     "log.retention.ms": "-1",  # or records with old timestamps would be deleted
     "group.initial.rebalance.delay.ms": "0",
-    # After a kill the controller refuses the new process until the old one's session is over.
+    # After a kill the controller rejects the new process until the old session expires.
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
     "log.cleaner.dedupe.buffer.size": "8388608",  # Kafka's default takes 128 MB of a small heap
 }
-# With this, a topic's closed segments are compacted at once.
+# Compacts the closed segments of a topic immediately.
 QUICK_COMPACTION = {"log.cleaner.backoff.ms": "100"}
 
 LOG4J = """\
@@ -66,7 +66,7 @@ appender.out.layout.pattern = %d{ISO8601} %-5p %c{1} %m%n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """What every start of a broker shares.
+    """Settings shared by all brokers.
 
     Args:
         jars: Folder with Kafka's jars (conf/jars.xml, configuration ``kafka``).
@@ -81,7 +81,7 @@ class BrokerSettings:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def java(self, log4j: Path, *arguments: str) -> list[str]:
-        """The command that runs a class of Kafka's."""
+        """The command that runs one of Kafka's classes."""
         home = os.environ.get("JAVA_HOME")
         java = str(Path(home, "bin", "java")) if home else "java"
         class_path = ":".join([*map(str, _logging_jars()), f"{self.jars}/*"])
@@ -98,13 +98,13 @@ class BrokerSettings:
 
 
 class Broker:
-    """One broker that is a whole cluster, on a loopback port that it keeps over restarts.
+    """A cluster of one broker, on a loopback port that it keeps across restarts.
 
     Args:
         alias: The cluster's name, for errors.
-        folder: Its own folder for data, settings and ``broker.log``; made if missing.
+        folder: For data, settings and ``broker.log``; created if missing.
         settings: Jars, heap, properties.
-        ports: Gives a port to try.
+        ports: Returns a port to try.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Broker:
         self.alias = alias
         self.folder = folder
         self.log = folder / "broker.log"
-        # the first letter, since the format tool would take a leading dash for an option
+        # starts with a letter, because the format tool takes a leading dash for an option
         self.cluster_id = "k" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         self._settings = settings
         self._free_port = ports
@@ -135,19 +135,19 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        """The process, running or ended by itself; None before start() and after stop()."""
+        """The process id; None before start() and after stop()."""
         return self._process.pid if self._process else None
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives; it may not answer yet."""
+        """Whether the process is running; the broker may not answer yet."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Starts the broker and returns once it answers; another start keeps port and data.
+        """Starts the broker and returns once it answers; a restart keeps port and data.
 
         Raises:
-            ClusterError: It ended or did not answer in time; the text has the end of its log.
+            ClusterError: The broker does not start; the text shows the end of its log.
         """
         if self.is_running:
             return
@@ -161,19 +161,19 @@ class Broker:
             if keeps_port or not taken or attempt == START_ATTEMPTS - 1:
                 break
             self._end(signal.SIGKILL)
-            self._ports = None  # somebody was quicker: take others
+            self._ports = None  # another process took the ports: try others
         raise self._failure("did not start", f"ports {self._ports}")
 
     def stop(self) -> None:
-        """Ends the broker in order (SIGTERM) and waits for it."""
+        """Stops the broker cleanly (SIGTERM) and waits for its end."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Ends the broker as a power cut would (SIGKILL)."""
+        """Stops the broker as a power cut would (SIGKILL)."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Stops and starts."""
+        """Stops and starts the broker."""
         self.stop()
         self.start()
 
@@ -207,7 +207,7 @@ class Broker:
         return log4j
 
     def _run(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        # A session of its own: Ctrl-C is for the parent, which stops its brokers in order.
+        # In its own session: Ctrl-C must reach only the parent, which stops its brokers cleanly.
         try:
             return subprocess.Popen(  # noqa: S603 - our own command
                 command,
@@ -223,14 +223,14 @@ class Broker:
             ) from error
 
     def _answers(self) -> bool:
-        """Waits until the broker has itself in its cluster; False once its process has ended."""
+        """Waits until the broker is in its cluster's metadata; False if its process ends."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         quiet = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100}
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **quiet})
         while self.is_running and time.monotonic() < deadline:
-            with contextlib.suppress(KafkaException):  # not yet: the loop knows until when
+            with contextlib.suppress(KafkaException):  # not ready yet; the loop has the deadline
                 metadata = admin.list_topics(timeout=0.5)
-                # Another broker may have been quicker to take the port, and answer.
+                # Another broker may have taken the port and may answer instead.
                 if metadata.brokers and metadata.cluster_id == self.cluster_id:
                     return True
         return False
@@ -263,7 +263,7 @@ class Broker:
 def two_clusters(
     folder: Path, settings: BrokerSettings, *, aliases: tuple[str, str] = ("A", "B")
 ) -> Iterator[tuple[Broker, Broker]]:
-    """Two running clusters, started at the same time, each under its own folder of *folder*."""
+    """Two running clusters, started in parallel, each in its own subfolder of *folder*."""
     first, second = (Broker(alias, folder / alias, settings) for alias in aliases)
     try:
         _together(first.start, second.start)
@@ -279,9 +279,9 @@ def _together(*calls: Callable[[], None]) -> None:
 
 
 def _logging_jars() -> list[Path]:
-    """A log4j2 binding for Kafka's SLF4J: the Kafka artifacts bring none, PySpark does.
+    """A log4j2 binding for Kafka's SLF4J: PySpark ships one, the Kafka artifacts do not.
 
-    Without PySpark the broker runs all the same, with an empty log.
+    Without PySpark the broker still runs, with an empty log.
     """
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:

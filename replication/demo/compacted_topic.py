@@ -1,4 +1,4 @@
-"""A compacted topic whose log has gaps, as the offset map must bear them."""
+"""Creates a compacted topic whose log has gaps, to test the offset map."""
 
 import time
 
@@ -30,15 +30,15 @@ def create_compacted_topic(
 ) -> int:
     """Creates *topic*, fills it with overlapping keys and returns once it is compacted.
 
-    Nothing is compacted after that: what is produced later stays as it is, so that a comparison
-    with a copy is fair. Wants a broker with ``QUICK_COMPACTION``.
+    Later records are not compacted, so that a comparison with a copy is fair. The broker must run
+    with ``QUICK_COMPACTION``.
 
     Args:
         bootstrap: ``bootstrap.servers`` of the cluster.
-        topic: Must not exist yet.
-        partitions: Each gets the same records.
-        now_ms: The records are a little older.
-        rounds: Closed segments per partition, and one that is open.
+        topic: A name that does not exist yet.
+        partitions: Each receives the same records.
+        now_ms: The current time; the records are a little older.
+        rounds: Closed segments per partition, beside the open one.
         records_each: Records per round and partition.
         keys: Distinct keys; far fewer than records.
 
@@ -64,7 +64,7 @@ def create_compacted_topic(
                     key=key,
                     value=None if number % 11 == 0 else b"value %d" % number,
                     headers=HEADERS[number % len(HEADERS)],
-                    # A segment is closed by a record that is `segment.ms` younger than its first.
+                    # A record that is `segment.ms` newer than a segment's first one closes it.
                     timestamp_ms=now_ms - (rounds + 1 - since) * ROLL_MS,
                 )
                 sender.send(topic, record)
@@ -73,7 +73,7 @@ def create_compacted_topic(
     left = len(last) + records_each
     for partition in range(partitions):
         _await_records(bootstrap, topic, partition, left)
-    _keep_what_comes(bootstrap, topic)
+    _stop_compaction(bootstrap, topic)
     return left
 
 
@@ -84,11 +84,11 @@ def _await_records(bootstrap: str, topic: str, partition: int, expected: int) ->
         if time.monotonic() > deadline:
             raise ClusterError(
                 f"compaction of {topic}-{partition} on {bootstrap} took over {TIMEOUT_SECONDS} s: "
-                f"it has {found} records, and {expected} were to be left; is the log cleaner alive?"
+                f"{found} records are left, expected {expected}; check that the log cleaner runs"
             )
 
 
-def _keep_what_comes(bootstrap: str, topic: str) -> None:
+def _stop_compaction(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     entry = ConfigEntry(
         "segment.ms", str(7 * 86_400_000), incremental_operation=AlterConfigOpType.SET

@@ -1,7 +1,7 @@
-"""Compares topics of two clusters record by record: the verdict of the demo and of the tests.
+"""Compares topics of two clusters record by record, for the demo and the tests.
 
-Partition by partition both logs are read side by side, in order. Memory is bounded by how far equal
-records lie apart, not by the topic. A comparison ends at the log ends it saw at its start.
+Reads both logs of a partition in parallel, in order, up to the log ends seen at the start. The
+distance between equal records bounds the memory, not the size of the topic.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ SHOWN_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where the two logs of a partition part first. An offset is None past a log's end."""
+    """The first difference between two logs. An offset is None past the end of its log."""
 
     partition: int
     upstream: int | None
@@ -33,18 +33,18 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """One partition on both sides.
+    """The comparison of one partition.
 
     Args:
-        partition: Its number, the same on both sides.
+        partition: Its number.
         source_records: Records of the source partition.
         target_records: Records of the target partition.
-        missing: Records of the source that the target lacks.
-        repeated: Records that the target has more often than the source.
-        extra: Records that the source does not have at all.
-        stretches: Stretches of equal records without a gap on either side; 1 is a dense log.
-        difference: The first difference in order; None if all is equal.
-        offsets: (upstream, downstream) of each equal record up to the first difference, if kept.
+        missing: Source records that the target lacks.
+        repeated: Surplus copies of source records on the target.
+        extra: Target records that the source does not have.
+        stretches: Sequences of equal records without a gap on either side; 1 is a dense log.
+        difference: The first difference in order; None if all records are equal.
+        offsets: (upstream, downstream) of each equal record before any difference, if kept.
     """
 
     partition: int
@@ -60,7 +60,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """A topic and its copy, all partitions."""
+    """The comparison of a topic with its copy, all partitions."""
 
     topic: str
     remote_topic: str
@@ -78,22 +78,22 @@ class TopicReport:
 
     @property
     def missing(self) -> int:
-        """Records of the source that the target lacks."""
+        """Source records that the target lacks."""
         return sum(part.missing for part in self.partitions)
 
     @property
     def repeated(self) -> int:
-        """Records that the target has more often than the source."""
+        """Surplus copies of source records on the target."""
         return sum(part.repeated for part in self.partitions)
 
     @property
     def extra(self) -> int:
-        """Records of the target that the source does not have."""
+        """Target records that the source does not have."""
         return sum(part.extra for part in self.partitions)
 
     @property
     def difference(self) -> Difference | None:
-        """The first difference of the lowest partition that has one."""
+        """The first difference in the lowest partition that has one."""
         return next((part.difference for part in self.partitions if part.difference), None)
 
     @property
@@ -127,19 +127,19 @@ def compare(
     keep_offsets: bool = False,
     patience_seconds: float = 30.0,
 ) -> dict[str, TopicReport]:
-    """Compares topics with their copies: key, value, null-ness, headers, timestamp, order.
+    """Compares topics with their copies: key, value, nulls, headers, timestamp and order.
 
     Args:
         source: ``bootstrap.servers`` of the source.
         target: ``bootstrap.servers`` of the target.
         topics: Upstream name -> remote name.
-        isolation: Which records of the source count. On the target every record counts.
-        with_timestamps: False where the target's broker sets the timestamps.
-        keep_offsets: Whether reports carry the offsets of each pair of equal records.
-        patience_seconds: How long a cluster may stay silent.
+        isolation: Which source records count. On the target every record counts.
+        with_timestamps: False if the target's broker sets the timestamps.
+        keep_offsets: Whether reports contain the offsets of each pair of equal records.
+        patience_seconds: How long to wait for a cluster that does not answer.
 
     Returns:
-        A report for each topic, by upstream name.
+        A report for each topic, by its upstream name.
 
     Raises:
         ClusterError: A cluster did not answer, or a log could not be read to its end.
@@ -156,15 +156,15 @@ def compare(
                 upstream.records(partition) if partition in ours else iter(()),
                 downstream.records(partition) if partition in theirs else iter(()),
             )
-            look_again = walk.surplus and partition in ours
-            again = upstream.records(partition) if look_again else iter(())
+            read_again = walk.surplus and partition in ours
+            again = upstream.records(partition) if read_again else iter(())
             parts.append(walk.report(again))
         reports[topic] = TopicReport(topic, remote_topic, tuple(parts))
     return reports
 
 
 class _Walk:
-    """One pass along both logs of a partition, and what it has seen."""
+    """One pass along both logs of a partition, and its counts."""
 
     def __init__(self, partition: int, *, with_timestamps: bool, keep_offsets: bool) -> None:
         self._partition = partition
@@ -174,16 +174,16 @@ class _Walk:
         self._stretches = 0
         self._counts = [0, 0]
         self._difference: Difference | None = None
-        # Source records not yet seen on the target, minus those seen there too often.
-        self._balance: Counter[int] = Counter()  # by hash
+        # By hash: source records not yet seen on the target, minus surplus ones seen there.
+        self._balance: Counter[int] = Counter()
 
     @property
     def surplus(self) -> bool:
-        """Whether the target has records too many."""
+        """Whether the target has surplus records."""
         return any(count < 0 for count in self._balance.values())
 
     def along(self, source: Iterator[Record], target: Iterator[Record]) -> None:
-        """Reads both to their ends, side by side."""
+        """Reads both logs to their ends in parallel."""
         expected = (-1, -1)
         for ours, theirs in zip_longest(source, target):
             if self._difference is None:
@@ -203,7 +203,7 @@ class _Walk:
                     self._weigh(hash(self._same(record.content)), sign)
 
     def report(self, source_again: Iterator[Record]) -> PartitionReport:
-        """The findings. *source_again* tells what was repeated from what was never there."""
+        """The result; a second read of the source separates repeated records from extra ones."""
         too_many = {key: -count for key, count in self._balance.items() if count < 0}
         known = {
             key for record in source_again if (key := hash(self._same(record.content))) in too_many
@@ -226,14 +226,14 @@ class _Walk:
     def _weigh(self, key: int, sign: int) -> None:
         self._balance[key] += sign
         if not self._balance[key]:
-            del self._balance[key]  # so that memory grows with the displacement only
+            del self._balance[key]  # memory grows only with the distance between equal records
 
 
 def _difference(partition: int, ours: Record | None, theirs: Record | None) -> Difference:
     upstream = ours.offset if ours else None
     downstream = theirs.offset if theirs else None
     if ours is None or theirs is None:
-        text = f"the {'source' if ours is None else 'target'} has no record here any more"
+        text = f"the {'source' if ours is None else 'target'} has no more records"
     else:
         pairs = zip(Content._fields, ours.content, theirs.content, strict=True)
         text = ", ".join(

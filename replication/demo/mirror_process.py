@@ -1,4 +1,4 @@
-"""The mirror as a user starts it: ``spark-submit.sh --config FILE``, in a process of its own."""
+"""Runs the mirror as a user does: ``spark-submit.sh --config FILE`` in a child process."""
 
 import os
 import signal
@@ -14,12 +14,12 @@ LOG_LINES = 30
 
 
 class MirrorProcess:
-    """A running mirror; it is told to stop when this process ends.
+    """A running mirror; it stops when this process ends.
 
     Args:
         script: The checkout's ``spark-submit.sh``.
-        arguments: Of the script.
-        log: Gets all it prints.
+        arguments: The script's arguments.
+        log: The file for its output.
     """
 
     def __init__(self, script: Path, arguments: Sequence[str], log: Path) -> None:
@@ -33,7 +33,8 @@ class MirrorProcess:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env={**os.environ, "PYTHONUNBUFFERED": "1"},
-                    start_new_session=True,  # Ctrl-C is for us, who stop it in order
+                    # Ctrl-C must reach only this process, which stops the mirror cleanly.
+                    start_new_session=True,
                 )
             except OSError as error:
                 raise FlowError(f"cannot start the mirror: {script}: {error.strerror}") from error
@@ -41,17 +42,17 @@ class MirrorProcess:
 
     @property
     def pid(self) -> int:
-        """The script's process."""
+        """The script's process id."""
         return self._process.pid
 
     def check(self) -> None:
-        """Raises FlowError, with the end of its log, if the mirror has ended."""
+        """Raises FlowError with the end of the log if the mirror has ended."""
         code = self._process.poll()
         if code is not None:
-            raise FlowError(f"the mirror ended by itself with exit code {code}; {self._tail()}")
+            raise FlowError(f"the mirror ended unexpectedly with exit code {code}; {self._tail()}")
 
     def run_for(self, seconds: float) -> None:
-        """Returns after *seconds*; raises FlowError as soon as the mirror ends."""
+        """Waits for *seconds*; raises FlowError as soon as the mirror ends."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -59,14 +60,14 @@ class MirrorProcess:
         self.check()
 
     def stop(self) -> None:
-        """Ends the mirror as an operator would (SIGTERM), and expects exit code 0."""
+        """Stops the mirror as an operator would (SIGTERM); raises FlowError if that fails."""
         already = self._process.poll()
         code = self._end() if already is None else already
         if code != 0:
             raise FlowError(f"the mirror ended with exit code {code} on SIGTERM; {self._tail()}")
 
     def discard(self) -> None:
-        """Ends the mirror if it still runs, whatever its exit code."""
+        """Stops the mirror if it is still running, and ignores its exit code."""
         if self._process.poll() is None:
             self._end()
         else:

@@ -1,4 +1,4 @@
-"""Free ports of this machine for the embedded brokers."""
+"""Finds free ports of this machine for the brokers."""
 
 import random
 import socket
@@ -6,18 +6,18 @@ import socket
 from replication.errors import ClusterError
 
 HOST = "127.0.0.1"
-# Below the ephemeral range: a client that keeps trying a stopped broker's port would otherwise
-# sooner or later be given that very port by the kernel, and connect to itself.
+# Below the ephemeral range: the kernel would otherwise sooner or later assign a stopped broker's
+# port to a client that keeps connecting to it, and the client would connect to itself.
 PORTS = range(10_000, 32_000)
 
 
 def free_port() -> int:
-    """A port nobody listens on now; another process may still take it before its user does."""
+    """A port that is free now; another process may still take it first."""
     free = next((port for port in random.sample(PORTS, 100) if is_free(port)), None)
     if free is None:
         raise ClusterError(
             f"no free port on {HOST}: 100 ports between {PORTS.start} and {PORTS.stop} were tried; "
-            "see what listens there (ss -ltn)"
+            "check what listens there (ss -ltn)"
         )
     return free
 

@@ -1,4 +1,7 @@
-"""Reads a topic's log from its start to the end it has now, partition by partition, in order."""
+"""Reads the log of a topic from its start to its current end, partition by partition, in order.
+
+It shares no code with the product's reader, so that the demo and the tests judge independently.
+"""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -15,12 +18,12 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 BATCH_RECORDS = 10_000
 PATIENCE_SECONDS = 30.0
-# A partition that was created a moment ago, or whose broker starts, has no leader yet.
+# A new partition, or one whose broker is starting, has no leader yet.
 NO_LEADER_YET = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
 
 
 class Content(NamedTuple):
-    """What must be equal on both sides. None is null, which is not the same as empty bytes."""
+    """What must be equal on both sides. None is null, which differs from empty bytes."""
 
     key: bytes | None
     value: bytes | None
@@ -29,7 +32,7 @@ class Content(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record and where its log has it."""
+    """A record and its offset."""
 
     offset: int
     content: Content
@@ -37,7 +40,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicLog:
-    """One topic's log on one cluster, read from its start to the end it has when asked."""
+    """The log of one topic on one cluster."""
 
     bootstrap: str
     topic: str
@@ -69,24 +72,24 @@ class TopicLog:
     def _until(self, consumer: Consumer, partition: int, end: int) -> Iterator[Record]:
         at, deadline = -1, time.monotonic() + self.patience_seconds
         while time.monotonic() < deadline:
-            # consume() waits for as many as were asked for, or else for the whole timeout.
+            # consume() waits for the full number of records, or for the whole timeout.
             for message in consumer.consume(min(BATCH_RECORDS, end), timeout=0.1):
                 at, error = message.offset() or 0, message.error()
                 if error is None and at < end:
                     yield Record(at, _content(message))
                 elif error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
                     raise KafkaException(error)
-                # The event matters where a log ends in transaction markers, which are no records.
+                # The end-of-partition event matters where a log ends in transaction markers.
                 if at >= end - (error is None):
                     return
-                # Taken anew at each record, for whoever reads us may be slow.
+                # Extended with each record, because the caller may be slow.
                 deadline = time.monotonic() + self.patience_seconds
-        raise self._failure(f"partition {partition} stands still at offset {at} of {end}")
+        raise self._failure(f"partition {partition} does not advance from offset {at} of {end}")
 
     def _failure(self, text: str) -> ClusterError:
         return ClusterError(
             f"comparing topic {self.topic!r} on {self.bootstrap}: {text}; "
-            "see whether the cluster answers and the topic still exists"
+            "check that the cluster answers and the topic still exists"
         )
 
 
@@ -107,31 +110,31 @@ def log_ends(bootstrap: str, topics: Iterable[str]) -> dict[str, int]:
                     ends[topic] += _ends(consumer, topic, partition, PATIENCE_SECONDS)[1]
         except KafkaException as error:
             raise ClusterError(
-                f"asking {bootstrap} for the log ends of {', '.join(ends)}: {error}; "
-                "see whether the cluster answers"
+                f"listing the log ends of {', '.join(ends)} on {bootstrap}: {error}; "
+                "check that the cluster answers"
             ) from error
     return ends
 
 
 def _ends(consumer: Consumer, topic: str, partition: int, seconds: float) -> tuple[int, int]:
-    """The offsets of the first record and past the last one."""
+    """The first offset and the log end offset."""
     deadline = time.monotonic() + seconds
     while True:
         try:
             return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=seconds)
         except KafkaException as error:
             cause = error.args[0]
-            is_passing = isinstance(cause, KafkaError) and cause.code() in NO_LEADER_YET
-            if not is_passing or time.monotonic() > deadline:
+            is_retriable = isinstance(cause, KafkaError) and cause.code() in NO_LEADER_YET
+            if not is_retriable or time.monotonic() > deadline:
                 raise
-        consumer.list_topics(topic, timeout=seconds)  # learns the leader, and paces the loop
+        consumer.list_topics(topic, timeout=seconds)  # refreshes the leader, and paces the loop
 
 
 def _consumer(bootstrap: str, isolation: Isolation) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "replication-compare",  # demanded by the client, never joined
+            "group.id": "replication-compare",  # the client requires one; it never joins
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": isolation,

@@ -1,7 +1,7 @@
-"""Ends a child process when this process is gone, however it went (a kill -9 included).
+"""Ends a child process when this process ends, even by kill -9.
 
-Linux's PR_SET_PDEATHSIG would do it without a third process, but fires as soon as the *thread*
-that started the child ends.
+Linux's PR_SET_PDEATHSIG needs no third process, but fires when the *thread* that started the child
+ends.
 """
 
 import signal
@@ -9,9 +9,9 @@ import subprocess
 
 
 class Watchdog:
-    """A shell that waits for the end of a pipe only this process holds, and then signals *pid*.
+    """A shell that waits for the end of a pipe that only this process holds, then signals *pid*.
 
-    Dismiss it before the watched process is reaped: its id may become somebody else's.
+    Dismiss it before the watched process is reaped, because another process may get its id.
     """
 
     def __init__(self, pid: int, number: signal.Signals) -> None:
@@ -20,11 +20,11 @@ class Watchdog:
             ["/bin/sh", "-c", script, "watchdog", str(pid)],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # or Ctrl-C would end the watchdog before what it watches
+            start_new_session=True,  # else Ctrl-C would end the watchdog before the watched process
         )
 
     def dismiss(self) -> None:
-        """Ends the watch without a signal to the watched process."""
+        """Ends the watchdog without signalling the watched process."""
         self._process.kill()
         self._process.wait()
         if self._process.stdin is not None:

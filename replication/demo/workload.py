@@ -1,6 +1,6 @@
-"""Produces records with every difficulty a replicator must carry, for the demo and the tests.
+"""Test records covering every edge case a replicator must preserve, and producers for them.
 
-Counts are of records that the cluster acknowledged and, in transactions, committed.
+Counts include only records that the cluster acknowledged and, in transactions, committed.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from replication.errors import ClusterError
 Headers = Sequence[tuple[str, bytes | None]]
 
 TIMEOUT_SECONDS: Final = 60.0
-HOUR_MS: Final = 3_600_000  # brokers refuse timestamps more than an hour ahead
+HOUR_MS: Final = 3_600_000  # brokers reject timestamps more than an hour ahead
 FIVE_YEARS_MS: Final = 5 * 365 * 86_400_000
 LARGE_BYTES: Final = 200_000
 
@@ -45,16 +45,16 @@ class ProducedRecord:
 def difficult_records(
     partitions: int, *, now_ms: int, large_every: int = 500
 ) -> Iterator[ProducedRecord]:
-    """Endless records in which every kind of key, value, header and age meets every other.
+    """Yields endless records that combine every kind of key, value, header and age.
 
     Args:
-        partitions: Records go round these.
-        now_ms: The time that "old" is measured from; a third of the records is years older.
-        large_every: One record in so many is large; 0 for none.
+        partitions: How many partitions the records are spread over.
+        now_ms: The current time; a third of the records is five years older.
+        large_every: Every how many records one is large; 0 for none.
     """
     ages = (0, FIVE_YEARS_MS, 0)
     for number in itertools.count():
-        # The divisors are coprime or nested, so that no two kinds always come together.
+        # The divisors are coprime or nested, so that no two kinds always occur together.
         value = VALUES[number // 3 % len(VALUES)]
         if large_every and number % large_every == large_every - 1:
             value = bytes([number % 256]) * LARGE_BYTES
@@ -68,7 +68,7 @@ def difficult_records(
 
 
 def plain_records(partitions: int, *, size_bytes: int, now_ms: int) -> Iterator[ProducedRecord]:
-    """Endless records of one size, each different, for volume."""
+    """Yields endless, distinct records of one size."""
     filler = b"x" * size_bytes
     for number in itertools.count():
         value = (b"%d " % number + filler)[:size_bytes]
@@ -84,7 +84,7 @@ def plain_records(partitions: int, *, size_bytes: int, now_ms: int) -> Iterator[
 def create_topic(
     bootstrap: str, topic: str, partitions: int, config: Mapping[str, str] | None = None
 ) -> None:
-    """Creates a topic and returns once it is there."""
+    """Creates a topic and returns once it exists."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     new = NewTopic(topic, partitions, 1, config=dict(config or {}))
     try:
@@ -94,31 +94,31 @@ def create_topic(
 
 
 class Sender:
-    """A producer that fails loudly: any record the cluster refuses ends in an error.
+    """A producer that raises an error if the cluster rejects any record.
 
-    Order per partition is kept, nothing is repeated (idempotence). Made by ``sending``.
+    It is idempotent: it keeps the order in each partition and repeats nothing. `sending` makes one.
 
     Args:
         bootstrap: ``bootstrap.servers`` of the cluster.
-        linger_ms: How long to wait for company; 0 for the lowest latency.
-        transactional_id: Makes every record part of a transaction.
+        linger_ms: How long to wait for a fuller batch; 0 for the lowest latency.
+        transactional_id: Makes the producer transactional.
     """
 
     def __init__(
         self, bootstrap: str, *, linger_ms: int = 5, transactional_id: str | None = None
     ) -> None:
         self._bootstrap = bootstrap
-        self._refused: str | None = None
+        self._rejected: str | None = None
         transactional = {"transactional.id": transactional_id} if transactional_id else {}
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": linger_ms,
-                "message.max.bytes": 100_000_000,  # the topic decides
+                "message.max.bytes": 100_000_000,  # the topic sets the limit
                 "queue.buffering.max.kbytes": 262_144,
-                "delivery.report.only.error": True,  # no Python per delivered record
-                "on_delivery": self._on_refused,
+                "delivery.report.only.error": True,  # calls no Python for a delivered record
+                "on_delivery": self._on_rejected,
                 "log_level": 0,
                 **transactional,
             }
@@ -127,12 +127,14 @@ class Sender:
             self._producer.init_transactions(TIMEOUT_SECONDS)
 
     def send(self, topic: str, record: ProducedRecord) -> None:
-        """Queues one record; waits where the queue is full."""
+        """Queues one record; waits while the queue is full."""
         while not self._queued(topic, record):
             self._producer.poll(0.1)
 
     def _queued(self, topic: str, record: ProducedRecord) -> bool:
-        headers: Any = list(record.headers)  # the stubs forbid the null value that Kafka allows
+        headers: Any = list(
+            record.headers
+        )  # the type stubs forbid the null value that Kafka allows
         try:
             self._producer.produce(
                 topic,
@@ -155,16 +157,15 @@ class Sender:
         return count
 
     def flush(self) -> None:
-        """Waits until all is acknowledged."""
+        """Waits until all records are acknowledged."""
         left = self._producer.flush(TIMEOUT_SECONDS)
-        if self._refused or left:
-            raise ClusterError(
-                f"producing to {self._bootstrap}: {self._refused or f'{left} records unanswered'}"
-            )
+        if self._rejected or left:
+            reason = self._rejected or f"{left} records not acknowledged"
+            raise ClusterError(f"producing to {self._bootstrap}: {reason}")
 
     @contextlib.contextmanager
     def transaction(self, *, abort: bool = False) -> Iterator[None]:
-        """Records sent inside are committed together at its end, or aborted."""
+        """Commits the records sent in the block together at its end, or aborts them."""
         self._producer.begin_transaction()
         yield
         self.flush()
@@ -173,16 +174,18 @@ class Sender:
         else:
             self._producer.commit_transaction(TIMEOUT_SECONDS)
 
-    def _on_refused(self, error: KafkaError | None, record: Message) -> None:
+    def _on_rejected(self, error: KafkaError | None, record: Message) -> None:
         if error is not None:
-            self._refused = f"a record for {record.topic()}-{record.partition()}: {error.str()}"
+            self._rejected = (
+                f"record for {record.topic()}-{record.partition()} rejected: {error.str()}"
+            )
 
 
 @contextlib.contextmanager
 def sending(
     bootstrap: str, *, linger_ms: int = 5, transactional_id: str | None = None
 ) -> Iterator[Sender]:
-    """A ``Sender`` whose records are all acknowledged at the end of the block."""
+    """Yields a `Sender` and waits for all acknowledgements at the end of the block."""
     sender = Sender(bootstrap, linger_ms=linger_ms, transactional_id=transactional_id)
     yield sender
     sender.flush()
@@ -196,14 +199,14 @@ def send_transactions(
     records_each: int,
     abort_every: int = 0,
 ) -> int:
-    """Sends *records* in transactions; returns how many were committed.
+    """Sends *records* in transactions; returns the number of committed records.
 
     Args:
         bootstrap: ``bootstrap.servers`` of the cluster.
-        topic: Gets the records.
-        records: All of them.
-        records_each: Records in a transaction.
-        abort_every: One transaction in so many is aborted; 0 for none.
+        topic: Where to send the records.
+        records: What to send.
+        records_each: Records per transaction.
+        abort_every: Every how many transactions one is aborted; 0 for none.
     """
     committed, source = 0, iter(records)
     with sending(bootstrap, transactional_id=f"workload-{topic}") as sender:
