@@ -1,15 +1,16 @@
-"""What can go wrong, and the exit code each end gets. Pure.
+"""The errors raised on purpose, as a tree, and the exit code of each. Pure.
 
-    ReplicationError            1  a defect: please report it
+    ReplicationError            1  an internal error: please report it
     |- ConfigError              2  the configuration or command line is wrong; nothing was started
-    |- ClusterError             3  a Kafka cluster did not answer, or refused
+    |- SetupError               2  this machine or Spark lacks something: a jar, a class, a port
+    |- ClusterError             3  a Kafka cluster does not answer or rejects a request
     |- LeaseError               4  another process runs this flow on this state directory
-    |- GuardError               5  going on would lose or repeat records; a person must decide
+    |- GuardError               5  continuing would lose or repeat records; an operator must decide
     |- FlowError                6  a flow's query failed and restarting it did not help
     |- StateError               7  the state directory cannot be read or written
     `- NoAnswerError            8  a command's question has no answer: nothing was replicated there
 
-0 is a clean end: a drain that is done, or a stop that was asked for.
+0 is a clean end: a finished drain, or a stop on request.
 """
 
 from collections.abc import Sequence
@@ -38,20 +39,29 @@ class ConfigError(ReplicationError):
         super().__init__(f"{file} has {len(self.problems)} problem(s):{lines}")
 
 
+class SetupError(ReplicationError):
+    """Something is not installed or not available. The text says where it comes from."""
+
+    exit_code = 2
+
+
 class ClusterError(ReplicationError):
-    """A Kafka cluster did not answer or refused. The text names call, cluster, value, next step."""
+    """A Kafka cluster does not answer or rejects a request.
+
+    The text names the call, the cluster, the value and the next step.
+    """
 
     exit_code = 3
 
 
 class LeaseError(ReplicationError):
-    """Another process holds the flow's lease. The text names its host, process and age."""
+    """Another process holds the flow's lease. The text names its host, process and start."""
 
     exit_code = 4
 
 
 class GuardError(ReplicationError):
-    """Source and target no longer fit the offset map. The text gives offsets and choices."""
+    """Source and target no longer match the offset map. The text gives offsets and choices."""
 
     exit_code = 5
 

@@ -28,7 +28,8 @@ from replication.kafka.cluster import Cluster
 from replication.log import Log, LogFormat, configure
 from replication.model import RECORDS, Flow, Job, Mode
 from replication.spark.mode import choose_mode
-from replication.spark.session import check_interceptor, session, task_slots
+from replication.spark.requirements import check_interceptor, check_packages
+from replication.spark.session import session, task_slots
 from replication.state.job_lock import JobLocks, hold_jobs
 from replication.state.lease import holds_lease
 from replication.state.paths import local_path
@@ -87,6 +88,7 @@ def _run_in_spark(
         requests.watch()
     spark = session(f"{job} {' '.join(map(str, flows))}")
     try:
+        check_packages(spark)
         tables = Tables(spark, config.state_dir)
         if not local_path(config.state_dir):
             context = spark.sparkContext

@@ -3,7 +3,7 @@
 import random
 import socket
 
-from replication.errors import ClusterError
+from replication.errors import SetupError
 
 HOST = "127.0.0.1"
 # Below the ephemeral range: the kernel would otherwise sooner or later assign a stopped broker's
@@ -15,7 +15,7 @@ def free_port() -> int:
     """A port that is free now; another process may still take it first."""
     free = next((port for port in random.sample(PORTS, 100) if is_free(port)), None)
     if free is None:
-        raise ClusterError(
+        raise SetupError(
             f"no free port on {HOST}: 100 ports between {PORTS.start} and {PORTS.stop} were tried; "
             "check what listens there (ss -ltn)"
         )

@@ -22,7 +22,7 @@ from replication.demo.workload import (
     send_transactions,
     sending,
 )
-from replication.errors import ClusterError
+from replication.errors import SetupError
 from replication.model import Flow
 
 FLOW = Flow("us-west", "us-east")
@@ -85,11 +85,11 @@ def two_running_clusters(folder: Path, screen: Screen) -> Iterator[Scene]:
     """Starts both clusters and stops them at the end of the block.
 
     Raises:
-        ClusterError: The jars are missing, or a broker does not start.
+        SetupError: The jars are missing, or a broker does not start.
     """
     jars = kafka_jars()
     if not list(jars.glob("*.jar")):
-        raise ClusterError(f"no Kafka jars in {jars}: run ./spark-submit.sh, which downloads them")
+        raise SetupError(f"no Kafka jars in {jars}: run ./spark-submit.sh, which downloads them")
     settings = BrokerSettings(jars=jars, properties=QUICK_COMPACTION)
     with ExitStack() as stack:
         with screen.step(f"Starting two Kafka clusters, {FLOW.source} and {FLOW.target}"):

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from replication.model import Flow, Timestamps, TopicPartition
-
-INTERCEPTOR: Final = "replication.PreserveTimestamps"
+from replication.spark.interceptor import INTERCEPTOR
 
 PRODUCER_DEFAULTS: Final = {
     # D8: a partition's log on the target must be a prefix of the source's. Idempotence keeps the

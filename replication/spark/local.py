@@ -7,20 +7,20 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from replication.config.home import home
-from replication.errors import StateError
+from replication.errors import SetupError
 from replication.spark.session import local_session
 
 
 def spark_jars() -> list[Path]:
-    """The jars Spark needs besides its own, as set-up has resolved and compiled them.
+    """The jars that Spark needs besides its own, from the set-up's folder.
 
     Raises:
-        StateError: There are none.
+        SetupError: There are none.
     """
     interceptor = Path(__file__).resolve().parents[1] / "jvm" / "preserve-timestamps.jar"
     jars = sorted((home() / "jars" / "spark").glob("*.jar"))
     if not jars or not interceptor.exists():
-        raise StateError(f"no JVM jars under {home()}: run ./spark-submit.sh --setup first")
+        raise SetupError(f"no JVM jars under {home()}: run ./spark-submit.sh --setup first")
     return [*jars, interceptor]
 
 

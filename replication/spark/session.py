@@ -8,13 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-
-from replication.errors import FlowError
-from replication.spark.kafka_options import INTERCEPTOR
 
 _LOG4J2 = Path(__file__).resolve().parents[2] / "conf" / "log4j2.properties"
 _QUIET = f" -Dlog4j2.configurationFile={_LOG4J2}" if _LOG4J2.exists() else ""  # not in a wheel
@@ -118,21 +113,3 @@ def ticks(spark: SparkSession) -> DataFrame:
 def task_slots(spark: SparkSession) -> int:
     """How many tasks run at once: what Real-Time Mode needs one of for each partition."""
     return int(spark.sparkContext.defaultParallelism)
-
-
-def check_interceptor(spark: SparkSession) -> None:
-    """Makes sure that the driver can load the interceptor, before a record needs it.
-
-    Raises:
-        FlowError: It is not on the class path.
-    """
-    try:
-        spark.range(1).select(
-            F.expr(f"java_method('{INTERCEPTOR}', 'unacknowledged', '')")
-        ).collect()
-    except (PySparkException, Py4JJavaError) as error:
-        raise FlowError(
-            f"record.timestamps=preserve needs the class {INTERCEPTOR}, which is not on Spark's "
-            "class path: pass preserve-timestamps.jar with --jars (spark-submit.sh does), or set "
-            "record.timestamps=broker"
-        ) from error

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
-from replication.flows.replicate.settle import unacknowledged
 from replication.model import Flow
+from replication.spark.interceptor import unacknowledged
 from replication.spark.kafka_options import client_id, sink_options
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]

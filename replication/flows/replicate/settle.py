@@ -8,28 +8,15 @@ import time
 from collections.abc import Collection
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
-from replication.spark.kafka_options import INTERCEPTOR
+from replication.spark.interceptor import unacknowledged
 
 STILL_SECONDS = 0.6
 POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 120
-
-
-def unacknowledged(spark: SparkSession, client_id: str) -> int:
-    """Records that executors have sent for *client_id* and the target has not yet answered.
-
-    Needs the interceptor's class. Each executor is asked by tasks, as many as there are
-    slots; one that gets no task, or is lost, is not heard: the standing log speaks for it.
-    """
-    slots = spark.sparkContext.defaultParallelism
-    call = F.expr(f"cast(java_method('{INTERCEPTOR}', 'unacknowledged', '{client_id}') as bigint)")
-    rows = spark.range(0, slots, 1, slots).select(call.alias("records")).collect()
-    return max((row["records"] for row in rows), default=0)
 
 
 def settled_log_ends(

@@ -1,0 +1,61 @@
+"""The classes that a session must be able to load, checked before anything else uses it."""
+
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from replication.errors import SetupError
+from replication.spark.interceptor import INTERCEPTOR
+
+CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+
+PACKAGES = {
+    CONNECTOR: "the Kafka connector, package spark-sql-kafka-0-10",
+    "org.apache.kafka.clients.producer.KafkaProducer": "the Kafka client, package kafka-clients",
+    "org.apache.commons.pool2.impl.GenericKeyedObjectPool": (
+        "the connector's consumer pool, package commons-pool2"
+    ),
+    DELTA: "Delta Lake, package delta-spark",
+    "io.delta.storage.LogStore": "Delta Lake's storage, package delta-storage",
+}
+"""The class that stands for each package, and the package's name."""
+
+
+def check_packages(spark: SparkSession) -> None:
+    """Makes sure that the driver can load the Kafka connector and Delta.
+
+    Raises:
+        SetupError: It cannot; the text names every missing package.
+    """
+    missing = [text for name, text in PACKAGES.items() if not _is_loadable(spark, name)]
+    if missing:
+        raise SetupError(
+            f"Spark's class path lacks {'; '.join(missing)}. Pass the packages with --packages or "
+            "their jars with --jars; spark-submit.sh does so"
+        )
+
+
+def check_interceptor(spark: SparkSession) -> None:
+    """Makes sure that the driver can load the interceptor.
+
+    Raises:
+        SetupError: It cannot.
+    """
+    if not _is_loadable(spark, INTERCEPTOR):
+        raise SetupError(
+            f"record.timestamps=preserve needs the class {INTERCEPTOR}, which is not on Spark's "
+            "class path: pass preserve-timestamps.jar with --jars (spark-submit.sh does so), or "
+            "set record.timestamps=broker"
+        )
+
+
+def _is_loadable(spark: SparkSession, name: str) -> bool:
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the driver's class path
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        jvm.java.lang.Class.forName(name, False, loader)
+    except Py4JJavaError:
+        return False
+    return True
