@@ -1,25 +1,17 @@
-"""What every test may ask for: two real clusters, a Spark session, names, and a way to wait."""
+"""The fixtures of all tests: two real clusters, a Spark session, topic names, and `until`."""
 
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
+from replication.demo.brokers import QUICK_COMPACTION, BrokerSettings, two_clusters
+from tests.support.local import REPOSITORY, SPARK_SLOTS, Clusters, Until, jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-REPOSITORY = Path(__file__).resolve().parents[1]
-HOME = Path(os.environ.get("REPLICATION_HOME", REPOSITORY / ".local"))
-SPARK_SLOTS = 6
-
-Clusters = tuple[Broker, Broker]
-Until = Callable[[Callable[[], object], float], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,19 +26,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="takes many minutes; run with --soak"))
 
 
-def jars(name: str, *, override: str) -> Path:
-    """The folder of the jars of one configuration of conf/jars.xml."""
-    folder = Path(os.environ.get(override, HOME / "jars" / name))
-    if not list(folder.glob("*.jar")):
-        reason = f"no jars in {folder}: run ./spark-submit.sh once, or set {override}"
-        # A skip in CI would pass for a green run that tested nothing.
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    return folder
-
-
 @pytest.fixture(scope="session")
 def broker_settings() -> BrokerSettings:
-    """For tests that start, stop and kill brokers of their own."""
+    """The settings of a broker, for tests that start, stop and kill their own."""
     return BrokerSettings(
         jars=jars("kafka", override="KAFKA_JARS"),
         # Large enough for large-record tests, which lower it per topic (max.message.bytes).
@@ -58,7 +40,7 @@ def broker_settings() -> BrokerSettings:
 def clusters(
     broker_settings: BrokerSettings, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Clusters]:
-    """Two running clusters, A and B, shared by all tests: leave them running."""
+    """Two running clusters, A and B. All tests share them, so leave them running."""
     with two_clusters(tmp_path_factory.mktemp("clusters"), broker_settings) as both:
         yield both
 
@@ -66,7 +48,7 @@ def clusters(
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """A local session with the Kafka connector, Delta and the interceptor."""
-    from replication.spark.session import local_session  # noqa: PLC0415 - starts no JVM elsewhere
+    from replication.spark.session import local_session  # noqa: PLC0415 - unit tests load no Spark
 
     connectors = sorted(jars("spark", override="SPARK_JARS").glob("*.jar"))
     interceptor = REPOSITORY / "replication" / "jvm" / "preserve-timestamps.jar"
@@ -79,7 +61,7 @@ def spark() -> "Iterator[SparkSession]":
 
 @pytest.fixture
 def topic_name(request: pytest.FixtureRequest) -> str:
-    """A name no other test has, without dots (the default separator); add a suffix for more."""
+    """A topic name that no other test has, without dots (the default separator)."""
     return f"{request.node.originalname}-{uuid.uuid4().hex[:8]}"[-200:]
 
 
@@ -94,7 +76,7 @@ def until() -> Until:
             last = condition()
             if last:
                 return
-            time.sleep(0.05)  # between two questions, not instead of one
+            time.sleep(0.05)  # between two checks
         code = getattr(condition, "__code__", None)
         where = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(condition)
         pytest.fail(f"still {last!r} after {timeout_seconds} s: the condition at {where}")

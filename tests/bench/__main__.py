@@ -19,9 +19,10 @@ from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.errors import ReplicationError
 from tests.bench.latency import LatencyError, Pace
 from tests.bench.options import parsed
-from tests.bench.peers import Contender, Mirror, MirrorMaker2, PeerError
+from tests.bench.peers import Contender, Mirror, MirrorMaker2
 from tests.bench.race import Course
 from tests.bench.report import Result, print_tables, write_json
+from tests.support.running_process import ProcessError
 
 BROKER_HEAP_MB = 1024  # as Kafka's own script gives it
 BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "1000"}  # the space of one race for the next
@@ -99,7 +100,7 @@ def _result(
             throughput = course.throughput(contender, number)
         if not options.no_latency and contender.name != "drain":  # which ends once it caught up
             latency = course.latency(contender, number)
-    except (PeerError, LatencyError, ReplicationError) as error:
+    except (ProcessError, LatencyError, ReplicationError) as error:
         return Result(contender.name, number, throughput, latency, str(error))
     return Result(contender.name, number, throughput, latency)
 

@@ -1,23 +1,17 @@
 """The contenders, each started as its users start it: this mirror's modes, and MirrorMaker 2."""
 
-import contextlib
-import os
-import signal
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from replication.demo.brokers import LOG4J, BrokerSettings
-from replication.demo.watchdog import Watchdog
-from tests.bench.usage import family
+from tests.support.local import REPOSITORY
+from tests.support.mirror_maker_2 import MAIN_CLASS, ONE_BROKER, write_properties
+from tests.support.running_process import RunningProcess
 
 Mode = Literal["realtime", "microbatch", "drain"]
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-STOP_TIMEOUT_SECONDS = 75.0  # spark-submit.sh gives its job 60 s
-LOG_LINES = 30
 TARGET = "target"
 HEAP_MB = 2048  # spark-submit.sh's default for the driver
 
@@ -37,18 +31,9 @@ MM2_TUNING = {
     "{source}.consumer.max.poll.records": "2000",
     "{source}.consumer.max.partition.fetch.bytes": "1048576",
     "emit.checkpoints.interval.seconds": "5",
-    "checkpoints.topic.replication.factor": "1",
-    "heartbeats.topic.replication.factor": "1",
-    "offset-syncs.topic.replication.factor": "1",
-    "offset.storage.replication.factor": "1",
-    "status.storage.replication.factor": "1",
-    "config.storage.replication.factor": "1",
+    **ONE_BROKER,
     "{target}->{source}.enabled": "false",
 }
-
-
-class PeerError(Exception):
-    """A contender failed; the text has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +71,7 @@ class Race:
         }
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / "mm2.properties"
-        file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+        write_properties(file, properties)
         return str(file)
 
     def _named(self, key: str) -> str:
@@ -139,58 +124,13 @@ class MirrorMaker2:
         log4j = race.folder / "log4j2.properties"
         log4j.write_text(LOG4J)
         java = BrokerSettings(jars=self.jars, heap_mb=HEAP_MB, jvm_options=MM2_JVM)
-        return java.java(log4j, "org.apache.kafka.connect.mirror.MirrorMaker", file)
+        return java.java(log4j, MAIN_CLASS, file)
 
 
 Contender = Mirror | MirrorMaker2
 
 
-class Running:
-    """A contender at work: ends, with all its processes, at the end of the ``with`` block."""
-
-    def __init__(self, contender: Contender, race: Race) -> None:
-        self.name = contender.name
-        self._log = race.folder / "log"
-        command = contender.command(race)
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
-                cwd=REPOSITORY,
-                start_new_session=True,  # Ctrl-C is for us, who stop it in order
-            )
-        self._watchdog = Watchdog(self._process.pid, signal.SIGTERM)
-
-    @property
-    def pid(self) -> int:
-        """The root of its process tree."""
-        return self._process.pid
-
-    def check(self) -> None:
-        """Raises PeerError if it has failed; a drain may have ended well."""
-        if self._process.poll():
-            raise self.failure(f"ended with exit code {self._process.returncode}")
-
-    def failure(self, what: str) -> PeerError:
-        """An error that says *what* and shows the end of the log."""
-        lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-        tail = "\n  ".join(lines or ["(nothing)"])
-        return PeerError(f"{self.name} {what}; {self._log} ends with:\n  {tail}")
-
-    def __enter__(self) -> "Running":  # noqa: PYI034 - typing has Self from 3.11
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._watchdog.dismiss()
-        tree = family(self.pid)
-        if self._process.poll() is None:
-            self._process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_TIMEOUT_SECONDS)
-        for pid in tree:  # nothing is left of it, unless something went wrong
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self._process.wait()
+def running(contender: Contender, race: Race) -> RunningProcess:
+    """The contender at work; it ends with all its processes at the end of the ``with`` block."""
+    command = contender.command(race)  # also creates the folder
+    return RunningProcess(contender.name, command, race.folder / "log")

@@ -9,9 +9,10 @@ from replication.demo.workload import create_topic
 from replication.kafka.cluster import Cluster
 from tests.bench import load
 from tests.bench.latency import Latency, Pace, ascending_ms, summary
-from tests.bench.peers import TARGET, Contender, Race, Running
+from tests.bench.peers import TARGET, Contender, Race, running
 from tests.bench.throughput import START_TIMEOUT_SECONDS, Throughput, throughput
 from tests.bench.usage import usage
+from tests.support.running_process import RunningProcess
 
 FILLED: Final = "filled"
 PACED: Final = "paced"
@@ -48,8 +49,8 @@ class Course:
         """Round *number* of copying the filled topic from the start."""
         race = self._race(contender, FILLED, number)
         copy = load.Log(self._target, race.remote_topic, self._pace.partitions)
-        with Running(contender, race) as running:
-            measured = throughput(running, copy, records=self._records)
+        with running(contender, race) as process:
+            measured = throughput(process, copy, records=self._records)
         load.delete(self._bootstraps[1], race.remote_topic)
         return measured
 
@@ -59,12 +60,12 @@ class Course:
         race = self._race(contender, topic, number)
         create_topic(self._bootstraps[0], topic, self._pace.partitions)
         self._send(topic, min(self._records, WARM_UP_RECORDS))
-        with Running(contender, race) as running:
-            self._catch_up(running, race)
-            began, before = time.monotonic(), usage(running.pid)
+        with running(contender, race) as process:
+            self._catch_up(process, race)
+            began, before = time.monotonic(), usage(process.pid)
             taken = ascending_ms(*self._bootstraps, (topic, race.remote_topic), self._pace)
-            running.check()
-            used, seconds = usage(running.pid) - before, time.monotonic() - began
+            process.check()
+            used, seconds = usage(process.pid) - before, time.monotonic() - began
         for bootstrap, name in zip(self._bootstraps, (topic, race.remote_topic), strict=True):
             load.delete(bootstrap, name)
         return summary(taken, self._pace, used, seconds)
@@ -88,7 +89,7 @@ class Course:
             size_bytes=self._pace.size_bytes,
         )
 
-    def _catch_up(self, running: Running, race: Race) -> None:
+    def _catch_up(self, process: RunningProcess, race: Race) -> None:
         """Returns once the copy is as long as the original."""
         original = load.Log(self._source, race.topic, self._pace.partitions)
         copy = load.Log(self._target, race.remote_topic, self._pace.partitions)
@@ -96,14 +97,14 @@ class Course:
         def lag() -> int:
             return original.records() - copy.records()
 
-        if not _until(lambda: lag() == 0, running, START_TIMEOUT_SECONDS):
-            raise running.failure(f"still lags by {lag()} records, having had time")
+        if not _until(lambda: lag() == 0, process, START_TIMEOUT_SECONDS):
+            raise process.failure(f"still lags by {lag()} records, having had time")
 
 
-def _until(condition: Callable[[], bool], running: Running, timeout_seconds: float) -> bool:
+def _until(condition: Callable[[], bool], process: RunningProcess, timeout_seconds: float) -> bool:
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
-        running.check()
+        process.check()
         if condition():
             return True
         time.sleep(POLL_SECONDS)  # between two questions; there is no event to wait for

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench.latency import Latency
-from tests.bench.peers import REPOSITORY
 from tests.bench.throughput import Throughput
+from tests.support.local import REPOSITORY
 
 PEER = "mm2"
 MEGA = 1e6

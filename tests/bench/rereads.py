@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from replication.config.home import home
-from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
+from replication.demo.brokers import QUICK_COMPACTION, BrokerSettings, two_clusters
 from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.topic_log import TopicLog, log_ends
 from replication.demo.workload import create_topic, plain_records, send_transactions, sending
@@ -37,9 +37,10 @@ from replication.model import Committed, Flow, TopicPartition
 from replication.spark.local import spark_jars
 from replication.spark.session import local_session
 from replication.state.tables import Tables
-from tests.bench.peers import PeerError
-from tests.java_tools import mirror_maker_2
-from tests.running import RunningFlow, flow_config, flow_context
+from tests.support.flows import RunningFlow, flow_config, flow_context
+from tests.support.local import Clusters
+from tests.support.mirror_maker_2 import mirror_maker_2
+from tests.support.running_process import ProcessError
 
 DENSE, COMPACTED, TRANSACTIONAL = TOPICS = ("lagging", "compacted", "transactional")
 DENSE_RECORDS, TRANSACTIONAL_RECORDS = 200_000, 10_000
@@ -54,7 +55,6 @@ MM2_SECONDS = 150.0  # its last syncs come with Connect's offset flush, once a m
 SETTLED_SECONDS = 5.0  # checkpoints that have not moved in five of their intervals
 WIDTH_OF_A_FILE = 110
 
-Clusters = tuple[Broker, Broker]
 Found = dict[tuple[str, str], int]
 """A number for each group and source topic."""
 
@@ -177,7 +177,7 @@ def _mm2_checkpoints(
             if copied != records or not newest or newest != found:
                 found, since = newest, time.monotonic()
             if time.monotonic() > began + MM2_SECONDS:
-                raise PeerError(f"not done after {MM2_SECONDS} s: {copied} of {records}")
+                raise ProcessError(f"not done after {MM2_SECONDS} s: {copied} of {records}")
     return found
 
 
@@ -209,10 +209,10 @@ def _mm2_properties(clusters: Clusters) -> dict[str, str]:
 
 
 def _compare(log: TopicLog, copy: TopicLog) -> None:
-    """Raises PeerError unless the copy has the source's records in order, from offset 0 on."""
+    """Raises ProcessError unless the copy has the source's records in order, from offset 0 on."""
     for number, (it, other) in enumerate(zip_longest(log.records(0), copy.records(0))):
         if it is None or other is None or (number, it.content) != (other.offset, other.content):
-            raise PeerError(f"{copy.topic}: record {number} is {other}, on the source it is {it}")
+            raise ProcessError(f"{copy.topic}: record {number} is {other}, not {it}")
 
 
 def _table(rows: Sequence[Row]) -> Table:

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 
 from tests.bench.load import Log
-from tests.bench.peers import Running
 from tests.bench.usage import Usage, usage
+from tests.support.running_process import RunningProcess
 
 POLL_SECONDS = 0.2
 START_TIMEOUT_SECONDS = 240.0  # on a busy machine
@@ -56,18 +56,18 @@ class _Mark:
     used: Usage
 
 
-def throughput(running: Running, copy: Log, *, records: int) -> Throughput:
-    """Watches *running* fill *copy* with *records*; returns when all are there.
+def throughput(process: RunningProcess, copy: Log, *, records: int) -> Throughput:
+    """Watches *process* fill *copy* with *records*; returns when all are there.
 
     Raises:
-        PeerError: It failed, took too long, or wrote more than there is.
+        ProcessError: It failed, took too long, or wrote more than there is.
     """
     began = time.monotonic()
     deadline = began + START_TIMEOUT_SECONDS + records / SLOWEST_RECORDS_PER_SECOND
     first = until = None
     begin = _Mark(began, 0, Usage())
     while True:
-        mark = _Mark(time.monotonic(), copy.records(), usage(running.pid))
+        mark = _Mark(time.monotonic(), copy.records(), usage(process.pid))
         if first is None and mark.copied:
             first = mark.at
         if until is None and mark.copied >= records * UNTIL_SHARE:
@@ -76,12 +76,12 @@ def throughput(running: Running, copy: Log, *, records: int) -> Throughput:
             begin = mark
         if first is not None and until is not None and mark.copied >= records:
             break
-        running.check()
+        process.check()
         if mark.at > deadline:
-            raise running.failure(f"copied {mark.copied} of {records} records in time")
+            raise process.failure(f"copied {mark.copied} of {records} records in time")
         time.sleep(POLL_SECONDS)  # between two looks; there is no event to wait for
     if mark.copied > records:
-        raise running.failure(f"wrote {mark.copied} records, there are only {records}")
+        raise process.failure(f"wrote {mark.copied} records, there are only {records}")
     return Throughput(
         until.copied - begin.copied, until.at - begin.at, until.used - begin.used, first - began
     )

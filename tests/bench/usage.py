@@ -4,12 +4,11 @@ The load generator and the brokers are nobody's descendants here, so they never 
 """
 
 import os
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-PROC = Path("/proc")
+from tests.support.process_tree import PROC, family, stats
+
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Names of the JVM's own threads; the kernel keeps 15 characters. The serial collector, which is
 # not used here, would work in "VM Thread".
@@ -17,7 +16,7 @@ GC_THREADS = ("GC Thread", "G1 ", "ZWorker", "ZDriver", "Shenandoah", "VM Thread
 JIT_THREADS = ("C1 Compiler", "C2 Compiler")
 
 # Places in /proc/PID/stat after the name, which may itself hold spaces and brackets.
-PARENT, USER, CHILDREN_SYSTEM = 1, 11, 14
+USER, CHILDREN_SYSTEM = 11, 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,10 @@ class Usage:
 def usage(pid: int) -> Usage:
     """What the tree under *pid* has used; nothing for a process that is gone."""
     tree = family(pid)
-    threads = [stat for member in tree for stat in _stats((PROC / str(member)).glob("task/*/stat"))]
+    threads = [stat for member in tree for stat in stats((PROC / str(member)).glob("task/*/stat"))]
     return Usage(
         # Of a child that ended and was waited for, its parent keeps the times.
-        sum(_seconds(fields, CHILDREN_SYSTEM) for _, _, fields in _stats(map(_stat, tree))),
+        sum(_seconds(fields, CHILDREN_SYSTEM) for _, _, fields in stats(map(_stat, tree))),
         sum(
             _seconds(fields, USER + 1) for _, name, fields in threads if name.startswith(GC_THREADS)
         ),
@@ -57,32 +56,8 @@ def usage(pid: int) -> Usage:
     )
 
 
-def family(pid: int) -> list[int]:
-    """*pid* and its living descendants, parents before children."""
-    children: dict[int, list[int]] = defaultdict(list)
-    found = list(_stats(PROC.glob("[0-9]*/stat")))
-    for member, _, fields in found:
-        children[int(fields[PARENT])].append(member)
-    tree = [pid] if any(member == pid for member, _, _ in found) else []
-    for member in tree:  # grows as it goes
-        tree += children[member]
-    return tree
-
-
 def _stat(pid: int) -> Path:
     return PROC / str(pid) / "stat"
-
-
-def _stats(files: Iterable[Path]) -> Iterable[tuple[int, str, list[str]]]:
-    """Id, name and the fields after it of every process or thread that still lives."""
-    for file in files:
-        try:
-            text = file.read_text(errors="replace")
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # ended meanwhile
-        head, _, tail = text.rpartition(") ")
-        number, _, name = head.partition(" (")
-        yield int(number), name, tail.split()
 
 
 def _seconds(fields: list[str], last: int) -> float:

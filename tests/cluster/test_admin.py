@@ -1,7 +1,7 @@
 """The control plane's view of a cluster, on real brokers; and of clusters that do not answer."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from concurrent.futures import Future
 from typing import Any
 
@@ -17,11 +17,10 @@ from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.kafka.reader import Record, read_records
 from replication.model import NewTopic, Topic, TopicPartition, TopicSetting
+from tests.support.local import Clusters, Until
 
 pytestmark = pytest.mark.cluster
 
-Clusters = tuple[Broker, Broker]
-Until = Callable[[Callable[[], object], float], None]
 TRANSACTIONS = "transactional.id"
 
 

@@ -3,7 +3,6 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -14,10 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.ports import HOST, free_port, is_free
 from replication.errors import ClusterError
+from tests.support.local import Clusters, Until
 
 pytestmark = pytest.mark.cluster
-
-Until = Callable[[Callable[[], object], float], None]
 
 
 def create(broker: Broker, topic: str) -> None:
@@ -51,7 +49,7 @@ def test_a_broker_comes_back_on_its_port_with_its_data_after_a_kill(
     assert broker.pid is None
 
 
-def test_two_clusters_are_two(clusters: tuple[Broker, Broker], topic_name: str) -> None:
+def test_two_clusters_are_two(clusters: Clusters, topic_name: str) -> None:
     a, b = clusters
     create(a, topic_name)
 

@@ -1,8 +1,6 @@
 """Groups of the source on real clusters: checkpoints, offset syncs, commits on the target."""
 
-import time
-import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -13,9 +11,8 @@ from pyspark.sql import SparkSession
 
 from replication.app.background import background_checkpoints
 from replication.config.tree import FlowConfig
-from replication.demo.brokers import Broker
 from replication.demo.compacted_topic import create_compacted_topic
-from replication.demo.workload import create_topic, plain_records, send_transactions, sending
+from replication.demo.workload import create_topic, plain_records, send_transactions
 from replication.flows.checkpoints.rounds import Checkpoints, checkpoints_topic, read_checkpoints
 from replication.flows.context import FlowContext
 from replication.flows.replicate.map_writer import offset_syncs_topic
@@ -25,14 +22,13 @@ from replication.mm2.wire import Checkpoint, OffsetSync
 from replication.model import Committed, Flow, TopicPartition
 from replication.spark.mode import BOOKKEEPING_SLOTS
 from replication.state.tables import Tables
-from tests.conftest import SPARK_SLOTS
-from tests.group_tools import commit, committed
-from tests.running import FLOW, RunningFlow, flow_config, flow_context
+from tests.support.flows import RunningFlow, flow_config, flow_context, unique_flow
+from tests.support.groups import commit, committed
+from tests.support.local import SPARK_SLOTS, Clusters, Until
+from tests.support.mirror_files import FLOW
+from tests.support.topics import delete_topic, fill, now_ms, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
-
-Clusters = tuple[Broker, Broker]
-Until = Callable[[Callable[[], object], float], None]
 
 
 def test_a_checkpoint_is_exact_wherever_a_group_stands_in_a_dense_topic(
@@ -164,8 +160,7 @@ def test_a_recreated_topic_s_groups_are_not_translated(
     config, tp = config_of(clusters, topic_name), TopicPartition(topic_name, 0)
     fill(clusters[0], topic_name, 1, 10)
     context = replicated(spark, tmp_path, config)
-    admin = AdminClient({"bootstrap.servers": clusters[0].bootstrap})
-    admin.delete_topics([topic_name])[topic_name].result(30)
+    delete_topic(clusters[0], topic_name)
     fill(clusters[0], topic_name, 1, 10)
     commit(clusters[0], f"g-{topic_name}", {tp: Committed(5)})
 
@@ -412,11 +407,6 @@ def config_of(
     return flow_config(*clusters, topic, {"groups": f"g-{topic}.*", **(settings or {})}, flow)
 
 
-def unique_flow() -> Flow:
-    """A flow whose internal topics no other test has."""
-    return Flow(f"s{uuid.uuid4().hex[:6]}", f"t{uuid.uuid4().hex[:6]}")
-
-
 def replicated(spark: SparkSession, state: Path, config: FlowConfig) -> FlowContext:
     """Drains the flow."""
     flow = RunningFlow(spark, state, config, "drain")
@@ -441,18 +431,3 @@ def all_of(context: FlowContext) -> list[Checkpoint]:
     """Every checkpoint ever emitted on this cluster, oldest first."""
     topic = checkpoints_topic(context.target, context.config)
     return [Checkpoint.decode(it.key, it.value) for it in topic.records()]
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def fill(broker: Broker, topic: str, partitions: int, count: int) -> None:
-    create_topic(broker.bootstrap, topic, partitions)
-    send(broker, topic, partitions, count)
-
-
-def send(broker: Broker, topic: str, partitions: int, count: int) -> None:
-    with sending(broker.bootstrap) as sender:
-        records = plain_records(partitions, size_bytes=20, now_ms=now_ms())
-        sender.send_all(topic, islice(records, count))

@@ -7,21 +7,19 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from replication.cli.main import main
-from replication.config.keys import REPLICATION_FACTORS
-from replication.demo.brokers import Broker
 from replication.demo.ports import free_port
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic, plain_records, sending
-from tests.running import RunningFlow, flow_config
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters
+from tests.support.mirror_files import write_config
 
 pytestmark = pytest.mark.cluster
 
-Clusters = tuple[Broker, Broker]
 EARLIEST = "auto.offset.reset=earliest"
 
 
@@ -33,7 +31,7 @@ def test_plan_shows_what_would_be_created_and_creates_nothing(
     with sending(source.bootstrap) as sender:
         sender.send_all(topic_name, islice(plain_records(3, size_bytes=9, now_ms=0), 6))
 
-    result = run("plan", write(tmp_path, clusters, topic_name))
+    result = run("plan", write_config(tmp_path, clusters, topic_name))
 
     assert result.exit_code == 0
     for partition in range(3):
@@ -47,14 +45,14 @@ def test_slots_suffice_for_every_partition_and_the_books(
 ) -> None:
     create_topic(clusters[0].bootstrap, topic_name, 3)
 
-    assert run("slots", write(tmp_path, clusters, topic_name)).output == "14\n"
+    assert run("slots", write_config(tmp_path, clusters, topic_name)).output == "14\n"
 
 
 def test_an_unreachable_cluster_is_named_with_its_address(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     nowhere = f"127.0.0.1:{free_port()}"
-    file = write(
+    file = write_config(
         tmp_path,
         clusters,
         topic_name,
@@ -80,7 +78,7 @@ def test_an_unreachable_cluster_is_named_with_its_address(
 def test_bad_input_is_refused_before_anything_starts(
     clusters: Clusters, tmp_path: Path, settings: dict[str, object], said: str
 ) -> None:
-    result = run("validate", write(tmp_path, clusters, "x", settings))
+    result = run("validate", write_config(tmp_path, clusters, "x", settings))
 
     assert result.exit_code == 2
     assert said in result.stderr
@@ -91,7 +89,7 @@ def test_two_aliases_of_one_cluster_are_refused(
 ) -> None:
     source, _ = clusters
 
-    result = run("plan", write(tmp_path, (source, source), topic_name))
+    result = run("plan", write_config(tmp_path, (source, source), topic_name))
 
     assert result.exit_code == 5
     assert "are the same Kafka cluster" in result.stderr
@@ -100,7 +98,7 @@ def test_two_aliases_of_one_cluster_are_refused(
 def test_a_local_state_directory_is_refused_on_a_cluster(
     clusters: Clusters, tmp_path: Path
 ) -> None:
-    result = run("validate", write(tmp_path, clusters, "x"), "--master", "yarn")
+    result = run("validate", write_config(tmp_path, clusters, "x"), "--master", "yarn")
 
     assert result.exit_code == 2
     assert "state.dir" in result.stderr
@@ -120,7 +118,7 @@ def test_translate_answers_from_the_table_both_ways(
     with sending(source.bootstrap) as sender:
         sender.send_all(topic_name, islice(plain_records(1, size_bytes=9, now_ms=0), 50))
     RunningFlow(spark, tmp_path / "state", latest, "drain").join()
-    file = write(tmp_path, clusters, topic_name)
+    file = write_config(tmp_path, clusters, topic_name)
 
     def translated(offset: int, *back: str) -> str:
         # a process of its own: the command starts and stops a Spark session
@@ -140,22 +138,3 @@ def cells(table: str) -> list[list[str]]:
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(it) for it in arguments])
-
-
-def write(
-    folder: Path, clusters: Clusters, topics: str, more: dict[str, object] | None = None
-) -> Path:
-    source, target = clusters
-    settings = {
-        "clusters": ["A", "B"],
-        "A": {"bootstrap.servers": source.bootstrap},
-        "B": {"bootstrap.servers": target.bootstrap},
-        "A->B": {"enabled": True, "topics": [topics]},
-        "state.dir": (folder / "state").as_uri(),
-        **dict.fromkeys(REPLICATION_FACTORS, 1),
-        "heartbeats.replication.enabled": False,  # other tests of these clusters emit them, too
-        **(more or {}),
-    }
-    file = folder / "mirror.yaml"
-    file.write_text(yaml.safe_dump(settings))
-    return file

@@ -21,10 +21,10 @@ from replication.demo.workload import (
     sending,
 )
 from replication.errors import ClusterError
+from tests.support.local import Clusters
 
 pytestmark = pytest.mark.cluster
 
-Clusters = tuple[Broker, Broker]
 NOW_MS = time.time_ns() // 1_000_000
 FIVE = [
     ProducedRecord(partition=0, key=b"k%d" % n, value=b"v%d" % n, timestamp_ms=NOW_MS + n)

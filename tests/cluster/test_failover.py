@@ -25,13 +25,13 @@ from replication.demo.workload import create_topic, plain_records, send_transact
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.model import Committed, TopicPartition
 from replication.state.tables import Tables
-from tests.cluster.test_cli import write
-from tests.group_tools import commit, committed
-from tests.running import RunningFlow, flow_config
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.groups import commit, committed
+from tests.support.local import Clusters
+from tests.support.mirror_files import write_config
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
-Clusters = tuple[Broker, Broker]
 Place = tuple[int, bytes | None, bytes | None]
 PARTITIONS = 3
 T = TypeVar("T")
@@ -55,7 +55,7 @@ def test_over_and_back_on_dense_topics_each_record_is_read_once(
 ) -> None:
     source, target = clusters
     group, remote = f"g-{topic_name}", f"A.{topic_name}"
-    file = write(tmp_path, clusters, topic_name)
+    file = write_config(tmp_path, clusters, topic_name)
     create_topic(source.bootstrap, topic_name, PARTITIONS)
     send(source, topic_name, 3000)
     read = read_as(group, source, topic_name, [100, 1000, 0])
@@ -89,7 +89,9 @@ def test_over_and_back_on_sparse_topics_no_record_is_skipped(
 ) -> None:
     source, target = clusters
     group, remote = f"g-{topic_name}", f"A.{topic_name}"
-    file = write(tmp_path, clusters, topic_name, {"A.consumer.isolation.level": "read_committed"})
+    file = write_config(
+        tmp_path, clusters, topic_name, {"A.consumer.isolation.level": "read_committed"}
+    )
     if kind == "compacted":
         create_compacted_topic(source.bootstrap, topic_name, 1, now_ms=now_ms())
     else:
@@ -121,7 +123,7 @@ def test_the_table_of_groups(
 ) -> None:
     source, target = clusters
     group, tp = f"g-{topic_name}", TopicPartition(topic_name, 0)
-    file = write(tmp_path, clusters, topic_name)
+    file = write_config(tmp_path, clusters, topic_name)
     create_topic(source.bootstrap, topic_name, PARTITIONS)
     send(source, topic_name, 300)
     commit(source, group, {tp: Committed(40)})
@@ -144,7 +146,7 @@ def test_the_table_of_groups(
 def test_nothing_is_committed_while_one_of_the_groups_has_members(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
-    file, offsets = write(tmp_path, clusters, topic_name), tmp_path / "offsets.csv"
+    file, offsets = write_config(tmp_path, clusters, topic_name), tmp_path / "offsets.csv"
     create_topic(clusters[1].bootstrap, topic_name, 1)
     idle, busy = f"{topic_name}-a-idle", f"{topic_name}-busy"
     offsets.write_text(f"{idle},{topic_name},0,0\n{busy},{topic_name},0,0\n")
@@ -168,7 +170,7 @@ def test_nothing_is_committed_while_one_of_the_groups_has_members(
 def test_a_wrong_file_or_cluster_is_refused_with_every_problem(
     clusters: Clusters, tmp_path: Path
 ) -> None:
-    file, offsets = write(tmp_path, clusters, "x"), tmp_path / "offsets.csv"
+    file, offsets = write_config(tmp_path, clusters, "x"), tmp_path / "offsets.csv"
     offsets.write_text("g,t,0\ng,t,zero,1\n")
 
     wrong = run("apply-offsets", file, "--cluster", "B", "--offsets", offsets)
@@ -192,7 +194,7 @@ def test_without_the_source_the_checkpoints_are_exported(
     flow = drain(session, clusters, tmp_path, topic_name)
     Checkpoints(flow.context).round()
     nowhere: dict[str, object] = {"A": {"bootstrap.servers": "127.0.0.1:9"}}
-    file = write(tmp_path, clusters, topic_name, nowhere)
+    file = write_config(tmp_path, clusters, topic_name, nowhere)
 
     found = ok(
         run("export-offsets", file, "--flow", "A->B", "--group", group, "--from", "checkpoints")

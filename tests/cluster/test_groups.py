@@ -1,7 +1,7 @@
 """Consumer groups as the control plane sees and moves them, on real brokers."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,11 +16,9 @@ from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import GroupActiveError, Groups
 from replication.kafka.diagnosis import CallError
 from replication.model import Committed, NewTopic, TopicPartition
+from tests.support.local import Clusters, Until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
-
-Clusters = tuple[Broker, Broker]
-Until = Callable[[Callable[[], object], float], None]
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Heartbeats on real clusters: who emits them where, and how they travel."""
 
-import time
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,18 +8,16 @@ from pyspark.sql import SparkSession
 
 from replication.app.background import background_heartbeats
 from replication.config.tree import MirrorConfig
-from replication.demo.brokers import Broker
 from replication.demo.ports import free_port
 from replication.kafka.cluster import Cluster
-from replication.kafka.reader import Record, read_records
-from replication.mm2.wire import Heartbeat
-from replication.model import Flow, TopicPartition
-from tests.running import RunningFlow, mirror_config
+from replication.model import Flow
+from tests.support.flows import RunningFlow, mirror_config, unique_flow
+from tests.support.internal_topics import heartbeats
+from tests.support.local import Clusters, Until
+from tests.support.topics import now_ms
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
-Clusters = tuple[Broker, Broker]
-Until = Callable[[Callable[[], object], float], None]
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 
@@ -130,31 +126,8 @@ def test_under_the_identity_policy_heartbeats_are_renamed_all_the_same(
     assert len(copies) == 1
 
 
-def unique_flow() -> Flow:
-    """A flow between aliases that no other test has."""
-    return Flow(f"s{uuid.uuid4().hex[:6]}", f"t{uuid.uuid4().hex[:6]}")
-
-
 def config_of(
     clusters: Clusters, settings: Mapping[str, str] | None = None, flow: Flow | None = None
 ) -> MirrorConfig:
     """Of a flow that takes no topic but heartbeats."""
     return mirror_config(*clusters, "no-such-topic", settings, flow or unique_flow())
-
-
-def heartbeats(broker: Broker, flow: Flow, topic: str = "heartbeats") -> list[Heartbeat]:
-    """What *topic* holds of *flow*; other tests write there, too."""
-    decoded = [Heartbeat.decode(it.key, it.value) for it in records(broker, topic)]
-    return [it for it in decoded if (it.source, it.target) == (flow.source, flow.target)]
-
-
-def records(broker: Broker, topic: str) -> list[Record]:
-    properties = {"bootstrap.servers": broker.bootstrap}
-    tp = TopicPartition(topic, 0)
-    with Cluster("any", properties) as cluster:
-        end = cluster.log_ends([tp]).get(tp, 0)
-    return read_records(properties, tp, 0, end, "read_uncommitted") if end else []
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000

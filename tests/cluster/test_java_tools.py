@@ -1,42 +1,35 @@
 """MirrorMaker 2 and `replication.mm2.wire` read what the other has written."""
 
 import contextlib
-import time
 import uuid
-from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from replication.demo.brokers import Broker
 from replication.demo.workload import create_topic, plain_records, send_transactions
-from replication.kafka.cluster import Cluster
-from replication.kafka.reader import read_records
 from replication.mm2.policy import IdentityPolicy, PrefixPolicy, ReplicationPolicy
 from replication.mm2.wire import Checkpoint, Heartbeat, OffsetSync
-from replication.model import NewTopic, TopicPartition
-from tests.java_tools import (
+from replication.model import TopicPartition
+from tests.support.internal_topics import InternalRecord, read_internal, write_internal
+from tests.support.java_tools import (
     DEFAULT_POLICY,
     IDENTITY_POLICY,
     Formatter,
     JavaToolError,
     console_lines,
     mirror_client,
-    mirror_maker_2,
     reset_offsets,
 )
+from tests.support.local import Clusters, Until
+from tests.support.mirror_maker_2 import mirror_maker_2, mm2_properties
+from tests.support.topics import now_ms
 
 pytestmark = pytest.mark.cluster
 
-Clusters = tuple[Broker, Broker]
-Until = Callable[[Callable[[], object], float], None]
-Kept = OffsetSync | Checkpoint | Heartbeat
-K = TypeVar("K", OffsetSync, Checkpoint, Heartbeat)
-NO_LIMIT = 1_000_000
 START_SECONDS = 120  # MirrorMaker 2's start on a busy machine
 
 
@@ -59,7 +52,7 @@ def test_mirror_client_finds_what_we_name_and_translate(
     bootstrap = clusters[1].bootstrap
     for topic in (orders, *heartbeats):
         create_topic(bootstrap, topic, 1)
-    write(
+    write_internal(
         clusters[1],
         policy.checkpoints_topic(alias),
         [
@@ -135,9 +128,13 @@ def test_mirror_client_knows_nothing_of_a_cluster_without_topics(
     ],
 )
 def test_the_formatters_show_what_we_write(
-    clusters: Clusters, alias: str, formatter: Formatter, records: list[Kept], lines: list[str]
+    clusters: Clusters,
+    alias: str,
+    formatter: Formatter,
+    records: list[InternalRecord],
+    lines: list[str],
 ) -> None:
-    write(clusters[1], alias, records)
+    write_internal(clusters[1], alias, records)
 
     assert console_lines(clusters[1].bootstrap, alias, formatter, len(lines)) == lines
 
@@ -146,7 +143,7 @@ def test_reset_offsets_sets_an_idle_group_only(
     clusters: Clusters, alias: str, tmp_path: Path
 ) -> None:
     bootstrap, tp = clusters[1].bootstrap, TopicPartition(alias, 0)
-    write(clusters[1], alias, [Heartbeat("a", "b", number) for number in range(9)])
+    write_internal(clusters[1], alias, [Heartbeat("a", "b", number) for number in range(9)])
     csv = tmp_path / "offsets.csv"
     csv.write_text(f"{alias},{alias},0,7\n")
     member = consumer_of(clusters[1], alias)
@@ -180,7 +177,9 @@ def test_what_mirror_maker_2_writes_decodes(
         read = KafkaTopicPartition(*position)
         consumer_of(source, group).commit(offsets=[read], asynchronous=False)
     offset_syncs = f"mm2-offset-syncs.{other}.internal"
-    write(source, offset_syncs, [])  # it may start its checkpoint task before it has made this
+    write_internal(
+        source, offset_syncs, []
+    )  # it may start its checkpoint task before it has made this
     consumers = [consumer_of(target, group) for group in (at_end, midway)]
     began_ms = now_ms()
 
@@ -196,64 +195,18 @@ def test_what_mirror_maker_2_writes_decodes(
 
     pairs = [*zip(range(5), range(5), strict=True), *zip(range(6, 11), range(5, 10), strict=True)]
     every = [OffsetSync(here, *pair) for pair in pairs]
-    syncs = kept(source, offset_syncs, OffsetSync)
+    syncs = read_internal(source, offset_syncs, OffsetSync)
     assert syncs == [sync for sync in every if sync in syncs]  # it leaves some out when busy
     assert syncs[-1] == every[-1]
-    checkpoints = kept(target, f"{alias}.checkpoints.internal", Checkpoint)
+    checkpoints = read_internal(target, f"{alias}.checkpoints.internal", Checkpoint)
     assert {it.group: it for it in checkpoints} == {
         # confluent-kafka commits metadata with the zero that ends a string in C
         at_end: Checkpoint(at_end, copied, 12, 10, "read all\0"),
         midway: Checkpoint(midway, copied, 10, 9),
     }
-    heartbeats = [it for it in kept(target, "heartbeats", Heartbeat) if it.source == alias]
+    heartbeats = [it for it in read_internal(target, "heartbeats", Heartbeat) if it.source == alias]
     assert {it.target for it in heartbeats} == {other}
     assert all(began_ms < it.timestamp_ms < now_ms() for it in heartbeats)
-
-
-def mm2_properties(clusters: Clusters, source: str, target: str) -> dict[str, str]:
-    """The flow of everything whose name begins with the source's alias; it looks every second."""
-    return {
-        "clusters": f"{source}, {target}",
-        f"{source}.bootstrap.servers": clusters[0].bootstrap,
-        f"{target}.bootstrap.servers": clusters[1].bootstrap,
-        f"{source}->{target}.enabled": "true",
-        f"{source}->{target}.topics": f"{source}-.*",
-        f"{source}->{target}.groups": f"{source}-.*",
-        f"{target}->{source}.emit.heartbeats.enabled": "false",
-        "heartbeats.replication.enabled": "false",  # other tests may have heartbeats on the source
-        "emit.heartbeats.interval.seconds": "1",
-        "emit.checkpoints.interval.seconds": "1",
-        "refresh.topics.interval.seconds": "1",
-        "refresh.groups.interval.seconds": "1",
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "1",
-        "sync.topic.acls.enabled": "false",  # the brokers have no authorizer
-        "offset.lag.max": "0",
-        "offset.storage.partitions": "1",  # instead of 25, which take their time
-        "status.storage.partitions": "1",
-    }
-
-
-def write(broker: Broker, topic: str, records: Iterable[Kept]) -> None:
-    """Puts records into a topic made for them, as a flow keeps them."""
-    compact = NewTopic(topic, 1, 1, (("cleanup.policy", "compact"),))
-    Cluster("X", {"bootstrap.servers": broker.bootstrap}).create_topics([compact])
-    producer = Producer({"bootstrap.servers": broker.bootstrap})
-    for record in records:
-        producer.produce(topic, key=record.key(), value=record.value(), partition=0)
-    assert producer.flush(30) == 0
-
-
-def kept(broker: Broker, topic: str, kind: type[K]) -> list[K]:
-    """A topic's records decoded; each must encode to the bytes it had."""
-    properties = {"bootstrap.servers": broker.bootstrap}
-    tp = TopicPartition(topic, 0)
-    decoded = []
-    for record in read_records(properties, tp, 0, NO_LIMIT, "read_uncommitted"):
-        it = kind.decode(record.key, record.value)
-        assert (it.key(), it.value()) == (record.key, record.value)
-        decoded.append(it)
-    return decoded
 
 
 def consumer_of(broker: Broker, group: str) -> Consumer:
@@ -272,7 +225,3 @@ def committed(consumer: Consumer, tp: TopicPartition) -> int | None:
 def mine(topics: list[str], alias: str) -> list[str]:
     """Other tests' topics are on the same cluster."""
     return [topic for topic in topics if alias in topic]
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000

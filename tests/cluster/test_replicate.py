@@ -1,6 +1,5 @@
 """The data loop on two real clusters: what crosses, what is picked up, what a stop leaves."""
 
-import time
 from itertools import islice
 from pathlib import Path
 
@@ -18,25 +17,33 @@ from replication.demo.brokers import Broker
 from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.compare import compare
 from replication.demo.paced import PacedProducer
-from replication.demo.topic_log import log_ends
 from replication.demo.workload import (
     ProducedRecord,
     create_topic,
-    difficult_records,
     plain_records,
     send_transactions,
-    sending,
 )
 from replication.errors import GuardError
 from replication.flows.replicate.failures import QueryError
 from replication.kafka.cluster import Cluster
 from replication.model import Mode, NewTopic, TopicPartition
 from replication.state.offset_table import OffsetTable
-from tests.running import FLOW, RunningFlow, flow_config
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters
+from tests.support.mirror_files import FLOW
+from tests.support.topics import (
+    assert_equal,
+    copied,
+    delete_topic,
+    difficult,
+    fill,
+    now_ms,
+    send,
+    send_records,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
-Clusters = tuple[Broker, Broker]
 MODES: tuple[Mode, ...] = ("realtime", "microbatch", "drain")
 RUNNING: tuple[Mode, ...] = ("realtime", "microbatch")
 
@@ -47,7 +54,7 @@ def test_every_kind_of_record_crosses_unchanged(
 ) -> None:
     source, target = clusters
     transactional, compacted = f"{topic_name}-tx", f"{topic_name}-compacted"
-    fill(source, topic_name, 3, 3000)
+    fill(source, topic_name, 3, 3000, difficult)
     create_topic(source.bootstrap, transactional, 2)
     records = islice(plain_records(2, size_bytes=50, now_ms=now_ms()), 1000)
     committed = send_transactions(
@@ -75,16 +82,15 @@ def test_new_topics_and_partitions_are_picked_up(
 ) -> None:
     source, target = clusters
     later = f"{topic_name}-later"
-    fill(source, topic_name, 1, 500)
+    fill(source, topic_name, 1, 500, difficult)
     flow = RunningFlow(spark, tmp_path, flow_config(source, target, f"{topic_name}.*"), mode)
     flow.until(lambda: copied(clusters, topic_name) >= 500)
 
-    fill(source, later, 2, 500)
+    fill(source, later, 2, 500, difficult)
     flow.until(lambda: copied(clusters, later) >= 500)
     with Cluster("A", {"bootstrap.servers": source.bootstrap}) as cluster:
         cluster.create_partitions({topic_name: 3})
-    with sending(source.bootstrap) as sender:
-        sender.send_all(topic_name, islice(difficult_records(3, now_ms=now_ms()), 300))
+    send(source, topic_name, 3, 300, difficult)
     flow.until(lambda: copied(clusters, topic_name) >= 800)
     flow.stop()
 
@@ -143,7 +149,7 @@ def test_identity_keeps_the_name(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
-    fill(source, topic_name, 1, 100)
+    fill(source, topic_name, 1, 100, difficult)
     policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     config = flow_config(source, target, topic_name, {"replication.policy.class": policy})
 
@@ -157,7 +163,7 @@ def test_with_timestamps_of_the_broker_all_else_is_equal(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
-    fill(source, topic_name, 1, 300)
+    fill(source, topic_name, 1, 300, difficult)
     config = flow_config(source, target, topic_name, {"record.timestamps": "broker"})
 
     RunningFlow(spark, tmp_path, config, "drain").join()
@@ -173,11 +179,10 @@ def test_latest_begins_with_what_comes_after_the_start(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
-    fill(source, topic_name, 1, 100)
+    fill(source, topic_name, 1, 100, difficult)
     config = flow_config(source, target, topic_name, {"auto.offset.reset": "latest"})
     RunningFlow(spark, tmp_path, config, "drain").join()
-    with sending(source.bootstrap) as sender:
-        sender.send_all(topic_name, islice(difficult_records(1, now_ms=now_ms()), 7))
+    send(source, topic_name, 1, 7, difficult)
 
     RunningFlow(spark, tmp_path, config, "drain").join()
 
@@ -196,8 +201,7 @@ def test_large_records_cross_and_a_refused_one_is_named(
     large = [ProducedRecord(partition=0, key=None, value=bytes([n]) * 5_000_000) for n in (1, 2)]
     larger = ProducedRecord(partition=0, key=None, value=b"3" * 7_000_000)
     small = ProducedRecord(partition=0, key=None, value=b"4")
-    with sending(source.bootstrap) as sender:
-        sender.send_all(topic_name, [*large, larger, small])
+    send_records(source, topic_name, [*large, larger, small])
     config = flow_config(source, target, topic_name)
 
     with pytest.raises(QueryError) as refused:
@@ -218,16 +222,15 @@ def test_a_source_topic_deleted_meanwhile_stops_nothing_else(
 ) -> None:
     source, target = clusters
     doomed = f"{topic_name}-doomed"
-    fill(source, topic_name, 1, 100)
-    fill(source, doomed, 1, 100)
+    fill(source, topic_name, 1, 100, difficult)
+    fill(source, doomed, 1, 100, difficult)
     flow = RunningFlow(
         spark, tmp_path, flow_config(source, target, f"{topic_name}.*"), "microbatch"
     )
     flow.until(lambda: copied(clusters, topic_name) + copied(clusters, doomed) >= 200)
 
     delete_topic(source, doomed)
-    with sending(source.bootstrap) as sender:
-        sender.send_all(topic_name, islice(difficult_records(1, now_ms=now_ms()), 100))
+    send(source, topic_name, 1, 100, difficult)
     flow.until(lambda: copied(clusters, topic_name) >= 200)
     flow.stop()
 
@@ -239,11 +242,11 @@ def test_a_recreated_source_topic_is_refused(
 ) -> None:
     source, target = clusters
     config = flow_config(source, target, topic_name)
-    fill(source, topic_name, 1, 100)
+    fill(source, topic_name, 1, 100, difficult)
     RunningFlow(spark, tmp_path, config, "drain").join()
 
     delete_topic(source, topic_name)
-    fill(source, topic_name, 1, 300)
+    fill(source, topic_name, 1, 300, difficult)
 
     flow = RunningFlow(spark, tmp_path, config, "drain")
     with pytest.raises(GuardError, match="was deleted and created again"):
@@ -256,7 +259,7 @@ def test_a_truncated_remote_topic_is_refused(
 ) -> None:
     source, target = clusters
     config = flow_config(source, target, topic_name)
-    fill(source, topic_name, 1, 100)
+    fill(source, topic_name, 1, 100, difficult)
     RunningFlow(spark, tmp_path, config, "drain").join()
 
     delete_topic(target, f"A.{topic_name}")
@@ -270,14 +273,11 @@ def test_a_foreign_record_in_the_target_costs_no_record_of_ours(
 ) -> None:
     source, target = clusters
     config = flow_config(source, target, topic_name)
-    fill(source, topic_name, 1, 100)
+    fill(source, topic_name, 1, 100, difficult)
     RunningFlow(spark, tmp_path, config, "drain").join()
-    with sending(target.bootstrap) as sender:
-        sender.send_all(
-            f"A.{topic_name}", [ProducedRecord(partition=0, key=b"foreign", value=b"x")]
-        )
-    with sending(source.bootstrap) as sender:
-        sender.send_all(topic_name, islice(difficult_records(1, now_ms=now_ms()), 50))
+    foreign = ProducedRecord(partition=0, key=b"foreign", value=b"x")
+    send_records(target, f"A.{topic_name}", [foreign])
+    send(source, topic_name, 1, 50, difficult)
 
     flow = RunningFlow(spark, tmp_path, config, "drain")
     flow.join()
@@ -294,42 +294,14 @@ def test_without_its_tables_a_flow_finds_its_place_again(
 ) -> None:
     source, target = clusters
     config = flow_config(source, target, topic_name)
-    fill(source, topic_name, 2, 100)
+    fill(source, topic_name, 2, 100, difficult)
     RunningFlow(spark, tmp_path / "lost", config, "drain").join()
-    with sending(source.bootstrap) as sender:
-        sender.send_all(topic_name, islice(plain_records(2, size_bytes=9, now_ms=now_ms()), 50))
+    send(source, topic_name, 2, 50)
 
     RunningFlow(spark, tmp_path / "new", config, "drain").join()
 
     assert copied(clusters, topic_name) == 150
     assert_equal(clusters, topic_name)
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def fill(broker: Broker, topic: str, partitions: int, count: int) -> None:
-    create_topic(broker.bootstrap, topic, partitions)
-    with sending(broker.bootstrap) as sender:
-        sender.send_all(topic, islice(difficult_records(partitions, now_ms=now_ms()), count))
-
-
-def copied(clusters: Clusters, topic: str) -> int:
-    """Records in the remote topic's log."""
-    return log_ends(clusters[1].bootstrap, [f"A.{topic}"])[f"A.{topic}"]
-
-
-def assert_equal(clusters: Clusters, *topics: str) -> None:
-    source, target = clusters
-    remote = {topic: f"A.{topic}" for topic in topics}
-    for report in compare(source.bootstrap, target.bootstrap, remote).values():
-        assert report.is_equal, str(report)
-
-
-def delete_topic(broker: Broker, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.delete_topics([topic])[topic].result(30)
 
 
 def set_max_message_bytes(broker: Broker, topic: str, limit: int) -> None:

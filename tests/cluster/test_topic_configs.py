@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.running import RunningFlow, flow_config
 
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic, plain_records, sending
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
-from tests.running import RunningFlow, flow_config
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 

@@ -19,12 +19,10 @@ from replication.errors import ClusterError, GuardError
 from replication.flows.replicate.prepare import look, prepare_topics, topic_warnings
 from replication.kafka.cluster import Cluster
 from replication.model import NewTopic, Topic, TopicPartition, TopicSetting
+from tests.support.local import REPOSITORY, Clusters
 
 pytestmark = pytest.mark.cluster
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-
-Clusters = tuple[Broker, Broker]
 Sides = tuple[Cluster, Cluster]
 
 

@@ -1,9 +1,7 @@
 """MirrorMaker 2's own tools on what this mirror writes, and this mirror on what MM2 has written."""
 
 import contextlib
-import uuid
-from collections.abc import Callable, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,30 +10,28 @@ from pyspark.sql import SparkSession
 from replication.app.background import background_heartbeats
 from replication.control.failover import failover_offsets
 from replication.control.view import view_of
-from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
-from replication.demo.workload import create_topic, plain_records, sending
 from replication.flows.checkpoints.rounds import Checkpoints, checkpoints_topic, read_checkpoints
 from replication.flows.replicate.map_writer import offset_syncs_topic
 from replication.groups.csv_file import to_csv
 from replication.model import Committed, Flow, TopicPartition
-from tests.cluster.test_java_tools import mm2_properties, write
-from tests.group_tools import commit, committed
-from tests.java_tools import console_lines, mirror_client, mirror_maker_2, reset_offsets
-from tests.running import RunningFlow, mirror_config
+from tests.support.flows import RunningFlow, mirror_config, unique_flow
+from tests.support.groups import commit, committed
+from tests.support.internal_topics import write_internal
+from tests.support.java_tools import console_lines, mirror_client, reset_offsets
+from tests.support.local import Clusters, Until
+from tests.support.mirror_maker_2 import mirror_maker_2, mm2_properties
+from tests.support.topics import fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
-Clusters = tuple[Broker, Broker]
-Until = Callable[[Callable[[], object], float], None]
 START_SECONDS = 120
-NOON_MS = 1_700_000_000_000
 
 
 @pytest.fixture
 def flow() -> Flow:
     """A flow whose internal topics no other test has."""
-    return Flow(f"s{uuid.uuid4().hex[:6]}", f"t{uuid.uuid4().hex[:6]}")
+    return unique_flow()
 
 
 def test_mirror_maker_s_tools_read_what_we_write(
@@ -43,7 +39,7 @@ def test_mirror_maker_s_tools_read_what_we_write(
 ) -> None:
     source, target = clusters
     topic, group = f"{flow.source}-orders", f"{flow.source}-group"
-    fill(source, topic, 300)
+    fill(source, topic, 1, 300)
     commit(source, group, {TopicPartition(topic, 0): Committed(142, "a note")})
     config = mirror_config(source, target, topic, settings(flow), flow)
     with background_heartbeats(spark, config, config.flows, "mirror"):
@@ -88,9 +84,9 @@ def test_what_mirror_maker_2_began_is_taken_over(
     source, target = clusters
     topic, group = f"{flow.source}-orders", f"{flow.source}-group"
     tp, remote = TopicPartition(topic, 0), f"{flow.source}.{topic}"
-    fill(source, topic, 300)
+    fill(source, topic, 1, 300)
     commit(source, group, {tp: Committed(250)})
-    write(source, f"mm2-offset-syncs.{flow.target}.internal", [])
+    write_internal(source, f"mm2-offset-syncs.{flow.target}.internal", [])
     config = mirror_config(source, target, topic, settings(flow), flow).flows[0]
     with mirror_maker_2(
         tmp_path / "mm2", mm2_properties(clusters, flow.source, flow.target)
@@ -103,7 +99,7 @@ def test_what_mirror_maker_2_began_is_taken_over(
             return False
 
         until(settled, START_SECONDS)
-    send(source, topic, 100)
+    send(source, topic, 1, 100)
 
     ours = RunningFlow(spark, tmp_path / "state", config, "drain")
     ours.join()
@@ -129,13 +125,3 @@ def settings(flow: Flow) -> Mapping[str, str]:
         "heartbeats.replication.enabled": "true",
         "topics.exclude": r"heartbeats\..*",
     }
-
-
-def fill(broker: Broker, topic: str, count: int) -> None:
-    create_topic(broker.bootstrap, topic, 1)
-    send(broker, topic, count)
-
-
-def send(broker: Broker, topic: str, count: int) -> None:
-    with sending(broker.bootstrap) as sender:
-        sender.send_all(topic, islice(plain_records(1, size_bytes=20, now_ms=NOON_MS), count))

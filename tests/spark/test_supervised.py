@@ -1,7 +1,7 @@
 """A query beside the data comes back after a failure, and ends when it is told."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -11,10 +11,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.errors import ClusterError, LeaseError
 from replication.flows.supervised import Supervised
 from replication.spark.session import ticks
+from tests.support.local import Until
 
 pytestmark = pytest.mark.spark
-
-Until = Callable[[Callable[[], object], float], None]
 
 
 def test_it_is_started_again_whatever_fails(

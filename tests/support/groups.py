@@ -1,4 +1,4 @@
-"""Committing as a consumer group, and asking what is committed, on a real cluster."""
+"""Commits offsets of a consumer group, and reads them, on a real cluster."""
 
 from collections.abc import Mapping
 
@@ -10,18 +10,18 @@ from replication.model import Committed, TopicPartition
 
 
 def commit(broker: Broker, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
-    """Commits for a group without members; makes it if need be."""
+    """Commits for a group without members. Kafka creates the group if it does not exist."""
     with _groups(broker) as groups:
         groups.commit(group, offsets)
 
 
 def committed(broker: Broker, group: str) -> dict[TopicPartition, Committed]:
-    """What *group* has committed; nothing if it does not exist."""
+    """The committed offsets of *group*; empty if the group does not exist."""
     with _groups(broker) as groups:
         return groups.committed([group])[group]
 
 
 def _groups(broker: Broker) -> Groups:
     spark = SparkSession.getActiveSession()
-    assert spark is not None, "the test must ask for the spark fixture"
+    assert spark is not None, "the test must request the spark fixture"
     return Groups(spark, "test", {"bootstrap.servers": broker.bootstrap})

@@ -1,7 +1,8 @@
-"""A flow running in this process, for tests that need no process of its own."""
+"""Flows that run in the process of the test, and their configurations."""
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,9 +18,14 @@ from replication.kafka.cluster import Cluster
 from replication.model import Flow, Mode
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
+from tests.support.mirror_files import FLOW
 
-FLOW = Flow("A", "B")
 TIMEOUT_SECONDS = 60
+
+
+def unique_flow() -> Flow:
+    """A flow between aliases, and so with internal topics, that no other test has."""
+    return Flow(f"s{uuid.uuid4().hex[:6]}", f"t{uuid.uuid4().hex[:6]}")
 
 
 def flow_config(
@@ -29,7 +35,7 @@ def flow_config(
     settings: Mapping[str, str] | None = None,
     flow: Flow = FLOW,
 ) -> FlowConfig:
-    """A flow between two brokers, as a user's file would give it."""
+    """The configuration of a flow between two brokers, as a user's file gives it."""
     return mirror_config(source, target, topics, settings, flow).flows[0]
 
 
@@ -40,7 +46,7 @@ def mirror_config(
     settings: Mapping[str, str] | None = None,
     flow: Flow = FLOW,
 ) -> MirrorConfig:
-    """The whole configuration of such a flow."""
+    """The whole configuration whose only flow is the one of `flow_config`."""
     return parse(
         "test.yaml",
         {
@@ -50,7 +56,7 @@ def mirror_config(
             f"{flow}.enabled": "true",
             f"{flow}.topics": topics,
             **dict.fromkeys(REPLICATION_FACTORS, "1"),
-            "heartbeats.replication.enabled": "false",  # other tests emit them, too
+            "heartbeats.replication.enabled": "false",  # other tests emit heartbeats
             "refresh.topics.interval.seconds": "1",
             "replication.realtime.batch.seconds": "5",
             f"{flow.source}.consumer.isolation.level": "read_committed",
@@ -61,7 +67,7 @@ def mirror_config(
 
 
 def flow_context(spark: SparkSession, tables: Tables, config: FlowConfig) -> FlowContext:
-    """What a flow works with."""
+    """The open connections of a flow."""
     return FlowContext(
         config,
         spark,
@@ -72,7 +78,7 @@ def flow_context(spark: SparkSession, tables: Tables, config: FlowConfig) -> Flo
 
 
 class RunningFlow:
-    """`replicate` in a thread. `stop` it; a failure of the flow is raised there."""
+    """The replication loop in a thread. `stop` and `join` raise the flow's error."""
 
     def __init__(self, spark: SparkSession, state: Path, config: FlowConfig, mode: Mode) -> None:
         self.tables = Tables(spark, state.as_uri())
@@ -97,24 +103,24 @@ class RunningFlow:
         return self._thread.is_alive()
 
     def until(self, condition: Callable[[], object], timeout_seconds: float = 60) -> None:
-        """Waits for *condition*; raises at once why the flow failed, if it does."""
+        """Waits for *condition*; raises the flow's error as soon as the flow fails."""
         deadline = time.monotonic() + timeout_seconds
         while not condition():
             if not self.is_running:
                 self.join()
-                assert condition(), "the flow ended before"
+                assert condition(), "the flow ended too early"
                 return
-            assert time.monotonic() < deadline, f"not so after {timeout_seconds} s"
-            time.sleep(0.1)  # between two questions
+            assert time.monotonic() < deadline, f"no success after {timeout_seconds} s"
+            time.sleep(0.1)  # between two checks
 
     def join(self) -> None:
-        """Waits for the flow's own end, and raises why it failed."""
+        """Waits until the flow ends by itself; raises its error if it failed."""
         self._thread.join(TIMEOUT_SECONDS)
         assert not self._thread.is_alive(), "the flow did not end"
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
-        """Asks for the end and waits for it."""
+        """Stops the flow and waits for its end."""
         self._stop.set()
         self.join()

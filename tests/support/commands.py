@@ -1,0 +1,33 @@
+"""This project's commands as a user starts them, in processes of their own."""
+
+import subprocess
+from pathlib import Path
+
+from replication.demo.mirror_process import MirrorProcess
+from tests.support.local import PYTHON, REPOSITORY, SCRIPT
+
+# One JIT compiler halves the CPU seconds of a start.
+QUICK_START = ("--", "--conf", "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1")
+
+
+def spark_submit(config: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Runs a job through spark-submit.sh and returns when it has ended."""
+    return _run(str(SCRIPT), *_job(config, *arguments))
+
+
+def start_mirror(config: Path, log: Path, *arguments: str) -> MirrorProcess:
+    """Starts a job through spark-submit.sh. The caller ends it by ``discard()``."""
+    return MirrorProcess(SCRIPT, _job(config, *arguments), log)
+
+
+def replication(command: str, config: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Runs ``python -m replication COMMAND CONFIG ...``."""
+    return _run(str(PYTHON), "-m", "replication", command, str(config), *arguments)
+
+
+def _job(config: Path, *arguments: str) -> list[str]:
+    return ["--config", str(config), *arguments, *QUICK_START]
+
+
+def _run(*command: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)

@@ -1,0 +1,54 @@
+"""A process and its descendants, as Linux's /proc shows them."""
+
+import contextlib
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+PROC = Path("/proc")
+PARENT = 1  # index of the parent's id among the fields that `stats` yields
+
+
+def family(pid: int) -> list[int]:
+    """*pid* and its living descendants, parents before children."""
+    children: dict[int, list[int]] = defaultdict(list)
+    found = list(stats(PROC.glob("[0-9]*/stat")))
+    for member, _, fields in found:
+        children[int(fields[PARENT])].append(member)
+    tree = [pid] if any(member == pid for member, _, _ in found) else []
+    for member in tree:  # grows as it goes
+        tree += children[member]
+    return tree
+
+
+def kill_tree(pid: int) -> None:
+    """Kills *pid* and all it has started by SIGKILL; a parent cannot start more meanwhile."""
+    os.kill(pid, signal.SIGSTOP)
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        kill_tree(int(child))
+    os.kill(pid, signal.SIGKILL)
+
+
+def kill(pids: Iterable[int]) -> None:
+    """Kills those of *pids* that still live by SIGKILL."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def stats(files: Iterable[Path]) -> Iterator[tuple[int, str, list[str]]]:
+    """Id, name and the further fields of every process or thread that still lives.
+
+    Args:
+        files: Paths of ``stat`` files under /proc.
+    """
+    for file in files:
+        try:
+            text = file.read_text(errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # ended meanwhile
+        head, _, tail = text.rpartition(") ")
+        number, _, name = head.partition(" (")
+        yield int(number), name, tail.split()

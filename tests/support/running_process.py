@@ -1,0 +1,72 @@
+"""A program that runs beside a test or a benchmark, and whose log is shown when it fails."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from replication.demo.watchdog import Watchdog
+from tests.support.local import REPOSITORY
+from tests.support.process_tree import family, kill
+
+STOP_TIMEOUT_SECONDS = 75.0  # spark-submit.sh gives its job 60 s
+LOG_LINES = 30
+
+
+class ProcessError(Exception):
+    """A program failed; the text has the end of its log."""
+
+
+class RunningProcess:
+    """A running program. It ends, with all its processes, at the end of the ``with`` block.
+
+    Args:
+        name: Of the program, for messages.
+        command: Starts it.
+        log: Gets all its output.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+        self.name, self._log = name, log
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                cwd=REPOSITORY,
+                start_new_session=True,  # Ctrl-C must reach us only: we stop it in order
+            )
+        self._watchdog = Watchdog(self._process.pid, signal.SIGTERM)
+
+    @property
+    def pid(self) -> int:
+        """The root of its process tree."""
+        return self._process.pid
+
+    def check(self) -> None:
+        """Raises ProcessError if it has failed. A clean end is no failure."""
+        if self._process.poll():
+            raise self.failure(f"ended with exit code {self._process.returncode}")
+
+    def failure(self, what: str) -> ProcessError:
+        """An error that says *what* happened and shows the end of the log."""
+        lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+        tail = "\n  ".join(lines or ["(nothing)"])
+        return ProcessError(f"{self.name} {what}; {self._log} ends with:\n  {tail}")
+
+    def __enter__(self) -> "RunningProcess":  # noqa: PYI034 - typing has Self from 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watchdog.dismiss()
+        tree = family(self.pid)
+        if self._process.poll() is None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_TIMEOUT_SECONDS)
+        kill(tree)  # all have ended already, unless something went wrong
+        self._process.wait()

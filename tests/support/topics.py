@@ -1,0 +1,73 @@
+"""Topics on real clusters: fill them, compare them with their copies, delete them."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from confluent_kafka.admin import AdminClient
+
+from replication.demo.brokers import Broker
+from replication.demo.compare import compare
+from replication.demo.topic_log import log_ends
+from replication.demo.workload import (
+    ProducedRecord,
+    create_topic,
+    difficult_records,
+    plain_records,
+    sending,
+)
+from tests.support.local import Clusters
+
+Stream = Callable[[int], Iterator[ProducedRecord]]
+"""An endless stream of records for so many partitions, in turn."""
+
+
+def now_ms() -> int:
+    """The current time, as Kafka's timestamps have it."""
+    return time.time_ns() // 1_000_000
+
+
+def plain(partitions: int) -> Iterator[ProducedRecord]:
+    """Small records with a key and a value."""
+    return plain_records(partitions, size_bytes=20, now_ms=now_ms())
+
+
+def difficult(partitions: int) -> Iterator[ProducedRecord]:
+    """Records of every kind that a replicator must preserve."""
+    return difficult_records(partitions, now_ms=now_ms())
+
+
+def fill(broker: Broker, topic: str, partitions: int, count: int, stream: Stream = plain) -> None:
+    """Creates *topic* and sends *count* records to it."""
+    create_topic(broker.bootstrap, topic, partitions)
+    send(broker, topic, partitions, count, stream)
+
+
+def send(broker: Broker, topic: str, partitions: int, count: int, stream: Stream = plain) -> None:
+    """Sends *count* records to the partitions of *topic* in turn."""
+    send_records(broker, topic, islice(stream(partitions), count))
+
+
+def send_records(broker: Broker, topic: str, records: Iterable[ProducedRecord]) -> None:
+    """Sends exactly these records."""
+    with sending(broker.bootstrap) as sender:
+        sender.send_all(topic, records)
+
+
+def copied(clusters: Clusters, topic: str) -> int:
+    """The number of records in the log of the remote topic ``A.topic``."""
+    return log_ends(clusters[1].bootstrap, [f"A.{topic}"])[f"A.{topic}"]
+
+
+def assert_equal(clusters: Clusters, *topics: str) -> None:
+    """Asserts that each remote topic ``A.topic`` holds the records of its topic, and no others."""
+    source, target = clusters
+    remote = {topic: f"A.{topic}" for topic in topics}
+    for report in compare(source.bootstrap, target.bootstrap, remote).values():
+        assert report.is_equal, str(report)
+
+
+def delete_topic(broker: Broker, topic: str) -> None:
+    """Deletes *topic*; returns when the broker has done it."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
