@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.running import RunningFlow, flow_config
 
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic, plain_records, sending
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
-Clusters = tuple[Broker, Broker]
 Until = Callable[[Callable[[], object], float], None]
 
 DAY_MS = 86_400_000
