@@ -1,1 +1,1 @@
-"""From a configuration file to one checked tree of values. The only place that reads YAML."""
+"""Turns a configuration file into one checked tree of values. Only this package reads YAML."""

@@ -1,10 +1,10 @@
-"""Checks that need more than one value: per cluster, per flow, per pair of flows. Pure."""
+"""Checks that involve more than one value: per cluster, per flow, per pair of flows. Pure."""
 
 import re
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Final
 
+from replication.config.client_properties import SERVERS_EXAMPLE
 from replication.config.clients.java_keys import Role
 from replication.config.clients.librdkafka import convert
 from replication.config.flow_values import FlowValues
@@ -13,86 +13,121 @@ from replication.config.tree import FlowConfig
 from replication.config.values import Diagnostics
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import IdentityPolicy
-from replication.model import Location
+from replication.model import Flow, Location
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
 _TOPIC_CHARACTERS: Final = re.compile(r"[A-Za-z0-9._-]+")
-_CONTROL_ROLES: Final[tuple[Role, ...]] = ("admin", "consumer")  # through librdkafka
-_SIDES: Final[tuple[Location, ...]] = ("source", "target")
+_LIBRDKAFKA_ROLES: Final[tuple[Role, ...]] = ("admin", "consumer")
+_LOCATIONS: Final[tuple[Location, ...]] = ("source", "target")
 
 
-def check_bootstrap(alias: str, scopes: Scopes, findings: Diagnostics) -> None:
-    """Checks that cluster *alias* says where its brokers are."""
-    if "bootstrap.servers" not in scopes.by_cluster[alias]:
-        findings.problem(
-            f"{alias}.bootstrap.servers", "missing; write for example broker-1:9092,broker-2:9092"
-        )
-
-
-def check_flow(values: FlowValues, config: FlowConfig, findings: Diagnostics) -> None:
-    """Checks what one flow's values mean together."""
-    if not config.topics:
-        findings.problem(
-            values.key("topics"),
-            "is empty; give at least one name or regex, '.*' takes every topic",
-        )
-    for side, alias in zip(_SIDES, (config.flow.source, config.flow.target), strict=True):
-        if _wants_gssapi(values.client(side, "admin")):
-            findings.note(
-                f"{alias}.sasl.mechanism",
-                "GSSAPI needs a confluent-kafka built with it; PyPI's wheel has none",
+def check_clusters(diagnostics: Diagnostics, scopes: Scopes) -> None:
+    """Checks that every cluster has broker addresses, and that at least one flow is enabled."""
+    for alias in scopes.clusters:
+        if "bootstrap.servers" not in scopes.by_cluster[alias]:
+            diagnostics.problem(
+                f"{alias}.bootstrap.servers", f"missing; write for example {SERVERS_EXAMPLE}"
             )
-        for role in _CONTROL_ROLES:
-            for problem in convert(values.client(side, role))[1]:
-                key, _, text = problem.partition(": ")
-                findings.problem(f"{alias}.{key}", text)
+    flags = [FlowValues(scopes, flow).flag("enabled") for flow in scopes.pairs]
+    if scopes.clusters and not any(flags):
+        pair = next(iter(scopes.pairs), Flow("A", "B"))
+        diagnostics.problem(f"{pair}.enabled", "no flow is enabled; write true for at least one")
 
 
-def _wants_gssapi(java: Mapping[str, str]) -> bool:
-    """Whether the client would use Kerberos: Kafka's default where SASL names no mechanism."""
-    sasl = java.get("security.protocol", "").upper().startswith("SASL_")
-    return sasl and java.get("sasl.mechanism", "GSSAPI").upper() == "GSSAPI"
+def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
+    """Checks an enabled flow's values in combination."""
+    _check_offset_syncs(diagnostics, values)
+    _check_separator(diagnostics, values)
+    if not values.items("topics"):
+        diagnostics.problem(
+            values.key("topics"),
+            "is empty; write at least one name or regex ('.*' matches every topic)",
+        )
+    for location in _LOCATIONS:
+        _check_clients(diagnostics, values, location)
 
 
-def check_pair(one: FlowConfig, other: FlowConfig, findings: Diagnostics) -> None:
-    """Checks that two flows can run side by side."""
-    """Two flows that would write the same topics, or that would feed each other for ever."""
+def _check_offset_syncs(diagnostics: Diagnostics, values: FlowValues) -> None:
+    if values.flag("emit.offset-syncs.enabled"):
+        return
+    for settings in (values.own, values.scopes.top):
+        for name in settings:
+            if name.startswith("offset-syncs.topic."):
+                diagnostics.note(
+                    values.key(name), "has no effect: emit.offset-syncs.enabled is false"
+                )
+
+
+def _check_separator(diagnostics: Diagnostics, values: FlowValues) -> None:
+    name = "replication.policy.separator"
+    separator = values.text(name)
+    if not _TOPIC_CHARACTERS.fullmatch(separator):
+        diagnostics.problem(
+            values.key(name),
+            f"{separator!r} is not allowed in a topic name; use A-Z a-z 0-9 . _ -",
+        )
+
+
+def _check_clients(diagnostics: Diagnostics, values: FlowValues, location: Location) -> None:
+    """Checks that confluent-kafka can use the properties of the cluster at *location*."""
+    alias = values.alias(location)
+    if _uses_gssapi(values.client(location, "admin")):
+        diagnostics.note(
+            f"{alias}.sasl.mechanism",
+            "GSSAPI needs a confluent-kafka built with Kerberos; the wheel on PyPI is built "
+            "without it",
+        )
+    for role in _LIBRDKAFKA_ROLES:
+        for problem in convert(values.client(location, role))[1]:
+            key, _, text = problem.partition(": ")
+            diagnostics.problem(f"{alias}.{key}", text)
+
+
+def _uses_gssapi(java: Mapping[str, str]) -> bool:
+    """Whether the client uses Kerberos, which is Kafka's default if SASL names no mechanism."""
+    has_sasl = java.get("security.protocol", "").upper().startswith("SASL_")
+    return has_sasl and java.get("sasl.mechanism", "GSSAPI").upper() == "GSSAPI"
+
+
+def check_pair(diagnostics: Diagnostics, one: FlowConfig, other: FlowConfig) -> None:
+    """Checks that two identity flows neither write the same topic nor form a replication loop.
+
+    Only names written out in a list are compared: which topics a regex matches is known at run
+    time, and `replication.topics.conflicts` checks it then.
+    """
     if not (isinstance(one.policy, IdentityPolicy) and isinstance(other.policy, IdentityPolicy)):
         return
     a, b = one.flow, other.flow
-    if a.target == b.target:
-        if both := _shared_names(one, other):
-            findings.problem(
-                f"{b}.topics",
-                f"{', '.join(both)} would be written by {a} too, and a topic has one writer; "
-                f"put it into {b}.topics.exclude",
-            )
-    elif (a.source, a.target) == (b.target, b.source):
-        shared = set(one.topics) & set(other.topics)
-        if both := sorted({*_shared_names(one, other), *shared}):
-            findings.problem(
-                f"{b}.topics",
-                f"{', '.join(both)} would go from {a} back to {a.source} and round for ever under "
-                f"IdentityReplicationPolicy; put it into {b}.topics.exclude",
-            )
+    shared = set(_shared_names(one, other))
+    if a.target == b.target and shared:
+        diagnostics.problem(
+            f"{b}.topics",
+            f"{', '.join(sorted(shared))} would be written by {a} too, and a topic can have only "
+            f"one writer; use {b}.topics.exclude",
+        )
+    looping = shared | set(one.topics) & set(other.topics)
+    if (a.source, a.target) == (b.target, b.source) and looping:
+        diagnostics.problem(
+            f"{b}.topics",
+            f"replication loop: {a} and {b} both replicate {', '.join(sorted(looping))} under "
+            f"IdentityReplicationPolicy; use {b}.topics.exclude",
+        )
 
 
 def _shared_names(one: FlowConfig, other: FlowConfig) -> list[str]:
-    """Topic names, written out in one flow's list, that both flows take."""
+    """Topic names, written out in one flow's list, that both flows replicate."""
     names = {item for item in (*one.topics, *other.topics) if _TOPIC_CHARACTERS.fullmatch(item)}
     filters = [NameFilter(flow.topics, flow.topics_exclude) for flow in (one, other)]
     return sorted(name for name in names if all(filter_.accepts(name) for filter_ in filters))
 
 
-def state_dir_uri(given: str, findings: Diagnostics) -> str:
-    """The state directory as a URI; an absolute path becomes ``file:``."""
-    if given.startswith("/"):
-        return PurePosixPath(given).as_uri()
-    if not _URI.fullmatch(given):
-        findings.problem(
-            "state.dir", f"{given!r} is relative; write an absolute path or a URI such as s3a://.."
+def check_state_dir(diagnostics: Diagnostics, given: str) -> None:
+    """Checks that the state directory is an absolute path or a URI."""
+    if not given.startswith("/") and not _URI.fullmatch(given):
+        diagnostics.problem(
+            "state.dir",
+            f"{given!r} is relative; write an absolute path or a URI such as s3a://bucket/folder",
         )
-    return given
 
 
 def local_state_problem(state_dir: str, master: str) -> str | None:

@@ -1,6 +1,6 @@
-"""Reads a configuration file, YAML or ``.properties``, with its references to secrets resolved.
+"""Reads a configuration file, YAML or ``.properties``, and resolves its references to secrets.
 
-Returns the checked configuration or raises one ConfigError. Never shows a resolved value.
+Returns the checked configuration or raises one ConfigError. A resolved value is never shown.
 """
 
 import os
@@ -24,8 +24,8 @@ _TAG: Final = "tag:yaml.org,2002:"
 
 
 @dataclass(slots=True)
-class _Flat:
-    """Flat settings on their way in, with the line of each key."""
+class _FlatSettings:
+    """Settings with full keys, and the line of each key."""
 
     settings: dict[str, Raw] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
@@ -34,14 +34,18 @@ class _Flat:
     def add(self, key: str, value: Raw, line: int) -> None:
         if key in self.settings:
             self.problems.append(
-                f"{key}: given twice, on lines {self.lines[key]} and {line}; remove one"
+                f"{key}: set twice, on lines {self.lines[key]} and {line}; remove one"
             )
         self.settings[key] = value
         self.lines[key] = line
 
 
 def load_config(file: str) -> MirrorConfig:
-    """The configuration in *file*, with this process's environment; raises `ConfigError`."""
+    """The configuration in *file*, read with this process's environment.
+
+    Raises:
+        ConfigError: As `load`.
+    """
     state_dir = (home() / "state").absolute().as_uri()
     return load(file, environ=os.environ, default_state_dir=state_dir)
 
@@ -49,36 +53,40 @@ def load_config(file: str) -> MirrorConfig:
 def load(path: str | Path, *, environ: Mapping[str, str], default_state_dir: str) -> MirrorConfig:
     """The configuration in the file *path*.
 
-    A name that ends in ``.properties`` is read in Java's format, any other as YAML.
+    A file whose name ends in ``.properties`` is read in Java's format, any other file as YAML.
 
     Args:
-        path: The file; messages name it as it is given.
-        environ: What ``${env:NAME}`` refers to.
-        default_state_dir: Where the file does not set ``state.dir``.
+        path: The file; messages show the path as given.
+        environ: The variables that ``${env:NAME}`` refers to.
+        default_state_dir: The state directory if the file does not set ``state.dir``.
 
     Raises:
-        ConfigError: The file cannot be read, or it holds problems: all of them are named.
+        ConfigError: The file cannot be read or has problems; the error lists all of them.
     """
     file = str(path)
-    content = _content(file)
-    flat = _properties(file, content) if file.endswith(".properties") else _yaml(file, content)
+    content = _read(file)
+    flat = (
+        _read_properties(file, content)
+        if file.endswith(".properties")
+        else _read_yaml(file, content)
+    )
     resolver = Resolver(flat.settings, environ)
     settings = {key: resolver.resolve(key, raw) for key, raw in flat.settings.items()}
     if problems := [*flat.problems, *resolver.problems]:
-        raise ConfigError(file, [*problems, *_own_problems(file, settings, flat, resolver)])
+        raise ConfigError(file, [*problems, *_other_problems(file, settings, flat, resolver)])
     return parse(
         file,
         settings,
         default_state_dir=default_state_dir,
         lines=flat.lines,
-        hidden=resolver.resolved,
+        hidden=resolver.resolved_keys,
     )
 
 
-def _own_problems(
-    file: str, settings: Mapping[str, Raw], flat: _Flat, resolver: Resolver
+def _other_problems(
+    file: str, settings: Mapping[str, Raw], flat: _FlatSettings, resolver: Resolver
 ) -> list[str]:
-    """What `parse` has to say besides, so that all problems come at once."""
+    """The problems `parse` finds besides unresolved references, so that all come at once."""
     unresolved = {problem.partition(": ")[0] for problem in resolver.problems}
     try:
         parse(
@@ -86,30 +94,30 @@ def _own_problems(
             settings,
             default_state_dir="/",
             lines=flat.lines,
-            hidden=resolver.resolved,
+            hidden=resolver.resolved_keys,
         )
     except ConfigError as error:
         return [text for text in error.problems if text.partition(": ")[0] not in unresolved]
     return []
 
 
-def _content(file: str) -> str:
+def _read(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(
-            file, [f"byte {error.start}: not UTF-8; save the file in that encoding"]
+            file, [f"byte {error.start}: not UTF-8; save the file as UTF-8"]
         ) from error
     except FileNotFoundError as error:
         raise ConfigError(file, ["no such file; check the path after --config"]) from error
     except OSError as error:
         raise ConfigError(
-            file, [f"cannot be read ({error.strerror}); give a file this user may read"]
+            file, [f"cannot be read ({error.strerror}); name a file that this user can read"]
         ) from error
 
 
-def _properties(file: str, content: str) -> _Flat:
-    flat = _Flat()
+def _read_properties(file: str, content: str) -> _FlatSettings:
+    flat = _FlatSettings()
     try:
         for key, value, line in parse_properties(content):
             flat.add(key, value, line)
@@ -118,42 +126,44 @@ def _properties(file: str, content: str) -> _Flat:
     return flat
 
 
-def _yaml(file: str, content: str) -> _Flat:
+def _read_yaml(file: str, content: str) -> _FlatSettings:
     try:
         node = yaml.compose(content, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        hint = "; indent with blanks, not tabs" if "'\\t'" in str(error.problem) else ""
-        raise ConfigError(file, [f"{where}not YAML, {error.problem}{hint}"]) from error
+        hint = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
+        raise ConfigError(file, [f"{where}invalid YAML: {error.problem}{hint}"]) from error
     except yaml.YAMLError as error:
-        raise ConfigError(file, [f"not YAML, {error}"]) from error
+        raise ConfigError(file, [f"invalid YAML: {error}"]) from error
     if not isinstance(node, yaml.MappingNode):
-        raise ConfigError(file, ["must hold keys and values, such as clusters: [east, west]"])
-    flat = _Flat()
+        raise ConfigError(file, ["must map keys to values, for example clusters: [east, west]"])
+    flat = _FlatSettings()
     _flatten(node, "", flat, ())
     return flat
 
 
-def _flatten(node: yaml.MappingNode, at: str, flat: _Flat, above: tuple[int, ...]) -> None:
+def _flatten(
+    node: yaml.MappingNode, prefix: str, flat: _FlatSettings, above: tuple[int, ...]
+) -> None:
     for key_node, value in _pairs(node, flat):
-        key, line = f"{at}{key_node.value}", key_node.start_mark.line + 1
+        key, line = f"{prefix}{key_node.value}", key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
-            flat.problems.append(f"line {line}: a key must be plain text")
+            flat.problems.append(f"line {line}: a key must be a plain string")
         elif id(value) in above:
             flat.problems.append(f"{key}: refers to itself (line {line}); remove the alias")
         elif isinstance(value, yaml.MappingNode):
             _flatten(value, f"{key}.", flat, (*above, id(value)))
         elif isinstance(value, yaml.ScalarNode):
-            flat.add(key, _scalar(value), line)
+            flat.add(key, _scalar_text(value), line)
         elif all(isinstance(item, yaml.ScalarNode) for item in value.value):
-            flat.add(key, tuple(_scalar(item) for item in value.value), line)
+            flat.add(key, tuple(_scalar_text(item) for item in value.value), line)
         else:
-            flat.problems.append(f"{key}: a list may hold plain values only (line {line})")
+            flat.problems.append(f"{key}: list items must be plain values (line {line})")
 
 
-def _pairs(node: yaml.MappingNode, flat: _Flat) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    """A mapping's pairs; those merged in by ``<<`` only where it does not say itself."""
+def _pairs(node: yaml.MappingNode, flat: _FlatSettings) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    """The pairs of a mapping; a pair merged in by ``<<`` only if the mapping lacks its key."""
     own = {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
     for key, value in node.value:
         if key.tag != f"{_TAG}merge":
@@ -162,7 +172,7 @@ def _pairs(node: yaml.MappingNode, flat: _Flat) -> Iterator[tuple[yaml.Node, yam
         merged = value.value if isinstance(value, yaml.SequenceNode) else [value]
         for source in merged:
             if not isinstance(source, yaml.MappingNode):
-                flat.problems.append(f"line {key.start_mark.line + 1}: << must name a mapping")
+                flat.problems.append(f"line {key.start_mark.line + 1}: << must refer to a mapping")
                 continue
             for pair in _pairs(source, flat):
                 if pair[0].value not in own:
@@ -170,8 +180,8 @@ def _pairs(node: yaml.MappingNode, flat: _Flat) -> Iterator[tuple[yaml.Node, yam
                     yield pair
 
 
-def _scalar(node: yaml.ScalarNode) -> str:
-    """Text as written; YAML's many spellings of true, false and null become one."""
+def _scalar_text(node: yaml.ScalarNode) -> str:
+    """The text as written, with one spelling each for YAML's true, false and null."""
     value: str = node.value
     if node.tag == f"{_TAG}bool":
         return _BOOLEANS.get(value.lower(), value.lower())

@@ -1,61 +1,69 @@
-"""A flow's own values, the top level's or the defaults. Pure."""
+"""The values that apply to one flow. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from replication.config.client_properties import effective
+from replication.config.client_properties import effective_properties
 from replication.config.clients.java_keys import Role
 from replication.config.keys import KEYS
 from replication.config.scopes import Scopes
-from replication.config.values import Value, ValueMisfitError, read
+from replication.config.values import InvalidValueError, Raw, Value, read
 from replication.model import Flow, Location
 
 
 @dataclass(frozen=True, slots=True)
 class FlowValues:
-    """A flow's own values, the top level's or the defaults, in this order."""
+    """The values of *flow*: its own, else the top level's, else the defaults."""
 
     scopes: Scopes
     flow: Flow
 
+    @property
+    def own(self) -> Mapping[str, Raw]:
+        """The flow's own settings, as written."""
+        return self.scopes.by_flow.get(self.flow, {})
+
     def value(self, name: str) -> Value:
-        """The value of key *name*, read as its type."""
-        for settings in (self.scopes.by_flow.get(self.flow, {}), self.scopes.top):
+        """The value of the key *name*, converted to the key's kind."""
+        for settings in (self.own, self.scopes.top):
             if name in settings:
                 try:
                     return read(KEYS[name], settings[name])
-                except ValueMisfitError:  # reported where the key was sorted
+                except InvalidValueError:  # reported when the settings were sorted into scopes
                     break
         return read(KEYS[name], KEYS[name].default)
 
     def flag(self, name: str) -> bool:
-        """A boolean key."""
+        """The value of a key of kind ``flag``."""
         return cast("bool", self.value(name))
 
     def number(self, name: str) -> int:
-        """An integer key."""
+        """The value of a key of kind ``number``."""
         return cast("int", self.value(name))
 
     def text(self, name: str) -> str:
-        """A text key."""
+        """The value of a key of kind ``text``, ``choice`` or ``class``."""
         return cast("str", self.value(name))
 
     def items(self, name: str) -> tuple[str, ...]:
-        """A list key."""
+        """The value of a key of kind ``names``, ``patterns`` or ``choices``."""
         return cast("tuple[str, ...]", self.value(name))
 
     def key(self, name: str) -> str:
-        """The key as it stands in the file, for a message."""
-        return f"{self.flow}.{name}" if name in self.scopes.by_flow.get(self.flow, {}) else name
+        """The key as the file has it, for a message."""
+        return f"{self.flow}.{name}" if name in self.own else name
 
-    def client(self, side: Location, role: Role) -> Mapping[str, str]:
-        """The effective properties of one kind of client, in Java's key space."""
-        alias = self.flow.source if side == "source" else self.flow.target
-        return effective(
+    def alias(self, location: Location) -> str:
+        """The alias of the flow's cluster at *location*."""
+        return self.flow.source if location == "source" else self.flow.target
+
+    def client(self, location: Location, role: Role) -> Mapping[str, str]:
+        """The effective properties of the *role* client for the cluster at *location*."""
+        return effective_properties(
             self.scopes.top,
-            self.scopes.by_cluster[alias],
-            self.scopes.by_flow.get(self.flow, {}),
-            side=side,
+            self.scopes.by_cluster[self.alias(location)],
+            self.own,
+            location=location,
             role=role,
         )

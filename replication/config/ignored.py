@@ -1,21 +1,23 @@
-"""MirrorMaker 2's keys that are accepted and do nothing here, and the ones refused. Pure data."""
+"""MirrorMaker 2's keys that have no effect here, and those that are rejected. Pure data."""
 
 from typing import Final
 
-_CONNECT: Final = "Kafka Connect's own; there are no workers and no connectors here"
-_REST: Final = "Kafka Connect's REST server; there is none here"
-_STORAGE: Final = "Kafka Connect's own topics; positions are in the Delta tables here"
-_CONVERTER: Final = "records always cross as bytes, unchanged"
+_CONNECT: Final = "a key of Kafka Connect; the mirror has no workers or connectors"
+_REST: Final = "a key of Kafka Connect's REST server, which the mirror does not run"
+_STORAGE: Final = (
+    "a key of Kafka Connect's internal topics; the mirror stores positions in Delta tables"
+)
+_CONVERTER: Final = "records are always copied as unchanged bytes"
 _EXACTLY: Final = "a flow writes each record once without transactions; see the guarantees"
-_ERRORS: Final = "no record is ever dropped or altered here"
-_METRICS: Final = "metrics do not go through JMX reporters here"
+_ERRORS: Final = "the mirror never drops or alters a record"
+_METRICS: Final = "the mirror does not use JMX metric reporters"
 
 
 def _all(reason: str, names: str) -> dict[str, str]:
     return dict.fromkeys(names.split(), reason)
 
 
-INERT: Final = {
+IGNORED: Final = {
     **_all(
         _CONNECT,
         """tasks.max tasks.max.enforce name connector.class connector.plugin.version
@@ -63,9 +65,9 @@ INERT: Final = {
         metrics.recording.level""",
     ),
 }
-"""Name to reason; at top level, after ``A.`` and after ``A->B.``."""
+"""Name -> reason; at top level, after ``A.`` and after ``A->B.``."""
 
-FAMILIES: Final = {
+IGNORED_PREFIXES: Final = {
     "admin.listeners.https.": _REST,
     "listeners.https.": _REST,
     "config.storage.": _STORAGE,
@@ -80,27 +82,28 @@ FAMILIES: Final = {
     "metrics.context.": _METRICS,
     "plugin.": _CONNECT,
 }
-"""Beginnings of names, to reason."""
+"""Prefix of names -> reason."""
 
 REMOVED: Final = {
     "topics.blacklist": "removed in Kafka 4.0; write topics.exclude",
     "topics.whitelist": "never a key of MirrorMaker 2; write topics",
     "groups.blacklist": "removed in Kafka 4.0; write groups.exclude",
     "config.properties.blacklist": "removed in Kafka 4.0; write config.properties.exclude",
-    "use.incremental.alter.configs": "removed in Kafka 4.0, which always does; remove it",
-    "add.source.alias.to.metrics": "removed in Kafka 4.0, which always does; remove it",
+    "use.incremental.alter.configs": "removed in Kafka 4.0, where it is always on; remove it",
+    "add.source.alias.to.metrics": "removed in Kafka 4.0, where it is always on; remove it",
     "auto.include.jmx.reporter": "removed in Kafka 4.0; remove it",
 }
+"""Name -> what to write instead."""
 
-REFUSED: Final = {
-    "transforms": "transforms cannot run here, and without them other records would be written",
-    "predicates": "predicates belong to transforms, which cannot run here",
+UNSUPPORTED: Final = {
+    "transforms": "transforms are not supported, and the records would differ without them",
+    "predicates": "predicates belong to transforms, which are not supported",
 }
-"""Keys that would change what is written: any value but an empty one is a problem."""
+"""Keys that would change the records: any value but an empty one is a problem."""
 
 
-def inert_reason(name: str) -> str | None:
-    """Why *name* does nothing here; None where it is not such a key."""
-    if name in INERT:
-        return INERT[name]
-    return next((why for start, why in FAMILIES.items() if name.startswith(start)), None)
+def ignored_reason(name: str) -> str | None:
+    """Why *name* has no effect; None if *name* is not ignored."""
+    if name in IGNORED:
+        return IGNORED[name]
+    return next((why for prefix, why in IGNORED_PREFIXES.items() if name.startswith(prefix)), None)

@@ -1,7 +1,7 @@
-"""Every key a configuration may hold, with kind, default and meaning. Pure data.
+"""Every configuration key with its kind, default and meaning. Pure data.
 
-``conf/reference.yaml`` says the same to a reader; a test keeps the two equal. Keys of MirrorMaker 2
-that have no effect here are in `replication.config.ignored`.
+``conf/reference.yaml`` presents the same to operators; a test keeps the two equal. MirrorMaker 2's
+keys that have no effect here are in `replication.config.ignored`.
 """
 
 from collections.abc import Iterable
@@ -23,19 +23,19 @@ _CONFIG_EXCLUDE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ConfigKey:
     """One key.
 
     Args:
-        name: As it is written at top level, or after ``A->B.``.
+        name: The key at top level, or after ``A->B.``.
         kind: How its value is read.
-        default: As it would be written; empty for none.
-        meaning: One line; says the unit where there is one.
-        mm2: How it compares with MirrorMaker 2, as a phrase; empty where it is the same.
-        choices: All values allowed, for the kinds choice, choices and class.
-        least: The smallest number allowed, for the kind number.
-        since: ``later``: checked already, in effect when its part of the mirror is.
-        places: ``top`` and ``flow``: where it may stand; a flow's own value wins.
+        default: The default as written in a file; empty for none.
+        meaning: One line, with the unit if there is one.
+        mm2: The difference from MirrorMaker 2, as a phrase; empty if there is none.
+        choices: All valid values, for the kinds choice, choices and class.
+        least: The smallest valid number, for the kind number.
+        since: ``later``: the value is checked, but not used in this version.
+        places: Where the key may be set: ``top``, ``flow`` or both. A flow's own value wins.
     """
 
     name: str
@@ -49,72 +49,70 @@ class Key:
     places: tuple[str, ...] = ("top", "flow")
 
 
-def _flag(name: str, default: str, meaning: str, mm2: str = "", since: Since = "now") -> Key:
-    return Key(name, "flag", default, meaning, mm2, since=since)
+def _flag(name: str, default: str, meaning: str, mm2: str = "", since: Since = "now") -> ConfigKey:
+    return ConfigKey(name, "flag", default, meaning, mm2, since=since)
 
 
-def _seconds(name: str, default: str, meaning: str, since: Since = "now") -> Key:
-    return Key(name, "number", default, f"{meaning}, in seconds", least=1, since=since)
+def _seconds(name: str, default: str, meaning: str, since: Since = "now") -> ConfigKey:
+    return ConfigKey(name, "number", default, f"{meaning}, in seconds", least=1, since=since)
 
 
-def _factor(name: str, default: str, what: str, since: Since = "now") -> Key:
-    meaning = f"replicas of {what}; -1 is the cluster's own default"
-    return Key(name, "number", default, meaning, least=-1, since=since)
+def _factor(name: str, default: str, what: str, since: Since = "now") -> ConfigKey:
+    meaning = f"replication factor of {what}; -1 for the cluster's default"
+    return ConfigKey(name, "number", default, meaning, least=-1, since=since)
 
 
-def _class(name: str, default: str) -> Key:
-    return Key(
+def _class(name: str, default: str) -> ConfigKey:
+    return ConfigKey(
         name,
         "class",
         _MIRROR + default,
         "a pluggable class of MirrorMaker 2",
-        "unlike in MirrorMaker 2 no other class can be used",
+        "unlike in MirrorMaker 2, no other class is supported",
         choices=(_MIRROR + default, default),
     )
 
 
 _CATALOGUE: Final = (
-    Key("clusters", "names", "", "aliases of all clusters", places=("top",)),
-    Key(
+    ConfigKey("clusters", "names", "", "aliases of all clusters", places=("top",)),
+    ConfigKey(
         "state.dir",
         "text",
         "",
-        "where the Delta tables live: a URI, or an absolute path; by default a local folder",
-        "not a key of MirrorMaker 2, which keeps its state in Kafka",
+        "where the Delta tables are stored: a URI or an absolute path; by default a local folder",
+        "not a key of MirrorMaker 2, which stores its state in Kafka",
         places=("top",),
     ),
-    Key(
+    ConfigKey(
         "enabled",
         "flag",
         "false",
-        "whether a flow runs; at top level: of every pair that does not say",
-        "as in MirrorMaker 2",
-        places=("top", "flow"),
+        "enables a flow; at top level, the default for every pair",
     ),
-    Key(
+    ConfigKey(
         "topics",
         "patterns",
         ".*",
-        "topics to copy: names or regexes, each matching the whole name",
-        "a comma inside a regex can be written in a YAML list, which MirrorMaker 2 cannot have",
+        "topics to replicate: names or regexes, each matching the whole name",
+        "an item of a YAML list may contain a comma, which MirrorMaker 2 does not support",
     ),
-    Key(
+    ConfigKey(
         "topics.exclude",
         "patterns",
         r"mm2.*\.internal, .*\.replica, __.*",
-        "topics never copied; wins over topics",
+        "topics never replicated; takes precedence over topics",
     ),
     _flag(
         "heartbeats.replication.enabled",
         "true",
-        "copy heartbeats topics even where the lists above do not",
+        "replicates heartbeats topics even if topics does not match them",
     ),
-    Key(
+    ConfigKey(
         "replication.policy.class",
         "class",
         DEFAULT_POLICY,
-        "naming of the copies: source alias as prefix, or Identity for equal names",
-        "unlike in MirrorMaker 2 no other class can be used",
+        "how remote topics are named: Default adds the source alias, Identity keeps the name",
+        "unlike in MirrorMaker 2, no other class is supported",
         choices=(
             DEFAULT_POLICY,
             IDENTITY_POLICY,
@@ -122,86 +120,93 @@ _CATALOGUE: Final = (
             "IdentityReplicationPolicy",
         ),
     ),
-    Key("replication.policy.separator", "text", ".", "stands between alias and topic name"),
+    ConfigKey(
+        "replication.policy.separator",
+        "text",
+        ".",
+        "separates the source alias from the topic name",
+    ),
     _flag(
         "replication.policy.internal.topic.separator.enabled",
         "true",
-        "whether checkpoints and offset-syncs topics use that separator too",
+        "uses replication.policy.separator in the names of checkpoints and offset-syncs topics too",
     ),
-    _factor("replication.factor", "2", "topics made on the target"),
-    _flag("refresh.topics.enabled", "true", "look for new topics and partitions"),
-    _seconds("refresh.topics.interval.seconds", "600", "time between two such looks"),
-    Key(
+    _factor("replication.factor", "2", "topics created on the target"),
+    _flag(
+        "refresh.topics.enabled", "true", "detects new topics and partitions while the flow runs"
+    ),
+    _seconds("refresh.topics.interval.seconds", "600", "interval between topic refreshes"),
+    ConfigKey(
         "replication.mode",
         "choice",
         "auto",
-        "how the query runs; drain catches up and ends",
+        "how the query runs; drain copies what exists at the start and ends",
         "not a key of MirrorMaker 2",
         choices=("auto", "realtime", "microbatch", "drain"),
     ),
-    Key(
+    ConfigKey(
         "replication.realtime.batch.seconds",
         "number",
         "60",
-        "length of a Real-Time batch, hence age of the offset map, in seconds",
+        "length of a Real-Time batch, and so the age of the offset map, in seconds",
         "not a key of MirrorMaker 2",
         least=5,
     ),
-    Key(
+    ConfigKey(
         "replication.batch.max.records",
         "number",
         "1000000",
-        "most records in one batch of the modes microbatch and drain",
+        "maximum records per batch in the modes microbatch and drain",
         "not a key of MirrorMaker 2",
         least=1,
     ),
-    Key(
+    ConfigKey(
         "record.timestamps",
         "choice",
         "preserve",
-        "preserve the source's timestamps, or let the target's broker set them",
-        "not a key of MirrorMaker 2, which always preserves",
+        "preserves the source's timestamps, or lets the target's broker set them",
+        "not a key of MirrorMaker 2, which always preserves them",
         choices=("preserve", "broker"),
     ),
-    Key(
+    ConfigKey(
         "auto.offset.reset",
         "choice",
         "earliest",
-        "where a partition without a position starts",
-        "in MirrorMaker 2 only as A.consumer.auto.offset.reset, which works here too",
+        "where a partition without a stored position starts",
+        "MirrorMaker 2 has it only as A.consumer.auto.offset.reset, which works here too",
         choices=("earliest", "latest"),
     ),
     # Topic metadata
     _flag(
         "sync.topic.configs.enabled",
         "true",
-        "keep topic configs of the copies equal",
+        "keeps the configs of remote topics equal to the source's",
         since="later",
     ),
     _seconds(
-        "sync.topic.configs.interval.seconds", "600", "time between two config syncs", since="later"
+        "sync.topic.configs.interval.seconds", "600", "interval between config syncs", since="later"
     ),
-    Key(
+    ConfigKey(
         "config.properties.exclude",
         "patterns",
         _CONFIG_EXCLUDE,
         "topic configs never copied: names or regexes",
     ),
-    Key(
+    ConfigKey(
         "use.defaults.from",
         "choice",
         "target",
-        "whose defaults a remote topic gets for configs not set on the source topic",
-        "MirrorMaker 2 drops it at top level",
+        "whose default a remote topic gets for a config that the source topic does not set",
+        "MirrorMaker 2 ignores it at top level",
         choices=("target", "source"),
     ),
-    _flag("sync.topic.acls.enabled", "true", "copy topic ACLs", since="later"),
+    _flag("sync.topic.acls.enabled", "true", "replicates topic ACLs", since="later"),
     _seconds(
-        "sync.topic.acls.interval.seconds", "600", "time between two ACL syncs", since="later"
+        "sync.topic.acls.interval.seconds", "600", "interval between ACL syncs", since="later"
     ),
     # Offset syncs
-    _flag("emit.offset-syncs.enabled", "true", "write offset syncs for MirrorMaker 2's clients"),
-    Key(
+    _flag("emit.offset-syncs.enabled", "true", "writes offset syncs for MirrorMaker 2's clients"),
+    ConfigKey(
         "offset-syncs.topic.location",
         "choice",
         "source",
@@ -209,70 +214,75 @@ _CATALOGUE: Final = (
         choices=("source", "target"),
     ),
     _factor("offset-syncs.topic.replication.factor", "3", "the offset-syncs topic"),
-    Key(
+    ConfigKey(
         "offset.lag.max",
         "number",
         "100",
-        "most records between two offset syncs",
+        "maximum records between two offset syncs",
     ),
     # Groups
-    Key("groups", "patterns", ".*", "groups to translate: names or regexes"),
-    Key(
+    ConfigKey("groups", "patterns", ".*", "consumer groups to translate: names or regexes"),
+    ConfigKey(
         "groups.exclude",
         "patterns",
         "console-consumer-.*, connect-.*, __.*",
-        "groups never translated; wins over groups",
+        "groups never translated; takes precedence over groups",
     ),
-    _flag("refresh.groups.enabled", "true", "look for new groups"),
-    _seconds("refresh.groups.interval.seconds", "600", "time between two such looks"),
-    _flag("emit.checkpoints.enabled", "true", "write group checkpoints on the target"),
-    _seconds("emit.checkpoints.interval.seconds", "60", "time between two rounds of checkpoints"),
-    _flag("sync.group.offsets.enabled", "false", "commit translated offsets on the target"),
-    _seconds("sync.group.offsets.interval.seconds", "60", "time between two such commits"),
-    Key(
+    _flag("refresh.groups.enabled", "true", "detects new groups while the flow runs"),
+    _seconds("refresh.groups.interval.seconds", "600", "interval between group refreshes"),
+    _flag("emit.checkpoints.enabled", "true", "writes group checkpoints to the target"),
+    _seconds("emit.checkpoints.interval.seconds", "60", "interval between rounds of checkpoints"),
+    _flag("sync.group.offsets.enabled", "false", "commits translated offsets on the target"),
+    _seconds(
+        "sync.group.offsets.interval.seconds",
+        "60",
+        "interval between commits of translated offsets",
+    ),
+    ConfigKey(
         "sync.group.offsets.on.rewind",
         "choice",
         "keep",
-        "the target's group when the source's was set back: keep its place, or follow",
-        "not a key of MirrorMaker 2, which keeps",
+        "what to do with the target group after the source group was rewound: keep its offset, or "
+        "follow",
+        "not a key of MirrorMaker 2, which keeps it",
         choices=("keep", "follow"),
     ),
     _factor("checkpoints.topic.replication.factor", "3", "the checkpoints topic"),
     # Heartbeats
-    _flag("emit.heartbeats.enabled", "true", "write heartbeats on the target"),
-    _seconds("emit.heartbeats.interval.seconds", "1", "time between two heartbeats"),
-    Key(
+    _flag("emit.heartbeats.enabled", "true", "writes heartbeats to the target"),
+    _seconds("emit.heartbeats.interval.seconds", "1", "interval between heartbeats"),
+    ConfigKey(
         "heartbeats.topic.location",
         "choice",
         "target",
-        "the cluster that gets the heartbeats of a flow",
-        "not a key of MirrorMaker 2, which takes the target",
+        "the cluster that receives a flow's heartbeats",
+        "not a key of MirrorMaker 2, which uses the target",
         choices=("source", "target"),
     ),
     _factor("heartbeats.topic.replication.factor", "3", "the heartbeats topic"),
-    Key(
+    ConfigKey(
         "metric.names.formats",
         "choices",
         "legacy",
-        "forms of the metric names: legacy, new",
+        "formats of metric names: legacy, new",
         choices=("legacy", "new"),
         since="later",
     ),
     _class("topic.filter.class", "DefaultTopicFilter"),
     _class("group.filter.class", "DefaultGroupFilter"),
     _class("config.property.filter.class", "DefaultConfigPropertyFilter"),
-    Key(
+    ConfigKey(
         "forwarding.admin.class",
         "class",
         "org.apache.kafka.clients.admin.ForwardingAdmin",
         "a pluggable class of MirrorMaker 2",
-        "unlike in MirrorMaker 2 no other class can be used",
+        "unlike in MirrorMaker 2, no other class is supported",
         choices=("org.apache.kafka.clients.admin.ForwardingAdmin",),
     ),
 )
 
 
-def _by_name(keys: Iterable[Key]) -> dict[str, Key]:
+def _by_name(keys: Iterable[ConfigKey]) -> dict[str, ConfigKey]:
     return {key.name: key for key in keys}
 
 

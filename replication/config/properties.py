@@ -1,4 +1,4 @@
-"""Reads Java's ``.properties`` format, by the grammar of ``java.util.Properties``. Pure."""
+"""Reads Java's ``.properties`` format by the grammar of ``java.util.Properties``. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -12,39 +12,39 @@ _SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 
 
 def parse_properties(text: str) -> Iterator[tuple[str, str, int]]:
-    r"""Every key, value and the line it starts on, in order, repetitions included.
+    r"""Each key and value with the number of its first line, in file order, duplicates included.
 
     Raises:
         ValueError: A ``\u`` is not followed by four hexadecimal digits.
     """
     for line, number in _logical_lines(text):
         if _BAD_UNICODE.search(line):
-            raise ValueError(f"line {number}: after \\u write four hexadecimal digits")
+            raise ValueError(f"line {number}: \\u must be followed by four hexadecimal digits")
         key = _KEY.match(line)
         separator = _SEPARATOR.match(line, key.end() if key else 0)
         if key and separator:
-            yield _unescaped(key[0]), _unescaped(line[separator.end() :]), number
+            yield _unescape(key[0]), _unescape(line[separator.end() :]), number
 
 
 def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
-    """Lines without comments and blank ones, those that end in a backslash joined."""
-    held, start = "", 0
+    """The lines that are not blank or comments; a line that ends in a backslash is continued."""
+    continued, start = "", 0
     for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
         line = natural.lstrip(_BLANKS)
-        if not held:
+        if not continued:
             if not line or line[0] in "#!":
                 continue
             start = number
-        joined = held + line
+        joined = continued + line
         is_continued = (len(joined) - len(joined.rstrip("\\"))) % 2
-        held = joined[:-1] if is_continued else ""
+        continued = joined[:-1] if is_continued else ""
         if not is_continued:
             yield joined, start
-    if held:
-        yield held, start
+    if continued:
+        yield continued, start
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return _ESCAPE.sub(
         lambda escape: (
             chr(int(escape[1], 16)) if escape[1] else _CONTROLS.get(escape[2], escape[2])

@@ -1,6 +1,6 @@
 """Resolves references in values: ``${env:NAME}``, ``${file:/path}``, ``${file:/path:key}``.
 
-Providers that a file declares with ``config.providers``, as MirrorMaker 2 has them, work too.
+Providers that a file declares with ``config.providers`` work as in MirrorMaker 2.
 """
 
 import re
@@ -22,87 +22,87 @@ _CLASSES: Final[dict[str, Provider]] = {
 
 
 class UnresolvedError(ValueError):
-    """A reference leads nowhere. Names the reference, never a value."""
+    """A reference cannot be resolved. The text names the reference, never a value."""
 
 
 class Resolver:
-    """Replaces references by what they refer to, and remembers which keys held some.
+    """Replaces references with their values and remembers which keys contained any.
 
     Args:
-        settings: All settings, for ``config.providers``.
-        environ: The environment.
+        settings: All settings; ``config.providers`` is read from them.
+        environ: The environment variables.
     """
 
     def __init__(self, settings: Mapping[str, Raw], environ: Mapping[str, str]) -> None:
         self._environ = environ
         self.problems: list[str] = []
-        self.resolved: set[str] = set()
+        self.resolved_keys: set[str] = set()
         self._providers: dict[str, Provider] = {"env": "env", "file": "file"}
         for name in items(settings.get("config.providers", "")):
             key = f"config.providers.{name}.class"
-            known = _CLASSES.get(text(settings.get(key, "")).rpartition(".")[2])
-            if known is None:
+            provider = _CLASSES.get(text(settings.get(key, "")).rpartition(".")[2])
+            if provider is None:
                 self.problems.append(
-                    f"{key}: not a provider this program has; write FileConfigProvider, "
-                    "EnvVarConfigProvider or DirectoryConfigProvider of "
+                    f"{key}: unsupported provider; use FileConfigProvider, "
+                    "EnvVarConfigProvider or DirectoryConfigProvider from "
                     "org.apache.kafka.common.config.provider"
                 )
             else:
-                self._providers[name] = known
+                self._providers[name] = provider
 
     def resolve(self, key: str, raw: Raw) -> Raw:
-        """*raw* without references; one that leads nowhere stays and becomes a problem."""
+        """*raw* with its references replaced; one that cannot be resolved becomes a problem."""
         if isinstance(raw, tuple):
-            return tuple(self._resolved(key, item) for item in raw)
-        return self._resolved(key, raw)
+            return tuple(self._resolve_text(key, item) for item in raw)
+        return self._resolve_text(key, raw)
 
-    def _resolved(self, key: str, value: str) -> str:
-        def replaced(reference: re.Match[str]) -> str:
-            self.resolved.add(key)
+    def _resolve_text(self, key: str, value: str) -> str:
+        def replace(reference: re.Match[str]) -> str:
+            self.resolved_keys.add(key)
             try:
                 return self._value(reference[1], reference[2] or "", reference[3])
             except UnresolvedError as error:
                 self.problems.append(f"{key}: {reference[0]} {error}")
                 return reference[0]
 
-        return _REFERENCE.sub(replaced, value)
+        return _REFERENCE.sub(replace, value)
 
     def _value(self, name: str, path: str, last: str) -> str:
         match self._providers.get(name):
             case "env":
                 if last not in self._environ:
-                    raise UnresolvedError(f"is not set; export {last} before the start")
+                    raise UnresolvedError(f"is not set; export {last} before starting")
                 return self._environ[last]
             case "file" if path:
-                return _property(Path(path), last)
+                return _read_property(Path(path), last)
             case "file":
-                return _whole(Path(last))
+                return _read_file(Path(last))
             case "directory":
-                return _whole(Path(path) / last)
+                return _read_file(Path(path) / last)
             case _:
                 known = ", ".join(self._providers)
-                raise UnresolvedError(f"names no provider; write one of {known}")
+                raise UnresolvedError(f"names an unknown provider; use one of {known}")
 
 
-def _whole(path: Path) -> str:
-    """The file's text without the line end that editors put there."""
+def _read_file(path: Path) -> str:
+    """The file's text without the final line break that editors add."""
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        raise UnresolvedError("is not UTF-8; save the file in that encoding") from error
+        raise UnresolvedError("is not UTF-8; save the file as UTF-8") from error
     except OSError as error:
         raise UnresolvedError(
-            f"cannot be read ({error.strerror}); give a file this user may read"
+            f"cannot be read ({error.strerror}); name a file that this user can read"
         ) from error
 
 
-def _property(path: Path, key: str) -> str:
+def _read_property(path: Path, key: str) -> str:
     try:
-        values = {name: value for name, value, _ in parse_properties(_whole(path))}
+        values = {name: value for name, value, _ in parse_properties(_read_file(path))}
     except UnresolvedError:
         raise
     except ValueError as error:
-        raise UnresolvedError(f"is no .properties file, {error}") from error
+        raise UnresolvedError(f"is not a .properties file: {error}") from error
     if key not in values:
         raise UnresolvedError(f"has no such key; add {key}= to the file")
     return values[key]

@@ -1,7 +1,7 @@
-"""The configuration's values, checked and complete: what `replication.config.parse` answers. Pure.
+"""The checked and complete configuration, as `replication.config.parse` returns it. Pure.
 
-Client properties are effective ones in Java's key space: ``bootstrap.servers`` and what the user
-set, nothing of ours; a repr masks secrets.
+Client properties are effective ones with Java's keys: ``bootstrap.servers`` and what the user set,
+without the mirror's own settings. A repr masks secrets.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from replication.model import Flow, Isolation, Location, Mode, OnRewind, Reset, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """One cluster of a flow: the effective properties of each kind of client, in Java's keys."""
+    """One cluster of a flow, with the effective properties of each kind of client."""
 
     alias: str
     consumer: Mapping[str, str]
@@ -24,7 +24,7 @@ class ClusterConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSyncsConfig:
-    """MirrorMaker 2's offset syncs of a flow. ``lag_max`` counts records between two of them."""
+    """A flow's offset syncs for MirrorMaker 2. ``lag_max`` is the distance of two, in records."""
 
     enabled: bool
     location: Location
@@ -34,7 +34,7 @@ class OffsetSyncsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfigsConfig:
-    """Topic settings of a flow: which are never copied, and whose defaults a remote topic has."""
+    """A flow's topic configs: which are never copied, and whose defaults a remote topic gets."""
 
     exclude: tuple[str, ...]
     defaults_from: Location
@@ -42,7 +42,7 @@ class TopicConfigsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsConfig:
-    """Consumer groups of a flow: which, how often, and whether the target's are moved."""
+    """A flow's consumer groups: which to translate, how often, and whether to commit."""
 
     groups: tuple[str, ...]
     groups_exclude: tuple[str, ...]
@@ -56,15 +56,15 @@ class GroupsConfig:
     sync_on_rewind: OnRewind
 
     def accepts(self, group: str) -> bool:
-        """Whether *group* is one of those to translate."""
+        """Whether *group* is to be translated."""
         return NameFilter(self.groups, self.groups_exclude).accepts(group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatsConfig:
-    """Heartbeats of one pair of clusters, be its flow enabled or not.
+    """Heartbeats for one pair of clusters, whether its flow is enabled or not.
 
-    ``alias`` is the cluster that gets them; the properties are of its clients.
+    ``alias`` is the cluster that receives them; the properties are those of its clients.
     """
 
     flow: Flow
@@ -101,7 +101,7 @@ class FlowConfig:
 
     @property
     def isolation(self) -> Isolation:
-        """Which source records the flow sees; Kafka's and MM2's default includes aborted ones."""
+        """Whether aborted records are replicated; by default they are, as in Kafka and MM2."""
         level = self.source.consumer.get("isolation.level", "read_uncommitted")
         return "read_committed" if level == "read_committed" else "read_uncommitted"
 
@@ -111,12 +111,12 @@ class MirrorConfig:
     """The whole configuration, checked.
 
     Args:
-        file: As the operator named it.
+        file: The file's name, as the operator gave it.
         clusters: All aliases.
         state_dir: URI of the folder of the Delta tables.
-        flows: Every enabled flow, in the order of *clusters*.
-        heartbeats: Every pair whose heartbeats are wanted, those of disabled flows too.
-        notes: Keys that are accepted and have no effect, one line each; to be said once.
+        flows: The enabled flows, in the order of *clusters*.
+        heartbeats: The pairs with heartbeats enabled, pairs of disabled flows included.
+        notes: Keys that are accepted without effect and the like, one line each; logged once.
     """
 
     file: str

@@ -1,4 +1,4 @@
-"""Files become settings: YAML, .properties, references, and every way a file can be wrong."""
+"""Configuration files: YAML, .properties, references, and every way a file can be wrong."""
 
 import textwrap
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from replication.config.file import load
-from replication.config.ignored import FAMILIES, INERT, REFUSED, REMOVED
-from replication.config.keys import KEYS, Key
+from replication.config.ignored import IGNORED, IGNORED_PREFIXES, REMOVED, UNSUPPORTED
+from replication.config.keys import KEYS, ConfigKey
 from replication.config.properties import parse_properties
 from replication.config.tree import MirrorConfig
 from replication.config.values import items
@@ -48,17 +48,17 @@ A->B: {enabled: true}
 """
 
 
-def entry(key: Key) -> str:
+def entry(key: ConfigKey) -> str:
     """How conf/reference.yaml presents *key*."""
     facts = [
-        key.meaning[0].upper() + key.meaning[1:],
+        key.meaning,
         f"one of {', '.join(key.choices)}" if key.kind in ("choice", "class") else "",
-        f"{key.least} or more" if key.kind == "number" and key.least >= 0 else "",
+        f"minimum {key.least}" if key.kind == "number" and key.least >= 0 else "",
         key.mm2,
-        "not acted on yet" if key.since == "later" else "",
+        "accepted, but not implemented in this version" if key.since == "later" else "",
     ]
     comment = textwrap.fill(
-        "; ".join(fact for fact in facts if fact) + ".",
+        " ".join(f"{fact[0].upper()}{fact[1:]}." for fact in facts if fact),
         96,
         initial_indent="# ",
         subsequent_indent="#   ",
@@ -71,26 +71,26 @@ def entry(key: Key) -> str:
     return f"{comment}\n{key.name}: {f'{value!r}' if value == '.' else value}"
 
 
-def loaded(folder: Path, content: str, name: str = "c.yaml", **environ: str) -> MirrorConfig:
+def load_text(folder: Path, content: str, name: str = "c.yaml", **environ: str) -> MirrorConfig:
     (folder / name).write_text(content, encoding="utf-8")
     return load(folder / name, environ=environ, default_state_dir="/state")
 
 
-def problems(folder: Path, content: str, name: str = "c.yaml", **environ: str) -> list[str]:
+def problems_of(folder: Path, content: str, name: str = "c.yaml", **environ: str) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        loaded(folder, content, name, **environ)
+        load_text(folder, content, name, **environ)
     return list(caught.value.problems)
 
 
 def test_yaml_and_properties_mean_the_same(tmp_path: Path) -> None:
-    (one,) = loaded(tmp_path, YAML).flows
-    (other,) = loaded(tmp_path, PROPERTIES, "c.properties").flows
+    (one,) = load_text(tmp_path, YAML).flows
+    (other,) = load_text(tmp_path, PROPERTIES, "c.properties").flows
 
     assert one == other
 
 
-def test_the_sample_that_comes_with_kafka_is_accepted(tmp_path: Path) -> None:
-    config = loaded(tmp_path, KAFKAS_SAMPLE, "mm2.properties")
+def test_kafkas_sample_file_is_accepted(tmp_path: Path) -> None:
+    config = load_text(tmp_path, KAFKAS_SAMPLE, "mm2.properties")
 
     assert [(str(one.flow), one.topics, one.replication_factor) for one in config.flows] == [
         ("A->B", (".*",), 1),
@@ -103,13 +103,13 @@ def test_the_files_in_conf_are_valid(name: str) -> None:
     assert load(CONF / name, environ={}, default_state_dir="/state").flows
 
 
-def test_the_reference_holds_every_key_with_its_default() -> None:
+def test_the_reference_has_every_key_with_its_default() -> None:
     text = (CONF / "reference.yaml").read_text(encoding="utf-8")
 
     keys = [key for key in KEYS.values() if key.name != "clusters"]
     assert [key.name for key in keys if f"{entry(key)}\n" not in text] == []
-    inert = [*INERT, *(f"{family}*" for family in FAMILIES), *REFUSED, *REMOVED]
-    assert [name for name in inert if f" {name}" not in text] == []
+    others = [*IGNORED, *(f"{start}*" for start in IGNORED_PREFIXES), *UNSUPPORTED, *REMOVED]
+    assert [name for name in others if f" {name}" not in text] == []
     written = {
         line.partition(": ")[0].removeprefix("# ").removesuffix(":")
         for line in text.splitlines()
@@ -119,9 +119,9 @@ def test_the_reference_holds_every_key_with_its_default() -> None:
     assert written - extra <= set(KEYS)
 
 
-def test_the_reference_s_defaults_are_the_defaults(tmp_path: Path) -> None:
+def test_the_defaults_in_the_reference_are_the_real_ones(tmp_path: Path) -> None:
     (reference,) = load(CONF / "reference.yaml", environ={}, default_state_dir="/s").flows
-    (bare,) = loaded(
+    (bare,) = load_text(
         tmp_path,
         YAML.replace("a:1", "localhost:9092").replace("b:2", "localhost:9093"),
     ).flows
@@ -129,10 +129,10 @@ def test_the_reference_s_defaults_are_the_defaults(tmp_path: Path) -> None:
     assert reference == bare
 
 
-def test_scalars_become_text_the_yaml_way(tmp_path: Path) -> None:
+def test_yaml_scalars_become_text(tmp_path: Path) -> None:
     content = YAML + "A.consumer: {check.crcs: True, client.id: 007, client.rack: ~}\n"
 
-    (flow,) = loaded(tmp_path, content).flows
+    (flow,) = load_text(tmp_path, content).flows
 
     assert flow.source.consumer == {
         "bootstrap.servers": "a:1",
@@ -142,16 +142,16 @@ def test_scalars_become_text_the_yaml_way(tmp_path: Path) -> None:
     }
 
 
-def test_a_comma_inside_a_yaml_list_item_stays(tmp_path: Path) -> None:
+def test_an_item_of_a_yaml_list_may_contain_a_comma(tmp_path: Path) -> None:
     content = YAML + "topics: ['a{1,3}', b]\n"
 
-    assert loaded(tmp_path, content).flows[0].topics == ("a{1,3}", "b")
+    assert load_text(tmp_path, content).flows[0].topics == ("a{1,3}", "b")
 
 
-def test_merged_mappings_give_way_to_their_own_keys(tmp_path: Path) -> None:
+def test_own_keys_win_over_merged_mappings(tmp_path: Path) -> None:
     content = YAML + "A.consumer: &c {fetch.min.bytes: 1, client.id: a}\nB.consumer:\n  <<: *c\n"
 
-    (flow,) = loaded(tmp_path, content + "  client.id: b\n").flows
+    (flow,) = load_text(tmp_path, content + "  client.id: b\n").flows
 
     assert flow.target.consumer == {
         "bootstrap.servers": "b:2",
@@ -174,7 +174,7 @@ def test_merged_mappings_give_way_to_their_own_keys(tmp_path: Path) -> None:
         pytest.param("${RACK}", "${RACK}", id="no reference without a provider"),
     ],
 )
-def test_references(tmp_path: Path, reference: str, expected: str) -> None:
+def test_references_are_resolved(tmp_path: Path, reference: str, expected: str) -> None:
     (tmp_path / "plain").write_text("from file\n")
     (tmp_path / "some.properties").write_text("a.b = x=y\n")
     providers = "".join(
@@ -188,12 +188,12 @@ def test_references(tmp_path: Path, reference: str, expected: str) -> None:
     rack = reference.replace("FOLDER", str(tmp_path))
     content = f"{PROPERTIES}config.providers = vault,dir,os\n{providers}A.client.rack = {rack}\n"
 
-    (flow,) = loaded(tmp_path, content, "c.properties", RACK="east").flows
+    (flow,) = load_text(tmp_path, content, "c.properties", RACK="east").flows
 
     assert flow.source.consumer["client.rack"] == expected
 
 
-def test_references_that_lead_nowhere_and_other_problems_come_together(tmp_path: Path) -> None:
+def test_unresolved_references_and_other_problems_are_reported_together(tmp_path: Path) -> None:
     content = YAML + (
         "A.client.id: ${env:NOT_THERE}\n"
         "A.client.rack: ${file:/not/there}\n"
@@ -204,41 +204,41 @@ def test_references_that_lead_nowhere_and_other_problems_come_together(tmp_path:
     )
     (tmp_path / "p").write_text("other=1")
 
-    assert problems(tmp_path, content, FACTOR="hunter2") == [
-        "A.client.id: ${env:NOT_THERE} is not set; export NOT_THERE before the start",
+    assert problems_of(tmp_path, content, FACTOR="hunter2") == [
+        "A.client.id: ${env:NOT_THERE} is not set; export NOT_THERE before starting",
         (
             "A.client.rack: ${file:/not/there} cannot be read (No such file or directory); "
-            "give a file this user may read"
+            "name a file that this user can read"
         ),
-        "B.client.id: ${vault:secret} names no provider; write one of env, file",
+        "B.client.id: ${vault:secret} names an unknown provider; use one of env, file",
         f"B.client.rack: ${{file:{tmp_path}/p:k}} has no such key; add k= to the file",
         "topcis: unknown key; did you mean topics? (line 10)",
-        "replication.factor: ******** does not fit; write a whole number, such as 2 (line 11)",
+        "replication.factor: ******** is invalid; write a whole number, for example 2 (line 11)",
     ]
 
 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        pytest.param("", "must hold keys and values, such as clusters: [east, west]", id="empty"),
+        pytest.param("", "must map keys to values, for example clusters: [east, west]", id="empty"),
         pytest.param(
-            "- a", "must hold keys and values, such as clusters: [east, west]", id="a list"
+            "- a", "must map keys to values, for example clusters: [east, west]", id="a list"
         ),
         pytest.param(
             "a: [1",
-            "line 1, column 6: not YAML, expected ',' or ']', but got '<stream end>'",
+            "line 1, column 6: invalid YAML: expected ',' or ']', but got '<stream end>'",
             id="syntax",
         ),
         pytest.param(
             "a:\n\tb: 1",
-            "line 2, column 1: not YAML, found character '\\t' that cannot start any token; "
-            "indent with blanks, not tabs",
+            "line 2, column 1: invalid YAML: found character '\\t' that cannot start any token; "
+            "indent with spaces, not tabs",
             id="tab",
         ),
     ],
 )
 def test_a_file_that_is_no_yaml_mapping(tmp_path: Path, content: str, expected: str) -> None:
-    assert problems(tmp_path, content) == [expected]
+    assert problems_of(tmp_path, content) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -246,25 +246,27 @@ def test_a_file_that_is_no_yaml_mapping(tmp_path: Path, content: str, expected: 
     [
         pytest.param(
             "A:\n  client.id: x\nA.client.id: y\n",
-            "A.client.id: given twice, on lines 7 and 8; remove one",
+            "A.client.id: set twice, on lines 7 and 8; remove one",
             id="twice",
         ),
         pytest.param(
             "topics: [[a]]\n",
-            "topics: a list may hold plain values only (line 6)",
+            "topics: list items must be plain values (line 6)",
             id="nested list",
         ),
         pytest.param(
             "A: &a {x: *a}\n", "A.x: refers to itself (line 6); remove the alias", id="itself"
         ),
-        pytest.param("[a]: b\n", "line 6: a key must be plain text", id="list as key"),
+        pytest.param("[a]: b\n", "line 6: a key must be a plain string", id="list as key"),
     ],
 )
-def test_yaml_that_is_no_configuration(tmp_path: Path, content: str, expected: str) -> None:
-    assert problems(tmp_path, YAML + content)[0] == expected
+def test_yaml_that_is_not_a_configuration_is_rejected(
+    tmp_path: Path, content: str, expected: str
+) -> None:
+    assert problems_of(tmp_path, YAML + content)[0] == expected
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named_with_the_cause(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"a: \xe9")
     found: list[str] = []
     for path in (tmp_path / "none.yaml", tmp_path, tmp_path / "latin.yaml"):
@@ -274,8 +276,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
     assert found == [
         "no such file; check the path after --config",
-        "cannot be read (Is a directory); give a file this user may read",
-        "byte 3: not UTF-8; save the file in that encoding",
+        "cannot be read (Is a directory); name a file that this user can read",
+        "byte 3: not UTF-8; save the file as UTF-8",
     ]
 
 
@@ -298,11 +300,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         pytest.param("\\\n#c\na=b", [("a", "b", 3)], id="nothing continued by a comment"),
     ],
 )
-def test_properties_are_read_as_java_does(text: str, expected: list[tuple[str, str, int]]) -> None:
+def test_properties_are_read_as_in_java(text: str, expected: list[tuple[str, str, int]]) -> None:
     assert list(parse_properties(text)) == expected
 
 
-def test_a_broken_unicode_escape_is_named_with_its_line(tmp_path: Path) -> None:
-    assert problems(tmp_path, "a=1\nb=\\u12", "c.properties") == [
-        "line 2: after \\u write four hexadecimal digits"
+def test_an_invalid_unicode_escape_is_reported_with_its_line(tmp_path: Path) -> None:
+    assert problems_of(tmp_path, "a=1\nb=\\u12", "c.properties") == [
+        "line 2: \\u must be followed by four hexadecimal digits"
     ]

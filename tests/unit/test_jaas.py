@@ -25,26 +25,28 @@ from replication.config.clients.jaas import JaasError, parse_jaas
         pytest.param('M required a="";', [("M", {"a": ""})], id="empty"),
     ],
 )
-def test_jaas(text: str, expected: list[tuple[str, dict[str, str]]]) -> None:
+def test_jaas_entries_are_read_as_in_kafka(
+    text: str, expected: list[tuple[str, dict[str, str]]]
+) -> None:
     assert [(module.name, module.options) for module in parse_jaas(text)] == expected
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("", "it names no login module", id="empty"),
-        pytest.param("hunter2", "after a class name write 'required'", id="one word"),
-        pytest.param("M maybe;", "after a class name write 'required'", id="flag"),
+        pytest.param("", "no login module found", id="empty"),
+        pytest.param("hunter2", "expected 'required' after the class name", id="one word"),
+        pytest.param("M maybe;", "expected 'required' after the class name", id="flag"),
         pytest.param("M required a=b", "an entry must end with ';'", id="open"),
         pytest.param("M required a=12;", 'option 1 needs double quotes: key="value"', id="number"),
         pytest.param(
-            "M required a=b c;", "after option 1 expected key=value or ';'", id="no value"
+            "M required a=b c;", "expected key=value or ';' after option 1", id="no value"
         ),
-        pytest.param("M required -a=b;", "after option 0 expected key=value or ';'", id="dash"),
-        pytest.param("; M", "expected a login module's class name, found sign", id="sign"),
+        pytest.param("M required -a=b;", "expected key=value or ';' after option 0", id="dash"),
+        pytest.param("; M", "expected a login module's class name, found a symbol", id="symbol"),
     ],
 )
-def test_jaas_that_cannot_be_read(text: str, expected: str) -> None:
+def test_an_invalid_jaas_text_is_rejected_without_its_values(text: str, expected: str) -> None:
     with pytest.raises(JaasError) as caught:
         parse_jaas(text)
 
@@ -52,7 +54,7 @@ def test_jaas_that_cannot_be_read(text: str, expected: str) -> None:
 
 
 @given(st.text(st.sampled_from("ab1 \"'\\/*;=#é\t")))
-def test_every_password_survives_quoting(password: str) -> None:
+def test_a_quoted_password_is_read_back_unchanged(password: str) -> None:
     quoted = password.replace("\\", "\\\\").replace('"', '\\"')
 
     (module,) = parse_jaas(f'M required password="{quoted}";')

@@ -164,7 +164,7 @@ URL = {"sasl.oauthbearer.token.endpoint.url": "https://issuer/token"}
         ),
     ],
 )
-def test_librdkafka_properties(java: dict[str, str], expected: dict[str, str]) -> None:
+def test_java_properties_are_converted(java: dict[str, str], expected: dict[str, str]) -> None:
     assert librdkafka_properties(java) == expected
 
 
@@ -173,42 +173,46 @@ def test_librdkafka_properties(java: dict[str, str], expected: dict[str, str]) -
     [
         pytest.param(
             {"ssl.truststore.location": "t.jks"},
-            "ssl.truststore.location: 't.jks' is read as JKS, which confluent-kafka cannot; export",
+            "ssl.truststore.location: 't.jks' is a JKS file, which confluent-kafka cannot read; "
+            "export",
             id="JKS truststore",
         ),
         pytest.param(
             {"ssl.truststore.location": "t.p12", "ssl.truststore.type": "PKCS12"},
-            "ssl.truststore.location: 't.p12' is read as PKCS12, which",
+            "ssl.truststore.location: 't.p12' is a PKCS12 file, which",
             id="PKCS12 truststore",
         ),
         pytest.param(
             {"ssl.keystore.location": "k.jks"},
-            "ssl.keystore.location: 'k.jks' is read as JKS, which confluent-kafka cannot; convert",
+            "ssl.keystore.location: 'k.jks' is a JKS file, which confluent-kafka cannot read; "
+            "convert",
             id="JKS keystore",
         ),
         pytest.param(
             {**SASL, "sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": "x required;"},
-            "sasl.mechanism: AWS_MSK_IAM exists in Java only; use",
+            "sasl.mechanism: AWS_MSK_IAM is available in Java only; use",
             id="MSK",
         ),
         pytest.param(
             {**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{PLAIN} required user=u;"},
-            "sasl.jaas.config: PlainLoginModule lacks username and password; add it",
+            "sasl.jaas.config: PlainLoginModule needs username and password",
             id="no password",
         ),
         pytest.param(
             {**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": "a.Own required;"},
-            "sasl.jaas.config: login module 'a.Own' has no counterpart",
+            "sasl.jaas.config: login module 'a.Own' has no equivalent",
             id="own module",
         ),
         pytest.param(
             {**SASL, "sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f"{OAUTH} required;"},
-            "sasl.oauthbearer.token.endpoint.url: missing; give",
+            "sasl.oauthbearer.token.endpoint.url: missing; set",
             id="no token endpoint",
         ),
     ],
 )
-def test_what_has_no_counterpart_is_refused(java: dict[str, str], beginning: str) -> None:
+def test_a_value_without_an_equivalent_is_rejected_with_advice(
+    java: dict[str, str], beginning: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         librdkafka_properties(java)
 

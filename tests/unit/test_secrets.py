@@ -8,7 +8,7 @@ from replication.config.clients.java_keys import JAVA_KEYS
 from replication.config.clients.secrets import MASK, ClientProperties, is_secret, mask
 
 
-def test_the_secrets_among_java_s_keys() -> None:
+def test_the_secret_ones_among_javas_keys() -> None:
     assert sorted(key for key in JAVA_KEYS if is_secret(key)) == [
         "sasl.jaas.config",
         "sasl.oauthbearer.assertion.private.key.passphrase",
@@ -31,11 +31,11 @@ def test_the_secrets_among_java_s_keys() -> None:
         "s3.secret",
     ],
 )
-def test_other_secrets(key: str) -> None:
+def test_other_keys_that_are_secret(key: str) -> None:
     assert is_secret(key)
 
 
-def test_client_properties_show_no_secret_and_keep_it() -> None:
+def test_client_properties_mask_secrets_in_their_repr_only() -> None:
     properties = ClientProperties({"client.id": "a", "ssl.key.password": "hunter2"})
 
     assert repr(properties) == f"{properties}" == str({"client.id": "a", "ssl.key.password": MASK})

@@ -1,7 +1,7 @@
-"""Reads ``sasl.jaas.config`` the way Kafka's own parser does. Pure.
+"""Reads ``sasl.jaas.config`` as Kafka's own parser does. Pure.
 
-Kafka feeds the text to a ``java.io.StreamTokenizer``; splitting on blanks, ``=`` or ``;`` instead
-would break passwords that hold them.
+Kafka (`JaasConfig`) uses a ``java.io.StreamTokenizer``. Splitting on blanks, ``=`` or ``;`` instead
+would break passwords that contain them.
 """
 
 import re
@@ -14,7 +14,7 @@ _TOKEN = re.compile(
     |(?P<quoted>"(?:\\.|[^"\\\r\n])*(?:"|(?=[\r\n])|\Z)|'(?:\\.|[^'\\\r\n])*(?:'|(?=[\r\n])|\Z))
     |(?P<number>-?(?:[0-9]+\.?[0-9]*|\.[0-9]*))
     |(?P<word>[A-Za-z_$\xa0-\U0010ffff][A-Za-z0-9._$\xa0-\U0010ffff-]*)
-    |(?P<sign>.)""",
+    |(?P<symbol>.)""",
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
@@ -23,12 +23,12 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
 class JaasError(ValueError):
-    """The text is no JAAS configuration. The message never repeats a value from it."""
+    """The text is not a JAAS configuration. The message never repeats a value from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """One entry: the module's class name and its options. Options are not shown in a repr."""
+    """One entry: the module's class name and its options. The repr does not show options."""
 
     name: str
     options: dict[str, str] = field(repr=False)
@@ -45,32 +45,32 @@ class _Token:
 
 
 def parse_jaas(text: str) -> tuple[LoginModule, ...]:
-    """All login modules of *text*, in order.
+    """All login modules in *text*, in order.
 
     Raises:
-        JaasError: The text breaks the grammar ``<class> <flag> key=value ... ;``.
+        JaasError: The text violates the grammar ``<class> <flag> key=value ... ;``.
     """
     tokens = _tokens(text)
     modules = []
     for first in tokens:
         if not first.is_string:
-            raise JaasError(f"expected a login module's class name, found {first.kind}")
+            raise JaasError(f"expected a login module's class name, found a {first.kind}")
         flag = next(tokens, None)
         if flag is None or flag.text.lower() not in _FLAGS:
-            raise JaasError("after a class name write 'required'")
+            raise JaasError("expected 'required' after the class name")
         modules.append(LoginModule(first.text, _options(tokens)))
     if not modules:
-        raise JaasError("it names no login module")
+        raise JaasError("no login module found")
     return tuple(modules)
 
 
 def _options(tokens: Iterator[_Token]) -> dict[str, str]:
     options: dict[str, str] = {}
     for key in tokens:
-        if key == _Token("sign", ";"):
+        if key == _Token("symbol", ";"):
             return options
-        if not key.is_string or next(tokens, None) != _Token("sign", "="):
-            raise JaasError(f"after option {len(options)} expected key=value or ';'")
+        if not key.is_string or next(tokens, None) != _Token("symbol", "="):
+            raise JaasError(f"expected key=value or ';' after option {len(options)}")
         value = next(tokens, None)
         if value is None or not value.is_string:
             raise JaasError(f'option {len(options) + 1} needs double quotes: key="value"')
@@ -83,11 +83,11 @@ def _tokens(text: str) -> Iterator[_Token]:
         kind = match.lastgroup or ""
         if kind == "quoted":
             inner = match[0][1:].removesuffix(match[0][0]) if len(match[0]) > 1 else ""
-            yield _Token(kind, _ESCAPE.sub(_unescaped, inner))
+            yield _Token(kind, _ESCAPE.sub(_unescape, inner))
         elif kind not in ("blank", "comment"):
             yield _Token(kind, match[0])
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     code = escape[1]
     return chr(int(code, 8)) if code[0] in "01234567" else _CONTROLS.get(code, code)

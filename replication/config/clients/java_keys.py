@@ -1,11 +1,10 @@
-"""The names of Kafka's Java client properties, by client. Pure data, from clients 3.9 and 4.3."""
+"""The names of the Java clients' properties, by client, from Kafka 3.9 and 4.3. Pure data."""
 
 # ruff: noqa: SIM905  # a hundred names read better as words
 
 from typing import Final, Literal
 
 Role = Literal["consumer", "producer", "admin"]
-ROLES: Final[tuple[Role, ...]] = ("consumer", "producer", "admin")
 
 SECURITY: Final = frozenset(
     """
@@ -90,17 +89,17 @@ BY_ROLE: Final[dict[Role, frozenset[str]]] = {
     "admin": SECURITY | _SHARED | _ADMIN,
 }
 PRODUCER_ONLY: Final = _PRODUCER
-"""What tunes a producer and does not tell it how to connect."""
+"""Properties that tune a producer, as opposed to those that connect it."""
 
 JAVA_KEYS: Final = SECURITY | _SHARED | _CONSUMER | _PRODUCER | _ADMIN
 
 OWNED: Final = {
-    # The mirror's own: a value here would break its guarantees.
-    "key.serializer": "records cross as bytes; remove it",
-    "value.serializer": "records cross as bytes; remove it",
-    "key.deserializer": "records cross as bytes; remove it",
-    "value.deserializer": "records cross as bytes; remove it",
-    "interceptor.classes": "the mirror's own interceptor carries timestamps; remove it",
+    # The mirror sets these itself: another value would break its guarantees.
+    "key.serializer": "records are copied as bytes; remove it",
+    "value.serializer": "records are copied as bytes; remove it",
+    "key.deserializer": "records are copied as bytes; remove it",
+    "value.deserializer": "records are copied as bytes; remove it",
+    "interceptor.classes": "the mirror uses its own interceptor to preserve timestamps; remove it",
     "transactional.id": "Spark writes without transactions; remove it",
 }
 CHOICES: Final = {

@@ -1,7 +1,7 @@
-"""Client properties in two dialects, and which of them are secret. Pure.
+"""Converts client properties from Java's keys to librdkafka's. Pure.
 
-Spark's connector takes Java's keys as they are; confluent-kafka takes librdkafka's, which differ
-most where credentials are. The table is kept in one place: here.
+Spark's connector takes Java's keys; confluent-kafka takes librdkafka's, which differ most in how
+credentials are given.
 """
 
 # ruff: noqa: SIM905  # many names read better as words
@@ -41,12 +41,12 @@ _PKCS12_ENDS: Final = (".p12", ".pfx", ".pkcs12")
 
 
 def librdkafka_properties(java: Mapping[str, str]) -> dict[str, str]:
-    """*java* for confluent-kafka: renamed, credentials unpacked, Java-only keys left out.
+    """*java* for confluent-kafka: keys renamed, credentials extracted, Java-only keys dropped.
 
-    Keys that Java does not know are passed through: they may be librdkafka's own.
+    Keys that Java does not have are kept: they may be librdkafka's own.
 
     Raises:
-        ConfigError: A value has no counterpart, such as a JKS file; the text says what to write.
+        ConfigError: A value has no equivalent, such as a JKS file; the text says what to use.
     """
     converted, problems = convert(java)
     if problems:
@@ -55,7 +55,7 @@ def librdkafka_properties(java: Mapping[str, str]) -> dict[str, str]:
 
 
 def convert(java: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """As `librdkafka_properties`, but every problem comes back, led by its key."""
+    """As `librdkafka_properties`, but returns all problems, each with its key first."""
     converted: dict[str, str] = {}
     for key, value in java.items():
         if key in _SAME or key not in JAVA_KEYS:
@@ -87,9 +87,9 @@ def _truststore(java: Mapping[str, str]) -> _Part:
     if kind == "PEM":
         return {"ssl.ca.location": location}, None
     return {}, (
-        f"ssl.truststore.location: {location!r} is read as {kind}, which confluent-kafka cannot; "
-        "export the certificates (keytool -exportcert -rfc -alias ALIAS -keystore FILE) to a .pem "
-        "file, give that and ssl.truststore.type: PEM"
+        f"ssl.truststore.location: {location!r} is a {kind} file, which confluent-kafka cannot "
+        "read; export the certificates to a .pem file (keytool -exportcert -rfc -alias ALIAS "
+        "-keystore FILE) and use that file with ssl.truststore.type: PEM"
     )
 
 
@@ -107,9 +107,9 @@ def _keystore(java: Mapping[str, str]) -> _Part:
             **({"ssl.keystore.password": password} if password is not None else {}),
         }, None
     return {}, (
-        f"ssl.keystore.location: {location!r} is read as {kind}, which confluent-kafka cannot; "
+        f"ssl.keystore.location: {location!r} is a {kind} file, which confluent-kafka cannot read; "
         "convert it (keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 "
-        "-deststoretype PKCS12), give that and ssl.keystore.type: PKCS12"
+        "-deststoretype PKCS12) and use that file with ssl.keystore.type: PKCS12"
     )
 
 
@@ -119,8 +119,8 @@ def _sasl(java: Mapping[str, str]) -> _Part:
         return {}, None
     if mechanism == "AWS_MSK_IAM":
         return {}, (
-            "sasl.mechanism: AWS_MSK_IAM exists in Java only; use SCRAM-SHA-512 or OAUTHBEARER "
-            "with a token endpoint"
+            "sasl.mechanism: AWS_MSK_IAM is available in Java only; use SCRAM-SHA-512, or "
+            "OAUTHBEARER with a token endpoint"
         )
     text = java.get("sasl.jaas.config")
     if text is None:
@@ -128,12 +128,12 @@ def _sasl(java: Mapping[str, str]) -> _Part:
     try:
         modules = parse_jaas(text)
     except JaasError as error:
-        return {}, f"sasl.jaas.config: not readable, {error} (value not shown)"
+        return {}, f"sasl.jaas.config: invalid, {error} (value not shown)"
     for module in modules:
         if (part := _credentials(module, java)) is not None:
             return part
     return {}, (
-        f"sasl.jaas.config: login module {modules[0].name!r} has no counterpart in "
+        f"sasl.jaas.config: login module {modules[0].name!r} has no equivalent in "
         "confluent-kafka; use PlainLoginModule, ScramLoginModule or OAuthBearerLoginModule"
     )
 
@@ -144,7 +144,7 @@ def _credentials(module: LoginModule, java: Mapping[str, str]) -> _Part | None:
     if kind in ("PlainLoginModule", "ScramLoginModule"):
         missing = [name for name in ("username", "password") if name not in options]
         if missing:
-            return {}, f"sasl.jaas.config: {kind} lacks {' and '.join(missing)}; add it"
+            return {}, f"sasl.jaas.config: {kind} needs {' and '.join(missing)}"
         return {"sasl.username": options["username"], "sasl.password": options["password"]}, None
     if kind == "OAuthBearerLoginModule":
         return _oidc(java, options)
@@ -155,7 +155,7 @@ def _credentials(module: LoginModule, java: Mapping[str, str]) -> _Part | None:
 
 
 def _oidc(java: Mapping[str, str], options: Mapping[str, str]) -> _Part:
-    """Client credentials against a token endpoint; the options' older place wins, as in Java."""
+    """Client credentials for a token endpoint; JAAS options win over properties, as in Java."""
     if "sasl.oauthbearer.token.endpoint.url" not in java:
         subject = options.get("unsecuredLoginStringClaim_sub")
         if subject is not None:  # development only, as in Java
@@ -164,7 +164,7 @@ def _oidc(java: Mapping[str, str], options: Mapping[str, str]) -> _Part:
                 "sasl.oauthbearer.config": f"principal={subject}",
             }
             return unsecured, None
-        return {}, "sasl.oauthbearer.token.endpoint.url: missing; give the URL that issues tokens"
+        return {}, "sasl.oauthbearer.token.endpoint.url: missing; set the URL that issues tokens"
     names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
     extensions = ",".join(
         f"{key.removeprefix('extension_')}={value}"

@@ -1,0 +1,399 @@
+"""Every problem and note of a configuration, word for word."""
+
+import pickle
+from collections.abc import Mapping
+
+import pytest
+
+from replication.config.clients.secrets import MASK
+from replication.config.parse import parse
+from replication.config.values import Diagnostics, Raw
+from replication.errors import ConfigError
+from tests.support.settings import IDENTITY, ONE_FLOW, TWO_CLUSTERS, parse_settings, problems_of
+
+THREE_CLUSTERS = {
+    **TWO_CLUSTERS,
+    "clusters": "A, B, C",
+    "C.bootstrap.servers": "c:1",
+    "A->C.enabled": "true",
+}
+
+
+def test_notes_name_the_keys_without_effect_and_the_risky_ones() -> None:
+    config = parse_settings(
+        {
+            **ONE_FLOW,
+            "tasks.max": "10",
+            "offset.storage.replication.factor": "1",
+            "B.exactly.once.source.support": "enabled",
+            "A->B.key.converter": "x",
+            "A->B.sync.topic.acls.enabled": "true",
+            "B.producer.acks": "1",
+            "A.consumer.group.id": "g",
+            "A.zork": "1",
+            "B.security.protocol": "SASL_PLAINTEXT",
+            "topic.filter.class": "org.apache.kafka.connect.mirror.DefaultTopicFilter",
+            "config.providers": "file",
+            "config.providers.file.class": "x.FileConfigProvider",
+            "transforms": "",
+        }
+    )
+
+    assert config.notes == (
+        "tasks.max: has no effect: a key of Kafka Connect; the mirror has no workers or connectors",
+        (
+            "offset.storage.replication.factor: has no effect: a key of Kafka Connect's internal "
+            "topics; the mirror stores positions in Delta tables"
+        ),
+        (
+            "B.exactly.once.source.support: has no effect: a flow writes each record once without "
+            "transactions; see the guarantees"
+        ),
+        "A->B.key.converter: has no effect: records are always copied as unchanged bytes",
+        "A->B.sync.topic.acls.enabled: accepted, but not implemented in this version",
+        "B.producer.acks: with fewer acknowledgements, a broker crash can lose records",
+        "A.consumer.group.id: has no effect: the mirror reads without a consumer group",
+        "A.zork: unknown property; passed to the client unchanged",
+        (
+            "B.sasl.mechanism: GSSAPI needs a confluent-kafka built with Kerberos; the wheel on "
+            "PyPI is built without it"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param({"topcis": "a"}, "topcis: unknown key; did you mean topics?", id="typo"),
+        pytest.param(
+            {"A->B.topcis": "a"},
+            "A->B.topcis: unknown key; did you mean A->B.topics?",
+            id="typo in a flow",
+        ),
+        pytest.param({"zork": "a"}, "zork: unknown key; remove it", id="similar to no key"),
+        pytest.param(
+            {"topics.blacklist": "a"},
+            "topics.blacklist: removed in Kafka 4.0; write topics.exclude",
+            id="removed in Kafka 4.0",
+        ),
+        pytest.param(
+            {"A.topics": "a"},
+            "A.topics: is a flow key; write B->A.topics or topics",
+            id="flow's key at a cluster",
+        ),
+        pytest.param(
+            {"isolation.level": "read_committed"},
+            "isolation.level: is a client property; write A.isolation.level",
+            id="client's key at top level",
+        ),
+        pytest.param(
+            {"A->B.isolation.level": "read_committed"},
+            "A->B.isolation.level: is a client property; write for example "
+            "A->B.source.consumer.isolation.level",
+            id="client's key at a flow",
+        ),
+        pytest.param(
+            {"A->B.state.dir": "/x"},
+            "A->B.state.dir: is a top-level key; write state.dir",
+            id="file's key at a flow",
+        ),
+        pytest.param(
+            {"X.bootstrap.servers": "a:1"},
+            "X.bootstrap.servers: unknown cluster 'X'; clusters: A, B",
+            id="unknown cluster",
+        ),
+        pytest.param(
+            {"A->X.topics": "a"},
+            "A->X.topics: unknown cluster 'X'; clusters: A, B",
+            id="unknown target",
+        ),
+        pytest.param(
+            {"A->A.enabled": "true"},
+            "A->A.enabled: source and target are both 'A'; use two clusters",
+            id="source is target",
+        ),
+        pytest.param(
+            {"A->B.source.cluster.alias": "C"},
+            "A->B.source.cluster.alias: 'C' must be 'A'; remove the key",
+            id="another alias",
+        ),
+        pytest.param(
+            {"A->B.transforms": "route"},
+            "A->B.transforms: transforms are not supported, and the records would differ "
+            "without them; remove it",
+            id="transforms",
+        ),
+        pytest.param(
+            {"replication.policy.class": "com.acme.Own"},
+            "replication.policy.class: 'com.acme.Own' is invalid; write "
+            "org.apache.kafka.connect.mirror.DefaultReplicationPolicy, "
+            "org.apache.kafka.connect.mirror.IdentityReplicationPolicy, "
+            "DefaultReplicationPolicy or IdentityReplicationPolicy",
+            id="custom policy",
+        ),
+        pytest.param(
+            {"replication.policy.separator": ""},
+            "replication.policy.separator: '' is not allowed in a topic name; use A-Z a-z "
+            "0-9 . _ -",
+            id="no separator",
+        ),
+        pytest.param(
+            {"topics": ""},
+            "topics: is empty; write at least one name or regex ('.*' matches every topic)",
+            id="no topics",
+        ),
+        pytest.param(
+            {"A->B.enabled": "yes"},
+            "A->B.enabled: 'yes' is invalid; write true or false",
+            id="flag",
+        ),
+        pytest.param(
+            {"replication.factor": "0"},
+            "replication.factor: '0' is invalid; write 1 or more, or -1 for the cluster's default",
+            id="factor",
+        ),
+        pytest.param(
+            {"refresh.topics.interval.seconds": "1m"},
+            "refresh.topics.interval.seconds: '1m' is invalid; write a whole number, for example "
+            "600",
+            id="number",
+        ),
+        pytest.param(
+            {"replication.realtime.batch.seconds": "4"},
+            "replication.realtime.batch.seconds: '4' is invalid; write 5 or more",
+            id="too small",
+        ),
+        pytest.param(
+            {"replication.mode": "fast"},
+            "replication.mode: 'fast' is invalid; write auto, realtime, microbatch or drain",
+            id="mode",
+        ),
+        pytest.param(
+            {"record.timestamps": "x"},
+            "record.timestamps: 'x' is invalid; write preserve or broker",
+            id="timestamps",
+        ),
+        pytest.param(
+            {"metric.names.formats": "new,x"},
+            "metric.names.formats: 'new,x' is invalid; the items must be legacy or new",
+            id="item",
+        ),
+        pytest.param(
+            {"offset-syncs.topic.location": "both"},
+            "offset-syncs.topic.location: 'both' is invalid; write source or target",
+            id="location",
+        ),
+        pytest.param(
+            {"state.dir": "state"},
+            "state.dir: 'state' is relative; write an absolute path or a URI such as "
+            "s3a://bucket/folder",
+            id="relative state.dir",
+        ),
+        pytest.param(
+            {"B.bootstrap.servers": "b:1, b"},
+            "B.bootstrap.servers: 'b' is not "
+            "host:port; write for example broker-1:9092,broker-2:9092",
+            id="no port",
+        ),
+        pytest.param(
+            {"B.bootstrap.servers": "b:99999"},
+            "B.bootstrap.servers: 'b:99999' is not "
+            "host:port; write for example broker-1:9092,broker-2:9092",
+            id="wrong port",
+        ),
+        pytest.param(
+            {"A.isolation.level": "x"},
+            "A.isolation.level: 'x' is invalid; write read_uncommitted or read_committed",
+            id="isolation",
+        ),
+        pytest.param(
+            {"A.consumer.auto.offset.reset": "none"},
+            "A.consumer.auto.offset.reset: 'none' is invalid; write earliest or latest",
+            id="reset",
+        ),
+        pytest.param(
+            {"A.consumer.enable.auto.commit": "true"},
+            "A.consumer.enable.auto.commit: 'true' is invalid; write false",
+            id="auto commit",
+        ),
+        pytest.param(
+            {"B.producer.key.serializer": "x"},
+            "B.producer.key.serializer: must not be set: records are copied as bytes; remove it",
+            id="serializer",
+        ),
+        pytest.param(
+            {"B.producer.transactional.id": "x"},
+            "B.producer.transactional.id: must not be set: Spark writes without "
+            "transactions; remove it",
+            id="transactions",
+        ),
+        pytest.param(
+            {"B.producer.linger.ms": "5s"},
+            "B.producer.linger.ms: '5s' is invalid; write a whole number",
+            id="client's number",
+        ),
+        pytest.param(
+            {"A.consumer.max.poll.record": "5"},
+            "A.consumer.max.poll.record: unknown property of this client; did you mean "
+            "'max.poll.records'?",
+            id="client's typo",
+        ),
+        pytest.param(
+            {"A.consumer.linger.ms": "5"},
+            "A.consumer.linger.ms: is a property of a different kind of client; remove it",
+            id="another client's",
+        ),
+        pytest.param(
+            {
+                "A.sasl.jaas.config": "hunter2",
+                "A.security.protocol": "SASL_SSL",
+                "A.sasl.mechanism": "PLAIN",
+            },
+            "A.sasl.jaas.config: invalid, expected 'required' after the class name (value "
+            "not shown)",
+            id="JAAS",
+        ),
+        pytest.param(
+            {"A.ssl.key.passwort": "x"},
+            "A.ssl.key.passwort: unknown property of this client; did you mean 'ssl.key.password'?",
+            id="typo in a security key",
+        ),
+    ],
+)
+def test_each_problem_by_itself(settings: dict[str, Raw], expected: str) -> None:
+    assert [text for text in problems_of({**ONE_FLOW, **settings}) if "no flow" not in text] == [
+        expected
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param(
+            {},
+            ["clusters: missing; list the aliases, for example clusters: [east, west]"],
+            id="none",
+        ),
+        pytest.param(
+            TWO_CLUSTERS,
+            ["A->B.enabled: no flow is enabled; write true for at least one"],
+            id="no flow",
+        ),
+        pytest.param(
+            {"clusters": "A,B,A", "A->B.enabled": "true"},
+            [
+                "clusters: 'A' is listed twice; remove one",
+                "A.bootstrap.servers: missing; write for example broker-1:9092,broker-2:9092",
+                "B.bootstrap.servers: missing; write for example broker-1:9092,broker-2:9092",
+            ],
+            id="twice, and no addresses",
+        ),
+        pytest.param(
+            {**ONE_FLOW, "clusters": ("A", "B", "a/b")},
+            [
+                (
+                    "clusters: 'a/b' is not a valid alias: use A-Z a-z 0-9 . _ - (it becomes part "
+                    "of topic names)"
+                )
+            ],
+            id="alias",
+        ),
+    ],
+)
+def test_problems_of_the_cluster_list(settings: Mapping[str, Raw], expected: list[str]) -> None:
+    assert problems_of(settings) == expected
+
+
+def test_all_problems_are_reported_at_once_in_file_order() -> None:
+    settings = {**ONE_FLOW, "replication.mode": "x", "topcis": "a", "A->B.replication.factor": "z"}
+    lines = {"replication.mode": 9, "topcis": 3, "A->B.replication.factor": 5}
+
+    assert problems_of(settings, lines) == [
+        "topcis: unknown key; did you mean topics? (line 3)",
+        "A->B.replication.factor: 'z' is invalid; write a whole number, for example 2 (line 5)",
+        ("replication.mode: 'x' is invalid; write auto, realtime, microbatch or drain (line 9)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param(
+            {"B->C.enabled": "true", "topics": "orders"},
+            "B->C.topics: orders would be written by A->C too, and a topic can have only "
+            "one writer; use B->C.topics.exclude",
+            id="same name",
+        ),
+        pytest.param(
+            {"B->C.enabled": "true", "A->C.topics": "orders", "B->C.topics": "ord.*"},
+            "B->C.topics: orders would be written by A->C too, and a topic can have only "
+            "one writer; use B->C.topics.exclude",
+            id="a name that the other's regex matches",
+        ),
+        pytest.param(
+            {"C->A.enabled": "true"},
+            "C->A.topics: replication loop: A->C and C->A both replicate .* under "
+            "IdentityReplicationPolicy; use C->A.topics.exclude",
+            id="a loop",
+        ),
+    ],
+)
+def test_identity_flows_that_share_a_topic_are_rejected(
+    settings: dict[str, Raw], expected: str
+) -> None:
+    identity = {**THREE_CLUSTERS, "replication.policy.class": IDENTITY, **settings}
+
+    assert problems_of(identity) == [expected]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"B->C.enabled": "true", "A->C.topics": "a", "B->C.topics": "b"}, id="apart"),
+        pytest.param(
+            {
+                "B->C.enabled": "true",
+                "topics": "a,b",
+                "B->C.topics.exclude": "a",
+                "A->C.topics.exclude": "b",
+            },
+            id="excluded",
+        ),
+        pytest.param({"B->C.enabled": "true"}, id="regexes alone are not compared"),
+        pytest.param({"A->B.enabled": "true", "topics": "a"}, id="one source, two targets"),
+    ],
+)
+def test_identity_flows_without_a_shared_topic_are_accepted(settings: dict[str, Raw]) -> None:
+    identity = {**THREE_CLUSTERS, "replication.policy.class": IDENTITY, **settings}
+
+    assert len(parse_settings(identity).flows) == 2
+
+
+def test_secrets_are_masked() -> None:
+    jaas = "x.PlainLoginModule required username=u password=hunter2;"
+    config = parse_settings(
+        {
+            **ONE_FLOW,
+            "A.sasl.jaas.config": jaas,
+            "B.ssl.key.password": "hunter2",
+            "A.security.protocol": "SASL_SSL",
+            "A.sasl.mechanism": "PLAIN",
+        }
+    )
+
+    assert "hunter2" not in repr(config)
+    assert MASK in repr(config)
+    assert Diagnostics().display("A.ssl.key.password", "hunter2") == MASK
+    assert config.flows[0].source.admin["sasl.jaas.config"] == jaas
+    assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301  # our own bytes
+
+
+def test_a_problem_masks_a_value_that_came_from_a_reference() -> None:
+    settings = {**ONE_FLOW, "replication.factor": "hunter2"}
+
+    with pytest.raises(ConfigError) as caught:
+        parse("f", settings, default_state_dir="/s", hidden={"replication.factor"})
+
+    assert caught.value.problems == (
+        f"replication.factor: {MASK} is invalid; write a whole number, for example 2",
+    )

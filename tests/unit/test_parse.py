@@ -1,0 +1,362 @@
+"""Flat settings become the configuration tree: defaults, scopes and precedence."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from replication.config.tree import (
+    ClusterConfig,
+    FlowConfig,
+    GroupsConfig,
+    HeartbeatsConfig,
+    MirrorConfig,
+    OffsetSyncsConfig,
+    TopicConfigsConfig,
+)
+from replication.config.values import Raw
+from replication.mm2.policy import IdentityPolicy, PrefixPolicy
+from replication.model import Flow
+from tests.support.settings import IDENTITY, ONE_FLOW, TWO_CLUSTERS, parse_settings
+
+
+def flow(**written: Raw) -> FlowConfig:
+    return parse_settings({**ONE_FLOW, **written}).flows[0]
+
+
+def heartbeats(flow: str, alias: str, servers: str) -> HeartbeatsConfig:
+    """The default heartbeats of a pair."""
+    return HeartbeatsConfig(
+        flow=Flow(*flow.split("->")),
+        alias=alias,
+        topic="heartbeats",
+        interval_seconds=1,
+        replication_factor=3,
+        producer={"bootstrap.servers": servers},
+        admin={"bootstrap.servers": servers},
+    )
+
+
+def test_the_defaults_are_those_of_mirrormaker() -> None:
+    assert parse_settings(ONE_FLOW) == MirrorConfig(
+        file="c.yaml",
+        clusters=("A", "B"),
+        state_dir="file:///state",
+        flows=(
+            FlowConfig(
+                flow=Flow("A", "B"),
+                topics=(".*",),
+                topics_exclude=(r"mm2.*\.internal", r".*\.replica", "__.*"),
+                heartbeats_replication_enabled=True,
+                policy=PrefixPolicy(),
+                replication_factor=2,
+                refresh_topics_enabled=True,
+                refresh_topics_interval_seconds=600,
+                mode="auto",
+                realtime_batch_seconds=60,
+                batch_max_records=1_000_000,
+                record_timestamps="preserve",
+                auto_offset_reset="earliest",
+                topic_configs=TopicConfigsConfig(
+                    exclude=(
+                        r"follower\.replication\.throttled\.replicas",
+                        r"leader\.replication\.throttled\.replicas",
+                        r"message\.timestamp\.difference\.max\.ms",
+                        r"log\.message\.timestamp\.before\.max\.ms",
+                        r"log\.message\.timestamp\.after\.max\.ms",
+                        r"message\.timestamp\.type",
+                        r"unclean\.leader\.election\.enable",
+                        r"min\.insync\.replicas",
+                    ),
+                    defaults_from="target",
+                ),
+                offset_syncs=OffsetSyncsConfig(
+                    enabled=True, location="source", replication_factor=3, lag_max=100
+                ),
+                groups=GroupsConfig(
+                    groups=(".*",),
+                    groups_exclude=("console-consumer-.*", "connect-.*", "__.*"),
+                    refresh_enabled=True,
+                    refresh_interval_seconds=600,
+                    checkpoints_enabled=True,
+                    checkpoints_interval_seconds=60,
+                    replication_factor=3,
+                    sync_enabled=False,
+                    sync_interval_seconds=60,
+                    sync_on_rewind="keep",
+                ),
+                source=ClusterConfig(
+                    alias="A",
+                    consumer={"bootstrap.servers": "a:1"},
+                    producer={"bootstrap.servers": "a:1"},
+                    admin={"bootstrap.servers": "a:1"},
+                ),
+                target=ClusterConfig(
+                    alias="B",
+                    consumer={"bootstrap.servers": "b:1"},
+                    producer={"bootstrap.servers": "b:1"},
+                    admin={"bootstrap.servers": "b:1"},
+                ),
+            ),
+        ),
+        heartbeats=(
+            heartbeats("A->B", "B", "b:1"),
+            heartbeats("B->A", "A", "a:1"),
+        ),
+        notes=(),
+    )
+
+
+@pytest.mark.parametrize("at", ["", "A->B."])
+def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
+    config = parse_settings(
+        {
+            **ONE_FLOW,
+            f"{at}topics": "a, b,,a",
+            f"{at}topics.exclude": "",
+            f"{at}heartbeats.replication.enabled": "FALSE",
+            f"{at}replication.policy.class": IDENTITY,
+            f"{at}replication.policy.separator": "_",
+            f"{at}replication.policy.internal.topic.separator.enabled": "false",
+            f"{at}replication.factor": "-1",
+            f"{at}refresh.topics.enabled": "false",
+            f"{at}refresh.topics.interval.seconds": "5",
+            f"{at}replication.mode": "drain",
+            f"{at}replication.realtime.batch.seconds": "5",
+            f"{at}replication.batch.max.records": "1",
+            f"{at}record.timestamps": "broker",
+            f"{at}auto.offset.reset": "latest",
+            f"{at}config.properties.exclude": "retention.*",
+            f"{at}use.defaults.from": "source",
+            f"{at}emit.offset-syncs.enabled": "false",
+            f"{at}offset-syncs.topic.location": "target",
+            f"{at}offset-syncs.topic.replication.factor": "1",
+            f"{at}offset.lag.max": "0",
+            f"{at}groups": "g",
+            f"{at}groups.exclude": "",
+            f"{at}refresh.groups.enabled": "false",
+            f"{at}refresh.groups.interval.seconds": "2",
+            f"{at}emit.checkpoints.enabled": "false",
+            f"{at}emit.checkpoints.interval.seconds": "3",
+            f"{at}checkpoints.topic.replication.factor": "4",
+            f"{at}sync.group.offsets.enabled": "true",
+            f"{at}sync.group.offsets.interval.seconds": "5",
+            f"{at}sync.group.offsets.on.rewind": "follow",
+            "state.dir": "s3a://bucket/state",
+        }
+    )
+
+    assert config.state_dir == "s3a://bucket/state"
+    (one,) = config.flows
+    assert one == FlowConfig(
+        flow=Flow("A", "B"),
+        topics=("a", "b"),
+        topics_exclude=(),
+        heartbeats_replication_enabled=False,
+        policy=IdentityPolicy("_", ".", source="A"),
+        replication_factor=-1,
+        refresh_topics_enabled=False,
+        refresh_topics_interval_seconds=5,
+        mode="drain",
+        realtime_batch_seconds=5,
+        batch_max_records=1,
+        record_timestamps="broker",
+        auto_offset_reset="latest",
+        topic_configs=TopicConfigsConfig(exclude=("retention.*",), defaults_from="source"),
+        offset_syncs=OffsetSyncsConfig(
+            enabled=False, location="target", replication_factor=1, lag_max=0
+        ),
+        groups=GroupsConfig(
+            groups=("g",),
+            groups_exclude=(),
+            refresh_enabled=False,
+            refresh_interval_seconds=2,
+            checkpoints_enabled=False,
+            checkpoints_interval_seconds=3,
+            replication_factor=4,
+            sync_enabled=True,
+            sync_interval_seconds=5,
+            sync_on_rewind="follow",
+        ),
+        source=one.source,
+        target=one.target,
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param({}, ["A->B at B", "B->A at A"], id="disabled flows too"),
+        pytest.param({"emit.heartbeats.enabled": "false"}, [], id="none"),
+        pytest.param({"B->A.emit.heartbeats.enabled": "false"}, ["A->B at B"], id="all but one"),
+        pytest.param(
+            {
+                "emit.heartbeats.enabled": "false",
+                "A->B.emit.heartbeats.enabled": "true",
+                "A->B.heartbeats.topic.location": "source",
+            },
+            ["A->B at A"],
+            id="on the source",
+        ),
+    ],
+)
+def test_which_pairs_emit_heartbeats_to_which_cluster(
+    settings: dict[str, Raw], expected: list[str]
+) -> None:
+    found = parse_settings({**ONE_FLOW, **settings}).heartbeats
+
+    assert [f"{pair.flow} at {pair.alias}" for pair in found] == expected
+    servers = {"A": "a:1", "B": "b:1"}
+    assert [pair.producer["bootstrap.servers"] for pair in found] == [
+        servers[pair.alias] for pair in found
+    ]
+
+
+def test_a_note_names_settings_of_an_offset_syncs_topic_that_is_not_written() -> None:
+    settings = {"emit.offset-syncs.enabled": "false", "A->B.offset-syncs.topic.location": "target"}
+
+    assert parse_settings({**ONE_FLOW, **settings}).notes == (
+        "A->B.offset-syncs.topic.location: has no effect: emit.offset-syncs.enabled is false",
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param({"A->B.enabled": "true"}, ["A->B"], id="one"),
+        pytest.param({"enabled": "true"}, ["A->B", "B->A"], id="every pair"),
+        pytest.param({"enabled": "true", "A->B.enabled": "false"}, ["B->A"], id="all but one"),
+        pytest.param({"A -> B.enabled": "True"}, ["A->B"], id="blanks around the arrow"),
+    ],
+)
+def test_which_flows_are_enabled(settings: dict[str, Raw], expected: list[str]) -> None:
+    assert [
+        str(config.flow) for config in parse_settings({**TWO_CLUSTERS, **settings}).flows
+    ] == expected
+
+
+def test_an_alias_may_contain_dots_and_be_a_prefix_of_another() -> None:
+    config = parse_settings(
+        {
+            "clusters": "eu,eu.west,source",
+            "eu.bootstrap.servers": "a:1",
+            "eu.west.bootstrap.servers": "b:1",
+            "source.bootstrap.servers": "c:1",
+            "source.consumer.fetch.min.bytes": "2",
+            "eu->eu.west.enabled": "true",
+            "source->eu.enabled": "true",
+        }
+    )
+
+    assert [(str(one.flow), one.source.consumer, one.target.admin) for one in config.flows] == [
+        ("eu->eu.west", {"bootstrap.servers": "a:1"}, {"bootstrap.servers": "b:1"}),
+        (
+            "source->eu",
+            {"bootstrap.servers": "c:1", "fetch.min.bytes": "2"},
+            {"bootstrap.servers": "a:1"},
+        ),
+    ]
+
+
+WEAKEST_FIRST = {
+    "consumer": (
+        "consumer.client.id",
+        "source.consumer.client.id",
+        "A.client.id",
+        "A->B.source.cluster.client.id",
+        "A->B.consumer.client.id",
+        "A.consumer.client.id",
+        "A->B.source.consumer.client.id",
+    ),
+    "producer": (
+        "producer.client.id",
+        "producer.override.client.id",
+        "target.producer.client.id",
+        "B.client.id",
+        "A->B.target.cluster.client.id",
+        "A->B.producer.client.id",
+        "B.producer.client.id",
+        "A->B.target.producer.client.id",
+        "A->B.producer.override.client.id",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("keys", "properties"),
+    [
+        pytest.param(WEAKEST_FIRST["consumer"], lambda f: f.source.consumer, id="consumer"),
+        pytest.param(WEAKEST_FIRST["producer"], lambda f: f.target.producer, id="producer"),
+    ],
+)
+def test_a_stronger_scope_overrides_a_client_property(
+    keys: tuple[str, ...], properties: Callable[[FlowConfig], Mapping[str, str]]
+) -> None:
+    found = [
+        properties(flow(**{key: key for key in keys[: count + 1]}))["client.id"]
+        for count in range(len(keys))
+    ]
+
+    assert found == list(keys)
+
+
+def test_client_properties_reach_only_the_clients_that_know_them() -> None:
+    config = flow(
+        **{
+            "ssl.protocol": "TLSv1.3",
+            "B.request.timeout.ms": "7",
+            "B.linger.ms": "1",
+            "B.max.poll.records": "2",
+            "B.own.property": "x",
+            "A->B.producer.override.acks": "all",
+            "A.consumer.group.id": "g",
+        }
+    )
+
+    shared = {
+        "ssl.protocol": "TLSv1.3",
+        "bootstrap.servers": "b:1",
+        "request.timeout.ms": "7",
+        "own.property": "x",
+    }
+    source = {"ssl.protocol": "TLSv1.3", "bootstrap.servers": "a:1"}
+    assert [
+        config.source.consumer,
+        config.source.producer,
+        config.source.admin,
+        config.target.consumer,
+        config.target.producer,
+        config.target.admin,
+    ] == [
+        source,
+        source,
+        source,
+        {**shared, "max.poll.records": "2"},
+        {**shared, "linger.ms": "1", "acks": "all"},
+        shared,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param({}, "earliest", id="default"),
+        pytest.param({"auto.offset.reset": "latest"}, "latest", id="top level"),
+        pytest.param(
+            {"A.consumer.auto.offset.reset": "latest"}, "latest", id="MirrorMaker's place"
+        ),
+        pytest.param({"A.auto.offset.reset": "latest"}, "latest", id="cluster"),
+        pytest.param({"B.consumer.auto.offset.reset": "latest"}, "earliest", id="other cluster"),
+        pytest.param(
+            {"A.consumer.auto.offset.reset": "latest", "auto.offset.reset": "earliest"},
+            "latest",
+            id="cluster over top level",
+        ),
+        pytest.param(
+            {"A.consumer.auto.offset.reset": "latest", "A->B.auto.offset.reset": "earliest"},
+            "earliest",
+            id="flow over cluster",
+        ),
+    ],
+)
+def test_where_auto_offset_reset_may_be_set(settings: dict[str, Raw], expected: str) -> None:
+    assert flow(**settings).auto_offset_reset == expected
