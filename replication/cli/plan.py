@@ -22,8 +22,8 @@ from replication.errors import GuardError
 from replication.flows.replicate.prepare import look
 from replication.kafka.cluster import Cluster
 from replication.model import RECORDS, Job
-from replication.state.offset_table import OffsetTable
-from replication.state.tables import local_tables
+from replication.state.offset_rows import OffsetReader
+from replication.state.readers import open_reader
 
 HEADINGS = ("partition", "remote topic", "resumes at", "because of", "to do")
 INTERNAL_HEADINGS = ("internal topic", "cluster", "purpose", "to do")
@@ -41,8 +41,8 @@ def plan(*, file: str, name: str | None, as_json: bool) -> None:
     """
     config = load_config(file)
     flows = chosen_flows(config, name)
-    with local_tables(config.state_dir) as tables:
-        plans = [_plan(config, flow, OffsetTable(tables, flow.flow)) for flow in flows]
+    with open_reader(config.state_dir) as state:
+        plans = [_plan(config, flow, state.offsets(flow.flow)) for flow in flows]
     if as_json:
         print_json({"flows": [_document(plan) for plan in plans]})
     else:
@@ -78,10 +78,10 @@ def _clusters(config: FlowConfig) -> Iterator[tuple[Cluster, Cluster]]:
         yield source, target
 
 
-def _plan(config: MirrorConfig, flow: FlowConfig, offsets: OffsetTable) -> FlowPlan:
+def _plan(config: MirrorConfig, flow: FlowConfig, offsets: OffsetReader) -> FlowPlan:
     heartbeats = next((pair for pair in config.heartbeats if pair.flow == flow.flow), None)
     with _clusters(flow) as clusters:
-        return plan_flow(flow, heartbeats, clusters, offsets.books().anchors)
+        return plan_flow(flow, heartbeats, clusters, offsets.progress().anchors)
 
 
 def _print(plan: FlowPlan) -> None:

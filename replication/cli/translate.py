@@ -16,8 +16,7 @@ from replication.control.translate import Answer, Question, answer_question, no_
 from replication.model import TopicPartition
 from replication.offsets.map import NoAnswer
 from replication.offsets.wording import fields, sentence
-from replication.state.offset_table import OffsetTable
-from replication.state.tables import local_tables
+from replication.state.readers import open_reader
 
 
 @click.command()
@@ -42,8 +41,8 @@ def translate(
     config = load_config(file)
     (flow,) = chosen_flows(config, name)
     question = Question(TopicPartition(topic, partition), offset, back)
-    with local_tables(config.state_dir) as tables:
-        answer = answer_question(flow, OffsetTable(tables, flow.flow).runs, question)
+    with open_reader(config.state_dir) as state:
+        answer = answer_question(flow, state.offsets(flow.flow).runs, question)
     if as_json:
         print_json(_document(flow, question, answer))
     if isinstance(answer.translation, NoAnswer):

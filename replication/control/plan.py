@@ -20,7 +20,7 @@ from replication.offsets.resume import (
     StartFresh,
     plan_positions,
 )
-from replication.state.offset_table import Anchor
+from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
 Origin = Literal["offset map", "auto.offset.reset", "target", "problem"]

@@ -10,7 +10,8 @@ from replication.flows.context import FlowContext
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.model import TopicPartition
-from replication.state.offset_table import OffsetTable, TopicMap
+from replication.state.offset_rows import TopicMap
+from replication.state.offset_table import OffsetTable
 from replication.state.tables import local_tables
 
 

@@ -22,6 +22,7 @@ from replication.log import Log
 from replication.model import EventKind, EventPolicy, Flow
 from replication.spark.local import local_spark
 from replication.spark.session import bookkeeping_session, frame_of
+from replication.state.paths import local_path
 
 log = Log(__name__)
 
@@ -66,10 +67,13 @@ class Tables:
         self._appends: Counter[str] = Counter()
         self.leases: set[str] = set()  # the names of those that this process holds
         self.root = state_dir.rstrip("/")
+        folder = local_path(self.root)
+        # Hadoop takes the escapes of a URI for characters of the path
+        self._location = f"file:{folder}" if folder else self.root
 
     def path(self, table: str) -> str:
         """Where *table* lies; a Delta path for SQL: ``delta.`path` ``."""
-        return f"{self.root}/{table}"
+        return f"{self._location}/{table}"
 
     def exists(self, table: str) -> bool:
         """Whether anything was ever appended to *table*."""

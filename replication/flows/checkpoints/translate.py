@@ -10,7 +10,8 @@ from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.model import Committed, TopicPartition
 from replication.offsets.map import NoAnswer
-from replication.state.offset_table import OffsetTable, TopicMap
+from replication.state.offset_rows import TopicMap
+from replication.state.offset_table import OffsetTable
 from replication.topics.selection import remote_topics
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from replication.offsets.resume import (
 from replication.offsets.runs import OffsetRun, anchor
 from replication.spark.counting import RecordSpan, offsets_after
 from replication.spark.kafka_options import client_id
-from replication.state.offset_table import Anchor
+from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
 log = logging.getLogger(__name__)

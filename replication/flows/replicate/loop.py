@@ -21,7 +21,7 @@ from replication.flows.replicate.prepare import prepare_topics, topic_warnings
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
 from replication.state.lease import Lease, LeaseName, hold_lease
-from replication.state.offset_table import Anchor
+from replication.state.offset_rows import Anchor
 from replication.state.tables import now
 from replication.topics.topic_plan import TopicPlan
 

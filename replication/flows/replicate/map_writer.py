@@ -30,7 +30,7 @@ class MapWriter:
         config = context.config
         self._flow = config.flow
         self._table = OffsetTable(context.tables, config.flow)
-        books = self._table.books()
+        books = self._table.compacted_progress()
         self.last_generation, self.anchors = books.last_generation, books.anchors
         self._syncs = Syncs(context, books.replicated_until)
 

@@ -1,0 +1,127 @@
+"""Reads the Delta tables without Spark: commands answer in milliseconds instead of seconds.
+
+Only reads. delta-rs decodes percent signs in a path twice, and needs credentials of its own for
+remote storage: `can_reach` says where it is used, and `replication.state.readers` what else is.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
+
+from replication.errors import StateError
+from replication.model import Flow, TopicPartition
+from replication.offsets.runs import OffsetRun
+from replication.state.offset_rows import (
+    OFFSET_RUNS,
+    OLDEST_FIRST,
+    OffsetReader,
+    StoredProgress,
+    TopicMap,
+    maps_of,
+    progress_of,
+    runs_of,
+)
+from replication.state.paths import local_path
+
+NEWEST_FIRST = ", ".join(f'"{column}" DESC' for column in OLDEST_FIRST)
+MAPS = """
+    WITH ranked AS (
+      SELECT runs.*, least, src_until < least AS is_before,
+        row_number() OVER (PARTITION BY topic, "partition" ORDER BY {newest_first}) AS age,
+        row_number() OVER (
+          PARTITION BY topic, "partition", src_until < least ORDER BY src_until DESC, {newest_first}
+        ) AS distance
+      FROM runs JOIN (VALUES {wanted}) AS wanted (wanted_topic, wanted_partition, least)
+        ON topic = wanted_topic AND "partition" = wanted_partition
+      WHERE flow = {flow}
+    )
+    SELECT * FROM ranked WHERE NOT is_before OR age = 1 OR distance = 1 ORDER BY {oldest_first}
+"""
+
+
+def can_reach(state_dir: str) -> bool:
+    """Whether the tables of *state_dir* can be read without Spark."""
+    folder = local_path(state_dir)
+    return folder is not None and "%" not in str(folder)
+
+
+class DeltaReader:
+    """The tables of a local state directory."""
+
+    def __init__(self, state_dir: str) -> None:
+        self._folder = local_path(state_dir)
+
+    def rows(self, table: str, flow: Flow) -> list[dict[str, Any]]:
+        """The rows of *flow* in *table*; none if the table does not exist.
+
+        Raises:
+            StateError: The table cannot be read.
+        """
+        sql = f"SELECT * FROM runs WHERE flow = {_literal(flow)}"  # noqa: S608 - quoted
+        return self.query(table, sql)
+
+    def offsets(self, flow: Flow) -> OffsetReader:
+        """The offset map of *flow*."""
+        return _DeltaOffsets(self, flow)
+
+    def query(self, table: str, sql: str) -> list[dict[str, Any]]:
+        """The rows that *sql* selects from *table*, which it calls ``runs``.
+
+        Raises:
+            StateError: The table cannot be read.
+        """
+        path = f"{self._folder}/{table}"
+        try:
+            if not DeltaTable.is_deltatable(path):
+                return []
+            found = QueryBuilder().register("runs", DeltaTable(path)).execute(sql).read_all()
+        except (DeltaError, OSError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise StateError(
+                f"cannot read table {table} at {path}: {reason}; check that state.dir is readable"
+            ) from error
+        names = found.column_names
+        columns = [found.column(name).to_pylist() for name in names]
+        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+class _DeltaOffsets:
+    def __init__(self, reader: DeltaReader, flow: Flow) -> None:
+        self._reader, self._flow = reader, _literal(flow)
+
+    def runs(self, tp: TopicPartition) -> list[OffsetRun]:
+        partition = f'topic = {_literal(tp.topic)} AND "partition" = {tp.partition:d}'
+        return runs_of(self._select(f"flow = {self._flow} AND {partition}"))
+
+    def maps(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
+        if not least:
+            return {}
+        wanted = ", ".join(
+            f"({_literal(tp.topic)}, {tp.partition:d}, {offset:d})" for tp, offset in least.items()
+        )
+        sql = MAPS.format(
+            newest_first=NEWEST_FIRST,
+            oldest_first=_names(OLDEST_FIRST),
+            wanted=wanted,
+            flow=self._flow,
+        )
+        return maps_of(self._reader.query(OFFSET_RUNS, sql))
+
+    def progress(self) -> StoredProgress:
+        return progress_of(self._select(f"flow = {self._flow}"))
+
+    def _select(self, condition: str) -> list[dict[str, Any]]:
+        order = _names(OLDEST_FIRST)
+        sql = f"SELECT * FROM runs WHERE {condition} ORDER BY {order}"  # noqa: S608 - literals only
+        return self._reader.query(OFFSET_RUNS, sql)
+
+
+def _names(columns: Sequence[str]) -> str:
+    return ", ".join(f'"{column}"' for column in columns)
+
+
+def _literal(value: object) -> str:
+    """*value* as a string of SQL."""
+    return "'" + str(value).replace("'", "''") + "'"

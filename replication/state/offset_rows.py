@@ -1,0 +1,121 @@
+"""What the rows of ``offset_runs`` say. Pure: rows in, values out, whichever library read them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from replication.model import Position, TopicPartition
+from replication.offsets.map import OffsetMap
+from replication.offsets.runs import OffsetRun, merge_runs
+
+OFFSET_RUNS = "offset_runs"
+OLDEST_FIRST = ("generation", "tgt_from", "written_at")
+"""The order of a flow's rows in which the newest is the last."""
+
+TableRow = Mapping[str, Any]
+"""A row of a table: values by column name, times as aware datetimes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The last known pair of equal positions of a source partition, and whose topic it was."""
+
+    position: Position
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProgress:
+    """What the next start of a flow needs to know of all earlier ones.
+
+    ``replicated_until`` is the greatest source offset ever replicated, of the newest topic id.
+    """
+
+    last_generation: int
+    anchors: dict[TopicPartition, Anchor]
+    replicated_until: dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMap:
+    """A partition's offset map and the id of the topic its source offsets belong to."""
+
+    topic_id: str
+    offsets: OffsetMap
+
+
+class OffsetReader(Protocol):
+    """Reads the offset map of one flow, with Spark or without."""
+
+    def runs(self, tp: TopicPartition) -> list[OffsetRun]:
+        """The map of one partition, merged, for the newest topic id; [] if there is none."""
+
+    def maps(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
+        """The maps of the newest topic ids as far as they concern offsets *least* and later.
+
+        Partitions without runs are absent. Of the runs that end before *least* only the last one
+        is read, which shows that there were some: years of a sparse partition are many rows.
+        """
+
+    def progress(self) -> StoredProgress:
+        """How far the flow is replicated."""
+
+
+def progress_of(rows: Iterable[TableRow]) -> StoredProgress:
+    """The progress that all *rows* of a flow record, oldest first."""
+    last_generation = 0
+    anchors: dict[TopicPartition, Anchor] = {}
+    until: dict[TopicPartition, int] = {}
+    for row in rows:  # the newest one stays
+        tp = TopicPartition(row["topic"], row["partition"])
+        position = Position(row["src_until"], row["tgt_from"] + row["count"])
+        same = tp in anchors and anchors[tp].topic_id == row["topic_id"]
+        until[tp] = max(until[tp], position.upstream) if same else position.upstream
+        anchors[tp] = Anchor(position, row["topic_id"])
+        last_generation = max(last_generation, row["generation"])
+    return StoredProgress(last_generation, anchors, until)
+
+
+def runs_of(rows: Sequence[TableRow]) -> list[OffsetRun]:
+    """The merged runs of one partition's *rows*, oldest first, for the newest topic id."""
+    newest = rows[-1]["topic_id"] if rows else None
+    return merge_runs(_run(row) for row in rows if row["topic_id"] == newest)
+
+
+def maps_of(rows: Iterable[TableRow]) -> dict[TopicPartition, TopicMap]:
+    """The map of each partition in *rows*, oldest first, for its newest topic id."""
+    partitions: dict[TopicPartition, list[TableRow]] = {}
+    for row in rows:
+        partitions.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
+    return {tp: _map(its_rows) for tp, its_rows in partitions.items()}
+
+
+def merged_rows(rows: Iterable[TableRow]) -> Iterator[dict[str, Any]]:
+    """The same map in fewer rows. Each keeps the newest generation and time of what it replaces."""
+    partitions: dict[tuple[str, int, str], list[TableRow]] = {}
+    for row in rows:
+        key = (row["topic"], row["partition"], row["topic_id"])
+        partitions.setdefault(key, []).append(row)
+    for same_topic in partitions.values():
+        for run in merge_runs(map(_run, same_topic)):
+            last = max(
+                (row for row in same_topic if run.tgt_from <= row["tgt_from"] <= run.tgt_until),
+                key=lambda row: (row["generation"], row["tgt_from"]),
+            )
+            yield {
+                **last,
+                "src_from": run.src_from,
+                "src_until": run.src_until,
+                "tgt_from": run.tgt_from,
+                "count": run.count,
+                "first_batch": -1,
+            }
+
+
+def _run(row: TableRow) -> OffsetRun:
+    return OffsetRun(row["src_from"], row["src_until"], row["tgt_from"], row["count"])
+
+
+def _map(rows: Sequence[TableRow]) -> TopicMap:
+    topic_id = rows[-1]["topic_id"]
+    return TopicMap(topic_id, OffsetMap(_run(row) for row in rows if row["topic_id"] == topic_id))

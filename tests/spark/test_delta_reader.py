@@ -1,0 +1,144 @@
+"""The tables as Spark writes them, read without Spark: both give the same answers."""
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.errors import StateError
+from replication.model import Flow, Position, TopicPartition
+from replication.offsets.runs import OffsetRun, anchor
+from replication.state import offset_table
+from replication.state.delta_reader import DeltaReader, can_reach
+from replication.state.lease import LeaseName, hold_lease
+from replication.state.offset_rows import StoredProgress
+from replication.state.offset_table import OffsetTable
+from replication.state.readers import SparkReader, StateReader
+from replication.state.tables import Tables
+
+pytestmark = pytest.mark.spark
+
+FLOW, OTHER, ABSENT = Flow("A", "B"), Flow("B", "A"), Flow("it's", "C")
+ORDERS_0, ORDERS_1, LOG_0 = (
+    TopicPartition("orders", 0),
+    TopicPartition("orders", 1),
+    TopicPartition("log", 0),
+)
+
+
+@pytest.fixture
+def tables(spark: SparkSession, tmp_path: Path) -> Tables:
+    """Maps of two flows: sparse runs, gaps, rewinds, a recreated topic, a compaction, events."""
+    folder = tmp_path / "with a space"
+    tables = Tables(spark, folder.as_uri())
+    table = OffsetTable(tables, FLOW)
+    table.append(1, {LOG_0: [OffsetRun(0, 50, 0, 50)]}, {"log": "id-1"})
+    table.append(2, {LOG_0: [OffsetRun(0, 5, 50, 5)]}, {"log": "id-2"})
+    position = Position(7, 0)
+    for generation, rewind in enumerate((0, 0, 3, 0, 0, 12), start=3):
+        start = Position(position.upstream - rewind, position.downstream)
+        run = OffsetRun(start.upstream + 2, start.upstream + 12, start.downstream, 6)
+        runs = {ORDERS_0: [anchor(start), run], ORDERS_1: [OffsetRun(0, 9, 0, 9)]}
+        table.append(generation, runs, {"orders": "id-3"})
+        position = Position(run.src_until, run.tgt_until)
+    OffsetTable(tables, OTHER).append(9, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, {"orders": "x"})
+    tables.record_event(FLOW, "group-gone", 'it\'s "gone"', policy="keep", group="g", partition=3)
+    return tables
+
+
+def answers(reader: StateReader, flow: Flow) -> object:
+    """All that a reader can say of a flow."""
+    offsets = reader.offsets(flow)
+    maps = [
+        offsets.maps({ORDERS_0: least, LOG_0: least, TopicPartition("none", 0): 0})
+        for least in (0, 5, 8, 19, 28, 60, 1000)
+    ]
+    translations = [
+        (tp, found.topic_id, [found.offsets.translate(offset) for offset in range(least, 70)])
+        for least, found_maps in zip((0, 5, 8, 19, 28, 60, 1000), maps, strict=True)
+        for tp, found in sorted(found_maps.items())
+    ]
+    runs = [offsets.runs(tp) for tp in (ORDERS_0, ORDERS_1, LOG_0, TopicPartition("none", 0))]
+    events = sorted(map(str, reader.rows("events", flow)))
+    return translations, runs, offsets.progress(), events, reader.rows("checkpoints", flow)
+
+
+def test_both_readers_give_the_same_answers(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_spark, without = SparkReader(tables), DeltaReader(tables.root)
+    flows = (FLOW, OTHER, ABSENT)
+
+    before = [answers(without, flow) for flow in flows]
+    assert before == [answers(with_spark, flow) for flow in flows]
+
+    monkeypatch.setattr(offset_table, "COMPACT_ABOVE_ROWS", 1)
+    OffsetTable(tables, FLOW).compacted_progress()
+
+    assert tables.of("offset_runs", FLOW).count() < 16
+    assert [answers(without, flow) for flow in flows] == before
+    assert [answers(with_spark, flow) for flow in flows] == before
+
+
+def test_tables_and_locks_are_in_one_folder(tables: Tables, tmp_path: Path) -> None:
+    with hold_lease(tables, LeaseName(FLOW)):
+        (folder,) = tmp_path.iterdir()
+        assert folder.name == "with a space"
+        assert {file.name for file in folder.iterdir()} == {
+            "_locks", "events", "leases", "offset_runs",
+        }  # fmt: skip
+
+
+def test_maps_of_random_runs_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    seed = random.randrange(1_000_000)  # noqa: S311 - test data
+    chance = random.Random(seed)  # noqa: S311 - test data
+    tables = Tables(spark, tmp_path.as_uri())
+    source = target = 0
+    runs = []
+    for _ in range(200):
+        source += chance.randrange(3)
+        count = chance.randrange(1, 4)
+        until = source + count + chance.randrange(3)
+        runs.append(OffsetRun(source, until, target, count))
+        source, target = until, target + count
+    OffsetTable(tables, FLOW).append(1, {ORDERS_0: runs}, {"orders": "id"})
+    least = {ORDERS_0: chance.randrange(source)}
+
+    found = [
+        reader.offsets(FLOW).maps(least)[ORDERS_0].offsets
+        for reader in (SparkReader(tables), DeltaReader(tables.root))
+    ]
+
+    assert [found[0].translate(offset) for offset in range(least[ORDERS_0], source + 5)] == [
+        found[1].translate(offset) for offset in range(least[ORDERS_0], source + 5)
+    ], seed
+
+
+def test_a_state_directory_without_tables_is_empty(tmp_path: Path) -> None:
+    reader = DeltaReader(tmp_path.as_uri())
+
+    assert reader.rows("events", FLOW) == []
+    assert reader.offsets(FLOW).progress() == StoredProgress(0, {}, {})
+
+
+def test_a_table_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path) -> None:
+    log = tmp_path / "events" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.json").write_text("not json")
+
+    with pytest.raises(StateError, match=rf"cannot read table events at {tmp_path}/events: "):
+        DeltaReader(tmp_path.as_uri()).rows("events", FLOW)
+
+
+@pytest.mark.parametrize(
+    ("state_dir", "expected"),
+    [
+        pytest.param("file:///state", True, id="local"),
+        pytest.param("file:///my%20state", True, id="a space"),
+        pytest.param("file:///my%2520state", False, id="a percent sign, which is decoded twice"),
+        pytest.param("hdfs:///state", False, id="remote"),
+    ],
+)
+def test_what_is_read_without_spark(state_dir: str, *, expected: bool) -> None:
+    assert can_reach(state_dir) == expected
