@@ -23,7 +23,9 @@ from replication.state.readers import open_reader
 @FILE
 @ONE_FLOW
 @click.option("--topic", required=True, help="Its name on either cluster.")
-@click.option("--partition", required=True, type=click.IntRange(min=0))
+@click.option(
+    "--partition", required=True, type=click.IntRange(min=0), help="The same on both clusters."
+)
 @click.option(
     "--offset", required=True, type=click.IntRange(min=0), help="The next offset to read."
 )

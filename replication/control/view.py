@@ -1,25 +1,16 @@
 """What a command reads of one flow: its clusters, their groups, and its offset map."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from replication.config.tree import ClusterConfig, FlowConfig
 from replication.flows.context import FlowContext
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
-from replication.model import TopicPartition
-from replication.state.offset_rows import TopicMap
+from replication.state.offset_rows import OffsetReader
 from replication.state.offset_table import OffsetTable
 from replication.state.tables import local_tables
-
-
-class OffsetMaps(Protocol):
-    """The offset maps of one flow."""
-
-    def maps(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
-        """The maps of these partitions, as far as they concern the offsets *least* and later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +28,7 @@ class FlowView:
     config: FlowConfig
     source: Cluster
     target: Cluster
-    offsets: OffsetMaps
+    offsets: OffsetReader
     open_groups: Callable[[ClusterConfig], Groups]
 
 

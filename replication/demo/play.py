@@ -8,7 +8,6 @@ that the offset map is right.
 import shutil
 import signal
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,9 +32,8 @@ from replication.demo.scene import (
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import difficult_records, plain_records
 from replication.errors import FlowError, ReplicationError
-from replication.model import Mode, TopicPartition
-from replication.offsets.runs import OffsetRun, merge_runs
-from replication.state.tables import Tables, local_tables
+from replication.model import Mode
+from replication.state.readers import open_reader
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PER_SECOND, PAYMENTS_PER_SECOND = 800, 200
@@ -175,21 +173,10 @@ def _judge(scene: Scene, latencies: dict[str, list[float]]) -> list[Finding]:
     with scene.screen.step("Comparing both sides record by record"):
         reports = compare(source, target, scene.remote_topics, keep_offsets=True)
     with (
-        scene.screen.step("Reading the offset map from Delta"),
-        local_tables(scene.state_dir) as tables,
+        scene.screen.step("Comparing the offset map with the records"),
+        open_reader(scene.state_dir) as state,
     ):
-        runs = _runs(tables)
-    return find(reports, latencies, lambda tp: merge_runs(runs[tp]))
-
-
-def _runs(tables: Tables) -> dict[TopicPartition, list[OffsetRun]]:
-    """All runs of the flow, read with one query."""
-    runs = defaultdict(list)
-    newest_last = tables.of("offset_runs", FLOW).orderBy("generation", "tgt_from", "written_at")
-    for row in tables.collect(newest_last, "offset_runs"):
-        run = OffsetRun(row["src_from"], row["src_until"], row["tgt_from"], row["count"])
-        runs[TopicPartition(row["topic"], row["partition"])].append(run)
-    return runs
+        return find(reports, latencies, state.offsets(FLOW).runs)
 
 
 @contextmanager

@@ -1,0 +1,223 @@
+"""The command line as a new user meets it: help, version, completion, answers and exit codes."""
+
+import configparser
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from replication import errors
+from replication.cli.main import COMMANDS, EPILOG, main
+from replication.model import Flow, TopicPartition
+from replication.offsets.runs import OffsetRun
+from tests.support.offset_tables import write_offset_map
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TRANSLATE_CPU_SECONDS = 1.5
+JSON_COMMANDS = {"plan", "translate", "groups", "export-offsets", "apply-offsets", "failback"}
+CONFIG = """
+clusters: [A, B]
+A.bootstrap.servers: nowhere:9092
+B.bootstrap.servers: nowhere:9093
+A->B: {{enabled: true, topics: [orders, payments]}}
+state.dir: {state}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A configuration whose offset map holds 100 records of orders-0, from source offset 50 on."""
+    state = tmp_path / "state"
+    write_offset_map(
+        state, Flow("A", "B"), {TopicPartition("orders", 0): [OffsetRun(50, 150, 0, 100)]}
+    )
+    file = tmp_path / "mirror.yaml"
+    file.write_text(CONFIG.format(state=state.as_uri()))
+    return file
+
+
+def command(name: str) -> click.Command:
+    found = main.get_command(click.Context(main), name)
+    assert found is not None
+    return found
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def replication(
+    *arguments: object, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The real command, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "replication", *map(str, arguments)],
+        cwd=REPOSITORY,
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def translate(file: Path, *options: object) -> subprocess.CompletedProcess[str]:
+    return replication("translate", file, "--flow", "A->B", "--partition", "0", *options)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(REPOSITORY / "setup.cfg")
+
+    done = replication("--version")
+
+    version = setup["metadata"]["version"]
+    assert (done.returncode, done.stdout) == (0, f"replication, version {version}\n")
+
+
+def test_the_help_cuts_no_summary_on_a_narrow_terminal() -> None:
+    done = run("--help")
+
+    lines = re.findall(r"^  ([a-z-]+) {2,}(\S.*)$", done.output, re.MULTILINE)
+    summaries = {name: text for name, text in lines if name in COMMANDS}
+    assert done.exit_code == 0
+    assert set(summaries) == set(COMMANDS)
+    assert [text for text in summaries.values() if text.endswith("...")] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_explained(name: str) -> None:
+    options = [param for param in command(name).params if isinstance(param, click.Option)]
+
+    assert [option.name for option in options if not option.help] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_that_prints_a_table_prints_json_too(name: str) -> None:
+    options = {option for param in command(name).params for option in param.opts}
+
+    assert ("--json" in options) == (name in JSON_COMMANDS)
+
+
+def test_the_help_lists_the_exit_codes_of_all_errors() -> None:
+    classes = [cls for cls in vars(errors).values() if isinstance(cls, type)]
+    codes = {cls.exit_code for cls in classes if issubclass(cls, errors.ReplicationError)}
+
+    assert set(map(int, re.findall(r"\b(\d)  ", EPILOG))) == {0, *codes}
+
+
+def test_bash_completes_the_commands() -> None:
+    variable = "_REPLICATION_COMPLETE"
+
+    script = replication(environment={variable: "bash_source"})
+    words = {"COMP_WORDS": "replication tr", "COMP_CWORD": "1"}
+    completed = replication(environment={variable: "bash_complete", **words})
+
+    assert "complete -o nosort -F _replication_completion replication" in script.stdout
+    assert completed.stdout == "plain,translate\n"
+
+
+def test_an_unquoted_flow_is_explained(file: Path) -> None:
+    done = run("translate", file, "--flow", "A-", "--topic", "t", "--partition", 0, "--offset", 0)
+
+    assert done.exit_code == 2
+    assert "quote the name: --flow 'A->...'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        pytest.param(("--topic", "orders", "--offset", 130), "80 exact", id="forward"),
+        pytest.param(("--topic", "A.orders", "--offset", 130), "80 exact", id="by remote name"),
+        pytest.param(
+            ("--topic", "orders", "--offset", 160),
+            "100 ahead of replication; at most 10 records may be read again",
+            id="ahead",
+        ),
+        pytest.param(("--topic", "A.orders", "--offset", 80, "--back"), "130 exact", id="back"),
+        pytest.param(
+            ("--topic", "orders", "--offset", 80, "--back"), "130 exact", id="back by upstream name"
+        ),
+    ],
+)
+def test_translate_prints_the_offset_and_nothing_else(
+    file: Path, options: tuple[object, ...], answer: str
+) -> None:
+    done = translate(file, *options)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{answer}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        pytest.param(
+            ("--topic", "orders", "--offset", 49),
+            "before the offset map, which starts at offset 50",
+            id="too old",
+        ),
+        pytest.param(
+            ("--topic", "payments", "--offset", 5),
+            "nothing replicated; the offset map has no records of payments-0",
+            id="not replicated yet",
+        ),
+        pytest.param(
+            ("--topic", "A.paymens", "--offset", 5, "--back"),
+            "paymens is not one of the flow's topics",
+            id="misspelt",
+        ),
+    ],
+)
+def test_an_offset_without_an_answer_is_an_error(
+    file: Path, options: tuple[object, ...], reason: str
+) -> None:
+    done = translate(file, *options)
+
+    assert (done.returncode, done.stdout) == (8, "")
+    assert reason in done.stderr
+
+
+def test_translate_as_json(file: Path) -> None:
+    found = translate(file, "--topic", "A.orders", "--offset", 80, "--back", "--json")
+    none = translate(file, "--topic", "orders", "--offset", 7, "--json")
+
+    assert found.returncode == 0
+    assert json.loads(found.stdout) == {
+        "flow": "A->B",
+        "topic": "orders",
+        "remote_topic": "A.orders",
+        "partition": 0,
+        "back": True,
+        "from_offset": 80,
+        "to": {"offset": 130, "quality": "exact", "reread": 0, "text": "exact"},
+    }
+    assert none.returncode == 8
+    assert json.loads(none.stdout)["to"] == {
+        "offset": None,
+        "quality": "none",
+        "reread": 0,
+        "text": "before the offset map, which starts at offset 50",
+    }
+
+
+def test_translate_answers_in_little_time_and_without_spark(file: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = translate(file, "--topic", "orders", "--offset", 130)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+    # CPU time, because the clock also measures what else runs on this machine
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert done.stdout == "80 exact\n"
+    assert cpu < TRANSLATE_CPU_SECONDS
+
+
+def test_a_stop_with_nothing_running_says_so(file: Path) -> None:
+    done = run("stop", file)
+
+    assert (done.exit_code, done.output) == (0, "A->B is not running\n")
