@@ -1,1 +1,1 @@
-"""MirrorMaker 2's topic names, filters and record bytes. Pure."""
+"""MirrorMaker 2's topic names, filters and record formats. Pure."""

@@ -1,9 +1,9 @@
-"""How topics are named on the other side, exactly as MirrorMaker 2 4.x does. Pure.
+"""Names topics on the target exactly as MirrorMaker 2 4.x does. Pure.
 
-Strings in, strings out: which topics exist is nobody's business here.
+The rules work on names alone; whether a topic exists does not matter.
 """
 
-# ruff: noqa: D102  # the protocol documents the methods once, for both policies
+# ruff: noqa: D102  # the protocol documents the methods for both policies
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,49 +12,49 @@ HEARTBEATS = "heartbeats"
 
 
 class ReplicationPolicy(Protocol):
-    """Names a topic's copy on the target cluster, and reads such a name back."""
+    """Names remote topics, and reads source and upstream topic back from such a name."""
 
     def remote_topic(self, source: str, topic: str) -> str:
-        """The name *topic* of cluster *source* gets on the target."""
+        """The name of *topic* of cluster *source* on the target."""
 
     def topic_source(self, topic: str) -> str | None:
-        """The alias *topic* was copied from, or None where the name tells of none."""
+        """The alias of the cluster *topic* was replicated from; None if the name has none."""
 
     def upstream_topic(self, topic: str) -> str | None:
-        """The name *topic* has on the cluster it was copied from, or None as above."""
+        """The name of *topic* on the cluster it was replicated from; None if it has no source."""
 
     def original_topic(self, topic: str) -> str:
-        """The name *topic* had where it was first written, all hops taken away."""
+        """The name of *topic* on the cluster where it was created, without any hop."""
 
     def is_heartbeats_topic(self, topic: str) -> bool:
-        """Whether *topic* is ``heartbeats``, or a copy of it over any number of hops."""
+        """Whether *topic* is ``heartbeats`` or its remote topic over any number of hops."""
 
     def is_checkpoints_topic(self, topic: str) -> bool:
-        """Whether *topic* holds the group checkpoints of some source."""
+        """Whether *topic* holds the group checkpoints of a source."""
 
     def is_internal_topic(self, topic: str) -> bool:
-        """Whether *topic* belongs to the replication or to Kafka, and is never copied."""
+        """Whether *topic* is internal to the replication or to Kafka, and never replicated."""
 
     def heartbeats_topic(self) -> str:
-        """The heartbeats topic's own name, the same on every cluster."""
+        """The name of the heartbeats topic, the same on every cluster."""
 
     def checkpoints_topic(self, source: str) -> str:
-        """On the target: where group checkpoints of *source* are kept."""
+        """The topic on the target that holds the group checkpoints of *source*."""
 
     def offset_syncs_topic(self, other: str) -> str:
-        """Where offset syncs are kept; *other* is the flow's other cluster."""
+        """The topic that holds the offset syncs; *other* is the flow's other cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixPolicy:
     """``orders`` of cluster ``us-west`` becomes ``us-west.orders`` (DefaultReplicationPolicy).
 
-    A local topic whose own name holds the separator reads as remote (as it does in
-    MirrorMaker 2): choose a separator that your topic names do not use.
+    A local topic whose own name contains the separator is taken for a remote one, as in
+    MirrorMaker 2. Choose a separator that topic names do not contain.
 
     Args:
-        separator: Between alias and name. A literal, never a regex; not empty.
-        internal_separator: The same in the names of checkpoints and offset-syncs topics.
+        separator: Separates alias and name. A literal, not a regex; not empty.
+        internal_separator: The separator in the names of checkpoints and offset-syncs topics.
     """
 
     separator: str = "."
@@ -65,7 +65,7 @@ class PrefixPolicy:
 
     def topic_source(self, topic: str) -> str | None:
         source, *rest = topic.split(self.separator)
-        # Java's split drops empty parts at the end: "orders." is a local topic, ".orders" is not.
+        # Java's split drops trailing empty parts: "orders." is a local topic, ".orders" is not.
         return source if any(rest) else None
 
     def upstream_topic(self, topic: str) -> str | None:
@@ -106,13 +106,13 @@ class PrefixPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityPolicy(PrefixPolicy):
-    """``orders`` stays ``orders`` (IdentityReplicationPolicy). Nothing protects from loops.
+    """``orders`` stays ``orders`` (IdentityReplicationPolicy). It gives no protection from loops.
 
-    Any name that ends in ``heartbeats`` is prefixed all the same, ``my-heartbeats`` too: that is
-    MirrorMaker 2's rule, and its clients count on it.
+    A name that ends in ``heartbeats`` is prefixed nevertheless, even ``my-heartbeats``: this is
+    MirrorMaker 2's rule, and its clients rely on it.
 
     Args:
-        source: Alias of the flow's source; every topic is taken to come from there.
+        source: Alias of the flow's source, from which every topic is assumed to come.
     """
 
     source: str | None
@@ -134,15 +134,15 @@ class IdentityPolicy(PrefixPolicy):
 
 
 def is_cycle(policy: ReplicationPolicy, topic: str, *, source: str, target: str) -> bool:
-    """Whether copying *topic* from *source* to *target* would send it where it has been.
+    """Whether replicating *topic* from *source* to *target* returns it to a cluster it came from.
 
-    A name that carries the source's own alias is refused too, as in MirrorMaker 2 4.4: such a
-    topic came back under inconsistent aliases and would grow a prefix for ever (KAFKA-9914).
-    Under `IdentityPolicy` every topic carries it, so there only the target's alias counts.
+    A name with the source's own alias is a cycle too, as in MirrorMaker 2 4.4: such a topic
+    returned under inconsistent aliases and would gain prefixes without end (KAFKA-9914). Under
+    `IdentityPolicy` every topic has that alias, so only the target's alias counts.
     """
-    been = {target} if isinstance(policy, IdentityPolicy) else {source, target}
+    visited = {target} if isinstance(policy, IdentityPolicy) else {source, target}
     while (alias := policy.topic_source(topic)) is not None:
-        if alias in been:
+        if alias in visited:
             return True
         upstream = policy.upstream_topic(topic)
         if upstream is None or upstream == topic:

@@ -1,9 +1,9 @@
-"""MirrorMaker 2's bytes for offset syncs, checkpoints and heartbeats. Pure, no Kafka client.
+"""MirrorMaker 2's record format of offset syncs, checkpoints and heartbeats. Pure.
 
-Kafka's protocol types: integers are big-endian, a string is an int16 byte length and UTF-8. Keys
-carry no version; checkpoint and heartbeat values lead with version 0. All three go to partition 0
-of their topic. Bytes after the last known field are ignored, as MM2 does. Never write a null value
-there: MM2's readers die of it.
+The fields are Kafka's protocol types: integers are big-endian, a string is an int16 byte length and
+UTF-8. Keys have no version; checkpoint and heartbeat values start with version 0. All records go to
+partition 0 of their topic. Bytes after the last known field are ignored, as in MM2. A value must
+never be null: MM2's readers fail on a null value.
 """
 
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ _STRING_BYTES_MAX = 32_767  # the length is a signed int16
 
 
 class WireError(ValueError):
-    """A record that is not what its topic should hold, or a value that has no bytes."""
+    """A record does not have the format of its topic, or a value cannot be encoded."""
 
 
 class NullError(WireError):
-    """A key or value is null. MM2 never writes that; a reader skips it."""
+    """A key or value is null. MM2 never writes one; a reader skips it."""
 
 
 class TruncatedError(WireError):
-    """The bytes end before the last field does."""
+    """The bytes end before the last field."""
 
 
 class VersionError(WireError):
-    """The value's version is not 0: a later MM2 wrote it, and it may mean something else."""
+    """The value's version is not 0: a later MM2 wrote it, perhaps with another meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetSync:
-    """The record at *upstream* of a source partition is the one at *downstream* of its copy."""
+    """The record at *upstream* in a source partition is at *downstream* in the remote one."""
 
     partition: TopicPartition
     upstream: int
@@ -50,7 +50,11 @@ class OffsetSync:
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> "OffsetSync":
-        """The offset sync in a record, or a WireError."""
+        """The offset sync in a record.
+
+        Raises:
+            WireError: The record is not an offset sync.
+        """
         keys, values = _Fields(key, "offset sync key"), _Fields(value, "offset sync value")
         partition = TopicPartition(keys.string("topic"), keys.int(4, "partition"))
         return cls(partition, values.int(8, "upstreamOffset"), values.int(8, "offset"))
@@ -58,9 +62,9 @@ class OffsetSync:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A group's committed offset on the source and what it is on the target.
+    """A group's committed offset on the source and its translation on the target.
 
-    *partition* names the **remote** topic; *metadata* is the group's own, "" for none.
+    *partition* names the **remote** topic; *metadata* is what the group committed, "" for none.
     """
 
     group: str
@@ -70,7 +74,7 @@ class Checkpoint:
     metadata: str | None = ""
 
     def __post_init__(self) -> None:
-        if self.metadata is None:  # what a client that commits without metadata reports
+        if self.metadata is None:  # as clients report a commit without metadata
             object.__setattr__(self, "metadata", "")
 
     def key(self) -> bytes:
@@ -92,7 +96,11 @@ class Checkpoint:
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> "Checkpoint":
-        """The checkpoint in a record, or a WireError."""
+        """The checkpoint in a record.
+
+        Raises:
+            WireError: The record is not a checkpoint.
+        """
         keys, values = _Fields(key, "checkpoint key"), _Fields(value, "checkpoint value")
         group = keys.string("group")
         partition = TopicPartition(keys.string("topic"), keys.int(4, "partition"))
@@ -103,7 +111,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """At *timestamp_ms* (epoch) the flow *source* -> *target* was alive."""
+    """The flow *source* -> *target* was running at *timestamp_ms* (since the epoch)."""
 
     source: str
     target: str
@@ -121,7 +129,11 @@ class Heartbeat:
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> "Heartbeat":
-        """The heartbeat in a record, or a WireError."""
+        """The heartbeat in a record.
+
+        Raises:
+            WireError: The record is not a heartbeat.
+        """
         keys, values = _Fields(key, "heartbeat key"), _Fields(value, "heartbeat value")
         source, target = keys.string("sourceClusterAlias"), keys.string("targetClusterAlias")
         values.version()
@@ -132,7 +144,7 @@ def _int(number: int, size: int, field: str) -> bytes:
     try:
         return number.to_bytes(size, "big", signed=True)
     except OverflowError:
-        raise WireError(f"{field} does not fit {size} bytes, got {number}") from None
+        raise WireError(f"{field} does not fit into {size} bytes, got {number}") from None
 
 
 def _string(text: str, field: str) -> bytes:
@@ -142,14 +154,14 @@ def _string(text: str, field: str) -> bytes:
         raise WireError(f"{field} is not valid text, got {text!r}: {error}") from None
     if len(encoded) > _STRING_BYTES_MAX:
         raise WireError(
-            f"{field} may hold {_STRING_BYTES_MAX} bytes as UTF-8, got {len(encoded)}, "
-            f"beginning {text[:40]!r}"
+            f"{field} may have at most {_STRING_BYTES_MAX} bytes in UTF-8, got {len(encoded)}, "
+            f"starting with {text[:40]!r}"
         )
     return _int(len(encoded), 2, field) + encoded
 
 
 class _Fields:
-    """Reads a record's fields one after another."""
+    """Reads a record's fields in sequence."""
 
     def __init__(self, data: bytes | None, what: str) -> None:
         if data is None:
@@ -162,8 +174,8 @@ class _Fields:
         taken = self._data[self._at : self._at + size]
         if len(taken) < size:
             raise TruncatedError(
-                f"{self._what} ends inside {field}: it has {len(self._data)} bytes, "
-                f"at least {self._at + size} are needed"
+                f"{self._what} ends inside {field}: it has {len(self._data)} bytes, but needs at "
+                f"least {self._at + size}"
             )
         self._at += size
         return taken
@@ -184,4 +196,4 @@ class _Fields:
     def version(self) -> None:
         version = self.int(2, "version")
         if version != _VERSION:
-            raise VersionError(f"{self._what} has version {version}, only {_VERSION} is known")
+            raise VersionError(f"{self._what} has version {version}, only {_VERSION} is supported")

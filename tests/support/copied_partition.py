@@ -12,7 +12,7 @@ from replication.model import Position, TopicPartition
 from replication.offsets.runs import OffsetRun, anchor, next_run
 
 ORDERS_0 = TopicPartition("orders", 0)
-FOREIGN = -1
+OTHER_PRODUCER = -1
 """Stands for the source offset of a record that another producer wrote to the target."""
 
 
@@ -49,15 +49,15 @@ class CopiedPartition:
         self.position = Position(min(upstream, self.source_end), self.position.downstream)
         self.runs.append(anchor(self.position))
 
-    def write_foreign(self, count: int) -> None:
+    def write_as_other_producer(self, count: int) -> None:
         """Another producer writes to the target; the map gets an anchor behind its records."""
-        self.target += [FOREIGN] * count
+        self.target += [OTHER_PRODUCER] * count
         self.position = Position(self.position.upstream, self.position.downstream + count)
         self.runs.append(anchor(self.position))
 
     def true_position(self, committed: int) -> int:
         """The highest target offset that skips no record from *committed* on."""
-        newest = {s: self.first + i for i, s in enumerate(self.target) if s != FOREIGN}
+        newest = {s: self.first + i for i, s in enumerate(self.target) if s != OTHER_PRODUCER}
         return min((t for s, t in newest.items() if s >= committed), default=self.end)
 
     def true_position_back(self, committed: int) -> int:
@@ -65,7 +65,7 @@ class CopiedPartition:
         read = {s for i, s in enumerate(self.target) if self.first + i < committed}
         behind = set(self.target[committed - self.first :])
         to_come = range(self.position.upstream, self.source_end)
-        unread = (behind | set(to_come) & self.records) - read - {FOREIGN}
+        unread = (behind | set(to_come) & self.records) - read - {OTHER_PRODUCER}
         return min(unread, default=self.source_end)
 
     @property
@@ -77,7 +77,7 @@ class CopiedPartition:
         """Records the group has read and gets again, those yet to be replicated included."""
         to_come = [s for s in range(self.position.upstream, self.source_end) if s in self.records]
         again = self.target[offset - self.first :] + to_come
-        return sum(1 for s in again if s != FOREIGN and s < committed)
+        return sum(1 for s in again if s != OTHER_PRODUCER and s < committed)
 
     def reread_back(self, committed: int, offset: int) -> int:
         """Records the group has read on the target and gets again on the source."""
@@ -92,7 +92,7 @@ def copied_partitions(draw: st.DrawFn, *, one_way: bool = False) -> CopiedPartit
     records = frozenset(s for s in range(end) if draw(st.integers(1, density)) > 1 or density > 50)
     start = draw(st.integers(0, min(5, end)))
     copied = CopiedPartition(records, end, draw(st.integers(0, 3)), start)
-    kinds = ["batch"] if one_way else ["batch", "batch", "batch", "set", "foreign"]
+    kinds = ["batch"] if one_way else ["batch", "batch", "batch", "set", "other producer"]
     for _ in range(draw(st.integers(0, 8))):
         match draw(st.sampled_from(kinds)):
             case "batch":
@@ -100,7 +100,7 @@ def copied_partitions(draw: st.DrawFn, *, one_way: bool = False) -> CopiedPartit
             case "set":
                 copied.set_to(draw(st.integers(start, end)))
             case _:
-                copied.write_foreign(draw(st.integers(1, 3)))
+                copied.write_as_other_producer(draw(st.integers(1, 3)))
     return copied
 
 

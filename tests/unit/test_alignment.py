@@ -1,4 +1,4 @@
-"""After a crash: where to go on when the target's tail is not what counting predicts."""
+"""A safe resume position after a crash when the target's last records differ."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ def log(records: str, *, at: int = 0) -> Log:
     return [(at + i, ord(letter)) for i, letter in enumerate(records) if letter != "."]
 
 
-def aligned(source: str, target: str) -> Alignment:
+def align_logs(source: str, target: str) -> Alignment:
     return align(iter(log(source)), iter(log(target, at=100)), source_end=len(source))
 
 
@@ -29,7 +29,7 @@ def aligned(source: str, target: str) -> Alignment:
             "abcdef", "abc", Alignment(3, 3, 0, (OffsetRun(0, 3, 100, 3),)), id="clean prefix"
         ),
         pytest.param(
-            "abc", "abc", Alignment(3, 3, 0, (OffsetRun(0, 3, 100, 3),)), id="everything is there"
+            "abc", "abc", Alignment(3, 3, 0, (OffsetRun(0, 3, 100, 3),)), id="complete copy"
         ),
         pytest.param("abc", "", Alignment(0, 0, 0, ()), id="nothing was written"),
         pytest.param("", "", Alignment(0, 0, 0, ()), id="nothing was read"),
@@ -37,13 +37,16 @@ def aligned(source: str, target: str) -> Alignment:
             "a.b.cd", "ab", Alignment(4, 2, 0, (OffsetRun(0, 3, 100, 2),)), id="gaps in the source"
         ),
         pytest.param(
-            "ab..", "ab", Alignment(4, 2, 0, (OffsetRun(0, 2, 100, 2),)), id="gap at its end"
+            "ab..",
+            "ab",
+            Alignment(4, 2, 0, (OffsetRun(0, 2, 100, 2),)),
+            id="gap at the end of the source",
         ),
         pytest.param(
             "abcd",
             "acd",
             Alignment(1, 1, 2, (OffsetRun(0, 1, 100, 1),)),
-            id="hole: the refused record comes again, later ones for the second time",
+            id="hole: the rejected record and the later ones are written again",
         ),
         pytest.param(
             "abcd",
@@ -54,7 +57,7 @@ def aligned(source: str, target: str) -> Alignment:
                 2,
                 (OffsetRun(0, 1, 100, 1), OffsetRun(1, 2, 102, 1), OffsetRun(2, 3, 104, 1)),
             ),
-            id="foreign writer",
+            id="another producer",
         ),
         pytest.param(
             "a..de",
@@ -75,15 +78,17 @@ def aligned(source: str, target: str) -> Alignment:
             "xyx",
             "xx",
             Alignment(1, 1, 1, (OffsetRun(0, 1, 100, 1),)),
-            id="identical records round a hole",
+            id="identical records around a hole",
         ),
         pytest.param(
-            "...", "ab", Alignment(3, 0, 2, ()), id="source compacted to nothing: go on at its end"
+            "...", "ab", Alignment(3, 0, 2, ()), id="source compacted to nothing: resume at its end"
         ),
     ],
 )
-def test_align(source: str, target: str, expected: Alignment) -> None:
-    assert aligned(source, target) == expected
+def test_how_far_the_target_matches_the_source(
+    source: str, target: str, expected: Alignment
+) -> None:
+    assert align_logs(source, target) == expected
 
 
 def test_the_source_is_read_one_record_past_the_last_match() -> None:
@@ -96,7 +101,7 @@ def test_the_source_is_read_one_record_past_the_last_match() -> None:
 
 @st.composite
 def crashes(draw: st.DrawFn, letters: int) -> tuple[Log, Log, int]:
-    """Source and target as found after a crash that left the target anything but a clean prefix."""
+    """Source and target after a crash whose target is rarely a clean prefix of the source."""
     size = draw(st.integers(0, 12))
     hashes = draw(st.permutations(range(size))) if letters > size else None
     records = hashes or draw(st.lists(st.integers(0, letters), min_size=size, max_size=size))
@@ -113,19 +118,20 @@ def in_order(part: Iterator[int], whole: Iterator[int]) -> bool:
 
 
 @pytest.mark.parametrize("letters", [2, 100])
-def test_no_source_record_that_the_target_lacks_is_passed_over(letters: int) -> None:
+def test_no_source_record_missing_on_the_target_is_skipped(letters: int) -> None:
     @given(crashes(letters))
     def check(crash: tuple[Log, Log, int]) -> None:
         source, target, end = crash
         result = align(iter(source), iter(target), source_end=end)
-        passed = [record for offset, record in source if offset < result.upstream]
+        before = [record for offset, record in source if offset < result.upstream]
         on_target = [record for _, record in target]
 
-        assert result.matched == len(passed)
-        assert not Counter(passed) - Counter(on_target)
-        assert in_order(iter(passed), iter(on_target))
-        due = [record for offset, record in source if offset == result.upstream]
-        assert not due or not in_order(iter(passed + due), iter(on_target)), "could go further"
+        assert result.matched == len(before)
+        assert not Counter(before) - Counter(on_target)
+        assert in_order(iter(before), iter(on_target))
+        following = [record for offset, record in source if offset == result.upstream]
+        longer = iter(before + following)
+        assert not following or not in_order(longer, iter(on_target)), "a longer match exists"
 
     check()
 
@@ -135,7 +141,7 @@ def test_the_runs_pair_each_matched_record_with_its_copy(crash: tuple[Log, Log, 
     source, target, end = crash
     result = align(iter(source), iter(target), source_end=end)
 
-    passed = [record for record in source if record[0] < result.upstream]
+    before = [record for record in source if record[0] < result.upstream]
     in_runs = [
         (upstream, target[run.tgt_from + i][1])
         for run in result.runs
@@ -143,6 +149,6 @@ def test_the_runs_pair_each_matched_record_with_its_copy(crash: tuple[Log, Log, 
             offset for offset, _ in source if run.src_from <= offset < run.src_until
         )
     ]
-    assert in_runs == passed
+    assert in_runs == before
     assert sum(run.count for run in result.runs) == result.matched
     assert len(target) == result.matched + result.target_only

@@ -1,4 +1,4 @@
-"""Which names are taken: items match whole names, exclusion wins, Java's spelling is read."""
+"""Include and exclude lists: items match whole names, exclusion wins, Java's syntax works."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from replication.mm2.filters import NameFilter, pattern_problem
     ("include", "exclude", "name", "expected"),
     [
         pytest.param(("a",), (), "a", True, id="name"),
-        pytest.param(("a",), (), "aa", False, id="the whole name"),
+        pytest.param(("a",), (), "aa", False, id="a part of the name"),
         pytest.param(("a|ab",), (), "ab", True, id="alternatives, whole name"),
         pytest.param(("a", "b.*"), (), "bcd", True, id="any item"),
         pytest.param((".*",), ("b",), "b", False, id="exclusion wins"),
@@ -25,15 +25,16 @@ from replication.mm2.filters import NameFilter, pattern_problem
         pytest.param((r"\w+",), (), "é", False, id="ASCII classes, as in Java"),
     ],
 )
-def test_name_filter(
+def test_which_names_a_filter_accepts(
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     name: str,
-    expected: bool,  # noqa: FBT001  # a table's column
+    *,
+    expected: bool,
 ) -> None:
     assert NameFilter(include, exclude).accepts(name) is expected
 
 
 @pytest.mark.parametrize("item", ["a(", "*", r"\p{Alpha}", "[a-z&&[^b]]", "(?i", "[[:alpha:]]"])
-def test_a_pattern_that_cannot_be_read_is_a_problem(item: str) -> None:
-    assert str(pattern_problem(item)).startswith(f"{item!r} is not a pattern")
+def test_an_unsupported_pattern_is_a_problem(item: str) -> None:
+    assert str(pattern_problem(item)).startswith(f"{item!r} is not a supported pattern")

@@ -1,4 +1,4 @@
-"""Which translated positions become checkpoints, and which are committed on the target."""
+"""Translated positions: which become checkpoints, and which are committed on the target."""
 
 import pytest
 
@@ -27,17 +27,19 @@ def previous(upstream: int, downstream: int) -> Checkpoint:
         pytest.param(NoAnswer("nothing replicated", None), None, 0, id="none"),
     ],
 )
-def test_a_position_on_the_target(answer: Translation, downstream: int | None, reread: int) -> None:
+def test_the_target_offset_and_its_bound_come_from_the_translation(
+    answer: Translation, downstream: int | None, reread: int
+) -> None:
     found = position(9, answer)
 
     assert (found.downstream, found.reread) == (downstream, reread)
 
 
-def test_a_checkpoint_names_the_remote_partition_and_keeps_the_note() -> None:
+def test_a_checkpoint_has_the_remote_partition_and_the_metadata() -> None:
     assert position(9, Exact(7)).checkpoint() == Checkpoint("g", REMOTE, 9, 7, "note")
 
 
-def test_no_position_makes_no_checkpoint() -> None:
+def test_a_position_without_a_translation_has_no_checkpoint() -> None:
     with pytest.raises(ValueError, match="g has no position in A"):
         position(9, NoAnswer("nothing replicated", None)).checkpoint()
 
@@ -45,23 +47,29 @@ def test_no_position_makes_no_checkpoint() -> None:
 @pytest.mark.parametrize(
     ("before", "now", "expected"),
     [
-        pytest.param(None, position(9, Exact(7)), True, id="the first"),
-        pytest.param(None, position(9, NoAnswer("before the first run", 10)), False, id="none"),
-        pytest.param(previous(9, 7), position(9, Exact(7)), False, id="the same"),
-        pytest.param(previous(9, 7), position(9, Exact(7), "other"), False, id="another note"),
-        pytest.param(previous(9, 7), position(12, Exact(8)), True, id="forwards"),
+        pytest.param(None, position(9, Exact(7)), True, id="the first checkpoint"),
+        pytest.param(
+            None, position(9, NoAnswer("before the first run", 10)), False, id="no translation"
+        ),
+        pytest.param(previous(9, 7), position(9, Exact(7)), False, id="unchanged"),
+        pytest.param(
+            previous(9, 7), position(9, Exact(7), "other"), False, id="other metadata only"
+        ),
+        pytest.param(previous(9, 7), position(12, Exact(8)), True, id="forward"),
         pytest.param(previous(9, 7), position(9, Exact(8)), True, id="replication caught up"),
-        pytest.param(previous(9, 7), position(12, Bounded(6, 3)), False, id="never backwards"),
-        pytest.param(previous(9, 7), position(8, Exact(6)), True, id="the group was set back"),
+        pytest.param(
+            previous(9, 7), position(12, Bounded(6, 3)), False, id="backward, not rewound"
+        ),
+        pytest.param(previous(9, 7), position(8, Exact(6)), True, id="the group was rewound"),
     ],
 )
-def test_mirror_maker_s_rule_of_what_is_emitted(
+def test_which_positions_are_emitted_under_mirrormakers_rule(
     before: Checkpoint | None, now: GroupPosition, *, expected: bool
 ) -> None:
     assert should_emit(now, before) is expected
 
 
-def test_a_group_is_rewound_when_it_stands_before_its_last_checkpoint() -> None:
+def test_a_group_is_rewound_if_its_offset_is_before_its_last_checkpoint() -> None:
     assert is_rewound(position(8, Exact(6)), previous(9, 7))
     assert not is_rewound(position(9, Exact(6)), previous(9, 7))
     assert not is_rewound(position(9, Exact(6)), None)
@@ -71,12 +79,12 @@ def test_a_group_is_rewound_when_it_stands_before_its_last_checkpoint() -> None:
     ("current", "rewound", "on_rewind", "expected"),
     [
         pytest.param({}, False, "keep", 7, id="a new group"),
-        pytest.param({REMOTE: Committed(3)}, False, "keep", 7, id="forwards"),
-        pytest.param({REMOTE: Committed(7)}, False, "keep", None, id="there already"),
-        pytest.param({REMOTE: Committed(9)}, False, "keep", None, id="never backwards"),
-        pytest.param({REMOTE: Committed(9)}, True, "keep", None, id="rewound, and kept"),
-        pytest.param({REMOTE: Committed(9)}, True, "follow", 7, id="rewound, and followed"),
-        pytest.param({REMOTE: Committed(9)}, False, "follow", None, id="it moved on by itself"),
+        pytest.param({REMOTE: Committed(3)}, False, "keep", 7, id="forward"),
+        pytest.param({REMOTE: Committed(7)}, False, "keep", None, id="already there"),
+        pytest.param({REMOTE: Committed(9)}, False, "keep", None, id="backward, not rewound"),
+        pytest.param({REMOTE: Committed(9)}, True, "keep", None, id="rewound, keep"),
+        pytest.param({REMOTE: Committed(9)}, True, "follow", 7, id="rewound, follow"),
+        pytest.param({REMOTE: Committed(9)}, False, "follow", None, id="ahead by itself"),
     ],
 )
 def test_what_is_committed_for_an_idle_group(
@@ -91,5 +99,5 @@ def test_what_is_committed_for_an_idle_group(
     assert found == ({} if expected is None else {REMOTE: Committed(expected, "note")})
 
 
-def test_a_partition_without_an_answer_is_left_as_it_is() -> None:
+def test_a_partition_without_a_translation_is_not_committed() -> None:
     assert plan_commits([position(9, NoAnswer("nothing replicated", None))], {}, [], "follow") == {}

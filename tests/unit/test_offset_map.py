@@ -27,7 +27,7 @@ def offset_of(answer: Translation) -> int:
 
 def bound_of(answer: Translation) -> int:
     assert not isinstance(answer, NoAnswer)
-    return 0 if isinstance(answer, Exact) else answer.reread
+    return answer.reread
 
 
 # --- one partition's history in literal numbers -------------------------------------------------
@@ -43,14 +43,14 @@ CAUGHT_UP = (DENSE, OffsetRun(150, 250, 100, 100))
     ("runs", "committed", "expected"),
     [
         pytest.param((), 7, NoAnswer("nothing replicated", None), id="no runs"),
-        pytest.param(HISTORY, 99, NoAnswer("before the first run", 100), id="before the first"),
+        pytest.param(HISTORY, 99, NoAnswer("before the first run", 100), id="before the first run"),
         pytest.param(HISTORY, 100, Exact(0), id="at the start"),
         pytest.param(HISTORY, 142, Exact(42), id="dense"),
         pytest.param(HISTORY, 200, Exact(100), id="start of a sparse run"),
         pytest.param(HISTORY, 205, Bounded(100, 5), id="sparse, near its start"),
         pytest.param(HISTORY, 230, Bounded(120, 10), id="sparse, near its end: all ten gaps"),
         pytest.param(HISTORY, 240, Exact(130), id="at the end"),
-        pytest.param(HISTORY, 999, Ahead(130, 759), id="beyond the end"),
+        pytest.param(HISTORY, 999, Ahead(130, 759), id="past the end"),
         pytest.param((anchor(Position(50, 7)),), 50, Exact(7), id="on an anchor"),
         pytest.param((anchor(Position(50, 7)),), 51, Ahead(7, 1), id="past an anchor"),
         pytest.param(SKIPPED, 300, Exact(100), id="in a skipped range: what follows it"),
@@ -62,7 +62,9 @@ CAUGHT_UP = (DENSE, OffsetRun(150, 250, 100, 100))
         pytest.param(CAUGHT_UP, 149, Exact(49), id="before the repetition"),
     ],
 )
-def test_translate(runs: Sequence[OffsetRun], committed: int, expected: Translation) -> None:
+def test_translate_to_the_target(
+    runs: Sequence[OffsetRun], committed: int, expected: Translation
+) -> None:
     assert translate(runs, committed) == expected
 
 
@@ -74,7 +76,7 @@ def test_translate(runs: Sequence[OffsetRun], committed: int, expected: Translat
             (anchor(Position(50, 7)),),
             6,
             NoAnswer("before the first run", 7),
-            id="before the first",
+            id="before the first run",
         ),
         pytest.param((anchor(Position(50, 7)),), 7, Exact(50), id="on an anchor"),
         pytest.param(HISTORY, 0, Exact(100), id="at the start"),
@@ -83,21 +85,29 @@ def test_translate(runs: Sequence[OffsetRun], committed: int, expected: Translat
         pytest.param(HISTORY, 104, Bounded(204, 4), id="sparse, near its start"),
         pytest.param(HISTORY, 125, Bounded(225, 10), id="sparse, near its end: all ten gaps"),
         pytest.param(HISTORY, 130, Exact(240), id="at the end"),
-        pytest.param(HISTORY, 133, Ahead(240, 3), id="beyond the end"),
+        pytest.param(HISTORY, 133, Ahead(240, 3), id="past the end"),
         pytest.param(SKIPPED, 100, Exact(200), id="before a skipped range: never past it"),
         pytest.param(SKIPPED, 101, Exact(501), id="after a skipped range"),
         pytest.param(REWOUND, 105, Exact(200), id="in the repetition: all before was read"),
         pytest.param(CAUGHT_UP, 105, Exact(200), id="in what was read twice"),
         pytest.param(CAUGHT_UP, 151, Exact(201), id="past what was read twice"),
         pytest.param(
-            (DENSE, OffsetRun(200, 210, 105, 10)), 103, Bounded(200, 3), id="in foreign records"
+            (DENSE, OffsetRun(200, 210, 105, 10)),
+            103,
+            Bounded(200, 3),
+            id="in another producer's records",
         ),
         pytest.param(
-            (DENSE, OffsetRun(200, 210, 105, 10)), 106, Exact(201), id="past foreign records"
+            (DENSE, OffsetRun(200, 210, 105, 10)),
+            106,
+            Exact(201),
+            id="past another producer's records",
         ),
     ],
 )
-def test_translate_back(runs: Sequence[OffsetRun], committed: int, expected: Translation) -> None:
+def test_translate_back_to_the_source(
+    runs: Sequence[OffsetRun], committed: int, expected: Translation
+) -> None:
     assert translate_back(runs, committed) == expected
 
 
@@ -163,7 +173,7 @@ def test_monotonic(copied: CopiedPartition) -> None:
 
 
 @given(copied_partitions())
-def test_never_past_on_the_way_back(copied: CopiedPartition) -> None:
+def test_never_past_back(copied: CopiedPartition) -> None:
     answers = OffsetMap(copied.runs)
 
     for committed in range(copied.first, copied.end + 3):
@@ -173,7 +183,7 @@ def test_never_past_on_the_way_back(copied: CopiedPartition) -> None:
 
 
 @given(copied_partitions(one_way=True))
-def test_there_and_back_changes_nothing_on_a_dense_run(copied: CopiedPartition) -> None:
+def test_a_round_trip_changes_nothing_on_a_dense_run(copied: CopiedPartition) -> None:
     answers = OffsetMap(copied.runs)
 
     for run in merge_runs(copied.runs):
@@ -183,7 +193,7 @@ def test_there_and_back_changes_nothing_on_a_dense_run(copied: CopiedPartition) 
 
 
 @given(copied_partitions())
-def test_there_and_back_skips_no_record(copied: CopiedPartition) -> None:
+def test_a_round_trip_skips_no_record(copied: CopiedPartition) -> None:
     answers = OffsetMap(copied.runs)
 
     for committed in range(copied.start, copied.source_end):

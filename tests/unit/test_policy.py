@@ -1,4 +1,4 @@
-"""Names on both sides: the vectors of MirrorMaker 2's own rules."""
+"""Topic names on both clusters, by examples of MirrorMaker 2's own rules."""
 
 import pytest
 
@@ -27,12 +27,14 @@ IDENTITY = IdentityPolicy(source="source")
         pytest.param(PrefixPolicy("--"), "a--b-c", ("a", "b-c"), id="longer separator"),
         pytest.param(IDENTITY, "a.b", ("source", "a.b"), id="identity"),
         pytest.param(IDENTITY, "heartbeats", (None, None), id="identity, heartbeats"),
-        pytest.param(IDENTITY, "a.heartbeats", ("a", "heartbeats"), id="identity, copy of it"),
-        pytest.param(IDENTITY, "my-heartbeats", (None, None), id="identity, looks like it"),
+        pytest.param(
+            IDENTITY, "a.heartbeats", ("a", "heartbeats"), id="identity, remote heartbeats"
+        ),
+        pytest.param(IDENTITY, "my-heartbeats", (None, None), id="identity, similar name"),
         pytest.param(IdentityPolicy(source=None), "b", (None, "b"), id="identity, no alias"),
     ],
 )
-def test_reading_a_name_back(
+def test_source_and_upstream_topic_are_read_from_a_name(
     policy: PrefixPolicy, topic: str, expected: tuple[str | None, str | None]
 ) -> None:
     assert (policy.topic_source(topic), policy.upstream_topic(topic)) == expected
@@ -46,10 +48,10 @@ def test_reading_a_name_back(
         pytest.param(UNDERSCORE, "heartbeats", "us_heartbeats", id="heartbeats"),
         pytest.param(IDENTITY, "orders", "orders", id="identity"),
         pytest.param(IDENTITY, "heartbeats", "us.heartbeats", id="identity, heartbeats"),
-        pytest.param(IDENTITY, "my-heartbeats", "us.my-heartbeats", id="identity, looks like it"),
+        pytest.param(IDENTITY, "my-heartbeats", "us.my-heartbeats", id="identity, similar name"),
     ],
 )
-def test_remote_topic(policy: PrefixPolicy, topic: str, expected: str) -> None:
+def test_the_name_of_a_remote_topic(policy: PrefixPolicy, topic: str, expected: str) -> None:
     assert policy.remote_topic("us", topic) == expected
 
 
@@ -63,22 +65,24 @@ def test_remote_topic(policy: PrefixPolicy, topic: str, expected: str) -> None:
         pytest.param(IDENTITY, "a.b.heartbeats", "heartbeats", id="identity, heartbeats"),
     ],
 )
-def test_original_topic(policy: PrefixPolicy, topic: str, expected: str) -> None:
+def test_the_original_topic_has_no_hops(policy: PrefixPolicy, topic: str, expected: str) -> None:
     assert policy.original_topic(topic) == expected
 
 
 @pytest.mark.parametrize(
     ("policy", "topic", "expected"),
     [
-        pytest.param(DOT, "heartbeats", True, id="its own"),
+        pytest.param(DOT, "heartbeats", True, id="the topic itself"),
         pytest.param(DOT, "A.B.heartbeats", True, id="two hops"),
-        pytest.param(DOT, "my.heartbeats", True, id="a user's topic, taken for a copy"),
+        pytest.param(DOT, "my.heartbeats", True, id="a user's topic, taken for a remote one"),
         pytest.param(DOT, "my-heartbeats", False, id="another name"),
         pytest.param(UNDERSCORE, "us-west.heartbeats", False, id="another separator"),
         pytest.param(UNDERSCORE, "us-west_heartbeats", True, id="this separator"),
     ],
 )
-def test_is_heartbeats_topic(policy: PrefixPolicy, topic: str, expected: bool) -> None:  # noqa: FBT001  # a table's column
+def test_which_topics_are_heartbeats_topics(
+    policy: PrefixPolicy, topic: str, *, expected: bool
+) -> None:
     assert policy.is_heartbeats_topic(topic) is expected
 
 
@@ -99,7 +103,7 @@ def test_is_heartbeats_topic(policy: PrefixPolicy, topic: str, expected: bool) -
         pytest.param(IDENTITY, "mm2-offset-syncs.us.internal", True, id="identity"),
     ],
 )
-def test_is_internal_topic(policy: PrefixPolicy, topic: str, expected: bool) -> None:  # noqa: FBT001  # a table's column
+def test_which_topics_are_internal(policy: PrefixPolicy, topic: str, *, expected: bool) -> None:
     assert policy.is_internal_topic(topic) is expected
 
 
@@ -123,7 +127,7 @@ def test_is_internal_topic(policy: PrefixPolicy, topic: str, expected: bool) -> 
         ),
     ],
 )
-def test_the_mirror_s_own_topics(policy: PrefixPolicy, expected: tuple[str, str, str]) -> None:
+def test_the_names_of_internal_topics(policy: PrefixPolicy, expected: tuple[str, str, str]) -> None:
     names = (policy.heartbeats_topic(), policy.checkpoints_topic("us"))
 
     assert (*names, policy.offset_syncs_topic("us")) == expected
@@ -133,16 +137,16 @@ def test_the_mirror_s_own_topics(policy: PrefixPolicy, expected: tuple[str, str,
     ("policy", "topic", "expected"),
     [
         pytest.param(DOT, "target.t", True, id="from the target"),
-        pytest.param(DOT, "target.source.t", True, id="there and back"),
-        pytest.param(DOT, "source.target.t", True, id="back and there"),
+        pytest.param(DOT, "target.source.t", True, id="to the target and back"),
+        pytest.param(DOT, "source.target.t", True, id="back to the target"),
         pytest.param(DOT, "target.source.target.t", True, id="twice"),
         pytest.param(DOT, "source.target.source.t", True, id="twice, from here"),
         pytest.param(DOT, "source.t", True, id="own alias, 4.4"),
         pytest.param(DOT, "topic1", False, id="local"),
         pytest.param(DOT, "othersource.topic1", False, id="from elsewhere"),
-        pytest.param(DOT, "other.another.topic1", False, id="from far"),
+        pytest.param(DOT, "other.another.topic1", False, id="over two hops"),
         pytest.param(IDENTITY, "topic1", False, id="identity"),
-        pytest.param(IDENTITY, "target.topic1", False, id="identity cannot tell"),
+        pytest.param(IDENTITY, "target.topic1", False, id="identity, no alias in the name"),
         pytest.param(IDENTITY, "target.heartbeats", True, id="identity, heartbeats"),
         pytest.param(IDENTITY, "source.target.heartbeats", True, id="identity, heartbeats back"),
         pytest.param(IDENTITY, "heartbeats", False, id="identity, own heartbeats"),
@@ -150,5 +154,5 @@ def test_the_mirror_s_own_topics(policy: PrefixPolicy, expected: tuple[str, str,
         pytest.param(IdentityPolicy(source=None), "topic1", False, id="identity, no alias"),
     ],
 )
-def test_is_cycle(policy: PrefixPolicy, topic: str, expected: bool) -> None:  # noqa: FBT001  # a table's column
+def test_which_names_are_cycles(policy: PrefixPolicy, topic: str, *, expected: bool) -> None:
     assert is_cycle(policy, topic, source="source", target="target") is expected

@@ -1,4 +1,4 @@
-"""The bytes of MirrorMaker 2's three bookkeeping records."""
+"""The record formats of MirrorMaker 2's offset syncs, checkpoints and heartbeats."""
 
 from collections.abc import Callable
 
@@ -17,9 +17,9 @@ from replication.mm2.wire import (
 )
 from replication.model import TopicPartition
 
-Fact = OffsetSync | Checkpoint | Heartbeat
+Message = OffsetSync | Checkpoint | Heartbeat
 
-# bytes that the real Java classes wrote
+# written by the Java classes of MirrorMaker 2
 EXAMPLES = [
     pytest.param(
         OffsetSync(TopicPartition("test-topic-1", 0), 1000, 997),
@@ -48,46 +48,46 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize(("fact", "key", "value"), EXAMPLES)
-def test_bytes_are_those_of_mirrormaker(fact: Fact, key: str, value: str) -> None:
-    assert fact.key() == bytes.fromhex(key)
-    assert fact.value() == bytes.fromhex(value)
-    assert type(fact).decode(bytes.fromhex(key), bytes.fromhex(value)) == fact
+@pytest.mark.parametrize(("message", "key", "value"), EXAMPLES)
+def test_the_bytes_equal_those_of_mirrormaker(message: Message, key: str, value: str) -> None:
+    assert message.key() == bytes.fromhex(key)
+    assert message.value() == bytes.fromhex(value)
+    assert type(message).decode(bytes.fromhex(key), bytes.fromhex(value)) == message
 
 
-@pytest.mark.parametrize(("fact", "key", "value"), EXAMPLES)
-def test_trailing_bytes_are_ignored(fact: Fact, key: str, value: str) -> None:
+@pytest.mark.parametrize(("message", "key", "value"), EXAMPLES)
+def test_trailing_bytes_are_ignored(message: Message, key: str, value: str) -> None:
     longer = bytes.fromhex(key) + b"\x01", bytes.fromhex(value) + b"\xff\xff"
 
-    assert type(fact).decode(*longer) == fact
+    assert type(message).decode(*longer) == message
 
 
-@pytest.mark.parametrize(("fact", "key", "value"), EXAMPLES)
-def test_every_shorter_record_is_refused(fact: Fact, key: str, value: str) -> None:
+@pytest.mark.parametrize(("message", "key", "value"), EXAMPLES)
+def test_every_truncated_record_is_rejected(message: Message, key: str, value: str) -> None:
     whole_key, whole_value = bytes.fromhex(key), bytes.fromhex(value)
     for size in range(len(whole_key)):
         with pytest.raises(TruncatedError, match=f"it has {size} bytes"):
-            type(fact).decode(whole_key[:size], whole_value)
+            type(message).decode(whole_key[:size], whole_value)
     for size in range(len(whole_value)):
         with pytest.raises(TruncatedError, match=f"it has {size} bytes"):
-            type(fact).decode(whole_key, whole_value[:size])
+            type(message).decode(whole_key, whole_value[:size])
 
 
-@pytest.mark.parametrize(("fact", "key", "value"), EXAMPLES)
-def test_null_is_refused_by_name(fact: Fact, key: str, value: str) -> None:
+@pytest.mark.parametrize(("message", "key", "value"), EXAMPLES)
+def test_a_null_key_or_value_is_rejected(message: Message, key: str, value: str) -> None:
     with pytest.raises(NullError, match="value is null"):
-        type(fact).decode(bytes.fromhex(key), None)
+        type(message).decode(bytes.fromhex(key), None)
     with pytest.raises(NullError, match="key is null"):
-        type(fact).decode(None, bytes.fromhex(value))
+        type(message).decode(None, bytes.fromhex(value))
 
 
-@pytest.mark.parametrize(("fact", "key", "value"), EXAMPLES[1:])
+@pytest.mark.parametrize(("message", "key", "value"), EXAMPLES[1:])
 @pytest.mark.parametrize("version", [1, -1, 256])
-def test_another_version_is_refused(fact: Fact, key: str, value: str, version: int) -> None:
+def test_another_version_is_rejected(message: Message, key: str, value: str, version: int) -> None:
     changed = version.to_bytes(2, "big", signed=True) + bytes.fromhex(value)[2:]
 
-    with pytest.raises(VersionError, match=f"has version {version}, only 0 is known"):
-        type(fact).decode(bytes.fromhex(key), changed)
+    with pytest.raises(VersionError, match=f"has version {version}, only 0 is supported"):
+        type(message).decode(bytes.fromhex(key), changed)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_another_version_is_refused(fact: Fact, key: str, value: str, version: i
         pytest.param(b"\x00\x01\xff\x00\x00\x00\x00", "topic is not UTF-8", id="not UTF-8"),
     ],
 )
-def test_a_key_that_is_no_text_is_refused(key: bytes, problem: str) -> None:
+def test_a_key_without_valid_text_is_rejected(key: bytes, problem: str) -> None:
     with pytest.raises(WireError, match=problem):
         OffsetSync.decode(key, bytes(16))
 
@@ -107,30 +107,32 @@ def test_a_key_that_is_no_text_is_refused(key: bytes, problem: str) -> None:
     [
         pytest.param(
             lambda: Checkpoint("g", TopicPartition("t", 0), 0, 0, "é" * 16_384).value(),
-            "metadata may hold 32767 bytes as UTF-8, got 32768",
-            id="too long in bytes, not in letters",
+            "metadata may have at most 32767 bytes in UTF-8, got 32768",
+            id="too many bytes, not too many letters",
         ),
         pytest.param(lambda: Heartbeat("a" * 32_768, "b", 0).key(), "got 32768", id="alias"),
         pytest.param(
             lambda: OffsetSync(TopicPartition("t", 0), 1 << 63, 0).value(),
-            "upstreamOffset does not fit 8 bytes",
+            "upstreamOffset does not fit into 8 bytes",
             id="offset",
         ),
         pytest.param(lambda: Heartbeat("\ud800", "b", 0).key(), "not valid text", id="surrogate"),
     ],
 )
-def test_what_has_no_bytes_is_refused(encode: Callable[[], bytes], problem: str) -> None:
+def test_a_value_that_cannot_be_encoded_is_rejected(
+    encode: Callable[[], bytes], problem: str
+) -> None:
     with pytest.raises(WireError, match=problem):
         encode()
 
 
-def test_the_longest_string_crosses() -> None:
+def test_the_longest_string_survives_a_round_trip() -> None:
     longest = Checkpoint("g", TopicPartition("t", 0), 0, 0, "x" * 32_767)
 
     assert Checkpoint.decode(longest.key(), longest.value()) == longest
 
 
-def test_null_metadata_is_written_as_none() -> None:
+def test_missing_metadata_is_an_empty_string() -> None:
     assert Checkpoint("g", TopicPartition("t", 0), 1, 2, None) == Checkpoint(
         "g", TopicPartition("t", 0), 1, 2, ""
     )
@@ -148,16 +150,16 @@ PARTITION = st.builds(TopicPartition, TEXT, st.integers(0, (1 << 31) - 1))
         st.builds(Heartbeat, TEXT, TEXT, INT64),
     )
 )
-def test_a_round_trip_changes_nothing(fact: Fact) -> None:
-    assert type(fact).decode(fact.key(), fact.value()) == fact
+def test_a_round_trip_changes_nothing(message: Message) -> None:
+    assert type(message).decode(message.key(), message.value()) == message
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
 @pytest.mark.parametrize("kind", [OffsetSync, Checkpoint, Heartbeat])
-def test_any_bytes_decode_or_are_refused(kind: type[Fact], key: bytes, value: bytes) -> None:
+def test_random_bytes_decode_or_are_rejected(kind: type[Message], key: bytes, value: bytes) -> None:
     try:
-        fact = kind.decode(key, value)
+        message = kind.decode(key, value)
     except WireError:
         return
-    assert value.startswith(fact.value())
-    assert key.startswith(fact.key())
+    assert value.startswith(message.value())
+    assert key.startswith(message.key())
