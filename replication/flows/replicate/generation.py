@@ -1,11 +1,10 @@
-"""A generation: one start of a flow's query with a fixed set of partitions, and its books.
+"""A generation: one run of a flow's query over a fixed set of partitions, and its progress.
 
-Unit of parallelism: one Spark task per source partition. Order: that of the partition. Delivery:
-a finished batch is on the target and in the books; a batch that was cut may be on the target in
-part, which `find_positions` reads from the target's log before the next generation starts.
+Parallelism: one Spark task per source partition. Order: that of the partition. Delivery: a finished
+batch is on the target and becomes part of the offset map; an interrupted batch may be on the target
+in part, which `find_positions` finds in the target's log before the next generation starts.
 """
 
-import logging
 import shutil
 import tempfile
 import time
@@ -13,14 +12,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.config.tree import FlowConfig
+from replication.flows.context import FlowContext
+from replication.flows.replicate.failures import explain
 from replication.flows.replicate.map_writer import MapWriter
+from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import ProgressGapError
@@ -29,93 +31,128 @@ from replication.spark.progress import Progress
 from replication.spark.projection import counts_column, to_target
 from replication.topics.topic_plan import TopicPlan
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
-FLUSH_SECONDS = 10
-"""How often the books are written: costs half a CPU second, spares a crash the counting."""
+WRITE_SECONDS = 10
+"""Interval between writes of the offset map. A write costs half a CPU second; after a crash only
+what was written since the last one has to be counted."""
 
 
 class Generation:
-    """A running query and its books. `close` it on every way out."""
+    """A running query and its progress: made by `start`, ended by `close`."""
 
     def __init__(
         self,
-        spark: SparkSession,
-        books: MapWriter,
-        config: FlowConfig,
+        query: StreamingQuery,
+        map_writer: MapWriter,
+        plan: TopicPlan,
+        positions: Mapping[TopicPartition, Position],
+        folder: Path,
+        *,
+        number: int,
+    ) -> None:
+        self.plan, self.number = plan, number
+        self._query, self._map_writer, self._folder = query, map_writer, folder
+        self._flow = map_writer.flow
+        self._progress = Progress(query, query.name, plan.partitions)
+        self._pending = PendingRuns(positions)
+        self._batches = (-1, -1)
+        self._written_at = time.monotonic()
+
+    @classmethod
+    def start(
+        cls,
+        context: FlowContext,
+        map_writer: MapWriter,
         plan: TopicPlan,
         positions: Mapping[TopicPartition, Position],
         *,
         number: int,
         mode: Mode,
-    ) -> None:
-        self.plan, self.number = plan, number
-        self._books, self._config = books, config
-        self._book = PendingRuns(positions)
-        self._scratch = Path(tempfile.mkdtemp(prefix=f"{config.flow.slug}-{number}-"))
-        self._batches = (-1, -1)
-        self._flushed_at = time.monotonic()
+    ) -> "Generation":
+        """Starts the query, in a scheduler pool of the flow's own.
+
+        Args:
+            context: The flow.
+            map_writer: Takes the finished runs.
+            plan: The topics to replicate.
+            positions: Where each partition of the plan resumes.
+            number: Of the generation.
+            mode: How the query runs.
+
+        Raises:
+            QueryError: The query does not start.
+        """
+        config, spark = context.config, context.spark
+        folder = Path(tempfile.mkdtemp(prefix=f"{config.flow.slug}-{number}-"))
         name = f"{config.flow.slug} generation {number}"
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
         starts = {tp: positions[tp].upstream for tp in plan.partitions}
-        writer = replication_query(spark, config, plan, starts, name=name, mode=mode)
-        self._query = start(writer, mode, config, self._scratch)
-        self._progress = Progress(self._query, name, plan.partitions)
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
+        try:
+            writer = replication_query(spark, config, plan, starts, name=name, mode=mode)
+            query = start_query(writer, mode, config, folder)
+            return cls(query, map_writer, plan, positions, folder, number=number)
+        except BaseException as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, (PySparkException, Py4JJavaError)):
+                raise explain(config.flow, error) from error
+            raise
 
     @property
     def is_running(self) -> bool:
-        """Whether the query goes on: not drained, not failed, not stopped."""
+        """Whether the query still runs: it has not drained, failed or been stopped."""
         return bool(self._query.isActive)
 
     def failure(self) -> StreamingQueryException | None:
-        """Why the query ended, or None."""
+        """The error that ended the query, None if there was none."""
         return self._query.exception()
 
     def record_progress(self) -> bool:
-        """Records the batches finished since the last call; writes them when it is time.
+        """Adds the batches finished since the last call; writes pending runs when that is due.
 
         Returns:
             Whether a batch had finished.
         """
         batches = self._progress.finished()
-        standing = self._book.positions() if batches else {}
+        positions = self._pending.positions() if batches else {}
         for batch in batches:
-            start = batch.start or {tp: standing[tp].upstream for tp in batch.end}
-            self._book.add_batch(batch.batch_id, start, batch.end, batch.counts)
+            start = batch.start or {tp: positions[tp].upstream for tp in batch.end}
+            self._pending.add_batch(batch.batch_id, start, batch.end, batch.counts)
             self._batches = (
                 min(self._batches[0], batch.batch_id) if self._batches[0] >= 0 else batch.batch_id,
                 batch.batch_id,
             )
-        if time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
-            self.flush()
+        if time.monotonic() - self._written_at >= WRITE_SECONDS:
+            self.write_pending()
         return bool(batches)
 
-    def flush(self) -> None:
-        """Writes the booked runs to the table, if there are any."""
-        runs = self._book.take()
+    def write_pending(self) -> None:
+        """Writes the pending runs to the offset map, if there are any."""
+        runs = self._pending.take()
         if runs:
-            self._books.write(self.number, runs, self.plan.source_ids, self._batches)
+            self._map_writer.write(self.number, runs, self.plan.source_ids, self._batches)
             self._batches = (-1, -1)
-        self._flushed_at = time.monotonic()
+        self._written_at = time.monotonic()
 
     def close(self) -> dict[TopicPartition, Position]:
-        """Stops the query, books what it had finished, and says where the books stand.
+        """Stops the query, writes what it finished, and returns each partition's position.
 
-        The records of a batch that was cut are not in these positions; see `find_positions`.
+        The records of an interrupted batch are not in these positions; see `find_positions`.
         """
+        flow = self._flow
         try:
             self._query.stop()
             try:
                 self.record_progress()
-            except ProgressGapError as gap:  # what follows the gap is found from the target's log
-                log.warning("generation %d ends with a gap: %s", self.number, gap)
-            self.flush()
+            except ProgressGapError as gap:  # `find_positions` counts what follows the gap
+                log.warning("progress_missing", flow=flow, generation=self.number, text=gap)
+            self.write_pending()
         except Py4JError as error:
-            # the JVM is gone; what it wrote is found from the target's log at the next start
-            log.warning("generation %d ends without Spark: %s", self.number, error)
+            # without the JVM nothing can be read; the next start counts in the target's log
+            log.warning("spark_lost", flow=flow, generation=self.number, text=error)
         finally:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-        return self._book.positions()
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return self._pending.positions()
 
 
 def replication_query(
@@ -127,16 +164,16 @@ def replication_query(
     name: str,
     mode: Mode,
 ) -> DataStreamWriter:
-    """The query that replicates *plan*'s partitions, ready but not started.
+    """The query that replicates *plan*'s partitions, not yet started.
 
     Args:
-        spark: Its session.
+        spark: The session that runs it.
         config: The flow.
         plan: Partitions and remote names.
         starts: The first offset to read, for each of the plan's partitions.
         name: Of the query and of the observed counts; unique per session.
-        mode: Real-Time Mode refuses a limit of records per batch; the others need one, for what a
-            crash leaves to be counted is at most a batch.
+        mode: Real-Time Mode rejects a limit of records per batch. The other modes have one, because
+            a crash leaves up to one batch of records to be counted.
     """
     source = spark.readStream.format("kafka").options(
         **source_options(config.source.consumer, starts)
@@ -149,11 +186,11 @@ def replication_query(
     return crossing.writeStream.format("kafka").queryName(name).options(**sink)
 
 
-def start(
-    writer: DataStreamWriter, mode: Mode, config: FlowConfig, scratch: Path
+def start_query(
+    writer: DataStreamWriter, mode: Mode, config: FlowConfig, folder: Path
 ) -> StreamingQuery:
-    """Starts *writer* in *mode*; *scratch* is Spark's own progress, worth nothing afterwards."""
-    writer = writer.option("checkpointLocation", scratch.as_uri())
+    """Starts *writer* in *mode*; *folder* is for Spark's own progress, which nothing reads."""
+    writer = writer.option("checkpointLocation", folder.as_uri())
     if mode == "realtime":
         batch = f"{config.realtime_batch_seconds} seconds"
         realtime: Any = writer.outputMode("update")  # Spark's own overloads lack realTime

@@ -1,11 +1,9 @@
-"""The data loop: plan the topics, find the positions, run the query, keep the books; again.
+"""The replication loop: prepare topics, find positions, run the query, record progress; repeat.
 
-Every turn of the loop is a generation. A changed set of partitions and a failed query alike end
-one and begin the next, which finds its positions from the books and the target's log (design.md,
-D3, D8).
+Each round of the loop is a generation. It ends when the set of partitions changes or the query
+fails; the next one finds its positions in the offset map and the target's log.
 """
 
-import logging
 import time
 from collections.abc import Callable
 from threading import Event
@@ -13,11 +11,13 @@ from typing import Literal
 
 from replication.errors import ClusterError, GuardError, ReplicationError
 from replication.flows.context import FlowContext
-from replication.flows.replicate.failures import TOO_LARGE, QueryError, explain, oversized_records
+from replication.flows.replicate.failures import TOO_LARGE, QueryError, explain
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.oversized import oversized_records
 from replication.flows.replicate.prepare import prepare_topics, topic_warnings
+from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
 from replication.state.lease import Lease, LeaseName, hold_lease
@@ -25,7 +25,10 @@ from replication.state.offset_rows import Anchor
 from replication.state.tables import now
 from replication.topics.topic_plan import TopicPlan
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
+
+Admit = Callable[[TopicPlan], Mode]
+"""Checks that a plan may run next to those of the other flows, and chooses its mode."""
 
 Ending = Literal["stopped", "drained", "changed"]
 
@@ -34,73 +37,66 @@ FAILURES_IN_A_ROW = 5
 LONGEST_PAUSE_SECONDS = 30
 
 
-def replicate(context: FlowContext, choose_mode: Callable[[TopicPlan], Mode], stop: Event) -> None:
-    """Replicates one flow until *stop* is set or, in drain mode, all is across.
+def replicate(context: FlowContext, admit: Admit, stop: Event) -> None:
+    """Replicates one flow until *stop* is set or, in drain mode, everything is copied.
+
+    Args:
+        context: The flow.
+        admit: Called with the plan of each generation; may raise `GuardError`.
+        stop: Ends the flow.
 
     Raises:
         LeaseError: Another process runs the flow.
-        GuardError: Going on would lose or repeat records.
-        FlowError: The query failed, and starting it again did not help.
+        GuardError: Continuing would lose or repeat records, or *admit* rejected the plan.
+        FlowError: The query failed, and restarting it did not help.
         ClusterError: A cluster does not answer.
-        StateError: The books cannot be read or written.
+        StateError: The state directory cannot be read or written.
     """
     config = context.config
     with hold_lease(context.tables, LeaseName(config.flow)) as lease:
-        _FlowLoop(context, choose_mode, stop, lease).run()
+        _FlowLoop(context, admit, stop, lease).run()
 
 
 class _FlowLoop:
-    """One flow's state over its generations."""
+    """What one flow keeps from generation to generation."""
 
-    def __init__(
-        self,
-        context: FlowContext,
-        choose_mode: Callable[[TopicPlan], Mode],
-        stop: Event,
-        lease: Lease,
-    ) -> None:
+    def __init__(self, context: FlowContext, admit: Admit, stop: Event, lease: Lease) -> None:
         self._context, self._config = context, context.config
-        self._choose_mode, self._stop, self._lease = choose_mode, stop, lease
+        self._admit, self._stop, self._lease = admit, stop, lease
         self._plan: TopicPlan | None = None
         self._warned: set[str] = set()
         self._failures = 0
-        self._books = MapWriter(context)
-        self._number = self._books.last_generation
+        self._map_writer = MapWriter(context)
+        self._number = self._map_writer.last_generation
 
     def run(self) -> None:
         ending: Ending = "changed"
         while ending == "changed":
             self._number += 1
             try:
-                ending = self._generation()
+                ending = self._run_generation()
             except (QueryError, ProgressGapError, ClusterError) as error:
                 self._pause_or_raise(error)
-        self._record_tail()
+        self._record_last_batch()
 
-    def _generation(self) -> Ending:
+    def _run_generation(self) -> Ending:
         config = self._config
         plan = prepare_topics(config, self._context.source, self._context.target)
         if not plan.partitions:
             return self._wait_for_topics()
-        mode = self._choose_mode(plan)
+        mode = self._admit(plan)
         if self._stop.is_set():
             return "stopped"
         self._plan = plan
         self._log_warnings(plan)
-        positions = self._positions(plan)
+        positions = self._find_positions(plan)
         self._record_topics(plan)
-        generation = Generation(
-            self._context.spark,
-            self._books,
-            config,
-            plan,
-            positions,
-            number=self._number,
-            mode=mode,
+        generation = Generation.start(
+            self._context, self._map_writer, plan, positions, number=self._number, mode=mode
         )
         log.info(
-            "generation started flow=%s number=%d mode=%s topics=%d partitions=%d",
-            config.flow, self._number, mode, len(plan.topics), len(plan.partitions),
+            "generation_started", flow=config.flow, generation=self._number, mode=mode,
+            topics=len(plan.topics), partitions=len(plan.partitions),
         )  # fmt: skip
         try:
             return self._attend(generation)
@@ -128,10 +124,10 @@ class _FlowLoop:
         for text in topic_warnings(plan, self._context.source, self._context.target):
             if text not in self._warned:
                 self._warned.add(text)
-                log.warning('flow=%s event=target_keeps_less text="%s"', self._config.flow, text)
+                log.warning("target_keeps_less", flow=self._config.flow, text=text)
 
     def _attend(self, generation: Generation) -> Ending:
-        """Keeps the books of a running query until something ends it."""
+        """Records a running query's progress until something ends it."""
         refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
         while True:
             stopped = self._stop.wait(POLL_SECONDS)
@@ -141,7 +137,7 @@ class _FlowLoop:
             if not generation.is_running:
                 failure = generation.failure()
                 if failure is not None:
-                    raise explain(self._config, failure) from failure
+                    raise explain(self._config.flow, failure) from failure
                 return "drained"
             if stopped:
                 return "stopped"
@@ -152,66 +148,74 @@ class _FlowLoop:
 
     def _has_changed(self, plan: TopicPlan) -> bool:
         try:
-            now = prepare_topics(self._config, self._context.source, self._context.target)
+            refreshed = prepare_topics(self._config, self._context.source, self._context.target)
         except ClusterError as error:
-            log.warning("flow=%s topics were not refreshed: %s", self._config.flow, error)
+            log.warning("topic_refresh_failed", flow=self._config.flow, text=error)
             return False
-        if now.fingerprint == plan.fingerprint:
+        if refreshed.fingerprint == plan.fingerprint:
             return False
-        log.info("flow=%s the set of topics or partitions changed", self._config.flow)
+        log.info("topics_changed", flow=self._config.flow)
         return True
 
     def _wait_for_topics(self) -> Ending:
-        """Nothing matches yet: in drain mode that is the end, otherwise look again later."""
+        """Ends a drain; in the other modes waits until the next topic refresh is due."""
         config = self._config
-        log.warning("flow=%s no topic of %s matches", config.flow, config.flow.source)
+        log.warning("no_topics", flow=config.flow, text=f"no topic of {config.flow.source} matches")
         if config.mode == "drain":
             return "drained"
         self._lease.renew()
         stopped = self._stop.wait(config.refresh_topics_interval_seconds)
         return "stopped" if stopped else "changed"
 
-    def _positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
-        positions = find_positions(self._context, plan, self._books, self._number)
+    def _find_positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
+        positions = find_positions(self._context, plan, self._map_writer, self._number)
         self._remember(plan, positions)
         return positions
 
     def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         for tp, position in positions.items():
-            self._books.anchors[tp] = Anchor(position, plan.source_ids[tp.topic])
+            self._map_writer.anchors[tp] = Anchor(position, plan.source_ids[tp.topic])
 
     def _pause_or_raise(self, error: ReplicationError) -> None:
-        """Waits before the next generation, or raises what a restart cannot mend."""
+        """Waits before the next generation; raises *error* if a restart cannot help."""
         self._failures += 1
         first_start = self._plan is None and isinstance(error, ClusterError)
         final = isinstance(error, QueryError) and error.is_final
         if final or first_start or self._failures >= FAILURES_IN_A_ROW or self._stop.is_set():
-            raise self._with_oversized_records(error) from error
+            if self._plan is not None and TOO_LARGE in str(error):
+                raise self._name_oversized_records(error, self._plan) from error
+            raise error
         pause = min(LONGEST_PAUSE_SECONDS, 2**self._failures)
-        log.warning("flow=%s restarts in %d s: %s", self._config.flow, pause, error)
+        log.warning("restarting", flow=self._config.flow, pause_seconds=pause)
         self._context.tables.record_event(
             self._config.flow, "restarted", str(error), policy="retry"
         )
         self._stop.wait(pause)
 
-    def _with_oversized_records(self, error: ReplicationError) -> ReplicationError:
-        """*error* with the offsets of the records that the target refused, if it is about size."""
-        if self._plan is None or TOO_LARGE not in str(error):
-            return error
-        positions = self._positions(self._plan)
-        lines = oversized_records(self._context, self._plan, positions)
+    def _name_oversized_records(self, error: ReplicationError, plan: TopicPlan) -> QueryError:
+        """*error* with the offsets of the rejected records, if they can be found.
+
+        Finding them writes the last batch's runs to the offset map and may fail in turn. That
+        failure is only logged, because *error* is what the operator must act on.
+        """
+        try:
+            positions = self._find_positions(plan)
+            lines = oversized_records(self._context, plan, positions)
+        except ReplicationError as second:
+            log.warning("oversized_records_not_found", flow=self._config.flow, text=second)
+            lines = []
         text = "".join([str(error), *(f"\n  - {line}" for line in lines)])
         return QueryError(text, is_final=True)
 
-    def _record_tail(self) -> None:
-        """*error* with the offsets of records too large for the target, if it is about size."""
+    def _record_last_batch(self) -> None:
+        """Adds what an interrupted batch wrote to the offset map, so that groups can use it."""
         if self._plan is None:
             return
         try:
-            self._positions(self._plan)
+            self._find_positions(self._plan)
         except (ClusterError, GuardError) as error:
             log.warning(
-                "flow=%s the last batch is not booked; the next start will: %s",
-                self._config.flow,
-                error,
+                "last_batch_not_recorded",
+                flow=self._config.flow,
+                text=f"the next start will recover it: {error}",
             )

@@ -1,38 +1,40 @@
-"""A flow's finished runs on their way into the books: the offset map, and MM2's offset syncs.
+"""Writes finished runs to the offset map, then MM2's offset syncs.
 
-The map in Delta is the truth and comes first; the syncs are for MirrorMaker 2's own tools. A sync
-that cannot be written never holds up the records: it is tried again with the next ones.
+The offset map in Delta is the truth and is written first. The offset syncs serve MirrorMaker 2's
+own tools: one that cannot be written is retried with the next ones and never stops replication.
 """
 
-import logging
 from collections.abc import Iterable, Mapping
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.kafka.internal_topic import InternalTopic
+from replication.log import Log
 from replication.mm2.wire import OffsetSync
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
 from replication.offsets.syncs import offset_syncs
 from replication.state.offset_table import OffsetTable
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 
 class MapWriter:
-    """The books of one flow. ``anchors`` is where each partition stands, kept by the flow's loop.
+    """Writes one flow's offset map and offset syncs.
+
+    ``anchors`` holds each partition's last known position; the replication loop updates it.
 
     Raises:
-        StateError: The books cannot be read; `write` raises it too.
+        StateError: The offset map cannot be read; `write` raises it, too.
     """
 
     def __init__(self, context: FlowContext) -> None:
         config = context.config
-        self._flow = config.flow
+        self.flow = config.flow
         self._table = OffsetTable(context.tables, config.flow)
-        books = self._table.compacted_progress()
-        self.last_generation, self.anchors = books.last_generation, books.anchors
-        self._syncs = Syncs(context, books.replicated_until)
+        stored = self._table.compacted_progress()
+        self.last_generation, self.anchors = stored.last_generation, stored.anchors
+        self._syncs = Syncs(context, stored.replicated_until)
 
     def write(
         self,
@@ -41,21 +43,21 @@ class MapWriter:
         topic_ids: Mapping[str, str],
         batches: tuple[int, int] = (-1, -1),
     ) -> None:
-        """Writes finished *runs*, then the offset syncs they give.
+        """Writes finished *runs*, then the offset syncs that follow from them.
 
         Args:
-            generation: That wrote them.
+            generation: The generation that finished them.
             runs: By upstream partition, oldest first.
-            topic_ids: Of the upstream topics.
-            batches: The first and the last of Spark's batches they come from; -1 for none.
+            topic_ids: The ids of the upstream topics.
+            batches: The first and the last Spark batch of the runs; -1 if they are of none.
         """
-        listed = {tp: list(its) for tp, its in runs.items()}
-        self._table.append(generation, listed, topic_ids, batches)
-        self._syncs.write(listed)
+        finished = {tp: list(of_partition) for tp, of_partition in runs.items()}
+        self._table.append(generation, finished, topic_ids, batches)
+        self._syncs.write(finished)
 
 
 class Syncs:
-    """Writes the offset syncs of a flow, if it is to have any."""
+    """Writes the offset syncs of a flow, if they are enabled."""
 
     def __init__(
         self, context: FlowContext, replicated_until: Mapping[TopicPartition, int]
@@ -67,20 +69,20 @@ class Syncs:
         self._topic = offset_syncs_topic(context) if config.offset_syncs.enabled else None
 
     def write(self, runs: Mapping[TopicPartition, list[OffsetRun]]) -> None:
-        """Writes the syncs of *runs*; warns where the cluster does not take them."""
+        """Writes the syncs of *runs*; logs a warning if the cluster rejects them."""
         if self._topic is None:
             return
-        for tp, its in runs.items():
-            self._unsent[tp] = [*self._unsent.get(tp, ()), *self._syncs_of(tp, its)]
-        pending = [it for syncs in self._unsent.values() for it in syncs]
+        for tp, finished in runs.items():
+            self._unsent[tp] = [*self._unsent.get(tp, ()), *self._syncs_of(tp, finished)]
+        pending = [sync for syncs in self._unsent.values() for sync in syncs]
         if not pending:
             return
         try:
             self._topic.create()
-            self._topic.write((it.key(), it.value()) for it in pending)
+            self._topic.write((sync.key(), sync.value()) for sync in pending)
         except ClusterError as error:
-            log.warning("flow=%s offset syncs are late: %s", self._config.flow, error)
-            # the newest of each partition says most; the others would only pile up
+            log.warning("offset_syncs_delayed", flow=self._config.flow, text=error)
+            # only the newest sync of a partition matters; the others would pile up
             self._unsent = {tp: syncs[-1:] for tp, syncs in self._unsent.items()}
         else:
             self._unsent = {}
@@ -93,16 +95,19 @@ class Syncs:
 
 
 def offset_syncs_topic(context: FlowContext) -> InternalTopic:
-    """Where the flow's offset syncs are, on the cluster that ``offset-syncs.topic.location`` names.
+    """The topic of the flow's offset syncs, at the cluster of ``offset-syncs.topic.location``.
 
-    The name carries the flow's other cluster (mm2.md, 2.5).
+    As in MirrorMaker 2, its name carries the alias of the flow's other cluster.
     """
     config = context.config
-    on_source = config.offset_syncs.location == "source"
+    if config.offset_syncs.location == "source":
+        cluster, holder, other = context.source, config.source, config.target
+    else:
+        cluster, holder, other = context.target, config.target, config.source
     return InternalTopic(
-        context.source if on_source else context.target,
-        config.policy.offset_syncs_topic(config.flow.target if on_source else config.flow.source),
-        producer=config.source.producer if on_source else config.target.producer,
-        consumer=config.source.consumer if on_source else config.target.consumer,
+        cluster,
+        config.policy.offset_syncs_topic(other.alias),
+        producer=holder.producer,
+        consumer=holder.consumer,
         replication_factor=config.offset_syncs.replication_factor,
     )
