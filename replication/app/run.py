@@ -29,7 +29,7 @@ from replication.log import Log, LogFormat, configure
 from replication.model import RECORDS, Flow, Job, Mode
 from replication.spark.mode import choose_mode
 from replication.spark.requirements import check_interceptor, check_packages
-from replication.spark.session import session, task_slots
+from replication.spark.session import jvm_of, session, task_slots
 from replication.state.job_lock import JobLocks, hold_jobs
 from replication.state.lease import holds_lease
 from replication.state.paths import local_path
@@ -92,7 +92,7 @@ def _run_in_spark(
         tables = Tables(spark, config.state_dir)
         if not local_path(config.state_dir):
             context = spark.sparkContext
-            files = HadoopFiles(context._jvm, context._jsc.hadoopConfiguration())  # noqa: SLF001
+            files = HadoopFiles(jvm_of(spark), context._jsc.hadoopConfiguration())  # noqa: SLF001
             holds = partial(holds_lease, tables, job=job)
             requests = StopRequests(files, config.state_dir, flows, job, holds)
         return _Application(spark, config, chosen, job).run(tables, requests, locks)

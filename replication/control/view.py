@@ -8,9 +8,10 @@ from replication.config.tree import ClusterConfig, FlowConfig
 from replication.flows.context import FlowContext
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
+from replication.kafka.jvm import kafka_jars, open_jvm
 from replication.state.offset_rows import OffsetReader
 from replication.state.offset_table import OffsetTable
-from replication.state.tables import local_tables
+from replication.state.readers import open_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def view_of(context: FlowContext) -> FlowView:
         context.source,
         context.target,
         offsets,
-        lambda cluster: Groups(context.spark, cluster.alias, cluster.admin),
+        lambda cluster: Groups(context.jvm, cluster.alias, cluster.admin),
     )
 
 
@@ -48,8 +49,15 @@ def view_of(context: FlowContext) -> FlowView:
 def open_view(config: FlowConfig, state_dir: str) -> Iterator[FlowView]:
     """Opens the clusters and the state directory of *config*'s flow for the block."""
     with (
-        local_tables(state_dir) as tables,
+        open_reader(state_dir) as state,
+        open_jvm(kafka_jars()) as jvm,
         Cluster(config.source.alias, config.source.admin) as source,
         Cluster(config.target.alias, config.target.admin) as target,
     ):
-        yield view_of(FlowContext(config, tables.spark, tables, source, target))
+        yield FlowView(
+            config,
+            source,
+            target,
+            state.offsets(config.flow),
+            lambda cluster: Groups(jvm, cluster.alias, cluster.admin),
+        )

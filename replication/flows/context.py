@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
 from replication.kafka.cluster import Cluster
+from replication.spark.session import jvm_of
 from replication.state.tables import Tables
 
 
@@ -26,3 +28,8 @@ class FlowContext:
     tables: Tables
     source: Cluster
     target: Cluster
+
+    @property
+    def jvm(self) -> JVMView:
+        """The session's JVM, which has Java's Kafka client."""
+        return jvm_of(self.spark)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
+from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
 
 from replication.errors import ClusterError
 from replication.kafka.calls import listed, timeout_s
@@ -40,7 +40,7 @@ class Groups(AbstractContextManager["Groups"]):
     """The consumer groups of one cluster. Threads may share it.
 
     Args:
-        spark: Whose JVM has the client.
+        jvm: py4j's view of a JVM that has the client: a Spark session's, or `open_jvm`'s.
         alias: The cluster's name in the configuration.
         properties: Client properties in Java's key space, ``bootstrap.servers`` among them.
 
@@ -48,10 +48,9 @@ class Groups(AbstractContextManager["Groups"]):
         CallError: The client cannot be made of these properties.
     """
 
-    def __init__(self, spark: SparkSession, alias: str, properties: Mapping[str, str]) -> None:
+    def __init__(self, jvm: JVMView, alias: str, properties: Mapping[str, str]) -> None:
         self.alias = alias
         self.servers = properties.get("bootstrap.servers", "")
-        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the only way to the client
         self._jvm = jvm
         self._client = jvm.org.apache.kafka.clients
         settings = jvm.java.util.Properties()

@@ -1,12 +1,11 @@
 """The classes that a session must be able to load, checked before anything else uses it."""
 
-from typing import Any
-
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from replication.errors import SetupError
 from replication.spark.interceptor import INTERCEPTOR
+from replication.spark.session import jvm_of
 
 CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 DELTA = "io.delta.sql.DeltaSparkSessionExtension"
@@ -52,7 +51,7 @@ def check_interceptor(spark: SparkSession) -> None:
 
 
 def _is_loadable(spark: SparkSession, name: str) -> bool:
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - the driver's class path
+    jvm = jvm_of(spark)
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         jvm.java.lang.Class.forName(name, False, loader)

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from py4j.java_gateway import JVMView
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -108,6 +109,11 @@ def ticks(spark: SparkSession) -> DataFrame:
     """A stream of one row in each micro-batch: what a query runs on that only needs the time."""
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1)
     return stream.option("numPartitions", 1).load()
+
+
+def jvm_of(spark: SparkSession) -> JVMView:
+    """py4j's view of the session's JVM, which has the clients of Kafka and Hadoop."""
+    return spark.sparkContext._jvm  # noqa: SLF001 - it has no public name
 
 
 def task_slots(spark: SparkSession) -> int:

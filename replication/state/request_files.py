@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any, Protocol
 
+from py4j.java_gateway import JVMView
+
 from replication.state.paths import local_path
 
 
@@ -44,7 +46,7 @@ class HadoopFiles(RequestFiles):
         conf: Hadoop's configuration.
     """
 
-    def __init__(self, jvm: Any, conf: Any) -> None:  # noqa: ANN401 - Java objects
+    def __init__(self, jvm: JVMView, conf: Any) -> None:  # noqa: ANN401 - a Java object
         self._jvm, self._conf = jvm, conf
 
     def exists(self, path: str) -> bool:

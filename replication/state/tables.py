@@ -21,7 +21,7 @@ from replication.errors import StateError
 from replication.log import Log
 from replication.model import EventKind, EventPolicy, Flow
 from replication.spark.local import local_spark
-from replication.spark.session import bookkeeping_session, frame_of
+from replication.spark.session import bookkeeping_session, frame_of, jvm_of
 from replication.state.paths import local_path
 
 log = Log(__name__)
@@ -78,7 +78,7 @@ class Tables:
     def exists(self, table: str) -> bool:
         """Whether anything was ever appended to *table*."""
         context = self.spark.sparkContext
-        jvm: Any = context._jvm  # noqa: SLF001 - Hadoop's file systems, whatever the URI
+        jvm = jvm_of(self.spark)  # Hadoop's file systems, whatever the URI
         log_folder = jvm.org.apache.hadoop.fs.Path(f"{self.path(table)}/_delta_log")
         with self.state_errors("find", table):
             files = log_folder.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001

@@ -35,7 +35,7 @@ from replication.kafka.consumer_groups import Groups
 from replication.mm2.wire import OffsetSync
 from replication.model import Committed, Flow, TopicPartition
 from replication.spark.local import spark_jars
-from replication.spark.session import local_session
+from replication.spark.session import jvm_of, local_session
 from replication.state.tables import Tables
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters
@@ -104,7 +104,7 @@ def _rows(spark: SparkSession, clusters: Clusters, folder: Path, console: Consol
     source, target = clusters
     _fill(source.bootstrap)
     ends = log_ends(source.bootstrap, TOPICS)
-    with Groups(spark, "source", {"bootstrap.servers": source.bootstrap}) as groups:
+    with Groups(jvm_of(spark), "source", {"bootstrap.servers": source.bootstrap}) as groups:
         for group, percent in GROUPS.items():
             stands = {TopicPartition(it, 0): Committed(ends[it] * percent // 100) for it in TOPICS}
             groups.commit(group, stands)

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from replication.demo.brokers import Broker
 from replication.kafka.consumer_groups import Groups
 from replication.model import Committed, TopicPartition
+from replication.spark.session import jvm_of
 
 
 def commit(broker: Broker, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
@@ -24,4 +25,4 @@ def committed(broker: Broker, group: str) -> dict[TopicPartition, Committed]:
 def _groups(broker: Broker) -> Groups:
     spark = SparkSession.getActiveSession()
     assert spark is not None, "the test must request the spark fixture"
-    return Groups(spark, "test", {"bootstrap.servers": broker.bootstrap})
+    return Groups(jvm_of(spark), "test", {"bootstrap.servers": broker.bootstrap})

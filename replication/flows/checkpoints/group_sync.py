@@ -35,7 +35,7 @@ class GroupSync:
     def _target(self) -> Groups:
         """Made on first use: a client that cannot be made must not end the flow beside it."""
         flow = self._config.flow
-        return Groups(self._context.spark, flow.target, self._config.target.admin)
+        return Groups(self._context.jvm, flow.target, self._config.target.admin)
 
     def move(self, positions: Iterable[GroupPosition]) -> None:
         """Commits what `replication.groups.positions.commits` says, group by group.

@@ -47,7 +47,7 @@ class Checkpoints:
     def _source(self) -> Groups:
         """Made on first use: a client that cannot be made must not end the flow beside it."""
         flow = self._config.flow
-        return Groups(self._context.spark, flow.source, self._config.source.admin)
+        return Groups(self._context.jvm, flow.source, self._config.source.admin)
 
     def round(self, *, at_once: bool = False) -> None:
         """Does what is due by now; everything if *at_once*.

@@ -8,22 +8,30 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
-from pyspark.sql import SparkSession
+from py4j.java_gateway import JVMView
 
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.ports import free_port
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import GroupActiveError, Groups
 from replication.kafka.diagnosis import CallError
+from replication.kafka.jvm import kafka_jars, open_jvm
 from replication.model import Committed, NewTopic, TopicPartition
 from tests.support.local import Clusters, Until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def jvm() -> Iterator[JVMView]:
+    """A JVM as commands start it, without Spark."""
+    with open_jvm(kafka_jars()) as jvm:
+        yield jvm
 
 
 @pytest.fixture
-def groups(spark: SparkSession, clusters: Clusters) -> Iterator[Groups]:
-    with Groups(spark, "A", properties(clusters[0])) as groups:
+def groups(jvm: JVMView, clusters: Clusters) -> Iterator[Groups]:
+    with Groups(jvm, "A", properties(clusters[0])) as groups:
         yield groups
 
 
@@ -199,9 +207,9 @@ def test_a_partition_that_does_not_exist_takes_no_offset(groups: Groups, topic: 
     assert groups.committed([topic]) == {topic: {good: Committed(1, "")}}
 
 
-def test_a_cluster_that_cannot_be_reached(spark: SparkSession) -> None:
+def test_a_cluster_that_cannot_be_reached(jvm: JVMView) -> None:
     servers = f"127.0.0.1:{free_port()}"
-    groups = Groups(spark, "X", {"bootstrap.servers": servers, "default.api.timeout.ms": "1500"})
+    groups = Groups(jvm, "X", {"bootstrap.servers": servers, "default.api.timeout.ms": "1500"})
     started = time.monotonic()
 
     for call, name in (
@@ -222,13 +230,13 @@ def test_a_cluster_that_cannot_be_reached(spark: SparkSession) -> None:
 
 
 def test_the_first_group_of_a_cluster_and_a_broker_that_goes_away(
-    spark: SparkSession, broker_settings: BrokerSettings, tmp_path: Path, topic_name: str
+    jvm: JVMView, broker_settings: BrokerSettings, tmp_path: Path, topic_name: str
 ) -> None:
     broker = Broker("C", tmp_path, broker_settings)
     try:
         broker.start()
         create(broker, topic_name)
-        groups = Groups(spark, "C", properties(broker) | {"default.api.timeout.ms": "5000"})
+        groups = Groups(jvm, "C", properties(broker) | {"default.api.timeout.ms": "5000"})
         groups.commit("first", {TopicPartition(topic_name, 0): Committed(1, "")})
         assert groups.states() == {"first": "EMPTY"}
         broker.kill()

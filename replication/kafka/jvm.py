@@ -1,0 +1,68 @@
+"""A small JVM for commands that need Java's Kafka client and no Spark: up in half a second."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from py4j.java_gateway import JavaGateway, JVMView
+from py4j.protocol import Py4JError
+
+from replication.config.home import home
+from replication.errors import SetupError
+
+QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+# The logging API comes without an implementation: nothing is logged and nothing starts slowly.
+NEEDED_OF_PYSPARK: Final = ("slf4j-api-*", "jackson-core-2*", "jackson-databind-*", "jackson-ann*")
+
+
+def kafka_jars() -> list[Path]:
+    """The jars of Java's Kafka client, as set-up has downloaded them.
+
+    Raises:
+        SetupError: They are missing.
+    """
+    client = sorted((home() / "jars" / "spark").glob("kafka-clients-*.jar"))
+    if not client:
+        raise SetupError(f"no Kafka client under {home()}: run ./spark-submit.sh --setup first")
+    return [*client, *(jar for name in NEEDED_OF_PYSPARK for jar in pyspark_jars(name))]
+
+
+def pyspark_jars(name: str = "*") -> list[Path]:
+    """The jars called *name*, without ``.jar``, that PySpark brings."""
+    spec = find_spec("pyspark")  # importing it would take as long as the JVM's start
+    folders = spec.submodule_search_locations if spec else None
+    return [jar for folder in folders or () for jar in Path(folder, "jars").glob(f"{name}.jar")]
+
+
+@contextmanager
+def open_jvm(jars: Sequence[Path]) -> Iterator[JVMView]:
+    """py4j's view of a JVM with *jars* on its class path, which ends with the block.
+
+    The JVM prints nothing: its stdout and stderr are discarded. It ends with this process, too.
+
+    Raises:
+        SetupError: Java does not start.
+    """
+    java_home = os.environ.get("JAVA_HOME")
+    java = str(Path(java_home, "bin", "java")) if java_home else "java"
+    (py4j,) = pyspark_jars("py4j-*") or [Path()]
+    try:
+        gateway = JavaGateway.launch_gateway(
+            jarpath=str(py4j),
+            classpath=os.pathsep.join(map(str, jars)),
+            javaopts=list(QUICK_START),
+            die_on_exit=True,
+            java_path=java,
+            enable_auth=True,
+        )
+    except (OSError, ValueError, Py4JError) as error:
+        raise SetupError(
+            f"cannot start a JVM with {java}: {error}; install a JDK, 17 or newer, or set JAVA_HOME"
+        ) from error
+    try:
+        yield gateway.jvm
+    finally:
+        gateway.shutdown()
