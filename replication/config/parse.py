@@ -3,7 +3,7 @@
 `parse` checks everything before anything starts, and reports all problems at once.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations
 from pathlib import PurePosixPath
 from typing import cast
@@ -51,12 +51,7 @@ def parse(
     scopes = sort_settings(diagnostics, settings)
     check_clusters(diagnostics, scopes)
     pairs = [FlowValues(scopes, flow) for flow in scopes.pairs]
-    enabled = [values for values in pairs if values.flag("enabled")]
-    for values in enabled:
-        check_flow(diagnostics, values)
-    flows = tuple(_flow_config(values) for values in enabled)
-    for one, other in combinations(flows, 2):
-        check_pair(diagnostics, one, other)
+    flows = _flow_configs(diagnostics, pairs)
     state_dir = str(scopes.top.get("state.dir") or default_state_dir)
     check_state_dir(diagnostics, state_dir)
     if diagnostics.problems:
@@ -72,6 +67,17 @@ def parse(
         ),
         notes=tuple(diagnostics.notes),
     )
+
+
+def _flow_configs(diagnostics: Diagnostics, pairs: Iterable[FlowValues]) -> tuple[FlowConfig, ...]:
+    """The enabled ones among *pairs*, checked one by one and against each other."""
+    enabled = [values for values in pairs if values.flag("enabled")]
+    for values in enabled:
+        check_flow(diagnostics, values)
+    flows = tuple(_flow_config(values) for values in enabled)
+    for one, other in combinations(flows, 2):
+        check_pair(diagnostics, one, other)
+    return flows
 
 
 def _flow_config(values: FlowValues) -> FlowConfig:

@@ -179,7 +179,7 @@ class OffsetMap:
             start = run.src_from + max(0, committed - run.tgt_from)
             read = _union(read, run.src_from, start)
             starts.append((start, run.src_until))
-        unread = (piece for start, until in starts for piece in _uncovered(start, until, read))
+        unread = (piece for start, until in starts for piece in _subtract(start, until, read))
         return min(start for start, _ in unread)
 
     def _reread_on_source(self, committed: int, offset: int, at: int) -> int:
@@ -210,13 +210,13 @@ def _newest_copies(runs: Sequence[OffsetRun]) -> list[_Copies]:
     newest: list[_Copies] = []
     covered: list[tuple[int, int]] = []
     for run in reversed(runs):
-        pieces = _uncovered(run.src_from, run.src_until, covered)
+        pieces = _subtract(run.src_from, run.src_until, covered)
         newest += [_Copies(start, until, run) for start, until in pieces]
         covered = _union(covered, run.src_from, run.src_until)
     return sorted(newest, key=lambda copies: copies.src_from)
 
 
-def _uncovered(
+def _subtract(
     start: int, until: int, covered: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """The parts of ``[start, until)`` outside *covered*, which is sorted and disjoint."""

@@ -97,14 +97,14 @@ def plan_positions(
             text = f"the remote partition of {tp} does not exist on the target"
             decisions[tp] = Problem("target-missing", text)
         elif tp in anchors:
-            decisions[tp] = _resume_recorded(anchors[tp], log_ends[tp], earliest[tp], ends[tp])
+            decisions[tp] = _resume_from_anchor(anchors[tp], log_ends[tp], earliest[tp], ends[tp])
         else:
             start = Position(earliest[tp] if reset == "earliest" else ends[tp], log_ends[tp])
             decisions[tp] = MatchTail(start) if log_ends[tp] else StartFresh(start)
     return decisions
 
 
-def _resume_recorded(anchor: Position, log_end: int, earliest: int, end: int) -> Decision:
+def _resume_from_anchor(anchor: Position, log_end: int, earliest: int, end: int) -> Decision:
     records = log_end - anchor.downstream
     reached = anchor.upstream + records  # at least: offsets have gaps
     problem = _problem(anchor, log_end, earliest, end)

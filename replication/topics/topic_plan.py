@@ -4,7 +4,7 @@ Lists of topics come in as values, and decisions come out.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -69,36 +69,35 @@ def plan_topics(
         configs: Upstream name -> settings for the creation of its remote topic.
     """
     topics = remote_topics(config, source)
-    create = tuple(
-        NewTopic(
-            remote,
-            source[name].partitions,
-            config.replication_factor,
-            tuple(sorted(configs.get(name, {}).items())),
-        )
-        for name, remote in topics.items()
-        if remote not in target
-    )
-    grow = {
-        remote: source[name].partitions
-        for name, remote in topics.items()
-        if remote in target and target[remote].partitions < source[name].partitions
-    }
+    missing = {name: remote for name, remote in topics.items() if remote not in target}
+    existing = {name: remote for name, remote in topics.items() if remote in target}
     return TopicPlan(
         topics=topics,
-        create=create,
-        grow=grow,
-        partitions=tuple(
-            TopicPartition(name, partition)
-            for name in sorted(topics)
-            for partition in range(source[name].partitions)
+        create=tuple(
+            NewTopic(
+                remote,
+                source[name].partitions,
+                config.replication_factor,
+                tuple(sorted(configs.get(name, {}).items())),
+            )
+            for name, remote in missing.items()
         ),
-        source_ids={name: source[name].topic_id for name in topics},
-        remote_ids={
-            remote: target[remote].topic_id for remote in topics.values() if remote in target
+        grow={
+            remote: source[name].partitions
+            for name, remote in existing.items()
+            if target[remote].partitions < source[name].partitions
         },
+        partitions=tuple(_partitions(source[name] for name in sorted(topics))),
+        source_ids={name: source[name].topic_id for name in topics},
+        remote_ids={remote: target[remote].topic_id for remote in existing.values()},
         problems=tuple(_shared_remotes(topics)),
     )
+
+
+def _partitions(topics: Iterable[Topic]) -> Iterator[TopicPartition]:
+    for topic in topics:
+        for partition in range(topic.partitions):
+            yield TopicPartition(topic.name, partition)
 
 
 def _shared_remotes(topics: Mapping[str, str]) -> Iterator[str]:

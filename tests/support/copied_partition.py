@@ -13,7 +13,7 @@ from replication.offsets.runs import OffsetRun, anchor, next_run
 
 ORDERS_0 = TopicPartition("orders", 0)
 OTHER_PRODUCER = -1
-"""Stands for the source offset of a record that another producer wrote to the target."""
+"""Marks a record that another producer wrote to the target, in place of a source offset."""
 
 
 @dataclass
