@@ -264,7 +264,7 @@ def test_a_truncated_remote_topic_is_refused(
 
     delete_topic(target, f"A.{topic_name}")
 
-    with pytest.raises(GuardError, match="ends at offset 0, the books at 100"):
+    with pytest.raises(GuardError, match="ends at 0, but the offset map ends at 100"):
         RunningFlow(spark, tmp_path, config, "drain").join()
 
 
