@@ -3,11 +3,11 @@
 Offsets are positions: the next offset to read or to write, never the last one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from replication.errors import GuardError
-from replication.model import Position
+from replication.model import Position, TopicPartition
 
 
 class ProgressGapError(GuardError):
@@ -63,6 +63,23 @@ class OffsetRun:
     def highest(self, committed: int) -> int:
         """The highest target offset at which the run's first record >= *committed* can be."""
         return self.tgt_from + min(self.count, max(0, committed - self.src_from))
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRuns:
+    """Runs to add to a flow's offset map, and where they come from.
+
+    Args:
+        generation: The generation that finished them.
+        runs: By upstream partition, oldest first.
+        topic_ids: The id of each upstream topic.
+        batches: The first and the last Spark batch of the runs; -1 if they are of none.
+    """
+
+    generation: int
+    runs: Mapping[TopicPartition, Sequence[OffsetRun]]
+    topic_ids: Mapping[str, str]
+    batches: tuple[int, int] = (-1, -1)
 
 
 def anchor(position: Position) -> OffsetRun:

@@ -1,6 +1,6 @@
 """The offset map of one flow, in the Delta table ``offset_runs``."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from replication.errors import StateError
 from replication.log import Log
 from replication.model import Flow, TopicPartition
-from replication.offsets.runs import OffsetRun
+from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.spark.session import frame_of
 from replication.state.offset_rows import (
     OFFSET_RUNS,
@@ -39,25 +39,16 @@ class OffsetTable:
         self._tables, self._flow = tables, flow
         self._appended, self._compact_after = 0, COMPACT_AFTER_ROWS
 
-    def append(
-        self,
-        generation: int,
-        runs: Mapping[TopicPartition, Iterable[OffsetRun]],
-        topic_ids: Mapping[str, str],
-        batches: tuple[int, int] = (-1, -1),
-    ) -> None:
-        """Appends the newest runs of the map; *batches* are the first and last Spark batch.
-
-        Compacts the whole map after `COMPACT_AFTER_ROWS`.
-        """
-        first, last = batches
+    def append(self, finished: FinishedRuns) -> None:
+        """Appends the newest runs of the map; compacts it after `COMPACT_AFTER_ROWS`."""
+        first, last = finished.batches
         rows = [
             {
                 "flow": str(self._flow),
-                "generation": generation,
+                "generation": finished.generation,
                 "topic": tp.topic,
                 "partition": tp.partition,
-                "topic_id": topic_ids[tp.topic],
+                "topic_id": finished.topic_ids[tp.topic],
                 "src_from": run.src_from,
                 "src_until": run.src_until,
                 "tgt_from": run.tgt_from,
@@ -66,8 +57,8 @@ class OffsetTable:
                 "last_batch": last,
                 "written_at": now(),
             }
-            for tp, finished in runs.items()
-            for run in finished
+            for tp, runs in finished.runs.items()
+            for run in runs
         ]
         self._tables.append(OFFSET_RUNS, rows)
         self._appended += len(rows)

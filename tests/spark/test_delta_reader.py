@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from replication.errors import StateError
 from replication.model import Flow, Position, TopicPartition
-from replication.offsets.runs import OffsetRun, anchor
+from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.state import offset_table
 from replication.state.delta_reader import DeltaReader, can_reach
 from replication.state.lease import LeaseName, hold_lease
@@ -33,16 +33,18 @@ def tables(spark: SparkSession, tmp_path: Path) -> Tables:
     folder = tmp_path / "with a space"
     tables = Tables(spark, folder.as_uri())
     table = OffsetTable(tables, FLOW)
-    table.append(1, {LOG_0: [OffsetRun(0, 50, 0, 50)]}, {"log": "id-1"})
-    table.append(2, {LOG_0: [OffsetRun(0, 5, 50, 5)]}, {"log": "id-2"})
+    table.append(FinishedRuns(1, {LOG_0: [OffsetRun(0, 50, 0, 50)]}, {"log": "id-1"}))
+    table.append(FinishedRuns(2, {LOG_0: [OffsetRun(0, 5, 50, 5)]}, {"log": "id-2"}))
     position = Position(7, 0)
     for generation, rewind in enumerate((0, 0, 3, 0, 0, 12), start=3):
         start = Position(position.upstream - rewind, position.downstream)
         run = OffsetRun(start.upstream + 2, start.upstream + 12, start.downstream, 6)
         runs = {ORDERS_0: [anchor(start), run], ORDERS_1: [OffsetRun(0, 9, 0, 9)]}
-        table.append(generation, runs, {"orders": "id-3"})
+        table.append(FinishedRuns(generation, runs, {"orders": "id-3"}))
         position = Position(run.src_until, run.tgt_until)
-    OffsetTable(tables, OTHER).append(9, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, {"orders": "x"})
+    OffsetTable(tables, OTHER).append(
+        FinishedRuns(9, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, {"orders": "x"})
+    )
     tables.record_event(FLOW, "group-gone", 'it\'s "gone"', policy="keep", group="g", partition=3)
     return tables
 
@@ -102,7 +104,7 @@ def test_maps_of_random_runs_are_the_same(spark: SparkSession, tmp_path: Path) -
         until = source + count + chance.randrange(3)
         runs.append(OffsetRun(source, until, target, count))
         source, target = until, target + count
-    OffsetTable(tables, FLOW).append(1, {ORDERS_0: runs}, {"orders": "id"})
+    OffsetTable(tables, FLOW).append(FinishedRuns(1, {ORDERS_0: runs}, {"orders": "id"}))
     least = {ORDERS_0: chance.randrange(source)}
 
     found = [

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from replication.errors import StateError
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.map import Exact, OffsetMap
-from replication.offsets.runs import OffsetRun, anchor
+from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.state import offset_table
 from replication.state import tables as tables_module
 from replication.state.offset_rows import Anchor, StoredProgress, TopicMap
@@ -30,9 +30,9 @@ def tables(spark: SparkSession, tmp_path: Path) -> Tables:
 
 def test_anchors_are_the_ends_of_the_newest_runs_of_the_flow(tables: Tables) -> None:
     runs = {ORDERS_0: [anchor(Position(0, 0)), OffsetRun(0, 10, 0, 10)], ORDERS_1: []}
-    OffsetTable(tables, FLOW).append(1, runs, IDS)
-    OffsetTable(tables, FLOW).append(2, {ORDERS_0: [OffsetRun(10, 25, 10, 9)]}, IDS)
-    OffsetTable(tables, OTHER).append(9, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS)
+    OffsetTable(tables, FLOW).append(FinishedRuns(1, runs, IDS))
+    OffsetTable(tables, FLOW).append(FinishedRuns(2, {ORDERS_0: [OffsetRun(10, 25, 10, 9)]}, IDS))
+    OffsetTable(tables, OTHER).append(FinishedRuns(9, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS))
 
     assert OffsetTable(tables, FLOW).compacted_progress() == StoredProgress(
         2, {ORDERS_0: Anchor(Position(25, 19), "id-1")}, {ORDERS_0: 25}
@@ -41,8 +41,8 @@ def test_anchors_are_the_ends_of_the_newest_runs_of_the_flow(tables: Tables) -> 
 
 
 def test_a_later_generation_counts_although_it_was_set_back(tables: Tables) -> None:
-    OffsetTable(tables, FLOW).append(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS)
-    OffsetTable(tables, FLOW).append(2, {ORDERS_0: [anchor(Position(40, 50))]}, IDS)
+    OffsetTable(tables, FLOW).append(FinishedRuns(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS))
+    OffsetTable(tables, FLOW).append(FinishedRuns(2, {ORDERS_0: [anchor(Position(40, 50))]}, IDS))
 
     books = OffsetTable(tables, FLOW).compacted_progress()
     assert books.anchors[ORDERS_0].position == Position(40, 50)
@@ -50,8 +50,10 @@ def test_a_later_generation_counts_although_it_was_set_back(tables: Tables) -> N
 
 
 def test_the_map_of_a_recreated_topic_starts_anew(tables: Tables) -> None:
-    OffsetTable(tables, FLOW).append(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS)
-    OffsetTable(tables, FLOW).append(2, {ORDERS_0: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-2"})
+    OffsetTable(tables, FLOW).append(FinishedRuns(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS))
+    OffsetTable(tables, FLOW).append(
+        FinishedRuns(2, {ORDERS_0: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-2"})
+    )
 
     assert OffsetTable(tables, FLOW).runs(ORDERS_0) == [OffsetRun(0, 5, 50, 5)]
 
@@ -63,10 +65,10 @@ def test_compaction_changes_rows_and_not_answers(
     sparse = OffsetRun(60, 90, 60, 7)
     for start in range(0, 60, 10):
         OffsetTable(tables, FLOW).append(
-            start, {ORDERS_0: [OffsetRun(start, start + 10, start, 10)]}, IDS
+            FinishedRuns(start, {ORDERS_0: [OffsetRun(start, start + 10, start, 10)]}, IDS)
         )
-    OffsetTable(tables, FLOW).append(70, {ORDERS_0: [sparse]}, IDS)
-    OffsetTable(tables, OTHER).append(1, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS)
+    OffsetTable(tables, FLOW).append(FinishedRuns(70, {ORDERS_0: [sparse]}, IDS))
+    OffsetTable(tables, OTHER).append(FinishedRuns(1, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS))
     map_before, rows_before = (
         OffsetTable(tables, FLOW).runs(ORDERS_0),
         tables.of("offset_runs", FLOW).count(),
@@ -119,8 +121,12 @@ def test_maps_answer_like_the_whole_map_from_the_given_positions_on(tables: Tabl
         OffsetRun(60, 75, 19, 3),
     ]
     for generation, run in enumerate(runs):
-        table.append(generation, {ORDERS_0: [run], ORDERS_1: [anchor(Position(7, 0))]}, IDS)
-    table.append(9, {TopicPartition("other", 0): [OffsetRun(0, 1, 0, 1)]}, {"other": "id-9"})
+        table.append(
+            FinishedRuns(generation, {ORDERS_0: [run], ORDERS_1: [anchor(Position(7, 0))]}, IDS)
+        )
+    table.append(
+        FinishedRuns(9, {TopicPartition("other", 0): [OffsetRun(0, 1, 0, 1)]}, {"other": "id-9"})
+    )
     whole = OffsetMap(runs)
 
     found = {}
@@ -137,8 +143,8 @@ def test_maps_answer_like_the_whole_map_from_the_given_positions_on(tables: Tabl
 
 def test_maps_are_those_of_the_newest_topic(tables: Tables) -> None:
     table = OffsetTable(tables, FLOW)
-    table.append(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS)
-    table.append(2, {ORDERS_0: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-2"})
+    table.append(FinishedRuns(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS))
+    table.append(FinishedRuns(2, {ORDERS_0: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-2"}))
 
     found = table.maps({ORDERS_0: 3})
 
@@ -153,7 +159,7 @@ def test_a_map_that_grows_while_the_flow_runs_is_merged(
     table = OffsetTable(tables, FLOW)
 
     for start in range(0, 30, 10):
-        table.append(1, {ORDERS_0: [OffsetRun(start, start + 10, start, 10)]}, IDS)
+        table.append(FinishedRuns(1, {ORDERS_0: [OffsetRun(start, start + 10, start, 10)]}, IDS))
 
     assert tables.of("offset_runs", FLOW).count() == 1
     assert table.runs(ORDERS_0) == [OffsetRun(0, 30, 0, 30)]

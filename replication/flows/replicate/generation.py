@@ -25,7 +25,7 @@ from replication.flows.replicate.map_writer import MapWriter
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns
-from replication.offsets.runs import ProgressGapError
+from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.kafka_options import sink_options, source_options
 from replication.spark.progress import Progress
 from replication.spark.projection import counts_column, to_target
@@ -130,7 +130,9 @@ class Generation:
         """Writes the pending runs to the offset map, if there are any."""
         runs = self._pending.take()
         if runs:
-            self._map_writer.write(self.number, runs, self.plan.source_ids, self._batches)
+            self._map_writer.write(
+                FinishedRuns(self.number, runs, self.plan.source_ids, self._batches)
+            )
             self._batches = (-1, -1)
         self._written_at = time.monotonic()
 

@@ -24,7 +24,7 @@ from replication.offsets.resume import (
     StartFresh,
     plan_positions,
 )
-from replication.offsets.runs import OffsetRun, anchor
+from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.spark.counting import RecordSpan, offsets_after
 from replication.spark.kafka_options import client_id
 from replication.state.offset_rows import Anchor
@@ -76,7 +76,7 @@ def find_positions(
         elif isinstance(decision, MatchTail):
             position = match_existing_target(context, tp, standing.remote[tp], decision.position)
             news[tp] = [anchor(position)]
-    books.write(generation, news, plan.source_ids)
+    books.write(FinishedRuns(generation, news, plan.source_ids))
     resumed = {tp: it.position for tp, it in decisions.items() if isinstance(it, Resume)}
     return resumed | {tp: runs[-1].end for tp, runs in news.items()}
 

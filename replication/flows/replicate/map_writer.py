@@ -4,7 +4,7 @@ The offset map in Delta is the truth and is written first. The offset syncs serv
 own tools: one that cannot be written is retried with the next ones and never stops replication.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
@@ -12,7 +12,7 @@ from replication.kafka.internal_topic import InternalTopic
 from replication.log import Log
 from replication.mm2.wire import OffsetSync
 from replication.model import TopicPartition
-from replication.offsets.runs import OffsetRun
+from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.offsets.syncs import offset_syncs
 from replication.state.offset_table import OffsetTable
 
@@ -36,24 +36,10 @@ class MapWriter:
         self.last_generation, self.anchors = stored.last_generation, stored.anchors
         self._syncs = Syncs(context, stored.replicated_until)
 
-    def write(
-        self,
-        generation: int,
-        runs: Mapping[TopicPartition, Iterable[OffsetRun]],
-        topic_ids: Mapping[str, str],
-        batches: tuple[int, int] = (-1, -1),
-    ) -> None:
-        """Writes finished *runs*, then the offset syncs that follow from them.
-
-        Args:
-            generation: The generation that finished them.
-            runs: By upstream partition, oldest first.
-            topic_ids: The ids of the upstream topics.
-            batches: The first and the last Spark batch of the runs; -1 if they are of none.
-        """
-        finished = {tp: list(of_partition) for tp, of_partition in runs.items()}
-        self._table.append(generation, finished, topic_ids, batches)
-        self._syncs.write(finished)
+    def write(self, finished: FinishedRuns) -> None:
+        """Writes the runs, then the offset syncs that follow from them."""
+        self._table.append(finished)
+        self._syncs.write(finished.runs)
 
 
 class Syncs:
@@ -68,7 +54,7 @@ class Syncs:
         self._unsent: dict[TopicPartition, list[OffsetSync]] = {}
         self._topic = offset_syncs_topic(context) if config.offset_syncs.enabled else None
 
-    def write(self, runs: Mapping[TopicPartition, list[OffsetRun]]) -> None:
+    def write(self, runs: Mapping[TopicPartition, Sequence[OffsetRun]]) -> None:
         """Writes the syncs of *runs*; logs a warning if the cluster rejects them."""
         if self._topic is None:
             return
@@ -87,7 +73,7 @@ class Syncs:
         else:
             self._unsent = {}
 
-    def _syncs_of(self, tp: TopicPartition, runs: list[OffsetRun]) -> list[OffsetSync]:
+    def _syncs_of(self, tp: TopicPartition, runs: Sequence[OffsetRun]) -> list[OffsetSync]:
         until = self._until.get(tp, 0)
         self._until[tp] = max([until, *(run.src_until for run in runs)])
         lag_max = self._config.offset_syncs.lag_max
