@@ -24,7 +24,6 @@ from tests.support.documents import (
     OPERATIONS,
     OPTION,
     README,
-    REPOSITORY,
     SPAN,
     anchors,
     blocks,
@@ -35,6 +34,7 @@ from tests.support.documents import (
     table,
     text_of,
 )
+from tests.support.local import REPOSITORY
 
 README_LINES = 110
 _CONTEXT = click.Context(main)
