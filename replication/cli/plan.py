@@ -22,6 +22,7 @@ from replication.errors import GuardError
 from replication.flows.replicate.prepare import look
 from replication.kafka.cluster import Cluster
 from replication.model import RECORDS, Job
+from replication.spark.mode import local_slots
 from replication.state.offset_rows import OffsetReader
 from replication.state.readers import open_reader
 
@@ -66,7 +67,7 @@ def slots(file: str, name: str | None, job: Job) -> None:
     for flow in chosen_flows(load_config(file), name) if job in RECORDS else ():
         with _clusters(flow) as (source, target):
             partitions += len(look(flow, source, target).partitions)
-    click.echo(2 * partitions + 8)
+    click.echo(local_slots(partitions))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import InternalTopic
 from replication.mm2.wire import Heartbeat
-from replication.spark.session import ticks
+from replication.spark.frames import trigger_stream
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Heartbeats:
 
     def query(self, spark: SparkSession) -> DataStreamWriter:
         """The streaming query, ready to start. Its batches end early when *stop* is set."""
-        return ticks(spark).writeStream.foreachBatch(self._batch)
+        return trigger_stream(spark).writeStream.foreachBatch(self._batch)
 
     def _batch(self, _rows: DataFrame, _number: int) -> None:
         until = time.monotonic() + BATCH_SECONDS

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from replication.model import Timestamps, TopicPartition
+from replication.spark.frames import frame_of
 from replication.spark.kafka_options import offsets_json, source_options
-from replication.spark.session import frame_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,18 @@
 """The producer interceptor that restores record timestamps, and the count it keeps."""
 
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 INTERCEPTOR: Final = "replication.PreserveTimestamps"
+
+CARRIER: Final = "__replication.timestamp"
+"""The header that carries a record's timestamp to the interceptor, which removes the header."""
+
+INTERCEPTOR_JAR: Final = Path(__file__).resolve().parents[1] / "jvm" / "preserve-timestamps.jar"
+"""The compiled class. Set-up compiles it; a wheel contains it."""
 
 
 def unacknowledged(spark: SparkSession, client_id: str) -> int:

@@ -1,4 +1,4 @@
-"""A small Spark session of this machine, with the jars that set-up has put there."""
+"""A small Spark session on this machine, with the jars that set-up has downloaded."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from replication.config.home import home
 from replication.errors import SetupError
+from replication.spark.interceptor import INTERCEPTOR_JAR
 from replication.spark.session import local_session
 
 
@@ -17,11 +18,10 @@ def spark_jars() -> list[Path]:
     Raises:
         SetupError: There are none.
     """
-    interceptor = Path(__file__).resolve().parents[1] / "jvm" / "preserve-timestamps.jar"
     jars = sorted((home() / "jars" / "spark").glob("*.jar"))
-    if not jars or not interceptor.exists():
+    if not jars or not INTERCEPTOR_JAR.exists():
         raise SetupError(f"no JVM jars under {home()}: run ./spark-submit.sh --setup first")
-    return [*jars, interceptor]
+    return [*jars, INTERCEPTOR_JAR]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Which of Spark's ways to run a flow's query is used. Pure (design.md, D2)."""
+"""Which of Spark's modes runs a flow's query, and how many task slots that takes. Pure."""
 
 from dataclasses import dataclass
 
@@ -10,6 +10,12 @@ REALTIME_SINCE = (4, 2)
 
 BOOKKEEPING_SLOTS = 2
 """Task slots kept free of Real-Time tasks: Delta writes and reads, counting after a crash."""
+
+LOCAL_SLOTS_PER_PARTITION = 2
+"""On one machine: the partitions may double while the job runs, and it stays in Real-Time Mode."""
+
+LOCAL_SPARE_SLOTS = 8
+"""On one machine: heartbeats, checkpoints and bookkeeping of several flows at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +37,8 @@ def choose_mode(wanted: Mode, *, spark: str, slots: int, partitions: int) -> Cho
             holds a slot for the whole batch.
 
     Raises:
-        FlowError: ``realtime`` was asked for and cannot be had. With too few slots some
-            partitions would not be read at all, and Spark does not say so.
+        FlowError: ``realtime`` is configured and impossible. With too few slots Spark would leave
+            some partitions unread, without an error.
     """
     if wanted in {"microbatch", "drain"}:
         return Choice(wanted, "as configured")
@@ -40,17 +46,23 @@ def choose_mode(wanted: Mode, *, spark: str, slots: int, partitions: int) -> Cho
     if obstacle is None:
         return Choice("realtime", f"{slots} task slots suffice for {partitions} partitions")
     if wanted == "realtime":
-        raise FlowError(f"replication.mode=realtime is impossible: {obstacle}; use auto")
-    return Choice("microbatch", obstacle)
+        raise FlowError(f"replication.mode=realtime needs {obstacle}, or use auto")
+    return Choice("microbatch", f"Real-Time Mode needs {obstacle}")
+
+
+def local_slots(partitions: int) -> int:
+    """The task slots to start a local Spark with, for flows of so many source *partitions*."""
+    return LOCAL_SLOTS_PER_PARTITION * partitions + LOCAL_SPARE_SLOTS
 
 
 def _obstacle(spark: str, slots: int, partitions: int) -> str | None:
+    """What is missing for Real-Time Mode, and the next step; None if nothing is."""
     if tuple(int(part) for part in spark.split(".")[:2]) < REALTIME_SINCE:
-        return f"Spark {spark} has no Real-Time Mode for Kafka, 4.2 has"
+        return f"Spark 4.2, this is Spark {spark}; upgrade Spark"
     needed = partitions + BOOKKEEPING_SLOTS
     if slots < needed:
         return (
-            f"it takes {needed} task slots ({partitions} partitions and {BOOKKEEPING_SLOTS} for "
-            f"bookkeeping), there are {slots}"
+            f"{needed} task slots ({partitions} partitions and {BOOKKEEPING_SLOTS} for "
+            f"bookkeeping), {slots} are available; add slots"
         )
     return None

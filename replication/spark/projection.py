@@ -12,9 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from replication.model import Timestamps, TopicPartition
-
-CARRIER = "__replication.timestamp"
-"""Header that takes the timestamp to `replication.PreserveTimestamps`, which removes it."""
+from replication.spark.interceptor import CARRIER
 
 COUNTS = "counts"
 """Observed metric: a histogram ``[{x: partition index, y: records}]`` of a batch."""

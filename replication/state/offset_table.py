@@ -10,7 +10,7 @@ from replication.errors import StateError
 from replication.log import Log
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
-from replication.spark.session import frame_of
+from replication.spark.frames import frame_of
 from replication.state.offset_rows import (
     OFFSET_RUNS,
     OLDEST_FIRST,

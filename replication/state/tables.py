@@ -20,8 +20,9 @@ from pyspark.sql import functions as F
 from replication.errors import StateError
 from replication.log import Log
 from replication.model import EventKind, EventPolicy, Flow
+from replication.spark.frames import frame_of
 from replication.spark.local import local_spark
-from replication.spark.session import bookkeeping_session, frame_of, jvm_of
+from replication.spark.session import jvm_of, small_query_session
 from replication.state.paths import local_path
 
 log = Log(__name__)
@@ -63,7 +64,7 @@ class Tables:
     """All tables of one state directory. Reads see every earlier write of any process."""
 
     def __init__(self, spark: SparkSession, state_dir: str) -> None:
-        self.spark = bookkeeping_session(spark)
+        self.spark = small_query_session(spark)
         self._appends: Counter[str] = Counter()
         self.leases: set[str] = set()  # the names of those that this process holds
         self.root = state_dir.rstrip("/")

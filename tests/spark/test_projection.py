@@ -7,8 +7,8 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from replication.model import TopicPartition
+from replication.spark.interceptor import CARRIER
 from replication.spark.projection import (
-    CARRIER,
     SOURCE_SCHEMA,
     TARGET_SCHEMA,
     counts_column,

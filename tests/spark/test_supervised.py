@@ -10,7 +10,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.errors import ClusterError, LeaseError
 from replication.flows.supervised import Supervised
-from replication.spark.session import ticks
+from replication.spark.frames import trigger_stream
 from tests.support.local import Until
 
 pytestmark = pytest.mark.spark
@@ -33,7 +33,9 @@ def test_it_is_started_again_whatever_fails(
         if len(starts) == 1:
             raise ClusterError("nobody there")
         return (
-            ticks(spark).writeStream.foreachBatch(batch).trigger(processingTime="100 milliseconds")
+            trigger_stream(spark)
+            .writeStream.foreachBatch(batch)
+            .trigger(processingTime="100 milliseconds")
         )
 
     thread = Supervised("beside", spark, writer, stop)
@@ -63,7 +65,7 @@ def test_without_its_lease_it_stands_by(spark: SparkSession, until: Until) -> No
 
     def writer() -> DataStreamWriter:
         began.append(len(asked))
-        return ticks(spark).writeStream.format("noop")
+        return trigger_stream(spark).writeStream.format("noop")
 
     thread = Supervised("beside", spark, writer, stop, lease)
     thread.start()

@@ -24,7 +24,7 @@ from replication.kafka.internal_topic import InternalTopic
 from replication.kafka.reader import Record
 from replication.mm2.wire import Checkpoint, WireError
 from replication.offsets.map import Exact, NoAnswer
-from replication.spark.session import ticks
+from replication.spark.frames import trigger_stream
 from replication.state.tables import now
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Checkpoints:
             except ClusterError as error:
                 log.warning("flow=%s no checkpoints this time: %s", self._config.flow, error)
 
-        rows = ticks(self._context.tables.spark)
+        rows = trigger_stream(self._context.tables.spark)
         return rows.writeStream.foreachBatch(tick).trigger(
             processingTime=f"{self._tick_seconds} seconds"
         )

@@ -1,0 +1,31 @@
+"""Small frames: rows of this process as a frame, and a stream that only keeps time."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+
+def frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
+    """*rows* as a frame of *schema*.
+
+    `createDataFrame` sends a list through Python workers, which take seconds to start. A JSON
+    literal is read in the JVM.
+
+    Args:
+        spark: The session.
+        rows: Columns by name; an absent one is null. Times are aware datetimes.
+        schema: The columns as in SQL: ``topic string, partition int``.
+    """
+    text = json.dumps(list(rows), default=datetime.isoformat)
+    parsed = F.from_json(F.lit(text), f"array<struct<{schema}>>")
+    return spark.range(1).select(F.inline(parsed))
+
+
+def trigger_stream(spark: SparkSession) -> DataFrame:
+    """A stream of one row in each micro-batch, for a query that only needs its trigger."""
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1)
+    return stream.option("numPartitions", 1).load()
