@@ -1,4 +1,4 @@
-"""What a file of jobs/ is, under spark-submit. Loads the application and click, nothing else."""
+"""The command of each file in jobs/. Imports only the application and click."""
 
 import sys
 from collections.abc import Sequence
@@ -12,10 +12,16 @@ from replication.model import Job, Mode
 
 
 def job_command(job: Job) -> click.Command:
-    """What a file of jobs/ is, under spark-submit."""
+    """The command that spark-submit runs for *job*."""
 
     @click.command(help=f"Run the {job} job for the flows of a configuration file.")
-    @click.option("--config", "file", required=True, type=click.Path(dir_okay=False))
+    @click.option(
+        "--config",
+        "file",
+        required=True,
+        type=click.Path(dir_okay=False),
+        help="The configuration file.",
+    )
     @click.option("--flow", "names", multiple=True, metavar="A->B", help="Only these flows.")
     @click.option("--mode", type=click.Choice(get_args(Mode)), help="Overrides replication.mode.")
     @click.option(
@@ -23,7 +29,7 @@ def job_command(job: Job) -> click.Command:
         type=click.Choice(get_args(LogFormat)),
         default="text",
         show_default=True,
-        help="Log lines as text or as JSON, one object a line.",
+        help="Write log lines as text, or as one JSON object per line.",
     )
     def command(file: str, names: Sequence[str], mode: Mode | None, log_format: LogFormat) -> None:
         sys.exit(run(file, names, mode, job, log_format))

@@ -136,7 +136,8 @@ def _start(config: FlowConfig, tp: TopicPartition, decision: Decision) -> Start:
         case Resume(position):
             return Start(tp, position.upstream, "offset map", "offset map")
         case CountAhead(Position(upstream, _), records):
-            reason = f"offset map; the target has {records} newer records, which are skipped"
+            plural = "s" * (records != 1)
+            reason = f"offset map; then skips {records} record{plural} that the target already has"
             return Start(tp, upstream, "offset map", reason)
         case StartFresh(position):
             reason = f"auto.offset.reset={config.auto_offset_reset}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from replication.demo.compare import PartitionReport, TopicReport
 from replication.model import TopicPartition
@@ -19,8 +20,9 @@ class Finding:
 
     Args:
         report: The comparison.
-        runs: Runs of the offset map, all partitions.
+        runs: Runs of the offset map that hold records, all partitions.
         sparse: How many of these runs are not dense.
+        unrecorded: Records that the offset map does not cover yet, while the mirror is running.
         wrong: The first answer of the offset map that does not fit the records; None if all do.
         latencies_ms: Ascending.
     """
@@ -28,6 +30,7 @@ class Finding:
     report: TopicReport
     runs: int
     sparse: int
+    unrecorded: int
     wrong: str | None
     latencies_ms: Sequence[float]
 
@@ -39,44 +42,75 @@ class Finding:
     @property
     def offset_map(self) -> str:
         """The size of the offset map in words."""
+        if not self.runs:
+            return "not written yet"
         runs = f"{self.runs} run{'s' * (self.runs != 1)}"
-        return f"{self.sparse} of {runs} sparse" if self.sparse else f"dense, {runs}"
+        size = f"{self.sparse} of {runs} sparse" if self.sparse else f"dense, {runs}"
+        return f"{size}, {self.unrecorded} to come" if self.unrecorded else size
 
 
 def find(
     reports: Mapping[str, TopicReport],
     latencies_ms: Mapping[str, Sequence[float]],
     runs_of: RunsOf,
+    *,
+    is_running: bool,
 ) -> list[Finding]:
-    """Checks the offset map against the records of each topic."""
+    """Checks the offset map against the records of each topic.
+
+    Args:
+        reports: The comparison of each topic.
+        latencies_ms: By remote topic, ascending.
+        runs_of: The offset map.
+        is_running: Whether the mirror is running, so that the offset map may lag behind.
+    """
     return [
-        _finding(report, latencies_ms.get(report.remote_topic, ()), runs_of)
+        _finding(
+            report,
+            latencies_ms.get(report.remote_topic, ()),
+            {
+                part.partition: runs_of(TopicPartition(report.topic, part.partition))
+                for part in report.partitions
+            },
+            is_running=is_running,
+        )
         for report in reports.values()
     ]
 
 
-def _finding(report: TopicReport, latencies_ms: Sequence[float], runs_of: RunsOf) -> Finding:
-    runs_by_partition = {
-        part.partition: runs_of(TopicPartition(report.topic, part.partition))
-        for part in report.partitions
-    }
-    runs = [run for partition_runs in runs_by_partition.values() for run in partition_runs]
-    wrong = (
-        answer
-        for part in report.partitions
-        for answer in _wrong_answers(report.topic, part, runs_by_partition[part.partition])
+def _finding(
+    report: TopicReport,
+    latencies_ms: Sequence[float],
+    runs: Mapping[int, Sequence[OffsetRun]],
+    *,
+    is_running: bool,
+) -> Finding:
+    maps = {partition: OffsetMap(part_runs) for partition, part_runs in runs.items()}
+    filled = [run for part_runs in runs.values() for run in part_runs if run.count]
+    unrecorded = sum(_unrecorded(part, runs[part.partition]) for part in report.partitions)
+    wrong = chain.from_iterable(
+        _wrong_answers(report.topic, part, maps[part.partition]) for part in report.partitions
+    )
+    missing = (
+        f"the offset map lacks {unrecorded} records" if unrecorded and not is_running else None
     )
     return Finding(
         report=report,
-        runs=len(runs),
-        sparse=sum(not run.is_dense for run in runs),
-        wrong=next(wrong, None),
+        runs=len(filled),
+        sparse=sum(not run.is_dense for run in filled),
+        unrecorded=unrecorded,
+        wrong=next(wrong, missing),
         latencies_ms=latencies_ms,
     )
 
 
-def _wrong_answers(topic: str, part: PartitionReport, runs: Sequence[OffsetRun]) -> Iterator[str]:
-    offset_map = OffsetMap(runs)
+def _unrecorded(part: PartitionReport, runs: Sequence[OffsetRun]) -> int:
+    """The number of equal records at or after the end of the offset map."""
+    end = max((run.src_until for run in runs), default=0)
+    return sum(upstream >= end for upstream, _ in part.offsets)
+
+
+def _wrong_answers(topic: str, part: PartitionReport, offset_map: OffsetMap) -> Iterator[str]:
     for upstream, downstream in part.offsets:
         answer = offset_map.translate(upstream)
         if not _is_right(answer, downstream):

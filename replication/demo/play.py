@@ -86,7 +86,7 @@ def _play(scene: Scene, *, keep: bool, seconds: float, mode: Mode) -> bool:
         if not keep:
             with screen.step("Stopping the mirror (SIGTERM)"):
                 mirror.stop()
-        findings = _judge(scene, latencies)
+        findings = _judge(scene, latencies, is_running=keep)
         show(screen, FLOW, findings)
         if keep:
             how_to_connect(screen, scene.source, scene.target, kafka_jars(), config)
@@ -167,7 +167,7 @@ def _await_copies(
         mirror.run_for(POLL_SECONDS)
 
 
-def _judge(scene: Scene, latencies: dict[str, list[float]]) -> list[Finding]:
+def _judge(scene: Scene, latencies: dict[str, list[float]], *, is_running: bool) -> list[Finding]:
     """Compares all records of both sides, and the offset map with the records' offsets."""
     source, target = scene.source.bootstrap, scene.target.bootstrap
     with scene.screen.step("Comparing both sides record by record"):
@@ -176,7 +176,7 @@ def _judge(scene: Scene, latencies: dict[str, list[float]]) -> list[Finding]:
         scene.screen.step("Comparing the offset map with the records"),
         open_reader(scene.state_dir) as state,
     ):
-        return find(reports, latencies, state.offsets(FLOW).runs)
+        return find(reports, latencies, state.offsets(FLOW).runs, is_running=is_running)
 
 
 @contextmanager

@@ -53,10 +53,12 @@ def show(screen: Screen, flow: Flow, findings: Sequence[Finding]) -> None:
             text = escape(finding.wrong or str(finding.report))
             screen.say(f"[red]{finding.report.topic}[/]: {text}")
     records = sum(finding.report.source_records for finding in findings)
+    unrecorded = sum(finding.unrecorded for finding in findings)
+    recorded = "every record" if not unrecorded else f"the {records - unrecorded} it covers by now"
     if all(finding.is_right for finding in findings):
         screen.say(
             f"[green]Equal[/]: {records} records on both sides have the same key, value, headers, "
-            "timestamp, partition and order. The offset map is right for every record."
+            f"timestamp, partition and order. The offset map is right for {recorded}."
         )
     else:
         screen.say("[red]Different[/]: see above.")

@@ -1,22 +1,28 @@
-"""The command line against two real clusters, and what it says to bad input."""
+"""The commands against two real clusters, and their errors for bad input."""
 
+import json
 import re
-import subprocess
-import sys
 from itertools import islice
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from replication.cli.main import main
+from replication.demo.brokers import Broker
 from replication.demo.ports import free_port
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic, plain_records, sending
-from tests.support.flows import RunningFlow, flow_config
+from replication.kafka.cluster import Cluster
+from replication.model import TopicPartition
+from replication.offsets.runs import OffsetRun
+from tests.support.commands import replication
+from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.local import Clusters
-from tests.support.mirror_files import write_config
+from tests.support.mirror_files import FLOW, write_config
+from tests.support.offset_tables import write_offset_map
 
 pytestmark = pytest.mark.cluster
 
@@ -40,7 +46,94 @@ def test_plan_shows_what_would_be_created_and_creates_nothing(
     assert log_ends(target.bootstrap, [f"A.{topic_name}"]) == {f"A.{topic_name}": 0}
 
 
-def test_slots_suffice_for_every_partition_and_the_books(
+def test_plan_shows_where_each_partition_resumes_and_why(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    topic, remote = topic_name, f"A.{topic_name}"
+    for broker, name, records in ((source, topic, 40), (target, remote, 16)):
+        create_topic(broker.bootstrap, name, 4)
+        with sending(broker.bootstrap) as sender:
+            sender.send_all(name, islice(plain_records(4, size_bytes=9, now_ms=0), records))
+    create_topic(source.bootstrap, f"{topic}-new", 1)
+    recorded = {  # four records of each partition are on the target
+        TopicPartition(topic, 0): [OffsetRun(0, 4, 0, 4)],
+        TopicPartition(topic, 1): [OffsetRun(0, 3, 0, 3)],
+        TopicPartition(topic, 2): [OffsetRun(0, 9, 0, 9)],
+    }
+    write_offset_map(tmp_path / "state", FLOW, recorded, topic_id(source, topic))
+    file = write_config(tmp_path, clusters, f"{topic}.*")
+
+    shown = run("plan", file)
+    document = json.loads(run("plan", file, "--json").stdout)
+
+    ahead = "offset map; then skips 1 record that the target already has"
+    assert shown.exit_code == 5
+    assert f"A->B: {topic}-2: the target's log ends at 4, but the offset map ends at 9" in (
+        shown.stderr
+    )
+    assert [row for row in cells(shown.stdout) if row and row[0].startswith(topic)] == [
+        [f"{topic}-0", remote, "4", "offset map", ""],
+        [f"{topic}-1", remote, "3", ahead, ""],
+        [f"{topic}-2", remote, "-", ANY, ""],
+        [f"{topic}-3", remote, "-", "after the newest record of the target", ""],
+        [f"{topic}-new-0", f"{remote}-new", "0", EARLIEST, "create"],
+    ]
+    (flow,) = document["flows"]
+    assert [part["offset"] for part in flow["topics"][0]["partitions"]] == [4, 3, None, None]
+    assert [part["origin"] for part in flow["topics"][0]["partitions"]] == [
+        "offset map",
+        "offset map",
+        "problem",
+        "target",
+    ]
+    assert [topic["create"] for topic in flow["topics"]] == [False, True]
+    assert len(flow["problems"]) == 1
+
+
+def test_plan_names_a_topic_that_was_created_again(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+    recorded = {TopicPartition(topic_name, 0): [OffsetRun(0, 4, 0, 4)]}
+    write_offset_map(tmp_path / "state", FLOW, recorded, "another-id")
+
+    shown = run("plan", write_config(tmp_path, clusters, topic_name))
+
+    assert shown.exit_code == 5
+    assert f"{topic_name} was deleted and created again" in shown.stderr
+
+
+def test_plan_shows_the_internal_topics_and_where_they_are(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    flow = unique_flow()
+    checkpoints = f"{flow.source}.checkpoints.internal"
+    create_topic(target.bootstrap, checkpoints, 1)
+
+    shown = run("plan", write_config(tmp_path, clusters, topic_name, flow=flow))
+
+    rows = cells(shown.stdout)
+    assert [checkpoints, flow.target, "checkpoints", ""] in rows
+    syncs = f"mm2-offset-syncs.{flow.target}.internal"
+    assert [syncs, flow.source, "offset syncs", "create"] in rows
+    assert "heartbeats" in {row[0] for row in rows if row}
+    assert log_ends(source.bootstrap, [syncs]) == {syncs: 0}
+
+
+def test_a_command_prints_its_answer_and_nothing_else(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+
+    done = replication("plan", write_config(tmp_path, clusters, topic_name), "--json")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["flows"][0]["topics"][0]["topic"] == topic_name
+
+
+def test_slots_suffice_for_every_partition_and_the_bookkeeping(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     create_topic(clusters[0].bootstrap, topic_name, 3)
@@ -120,20 +213,22 @@ def test_translate_answers_from_the_table_both_ways(
     RunningFlow(spark, tmp_path / "state", latest, "drain").join()
     file = write_config(tmp_path, clusters, topic_name)
 
-    def translated(offset: int, *back: str) -> str:
-        # a process of its own: the command starts and stops a Spark session
-        command = [sys.executable, "-m", "replication", "translate", str(file), "--flow", "A->B"]
-        place = ["--topic", topic_name, "--partition", "0", "--offset", str(offset), *back]
-        done = subprocess.run([*command, *place], capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+    partition = ("--flow", "A->B", "--topic", topic_name, "--partition", "0")
+    forth = replication("translate", file, *partition, "--offset", "130")
+    back = replication("translate", file, *partition, "--offset", "30", "--back")
 
-    assert translated(130) == "30 exact"
-    assert translated(30, "--back") == "130 exact"
+    assert (forth.stdout, back.stdout) == ("30 exact\n", "130 exact\n")
+
+
+def topic_id(broker: Broker, topic: str) -> str:
+    with Cluster("A", {"bootstrap.servers": broker.bootstrap}) as cluster:
+        return cluster.describe([topic])[topic].topic_id
 
 
 def cells(table: str) -> list[list[str]]:
     """The rows of printed tables."""
-    return [re.split(r" *[│┃] *", line.strip(" │┃")) for line in table.splitlines()]
+    lines = table.splitlines()
+    return [[cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in lines]
 
 
 def run(*arguments: object) -> Result:

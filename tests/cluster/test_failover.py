@@ -3,8 +3,8 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,15 +16,12 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from pyspark.sql import SparkSession
 
-from replication.cli import failover as cli_failover
 from replication.cli.main import main
-from replication.control import view as control_view
 from replication.demo.brokers import Broker
 from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.workload import create_topic, plain_records, send_transactions, sending
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.model import Committed, TopicPartition
-from replication.state.tables import Tables
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.groups import commit, committed
 from tests.support.local import Clusters
@@ -37,21 +34,8 @@ PARTITIONS = 3
 T = TypeVar("T")
 
 
-@pytest.fixture
-def session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
-    """The commands work in this process's session instead of starting one."""
-
-    @contextmanager
-    def opened(state_dir: str) -> Iterator[Tables]:
-        yield Tables(spark, state_dir)
-
-    monkeypatch.setattr(control_view, "local_tables", opened)
-    monkeypatch.setattr(cli_failover, "local_spark", lambda: nullcontext(spark))
-    return spark
-
-
 def test_over_and_back_on_dense_topics_each_record_is_read_once(
-    session: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
     group, remote = f"g-{topic_name}", f"A.{topic_name}"
@@ -59,7 +43,7 @@ def test_over_and_back_on_dense_topics_each_record_is_read_once(
     create_topic(source.bootstrap, topic_name, PARTITIONS)
     send(source, topic_name, 3000)
     read = read_as(group, source, topic_name, [100, 1000, 0])
-    drain(session, clusters, tmp_path, topic_name)
+    drain(spark, clusters, tmp_path, topic_name)
 
     offsets = tmp_path / "over.csv"
     ok(run("export-offsets", file, "--flow", "A->B", "--group", group, "--output", offsets))
@@ -85,7 +69,7 @@ def test_over_and_back_on_dense_topics_each_record_is_read_once(
 
 @pytest.mark.parametrize("kind", ["compacted", "transactional"])
 def test_over_and_back_on_sparse_topics_no_record_is_skipped(
-    session: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, kind: str
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, kind: str
 ) -> None:
     source, target = clusters
     group, remote = f"g-{topic_name}", f"A.{topic_name}"
@@ -100,7 +84,7 @@ def test_over_and_back_on_sparse_topics_no_record_is_skipped(
         send_transactions(source.bootstrap, topic_name, records, records_each=10, abort_every=4)
     every = everything(source, topic_name)
     read = read_as(group, source, topic_name, [len(every) // 3])
-    drain(session, clusters, tmp_path, topic_name)
+    drain(spark, clusters, tmp_path, topic_name)
 
     over, back = tmp_path / "over.csv", tmp_path / "back.csv"
     ok(run("export-offsets", file, "--flow", "A->B", "--group", group, "--output", over))
@@ -119,7 +103,7 @@ def test_over_and_back_on_sparse_topics_no_record_is_skipped(
 
 
 def test_the_table_of_groups(
-    session: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
     group, tp = f"g-{topic_name}", TopicPartition(topic_name, 0)
@@ -127,7 +111,7 @@ def test_the_table_of_groups(
     create_topic(source.bootstrap, topic_name, PARTITIONS)
     send(source, topic_name, 300)
     commit(source, group, {tp: Committed(40)})
-    drain(session, clusters, tmp_path, topic_name)
+    drain(spark, clusters, tmp_path, topic_name)
     send(source, topic_name, 30)
     commit(source, f"{group}-ahead", {tp: Committed(110)})
     commit(target, group, {TopicPartition(f"A.{topic_name}", 0): Committed(7)})
@@ -142,7 +126,6 @@ def test_the_table_of_groups(
     ]
 
 
-@pytest.mark.usefixtures("session")
 def test_nothing_is_committed_while_one_of_the_groups_has_members(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -166,7 +149,6 @@ def test_nothing_is_committed_while_one_of_the_groups_has_members(
     assert committed(clusters[1], idle) == {}
 
 
-@pytest.mark.usefixtures("session")
 def test_a_wrong_file_or_cluster_is_refused_with_every_problem(
     clusters: Clusters, tmp_path: Path
 ) -> None:
@@ -185,13 +167,13 @@ def test_a_wrong_file_or_cluster_is_refused_with_every_problem(
 
 
 def test_without_the_source_the_checkpoints_are_exported(
-    session: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     group = f"g-{topic_name}"
     create_topic(clusters[0].bootstrap, topic_name, PARTITIONS)
     send(clusters[0], topic_name, 300)
     commit(clusters[0], group, {TopicPartition(topic_name, 1): Committed(40)})
-    flow = drain(session, clusters, tmp_path, topic_name)
+    flow = drain(spark, clusters, tmp_path, topic_name)
     Checkpoints(flow.context).round()
     nowhere: dict[str, object] = {"A": {"bootstrap.servers": "127.0.0.1:9"}}
     file = write_config(tmp_path, clusters, topic_name, nowhere)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
-from tests.support.local import REPOSITORY
-
+REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDERS = (".ci", "conf", "jobs", "replication", "tests")
 
 README = REPOSITORY / "README.md"

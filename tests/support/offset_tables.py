@@ -10,7 +10,6 @@ from deltalake import write_deltalake
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import OffsetRun
 
-TOPIC_ID = "id-1"
 TEXT, INT, LONG = DataType.utf8(), DataType.int32(), DataType.int64()
 TIME = DataType.timestamp("us", tz="UTC")
 TYPES = {
@@ -30,16 +29,19 @@ TYPES = {
 
 
 def write_offset_map(
-    state_dir: Path, flow: Flow, maps: Mapping[TopicPartition, Iterable[OffsetRun]]
+    state_dir: Path,
+    flow: Flow,
+    maps: Mapping[TopicPartition, Iterable[OffsetRun]],
+    topic_id: str = "id-1",
 ) -> None:
-    """Writes the runs of *maps* as one generation of *flow*."""
+    """Writes the runs of *maps* as one generation of *flow*; all topics get the same id."""
     rows = [
         {
             "flow": str(flow),
             "generation": 1,
             "topic": tp.topic,
             "partition": tp.partition,
-            "topic_id": TOPIC_ID,
+            "topic_id": topic_id,
             "src_from": run.src_from,
             "src_until": run.src_until,
             "tgt_from": run.tgt_from,

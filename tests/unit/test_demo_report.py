@@ -19,6 +19,7 @@ def finding(
     *runs: OffsetRun,
     offsets: tuple[tuple[int, int], ...] = ((0, 0), (1, 1), (2, 2)),
     difference: Difference | None = None,
+    is_running: bool = False,
 ) -> Finding:
     part = PartitionReport(
         partition=0,
@@ -32,7 +33,8 @@ def finding(
         offsets=offsets,
     )
     report = TopicReport("orders", "us-west.orders", (part,))
-    (found,) = find({"orders": report}, {"us-west.orders": [0.5, 1.5]}, lambda _: runs)
+    latencies = {"us-west.orders": [0.5, 1.5]}
+    (found,) = find({"orders": report}, latencies, lambda _: runs, is_running=is_running)
     return found
 
 
@@ -64,6 +66,18 @@ def test_the_offset_map_is_held_against_the_records(
     assert (found.wrong is None) == (wrong is None)
     assert (wrong or "") in (found.wrong or "")
     assert found.is_right == (wrong is None)
+
+
+def test_a_running_mirror_may_still_write_its_offset_map() -> None:
+    half = OffsetRun(src_from=0, src_until=2, tgt_from=0, count=2)
+
+    running, stopped = finding(half, is_running=True), finding(half)
+    nothing = finding(OffsetRun(0, 0, 0, 0), is_running=True)
+
+    assert (running.is_right, running.offset_map) == (True, "dense, 1 run, 1 to come")
+    assert "The offset map is right for the 2 it covers by now." in shown(running)
+    assert (stopped.is_right, stopped.wrong) == (False, "the offset map lacks 1 records")
+    assert (nothing.is_right, nothing.offset_map) == (True, "not written yet")
 
 
 def test_a_difference_is_shown_and_makes_the_verdict() -> None:
