@@ -1,14 +1,14 @@
 """The fixtures of all tests: two real clusters, a Spark session, topic names, and `until`."""
 
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from replication.demo.brokers import QUICK_COMPACTION, BrokerSettings, two_clusters
 from tests.support.local import REPOSITORY, SPARK_SLOTS, Clusters, Until, jars
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,18 +67,5 @@ def topic_name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def until() -> Until:
-    """Waits for a condition: ``until(lambda: lag() == 0, 30)``. False and None mean not yet."""
-
-    def wait(condition: Callable[[], object], timeout_seconds: float) -> None:
-        deadline = time.monotonic() + timeout_seconds
-        last: object = None
-        while time.monotonic() < deadline:
-            last = condition()
-            if last:
-                return
-            time.sleep(0.05)  # between two checks
-        code = getattr(condition, "__code__", None)
-        where = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(condition)
-        pytest.fail(f"still {last!r} after {timeout_seconds} s: the condition at {where}")
-
-    return wait
+    """Waits for a condition: ``until(lambda: lag() == 0, 30)``."""
+    return wait_until

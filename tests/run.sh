@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks everything: format, lint, types, shell, wheel, all tests with coverage. --soak adds the tests
-# that take many minutes. With other arguments: pytest with these, and nothing else.
+# Checks everything: format, lint, types, shell syntax, wheel, and all tests with coverage.
+# --soak adds the tests that take many minutes. Other arguments go to pytest, and nothing else runs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,7 +12,7 @@ step() { # NAME COMMAND...
   local name=$1 started=$SECONDS code
   shift
   printf '\n== %s\n' "$name"
-  set +e # not `"$@" || …`, which would switch -e off inside the command too
+  set +e # `"$@" || ...` would switch -e off inside the command, too
   (set -e && "$@")
   code=$?
   set -e
@@ -38,10 +38,21 @@ wheel() { # The wheel must contain the interceptor and must import without this 
   rm -rf "$folder" build
 }
 
-tests() { # pytest itself fails where it finds no test
+# Most tests wait for brokers and timers, so two groups run at the same time, each with its own brokers.
+tests() { # a pytest that finds no test fails
+  local log=$home/log/tests-of-jobs jobs code=0
   "$python" -m coverage erase
-  "$python" -m coverage run -m pytest "$@"
+  "$python" -m coverage run -p -m pytest -m job "$@" >"$log" 2>&1 &
+  jobs=$!
+  trap 'kill "$jobs" 2>/dev/null' EXIT
+  "$python" -m coverage run -p -m pytest -m 'not job' "$@" || code=$?
+  wait "$jobs" || code=$?
+  trap - EXIT
+  printf '\n== the tests of jobs, which ran at the same time\n'
+  cat "$log"
+  "$python" -m coverage combine --quiet
   "$python" -m coverage report
+  return "$code"
 }
 
 if [ $# -gt 0 ] && [ "$*" != --soak ]; then

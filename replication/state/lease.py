@@ -56,10 +56,19 @@ class Lease:
         name: Of the lease.
         epoch: One more than that of the owner before.
         by_kernel: Whether a file lock decides, so that the table is a record only.
+        renew_seconds: The least time between two renewals.
     """
 
-    def __init__(self, tables: Tables, name: LeaseName, epoch: int, *, by_kernel: bool) -> None:
-        self.epoch = epoch
+    def __init__(
+        self,
+        tables: Tables,
+        name: LeaseName,
+        epoch: int,
+        *,
+        by_kernel: bool,
+        renew_seconds: float = RENEW_SECONDS,
+    ) -> None:
+        self.epoch, self._renew_seconds = epoch, renew_seconds
         self._tables, self._name, self._by_kernel = tables, name, by_kernel
         self._owner = str(uuid.uuid4())
         self._since = datetime.now(timezone.utc)
@@ -76,7 +85,7 @@ class Lease:
         Raises:
             LeaseError: Another process took over, because this one was silent for too long.
         """
-        if self._by_kernel or time.monotonic() - self._written_at < RENEW_SECONDS:
+        if self._by_kernel or time.monotonic() - self._written_at < self._renew_seconds:
             return
         self._write()
         if not self._is_newest():
@@ -105,14 +114,19 @@ class Lease:
 
 
 @contextmanager
-def hold_lease(tables: Tables, name: LeaseName) -> Iterator[Lease]:
+def hold_lease(tables: Tables, name: LeaseName, *, file_locks: bool = True) -> Iterator[Lease]:
     """Holds the lease *name* for the block.
+
+    Args:
+        tables: Of the state directory.
+        name: Of the lease.
+        file_locks: Whether the state directory, if it is local, has file locks that work.
 
     Raises:
         LeaseError: Another process holds it; the text names that process.
         StateError: The state directory cannot be read or written.
     """
-    lock = _take_kernel_lock(tables, name)
+    lock = _take_kernel_lock(tables, name) if file_locks else None
     with lock or nullcontext():
         newest = _newest(tables, name)
         if lock is None and newest is not None and _is_alive(newest):

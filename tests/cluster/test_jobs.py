@@ -1,55 +1,127 @@
-"""Every job as a user starts it, through spark-submit.sh: all in one, and each part on its own."""
+"""Every job as a user starts it, through spark-submit.sh: all parts in one, and each part alone."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from replication.demo.topic_log import log_ends
+from replication.mm2.wire import Heartbeat
 from replication.model import Committed, TopicPartition
 from replication.state.tables import Tables
-from tests.support.commands import replication, spark_submit, start_mirror
+from tests.support.commands import Completed, replication, spark_submit, start_mirror
 from tests.support.flows import unique_flow
 from tests.support.groups import commit, committed
 from tests.support.internal_topics import heartbeats
-from tests.support.local import Clusters, Until
+from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
 from tests.support.topics import fill
+from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.job, pytest.mark.timeout(400)]
+
+RECORDS = 100
+BEFORE, AFTER = Committed(42), Committed(77)
+WAIT_SECONDS = 120.0
+
+Offsets = Mapping[TopicPartition, Committed]
 
 
-def test_a_drain_moves_records_and_groups_and_the_other_jobs_go_on_alone(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, until: Until
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What three jobs did, one after the other, since each start takes long.
+
+    A drain, with a group at offset 42. Then the group commits 77, and the checkpoints job runs
+    until it has moved the group, and is stopped. Last, the heartbeats job in drain mode.
+    """
+
+    remote: TopicPartition
+    copied: int
+    state: Path
+    drain: Completed
+    moved_by_drain: Offsets
+    beats_of_drain: list[Heartbeat]
+    moved_by_checkpoints: Offsets
+    stop: Completed
+    heartbeats: Completed
+    beats: list[Heartbeat]
+
+
+@pytest.fixture(scope="module")
+def course(
+    spark: SparkSession, clusters: Clusters, tmp_path_factory: pytest.TempPathFactory
+) -> Course:
+    del spark  # `commit` and `committed` use it
     source, target = clusters
-    flow = unique_flow()
+    flow, folder = unique_flow(), tmp_path_factory.mktemp("jobs")
     topic, group = f"{flow.source}-orders", f"{flow.source}-group"
     tp, remote = TopicPartition(topic, 0), TopicPartition(f"{flow.source}.{topic}", 0)
-    fill(source, topic, 1, 100)
+    fill(source, topic, 1, RECORDS)
     more = {"groups": [f"{flow.source}-.*"], "sync.group.offsets.enabled": True}
-    config = write_config(tmp_path, clusters, topic, more, flow)
-    commit(source, group, {tp: Committed(42)})
+    config = write_config(folder, clusters, topic, more, flow)
 
-    drained = spark_submit(config, "--mode", "drain")
-    moved = committed(target, group)
-    beats = len(heartbeats(target, flow))
-    commit(source, group, {tp: Committed(77)})
-    checkpoints = start_mirror(config, tmp_path / "log", "--job", "checkpoints")
+    commit(source, group, {tp: BEFORE})
+    drain = spark_submit(config, "--mode", "drain")
+    moved_by_drain, beats_of_drain = committed(target, group), heartbeats(target, flow)
+
+    commit(source, group, {tp: AFTER})
+    checkpoints = start_mirror(config, folder / "log", "--job", "checkpoints")
     try:
-        until(lambda: committed(target, group) == {remote: Committed(77)}, 120)
-        stopped = replication("stop", config, "--job", "checkpoints")
+        wait_until(lambda: committed(target, group) != moved_by_drain, WAIT_SECONDS)
+        stop = replication("stop", config, "--job", "checkpoints")
     finally:
         checkpoints.discard()
-    beaten = spark_submit(config, "--mode", "drain", "--job", "heartbeats")
+    checkpoints.stop()  # raises if it had not ended with exit code 0
 
-    assert drained.returncode == beaten.returncode == 0, drained.stdout + beaten.stdout
-    assert moved == {remote: Committed(42)}
-    assert beats == 1
-    assert len(heartbeats(target, flow)) == 2
-    assert (stopped.returncode, stopped.stdout) == (0, f"{flow} stopped\n"), stopped.stderr
-    checkpoints.stop()  # it had ended with exit code 0
-    history = Tables(spark, (tmp_path / "state").as_uri()).read("checkpoints").collect()
+    return Course(
+        remote=remote,
+        copied=log_ends(target.bootstrap, [remote.topic])[remote.topic],
+        state=folder / "state",
+        drain=drain,
+        moved_by_drain=moved_by_drain,
+        beats_of_drain=beats_of_drain,
+        moved_by_checkpoints=committed(target, group),
+        stop=stop,
+        heartbeats=spark_submit(config, "--mode", "drain", "--job", "heartbeats"),
+        beats=heartbeats(target, flow),
+    )
+
+
+def test_a_drain_copies_the_records_and_ends(course: Course) -> None:
+    assert course.drain.returncode == 0, course.drain.stdout
+    assert course.copied == RECORDS
+
+
+def test_a_drain_moves_the_groups(course: Course) -> None:
+    assert course.moved_by_drain == {course.remote: BEFORE}
+
+
+def test_a_drain_emits_one_heartbeat(course: Course) -> None:
+    assert len(course.beats_of_drain) == 1
+
+
+def test_the_checkpoints_job_alone_moves_a_group_that_has_read_on(course: Course) -> None:
+    assert course.moved_by_checkpoints == {course.remote: AFTER}
+
+
+def test_the_checkpoints_table_has_each_position_of_the_group(
+    course: Course, spark: SparkSession
+) -> None:
+    history = Tables(spark, course.state.as_uri()).read("checkpoints").collect()
+
     assert {(row.upstream, row.downstream, row.exact) for row in history} == {
         (42, 42, True),
         (77, 77, True),
     }
+
+
+def test_the_checkpoints_job_alone_is_stopped_by_the_command(course: Course) -> None:
+    assert (course.stop.returncode, course.stop.stdout) == (0, "stopped\n"), course.stop.stderr
+
+
+def test_the_heartbeats_job_alone_emits_one_heartbeat_and_ends(course: Course) -> None:
+    assert course.heartbeats.returncode == 0, course.heartbeats.stdout
+    assert course.beats[:-1] == course.beats_of_drain
+    assert len(course.beats) == 2

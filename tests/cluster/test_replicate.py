@@ -126,8 +126,20 @@ def test_stopping_in_the_middle_loses_and_repeats_nothing(
     assert flow.tables.read("events").count() == 0
 
 
+@pytest.mark.parametrize(
+    ("isolation", "expected"),
+    [
+        pytest.param("read_uncommitted", 100, id="asked for"),
+        pytest.param("read_committed", 50, id="not asked for"),
+    ],
+)
 def test_aborted_records_cross_only_if_asked_for(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    isolation: str,
+    expected: int,
 ) -> None:
     source, target = clusters
     create_topic(source.bootstrap, topic_name, 1)
@@ -135,14 +147,12 @@ def test_aborted_records_cross_only_if_asked_for(
     committed = send_transactions(
         source.bootstrap, topic_name, records, records_each=10, abort_every=2
     )
-    config = flow_config(
-        source, target, topic_name, {"A.consumer.isolation.level": "read_uncommitted"}
-    )
+    config = flow_config(source, target, topic_name, {"A.consumer.isolation.level": isolation})
 
     RunningFlow(spark, tmp_path, config, "drain").join()
 
     assert committed == 50
-    assert copied(clusters, topic_name) == 100
+    assert copied(clusters, topic_name) == expected
 
 
 def test_identity_keeps_the_name(
@@ -235,6 +245,8 @@ def test_a_source_topic_deleted_meanwhile_stops_nothing_else(
     flow.stop()
 
     assert_equal(clusters, topic_name)
+    (event,) = flow.tables.read("events").collect()
+    assert (event.kind, event.policy) == ("restarted", "retry")
 
 
 def test_a_recreated_source_topic_is_refused(
@@ -286,7 +298,7 @@ def test_a_foreign_record_in_the_target_costs_no_record_of_ours(
         source.bootstrap, target.bootstrap, {topic_name: f"A.{topic_name}"}
     ).values()
     assert (report.missing, report.repeated, report.extra) == (0, 0, 1)
-    assert [row.kind for row in flow.tables.read("events").collect()] == ["realign"]
+    assert [row.kind for row in flow.tables.read("events").collect()] == ["realigned"]
 
 
 def test_without_its_tables_a_flow_finds_its_place_again(

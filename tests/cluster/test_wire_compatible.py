@@ -112,7 +112,7 @@ def test_what_mirror_maker_2_began_is_taken_over(
     last = read_checkpoints(checkpoints_topic(ours.context.target, config))[key]
 
     assert log_ends(target.bootstrap, [remote]) == {remote: 400}
-    assert [row.kind for row in ours.tables.read("events").collect()] == ["match_existing_target"]
+    assert [row.kind for row in ours.tables.read("events").collect()] == ["adopted"]
     assert first.upstream == 250  # MirrorMaker 2's own, as safe and as coarse as it was
     assert 0 < first.downstream <= 250
     assert (last.upstream, last.downstream) == (333, 333)

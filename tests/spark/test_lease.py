@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from replication.errors import LeaseError
 from replication.model import Flow
-from replication.state import lease as lease_module
 from replication.state.lease import EXPIRY_SECONDS, Lease, LeaseName, hold_lease
 from replication.state.tables import Tables
 
@@ -60,34 +60,47 @@ def test_a_killed_holder_is_succeeded_at_once(tables: Tables, tmp_path: Path) ->
         assert lease.epoch == 1
 
 
-class TestWithoutKernelLock:
-    """On a file system without locks the table alone decides."""
-
-    @pytest.fixture(autouse=True)
-    def _no_local_path(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(lease_module, "local_path", lambda _: None)
+class TestWithoutFileLocks:
+    """On a file system without file locks the table alone decides."""
 
     def test_a_living_owner_is_respected(self, tables: Tables) -> None:
-        with hold_lease(tables, RECORDS), pytest.raises(LeaseError), hold_lease(tables, RECORDS):
+        refused = pytest.raises(LeaseError)
+        with without_file_locks(tables), refused, without_file_locks(tables):
             pass
 
     def test_a_released_lease_is_free_at_once(self, tables: Tables) -> None:
-        with hold_lease(tables, RECORDS):
+        with without_file_locks(tables):
             pass
 
-        with hold_lease(tables, RECORDS) as lease:
+        with without_file_locks(tables) as lease:
             assert lease.epoch == 2
 
-    def test_an_owner_silent_for_too_long_is_dead(self, tables: Tables) -> None:
-        silent = datetime.now(timezone.utc) - timedelta(seconds=EXPIRY_SECONDS + 1)
-        row = {"flow": str(RECORDS), "epoch": 4, "owner": "x", "host": "h", "since": silent}
-        tables.append("leases", [{**row, "renewed": silent, "released": False}])
+    def test_an_owner_that_did_not_renew_for_too_long_is_dead(self, tables: Tables) -> None:
+        last = datetime.now(timezone.utc) - timedelta(seconds=EXPIRY_SECONDS + 1)
+        row = {"flow": str(RECORDS), "epoch": 4, "owner": "x", "host": "h", "since": last}
+        tables.append("leases", [{**row, "renewed": last, "released": False}])
 
-        with hold_lease(tables, RECORDS) as lease:
+        with without_file_locks(tables) as lease:
             assert lease.epoch == 5
 
-    def test_of_two_claims_to_one_epoch_one_wins(self, tables: Tables) -> None:
+    def test_one_of_two_claims_to_the_same_epoch_wins(self, tables: Tables) -> None:
         first, second = (Lease(tables, RECORDS, 1, by_kernel=False) for _ in range(2))
 
         assert first.claim()
         assert not second.claim()
+
+    def test_an_owner_whose_lease_was_taken_over_stops_at_its_next_renewal(
+        self, tables: Tables
+    ) -> None:
+        owner = Lease(tables, RECORDS, 1, by_kernel=False, renew_seconds=0)
+        assert owner.claim()
+        owner.renew()
+
+        assert Lease(tables, RECORDS, 2, by_kernel=False).claim()
+
+        with pytest.raises(LeaseError, match="flow A->B: another process took over the lease"):
+            owner.renew()
+
+
+def without_file_locks(tables: Tables) -> AbstractContextManager[Lease]:
+    return hold_lease(tables, RECORDS, file_locks=False)

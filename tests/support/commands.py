@@ -6,11 +6,13 @@ from pathlib import Path
 from replication.demo.mirror_process import MirrorProcess
 from tests.support.local import PYTHON, REPOSITORY, SCRIPT
 
+Completed = subprocess.CompletedProcess[str]
+
 # One JIT compiler halves the CPU seconds of a start.
 QUICK_START = ("--", "--conf", "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1")
 
 
-def spark_submit(config: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def spark_submit(config: Path, *arguments: str) -> Completed:
     """Runs a job through spark-submit.sh and returns when it has ended."""
     return _run(str(SCRIPT), *_job(config, *arguments))
 
@@ -20,7 +22,7 @@ def start_mirror(config: Path, log: Path, *arguments: str) -> MirrorProcess:
     return MirrorProcess(SCRIPT, _job(config, *arguments), log)
 
 
-def replication(command: str, config: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def replication(command: str, config: Path, *arguments: str) -> Completed:
     """Runs ``python -m replication COMMAND CONFIG ...``."""
     return _run(str(PYTHON), "-m", "replication", command, str(config), *arguments)
 
@@ -29,5 +31,5 @@ def _job(config: Path, *arguments: str) -> list[str]:
     return ["--config", str(config), *arguments, *QUICK_START]
 
 
-def _run(*command: str) -> "subprocess.CompletedProcess[str]":
+def _run(*command: str) -> Completed:
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)

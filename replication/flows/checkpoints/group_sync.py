@@ -26,8 +26,8 @@ class GroupSync:
     sees that adds to it.
     """
 
-    def __init__(self, context: FlowContext) -> None:
-        self._context, self._config = context, context.config
+    def __init__(self, context: FlowContext, target: Groups | None = None) -> None:
+        self._context, self._config, self._given = context, context.config, target
         self.rewound: set[GroupPartition] = set()
         self._blocked: dict[str, str] = {}
 
@@ -35,7 +35,7 @@ class GroupSync:
     def _target(self) -> Groups:
         """Made on first use: a client that cannot be made must not end the flow beside it."""
         flow = self._config.flow
-        return Groups(self._context.jvm, flow.target, self._config.target.admin)
+        return self._given or Groups(self._context.jvm, flow.target, self._config.target.admin)
 
     def move(self, positions: Iterable[GroupPosition]) -> None:
         """Commits what `replication.groups.positions.commits` says, group by group.

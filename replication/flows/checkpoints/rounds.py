@@ -31,13 +31,18 @@ log = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """One flow's rounds, and what one remembers for the next."""
+    """One flow's rounds, and what one remembers for the next.
 
-    def __init__(self, context: FlowContext) -> None:
+    Args:
+        context: Of the flow.
+        target_groups: The groups on the target; by default a client of the flow's own.
+    """
+
+    def __init__(self, context: FlowContext, target_groups: Groups | None = None) -> None:
         config = context.config
         self._context, self._config = context, context.config
         self._topic = checkpoints_topic(context.target, config)
-        self._sync = GroupSync(context) if config.groups.sync_enabled else None
+        self._sync = GroupSync(context, target_groups) if config.groups.sync_enabled else None
         self._previous: dict[GroupPartition, Checkpoint] | None = None
         self._groups: set[str] = set()
         self._refresh_at = self._emit_at = self._sync_at = 0.0

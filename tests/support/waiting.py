@@ -1,0 +1,25 @@
+"""Waiting for a condition that has no event to wait for."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+CHECK_SECONDS = 0.05
+
+
+def wait_until(condition: Callable[[], object], timeout_seconds: float) -> None:
+    """Returns once *condition* is true; fails the test after *timeout_seconds*.
+
+    ``wait_until(lambda: lag() == 0, 30)``. False and None mean: not yet.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    last: object = None
+    while time.monotonic() < deadline:
+        last = condition()
+        if last:
+            return
+        time.sleep(CHECK_SECONDS)
+    code = getattr(condition, "__code__", None)
+    where = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(condition)
+    pytest.fail(f"still {last!r} after {timeout_seconds} s: the condition at {where}")
