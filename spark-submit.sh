@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets the project up and runs it; --help says how. Needs only bash, Python >= 3.10 and a JDK.
+# Sets the project up and runs it; see --help. It needs only bash, Python >= 3.10 and a JDK.
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -8,31 +8,31 @@ source "$repo/conf/set-up.sh" # also: home, venv, interceptor, say, fail
 usage() {
   cat <<'HELP'
 Usage: ./spark-submit.sh [--keep] [-- demo arguments]
-         Demo on this machine: two Kafka clusters, producers, the mirror, a comparison of both sides.
-         --keep leaves clusters and mirror running and prints how to connect.
+         Demo: two local Kafka clusters, producers, the mirror, and a comparison of source and target.
+         --keep leaves the clusters and the mirror running and prints how to connect.
        ./spark-submit.sh --config FILE [--flow 'A->B'] [--mode auto|realtime|microbatch|drain]
                          [--job mirror|replicate|checkpoints|heartbeats] [--log-format text|json] [--dry-run]
                          [-- spark-submit arguments]
-         Replicates what FILE (YAML or .properties) says. --dry-run prints the command only.
-         --job runs one part only; the default is all.
+         Replicates as configured in FILE (YAML or .properties). --dry-run only prints the command.
+         --job runs one part only; the default, mirror, runs all parts.
        ./spark-submit.sh --setup [dev] [mm2]
-         Only prepares: Python packages, JVM jars, the timestamp interceptor. dev adds what the tests
-         need, mm2 the MirrorMaker 2 of the benchmarks.
+         Only installs the Python packages, the JVM jars and the timestamp interceptor. dev adds the
+         packages of the tests, mm2 the jars of MirrorMaker 2 for tests and benchmarks.
 
-Both clusters of a flow, everything else too, are in FILE; these come from the environment:
-  MASTER, DEPLOY_MODE   where Spark runs; default: this machine, with a slot for every partition, client
+FILE holds the whole configuration of the mirror. These settings come from the environment:
+  MASTER, DEPLOY_MODE   where Spark runs; default: this machine, a slot for each partition; client
   DRIVER_MEMORY         default 2g
   PYTHON, JAVA_HOME     which Python (>= 3.10) and Java (17 to 25) to use; default: from PATH
   REPLICATION_HOME      the local environment; default .local beside this script
   REPLICATION_CACHE     downloaded jars; default ~/.cache/kafka-replication
-  IVY_SETTINGS          an Ivy settings file, where jars come from an own mirror
+  IVY_SETTINGS          an Ivy settings file, for a private mirror of the jars
 
 Ctrl-C or SIGTERM stops a mirror cleanly; a second signal, or 60 s, kills it.
-Exit codes: 0 a clean end; 2 wrong usage, configuration or set-up; others: replication/errors.py.
+Exit codes: 0 a clean end; 2 invalid usage, configuration or set-up; others: replication/errors.py.
 HELP
 }
 
-# A job in the background ignores SIGINT, and nohup ignores SIGHUP: bash cannot trap these then.
+# A script's background job ignores SIGINT, and nohup ignores SIGHUP. Bash cannot trap ignored signals.
 say_what_stops_it() {
   local command=("$venv/bin/python" -m replication stop "$config" ${flow[@]+"${flow[@]}"}) keys=''
   [ "$job" = mirror ] || command+=(--job "$job")
@@ -40,21 +40,21 @@ say_what_stops_it() {
   say "to stop this job: ${keys}kill $$, or:$(printf ' %q' "${command[@]}")"
 }
 
-# spark-submit does not pass signals on to Python: the job watches for a file instead.
+# spark-submit passes no signals to Python, so the job watches for a file.
 run_until_stopped() {
   local folder pid code stops=0 deadline
   folder=$(mktemp -d)
   export REPLICATION_STOP_FILE=$folder/stop
-  # The trap writes the file: a signal that comes before the wait counts, too.
+  # The trap writes the file, so that a signal before the wait counts, too.
   trap 'stops=$((stops + 1)); touch "$REPLICATION_STOP_FILE"' INT TERM HUP
   say_what_stops_it
-  set -m # a process group of its own, which Ctrl-C does not reach
+  set -m # the job gets its own process group, which Ctrl-C does not reach
   "$@" </dev/null &
   pid=$!
   set +m
   code=0
   wait "$pid" || code=$?
-  if [ "$stops" -gt 0 ]; then # the wait was interrupted, the job goes on
+  if [ "$stops" -gt 0 ]; then # the signal interrupted the wait; the job still runs
     say "stopping; a second signal, or 60 s, kills it"
     deadline=$((SECONDS + 60))
     while kill -0 "$pid" 2>/dev/null && [ "$stops" -lt 2 ] && [ "$SECONDS" -lt "$deadline" ]; do
@@ -63,15 +63,15 @@ run_until_stopped() {
     if kill -0 "$pid" 2>/dev/null; then
       say "it did not end in time and was killed; starting it again is safe"
     fi
-    kill -KILL -- "-$pid" 2>/dev/null || true # of one that has ended, what it may have left
+    kill -KILL -- "-$pid" 2>/dev/null || true # if it has ended, kills what it left running
     code=0
-    { wait "$pid" || code=$?; } 2>/dev/null # bash would announce the kill again
+    { wait "$pid" || code=$?; } 2>/dev/null # otherwise bash would report the kill again
   fi
   rm -rf "$folder"
   exit "$code"
 }
 
-# Named by its content: a running job goes on loading modules from the file it was started with.
+# Named by its content, because a running job keeps loading modules from the file it started with.
 package_zip() {
   "$venv/bin/python" - "$repo" "$home/py-files" <<'PY'
 import hashlib, io, os, pathlib, sys, zipfile
@@ -127,7 +127,7 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode and log_format are 
     printf '%q ' "${command[@]}"
     echo
   elif [ "$deploy_mode" = cluster ]; then
-    "${command[@]}" # the driver runs elsewhere: ending this does not end it
+    "${command[@]}" # the driver runs elsewhere: ending this script does not end it
   else
     run_until_stopped "${command[@]}"
   fi

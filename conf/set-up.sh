@@ -1,6 +1,6 @@
-# What spark-submit.sh sources: makes the local environment from setup.cfg, conf/constraints.txt,
-# conf/jars.xml and the interceptor's source. Every step is left alone while its inputs are the same.
-# Needs only bash, Python >= 3.10 and a JDK. Ends the script with one line and exit code 2 if it cannot.
+# Sourced by spark-submit.sh: creates the local environment from setup.cfg, conf/constraints.txt,
+# conf/jars.xml and the source of the interceptor. A step is skipped while its inputs are unchanged.
+# It needs bash, Python >= 3.10 and a JDK. On failure it ends the script with one line and exit code 2.
 # shellcheck shell=bash
 
 home=${REPLICATION_HOME:-$repo/.local}
@@ -15,13 +15,13 @@ say() { printf 'spark-submit.sh: %s\n' "$*" >&2; }
 
 fail() { say "$*"; exit 2; }
 
-# A stamp in $home/ready is written after its step is complete and holds what it was made from.
+# A stamp in $home/ready is written when its step is complete; it holds a checksum of the inputs.
 
 is_ready() { [ -f "$home/ready/$1" ] && [ "$(<"$home/ready/$1")" = "$2" ]; }
 
 stamp() { printf '%s\n' "$2" >"$home/ready/$1.part" && mv "$home/ready/$1.part" "$home/ready/$1"; }
 
-packages_made_from() { # not from the tools' own sections of setup.cfg
+packages_made_from() { # the sections of setup.cfg for tools do not count
   sed '/^\[tool:pytest]/q' "$repo/setup.cfg" | cat - "$repo/conf/constraints.txt" | cksum
 }
 
@@ -55,7 +55,7 @@ check_javac() {
     fail "no '${java}c': this Java has no compiler; install a JDK 17 or 21, or set JAVA_HOME to one"
 }
 
-# Held until the descriptors close, so a killed set-up leaves no lock behind (flock(1) is not on macOS).
+# The lock is held until the descriptors close, so a killed set-up leaves none (macOS has no flock(1)).
 lock() {
   mkdir -p "$home/ready" "$home/log" "$home/jars" "$cache" ||
     fail "cannot write $home or $cache; set REPLICATION_HOME and REPLICATION_CACHE to writable folders"
@@ -76,16 +76,16 @@ install_packages() { # EXTRAS KEY
   say "installing Python packages into $venv (the first time takes minutes)"
   if [ -f "$home/ready/spark" ] && [ -x "$venv/bin/python" ]; then
     before=$(<"$home/ready/spark")
-    rm -f "$home/ready/spark" "$home/ready/dev" # killed from here on, the next set-up starts afresh
+    rm -f "$home/ready/spark" "$home/ready/dev" # if killed from here on, the next set-up starts over
   else
-    "$python" -m venv --clear "$venv" >"$log" 2>&1 || fail "cannot make $venv: $(tail -n 1 "$log")"
+    "$python" -m venv --clear "$venv" >"$log" 2>&1 || fail "cannot create $venv: $(tail -n 1 "$log")"
   fi
   export PIP_DISABLE_PIP_VERSION_CHECK=1
   local pip=("$venv/bin/python" -m pip install --quiet -c "$repo/conf/constraints.txt")
-  # Not isolated, so that the build tool is the pinned one too.
+  # Without isolation the build uses the pinned setuptools.
   if ! { "${pip[@]}" setuptools && "${pip[@]}" --no-build-isolation -e "$repo[$1]"; } >"$log" 2>&1; then
     [ -z "$before" ] || stamp spark "$before"
-    fail "cannot install the Python packages (no network, or an index that lacks one?):" \
+    fail "cannot install the Python packages (no network, or a package is missing from the index?):" \
       "$(grep -i error "$log" | tail -n 1); all of it: $log"
   fi
 }
@@ -98,7 +98,7 @@ resolve_jars() { # CONFIGURATION
   "$java" -jar "$ivy" ${IVY_SETTINGS:+-settings "$IVY_SETTINGS"} -ivy "$repo/conf/jars.xml" -confs "$1" \
     -types jar bundle -cache "$cache/ivy" \
     -retrieve "$part/[artifact]-[revision](-[classifier]).[ext]" >"$log" 2>&1 ||
-    fail "cannot fetch the JVM jars of '$1' (no network, or a mirror that lacks one?); see $log"
+    fail "cannot fetch the JVM jars of '$1' (no network, or a jar is missing from the mirror?); see $log"
   rm -rf "$home/jars/$1"
   mv "$part" "$home/jars/$1"
 }

@@ -1,6 +1,7 @@
 """Races this mirror, in each of its modes, against MirrorMaker 2 4.3.1.
 
-One after the other, on the same two brokers and the same filled topic; a fresh remote topic each.
+The contenders run one after the other, on the same two brokers and from the same filled topic, each
+into a remote topic of its own.
 """
 
 import argparse
@@ -24,8 +25,10 @@ from tests.bench.race import Course
 from tests.bench.report import Result, print_tables, write_json
 from tests.support.running_process import ProcessError
 
-BROKER_HEAP_MB = 1024  # as Kafka's own script gives it
-BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "1000"}  # the space of one race for the next
+BROKER_HEAP_MB = 1024  # the default of Kafka's own script
+BROKER_PROPERTIES = {
+    "log.segment.delete.delay.ms": "1000"
+}  # frees the space of a race for the next one
 BUSY_LOAD = 0.5
 WIDTH_OF_A_FILE = 140
 
@@ -34,7 +37,7 @@ def main() -> int:
     """Runs the races and returns the exit code: 0 if every contender finished."""
     options = parsed(sys.argv[1:], __doc__ or "")
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))  # on the way out, every process is ended
+        signal.signal(number, lambda *_: sys.exit(1))  # the exit ends every process
     console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_FILE, highlight=False)
     load = os.getloadavg()[0]
     if load > BUSY_LOAD:
@@ -56,7 +59,7 @@ def main() -> int:
             write_json(file, results, vars(options) | {"load_before": load})
             print_tables(console, results, _titles(options), options.size)
             console.print(f"also in {file}; logs in {folder}", soft_wrap=True)
-    return 1 if any(it.failure for it in results) else 0
+    return 1 if any(result.failure for result in results) else 0
 
 
 def _run_races(
@@ -93,12 +96,14 @@ def _run_races(
 def _result(
     course: Course, contender: Contender, number: int, options: argparse.Namespace
 ) -> Result:
-    """One contender's races; its failure stops nobody else's."""
+    """The races of one contender. Its failure does not stop the others."""
     throughput = latency = None
     try:
         if not options.no_throughput:
             throughput = course.throughput(contender, number)
-        if not options.no_latency and contender.name != "drain":  # which ends once it caught up
+        if (
+            not options.no_latency and contender.name != "drain"
+        ):  # a drain ends once it has caught up
             latency = course.latency(contender, number)
     except (ProcessError, LatencyError, ReplicationError) as error:
         return Result(contender.name, number, throughput, latency, str(error))

@@ -1,7 +1,7 @@
 """Milliseconds from producing a record on the source to seeing its copy on the target.
 
-Producer and consumer are processes of their own, so that neither waits for the other's interpreter
-lock. Each value starts with the time of its sending; both read the same machine's clock.
+Producer and consumer run in separate processes, so that neither waits for the other's interpreter
+lock. Each value starts with the time it was sent; both processes read the clock of one machine.
 """
 
 import multiprocessing
@@ -28,7 +28,7 @@ class LatencyError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """What is produced: *seconds* of it count, after a warm-up."""
+    """What is produced. After a warm-up, *seconds* of it count."""
 
     partitions: int
     size_bytes: int
@@ -42,13 +42,13 @@ class Pace:
 
     @property
     def records(self) -> int:
-        """All records, the warm-up's among them."""
+        """All records, including those of the warm-up."""
         return self.warm_up_records + int(self.seconds * self.records_per_second)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Percentiles in ms over *records* copies; ``lost`` were produced and never seen.
+    """Percentiles in ms over *records* copies; ``lost`` records were produced but never seen.
 
     ``used`` is what the contender used over ``wall_seconds``, the warm-up included.
     """
@@ -64,7 +64,7 @@ class Latency:
 
 
 def ascending_ms(source: str, target: str, topics: tuple[str, str], pace: Pace) -> list[float]:
-    """Produces at the set pace and returns what each record that counts took.
+    """Produces at the given pace and returns the latency of each record that counts.
 
     Args:
         source: ``bootstrap.servers`` of the source.
@@ -80,7 +80,7 @@ def ascending_ms(source: str, target: str, topics: tuple[str, str], pace: Pace) 
     producer = processes.Process(target=_produce, args=(source, topics[0], pace), daemon=True)
     try:
         consumer.start()
-        there.close()  # or its end would not be noticed here
+        there.close()  # otherwise the end of the consumer would go unnoticed
         _receive(here, PATIENCE_SECONDS)
         producer.start()
         taken: list[float] = _receive(here, pace.records / pace.records_per_second * 2 + 60)
@@ -108,11 +108,11 @@ def summary(ascending: list[float], pace: Pace, used: Usage, wall_seconds: float
 
 def _receive(pipe: Connection, timeout_seconds: float) -> Any:  # noqa: ANN401 - what was sent
     if not pipe.poll(timeout_seconds):
-        raise LatencyError(f"the latency consumer said nothing for {timeout_seconds:g} s")
+        raise LatencyError(f"the latency consumer sent nothing for {timeout_seconds:g} s")
     try:
         return pipe.recv()
     except EOFError as error:
-        raise LatencyError("the latency consumer ended by itself; its error is above") from error
+        raise LatencyError("the latency consumer failed; its error is above") from error
 
 
 def _produce(bootstrap: str, topic: str, pace: Pace) -> None:
@@ -133,13 +133,13 @@ def _produce(bootstrap: str, topic: str, pace: Pace) -> None:
 def _consume(bootstrap: str, topic: str, pace: Pace, pipe: Connection) -> None:
     settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
-        "group.id": "bench-latency",  # demanded by the client, never joined
+        "group.id": "bench-latency",  # the client requires one; it never joins
         "enable.auto.commit": False,
         "log_level": 0,
     }
     with closing(Consumer(settings)) as consumer:
-        # the ends are asked for here: what is produced from now on is seen
-        consumer.assign([_end(consumer, topic, it) for it in range(pace.partitions)])
+        # the log ends are read here, so every record produced from now on is seen
+        consumer.assign([_end(consumer, topic, number) for number in range(pace.partitions)])
         pipe.send("ready")
         pipe.send(sorted(_taken_ms(consumer, pace)))
 
@@ -153,7 +153,7 @@ def _end(consumer: Consumer, topic: str, partition: int) -> TopicPartition:
 def _taken_ms(consumer: Consumer, pace: Pace) -> list[float]:
     taken: list[float] = []
     for _ in range(pace.records):
-        record = consumer.poll(PATIENCE_SECONDS)  # not consume(), which waits for company
+        record = consumer.poll(PATIENCE_SECONDS)  # consume() would wait for a full batch
         now_ns = time.time_ns()
         if record is None:
             break  # the rest is lost

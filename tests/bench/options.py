@@ -12,20 +12,29 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
-    """The options; wrong ones end the program, with the reason."""
+    """The parsed options. Invalid ones end the program with a message."""
     parser = argparse.ArgumentParser(
         prog="tests/bench/run.sh",
         description=f"{description} Records: {CONTENT}.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--records", type=_positive, default=3_000_000, help="in the filled topic")
-    parser.add_argument("--partitions", type=_positive, default=8, help="of both topics")
-    parser.add_argument("--size", type=_size, default=1024, help="bytes of a value")
-    parser.add_argument("--rate", type=_positive, default=1000, help="records/s for the latency")
-    parser.add_argument("--seconds", type=_positive, default=60, help="of latency, after a warm-up")
-    parser.add_argument("--rounds", type=_positive, default=1, help="all of it, so many times")
-    parser.add_argument("--only", choices=("mirror", "mm2"), help="leave the other out")
+    parser.add_argument(
+        "--records", type=_positive, default=3_000_000, help="records in the filled topic"
+    )
+    parser.add_argument("--partitions", type=_positive, default=8, help="partitions of both topics")
+    parser.add_argument("--size", type=_size, default=1024, help="size of a value in bytes")
+    parser.add_argument(
+        "--rate", type=_positive, default=1000, help="records per second of the latency race"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_positive,
+        default=60,
+        help="duration of the latency race, after a warm-up",
+    )
+    parser.add_argument("--rounds", type=_positive, default=1, help="repetitions of all races")
+    parser.add_argument("--only", choices=("mirror", "mm2"), help="run only this one")
     parser.add_argument("--no-latency", action="store_true", help="throughput only")
     parser.add_argument("--no-throughput", action="store_true", help="latency only")
     parser.add_argument(
@@ -65,7 +74,7 @@ def _modes(text: str) -> list[str]:
     modes = text.split(",")
     wrong = [mode for mode in modes if mode not in MODES]
     if wrong:
-        raise argparse.ArgumentTypeError(f"no mode {wrong[0]!r}; there are {', '.join(MODES)}")
+        raise argparse.ArgumentTypeError(f"unknown mode {wrong[0]!r}; modes: {', '.join(MODES)}")
     return modes
 
 

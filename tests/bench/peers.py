@@ -1,4 +1,4 @@
-"""The contenders, each started as its users start it: this mirror's modes, and MirrorMaker 2."""
+"""The contenders, each started as a user starts it: the modes of this mirror, and MirrorMaker 2."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Mode = Literal["realtime", "microbatch", "drain"]
 TARGET = "target"
 HEAP_MB = 2048  # spark-submit.sh's default for the driver
 
-# What Kafka's own connect-mirror-maker.sh gives the JVM.
+# The JVM options of Kafka's own connect-mirror-maker.sh.
 MM2_JVM = (
     "-Xms256m",
     "-XX:+UseG1GC",
@@ -23,7 +23,7 @@ MM2_JVM = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
-# As large as this mirror's own fetches and batches; with MM2's defaults it is slower.
+# The fetch and batch sizes of this mirror. MM2 is slower with its defaults.
 MM2_TUNING = {
     "tasks.max": "2",
     "{target}.producer.batch.size": "131072",
@@ -38,7 +38,7 @@ MM2_TUNING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
-    """What a contender is to copy. Its files go to ``folder``, which is its own."""
+    """What a contender copies. Its files go to ``folder``, which no other contender uses."""
 
     folder: Path
     source: str
@@ -48,11 +48,11 @@ class Race:
 
     @property
     def remote_topic(self) -> str:
-        """The copy: an alias of the source of its own keeps every contender's apart."""
+        """The copy. Each contender has its own alias of the source, and so its own copy."""
         return f"{self.source}.{self.topic}"
 
     def write(self, settings: Mapping[str, str]) -> str:
-        """Writes mm2.properties and returns its path; both contenders read the same form."""
+        """Writes mm2.properties, which all contenders can read, and returns its path."""
         flow = f"{self.source}->{TARGET}"
         properties = {
             "clusters": f"{self.source}, {TARGET}",
@@ -94,11 +94,11 @@ class Mirror:
 
     @property
     def name(self) -> str:
-        """The mode."""
+        """The name in the tables: the mode."""
         return self.mode
 
     def command(self, race: Race) -> list[str]:
-        """As a user would start it."""
+        """The command as a user types it."""
         state_dir = (race.folder / "state").as_uri()
         file = race.write({"state.dir": state_dir, **self.settings})
         script = str(REPOSITORY / "spark-submit.sh")
@@ -119,7 +119,7 @@ class MirrorMaker2:
     name: str = "mm2"
 
     def command(self, race: Race) -> list[str]:
-        """Plain Java, with a log of warnings only."""
+        """Plain Java. Only warnings are logged."""
         file = race.write({**MM2_TUNING, **self.settings})
         log4j = race.folder / "log4j2.properties"
         log4j.write_text(LOG4J)

@@ -1,4 +1,4 @@
-"""The course of a race: the two clusters, the topics, and what is asked of each contender."""
+"""The course of a race: the two clusters, the topics, and what each contender does."""
 
 import time
 from collections.abc import Callable
@@ -24,10 +24,10 @@ class Course:
     """Two clusters and a filled topic.
 
     Args:
-        folder: Of logs and configurations.
-        bootstraps: Of the source and of the target.
-        records: In the filled topic.
-        pace: Of the latency's topic; partitions and sizes are those of the filled topic, too.
+        folder: For logs and configurations.
+        bootstraps: ``bootstrap.servers`` of the source and of the target.
+        records: Number of records in the filled topic.
+        pace: Of the latency race; the filled topic has the same partitions and record sizes.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Course:
         )
 
     def fill(self) -> None:
-        """Makes the topic that every contender copies."""
+        """Creates and fills the topic that every contender copies."""
         create_topic(self._bootstraps[0], FILLED, self._pace.partitions)
         self._send(FILLED, self._records)
 
@@ -55,7 +55,7 @@ class Course:
         return measured
 
     def latency(self, contender: Contender, number: int) -> Latency:
-        """Round *number* at the set pace, on a small topic, by a contender that has caught up."""
+        """Round *number* at the given pace, by a contender that has caught up on a small topic."""
         topic = f"{PACED}-{contender.name}-{number}"
         race = self._race(contender, topic, number)
         create_topic(self._bootstraps[0], topic, self._pace.partitions)
@@ -98,7 +98,9 @@ class Course:
             return original.records() - copy.records()
 
         if not _until(lambda: lag() == 0, process, START_TIMEOUT_SECONDS):
-            raise process.failure(f"still lags by {lag()} records, having had time")
+            raise process.failure(
+                f"still lags by {lag()} records after {START_TIMEOUT_SECONDS:g} s"
+            )
 
 
 def _until(condition: Callable[[], bool], process: RunningProcess, timeout_seconds: float) -> bool:
@@ -107,5 +109,5 @@ def _until(condition: Callable[[], bool], process: RunningProcess, timeout_secon
         process.check()
         if condition():
             return True
-        time.sleep(POLL_SECONDS)  # between two questions; there is no event to wait for
+        time.sleep(POLL_SECONDS)  # between two checks; there is no event to wait for
     return False

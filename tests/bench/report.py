@@ -1,4 +1,4 @@
-"""What was measured, as a table to read and as JSON to keep."""
+"""The measurements, as tables for the terminal and as a JSON file."""
 
 import json
 import os
@@ -22,7 +22,7 @@ MEGA = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One contender's in one round; a drain has no latency, a failure neither of both."""
+    """The result of one contender in one round. A drain has no latency, a failure has neither."""
 
     name: str
     round: int
@@ -33,7 +33,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A figure of the table. ``measure`` is None where a result lacks it."""
+    """A column of a table. ``measure`` returns None for a result without that figure."""
 
     heading: str
     measure: Callable[[Result], float | None]
@@ -44,18 +44,20 @@ def throughput_columns(size_bytes: int) -> tuple[Column, ...]:
     """The figures of copying a full topic of records of *size_bytes*."""
 
     def column(heading: str, figure: Callable[[Throughput], float], digits: int = 1) -> Column:
-        return Column(heading, lambda it: figure(it.throughput) if it.throughput else None, digits)
+        return Column(
+            heading, lambda result: figure(result.throughput) if result.throughput else None, digits
+        )
 
     return (
-        column("MB/s", lambda it: it.records_per_second * size_bytes / MEGA),
-        column("records/s", lambda it: it.records_per_second, 0),
-        column("CPU µs/record", lambda it: it.cpu_us_per_record, 2),
-        column("MB per CPU s", lambda it: it.records_per_cpu_second * size_bytes / MEGA),
-        column("CPU cores", lambda it: it.used.cpu_seconds / it.seconds, 2),
-        column("GC % of CPU", lambda it: _share(it.used.gc_seconds, it.used.cpu_seconds)),
-        column("JIT % of CPU", lambda it: _share(it.used.jit_seconds, it.used.cpu_seconds)),
-        column("peak RSS MB", lambda it: it.used.peak_rss_bytes / MEGA, 0),
-        column("start s", lambda it: it.start_seconds),
+        column("MB/s", lambda run: run.records_per_second * size_bytes / MEGA),
+        column("records/s", lambda run: run.records_per_second, 0),
+        column("CPU µs/record", lambda run: run.cpu_us_per_record, 2),
+        column("MB per CPU s", lambda run: run.records_per_cpu_second * size_bytes / MEGA),
+        column("CPU cores", lambda run: run.used.cpu_seconds / run.seconds, 2),
+        column("GC % of CPU", lambda run: _share(run.used.gc_seconds, run.used.cpu_seconds)),
+        column("JIT % of CPU", lambda run: _share(run.used.jit_seconds, run.used.cpu_seconds)),
+        column("peak RSS MB", lambda run: run.used.peak_rss_bytes / MEGA, 0),
+        column("start s", lambda run: run.start_seconds),
     )
 
 
@@ -63,16 +65,18 @@ def latency_columns() -> tuple[Column, ...]:
     """The figures at a low, steady rate."""
 
     def column(heading: str, figure: Callable[[Latency], float], digits: int = 2) -> Column:
-        return Column(heading, lambda it: figure(it.latency) if it.latency else None, digits)
+        return Column(
+            heading, lambda result: figure(result.latency) if result.latency else None, digits
+        )
 
     return (
-        column("p50 ms", lambda it: it.p50_ms),
-        column("p99 ms", lambda it: it.p99_ms),
-        column("p99.9 ms", lambda it: it.p999_ms),
-        column("max ms", lambda it: it.max_ms),
-        column("CPU cores", lambda it: it.used.cpu_seconds / it.wall_seconds),
-        column("records", lambda it: it.records, 0),
-        column("lost", lambda it: it.lost, 0),
+        column("p50 ms", lambda run: run.p50_ms),
+        column("p99 ms", lambda run: run.p99_ms),
+        column("p99.9 ms", lambda run: run.p999_ms),
+        column("max ms", lambda run: run.max_ms),
+        column("CPU cores", lambda run: run.used.cpu_seconds / run.wall_seconds),
+        column("records", lambda run: run.records, 0),
+        column("lost", lambda run: run.lost, 0),
     )
 
 
@@ -83,7 +87,11 @@ def print_tables(
     for title, columns in zip(
         titles, (throughput_columns(size_bytes), latency_columns()), strict=True
     ):
-        rows = [it for it in results if any(column.measure(it) is not None for column in columns)]
+        rows = [
+            result
+            for result in results
+            if any(column.measure(result) is not None for column in columns)
+        ]
         if rows:
             console.print(_table(title, columns, rows))
     for result in results:
@@ -96,10 +104,10 @@ def _table(title: str, columns: Sequence[Column], rows: Sequence[Result]) -> Tab
     table.add_column("contender")
     for column in columns:
         table.add_column(column.heading, justify="right")
-    rounds = max(it.round for it in rows)
-    for it in rows:
-        name = f"{it.name} ({it.round})" if rounds > 1 else it.name
-        table.add_row(name, *(_text(column.measure(it), column.digits) for column in columns))
+    rounds = max(result.round for result in rows)
+    for result in rows:
+        name = f"{result.name} ({result.round})" if rounds > 1 else result.name
+        table.add_row(name, *(_text(column.measure(result), column.digits) for column in columns))
     table.add_section()
     for name, ratios in _ratios(columns, rows):
         table.add_row(f"{name} / {PEER}", *(_text(ratio, 2) for ratio in ratios))
@@ -109,14 +117,14 @@ def _table(title: str, columns: Sequence[Column], rows: Sequence[Result]) -> Tab
 def _ratios(
     columns: Sequence[Column], rows: Sequence[Result]
 ) -> Iterator[tuple[str, list[float | None]]]:
-    """Of the medians over the rounds."""
+    """The ratios of the medians over all rounds."""
 
     def median(name: str, column: Column) -> float | None:
-        figures = [column.measure(it) for it in rows if it.name == name]
+        figures = [column.measure(result) for result in rows if result.name == name]
         known = [figure for figure in figures if figure is not None]
         return statistics.median(known) if known else None
 
-    names = dict.fromkeys(it.name for it in rows)
+    names = dict.fromkeys(result.name for result in rows)
     if PEER not in names:
         return
     for name in names:
@@ -129,17 +137,17 @@ def _ratios(
 
 
 def write_json(file: Path, results: Sequence[Result], settings: dict[str, object]) -> None:
-    """All that was measured, with what and where."""
+    """Writes all measurements, with the options and the machine."""
     document = {
         "settings": settings,
         "machine": machine(),
-        "results": [asdict(it) for it in results],
+        "results": [asdict(result) for result in results],
     }
     file.write_text(json.dumps(document, indent=2, default=str) + "\n")
 
 
 def machine() -> dict[str, object]:
-    """What the figures depend on besides the code."""
+    """What the figures depend on, apart from the options."""
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty"],  # noqa: S607 - whichever git there is
         cwd=REPOSITORY, capture_output=True, text=True, check=False,

@@ -1,13 +1,14 @@
-"""What a failover reads again: this mirror's checkpoints against MirrorMaker 2 4.3.1's.
+"""What a group reads again after a failover: our checkpoints against those of MirrorMaker 2 4.3.1.
 
-Both copy the same three topics, on which groups have committed before; both say where each group
-goes on. The truth is counted: the copies are compared with the source record by record, so that a
-group's place in them is the number of source records before its offset. Takes about two minutes:
+Both programs copy the same three topics, on which groups have committed offsets, and both translate
+these offsets. The true positions are counted: the copies are compared with the source record by
+record, so the true position of a group is the number of source records before its offset. This
+takes about two minutes:
 
     .local/venv/bin/python -m tests.bench.rereads
 
-Exit code 1: this mirror gave no answer, skipped a record, read more again than it said, or read
-anything again in the dense topic.
+Exit code 1: this mirror gave no answer, skipped a record, read more records again than its bound,
+or read a record again in the dense topic.
 """
 
 import sys
@@ -44,15 +45,15 @@ from tests.support.running_process import ProcessError
 
 DENSE, COMPACTED, TRANSACTIONAL = TOPICS = ("lagging", "compacted", "transactional")
 DENSE_RECORDS, TRANSACTIONAL_RECORDS = 200_000, 10_000
-# 41 segments, and a third of the records gone, from all over the log.
+# This gives 41 segments, in which a third of the records is gone, from everywhere in the log.
 COMPACTION = {"rounds": 40, "records_each": 250, "keys": 7001}
 GROUPS = {f"at-{percent}": percent for percent in (1, 10, 25, 50, 75, 90, 99, 100)}
 
-# Aliases of their own on either side: neither sees the other's topics, nor its offset syncs.
+# With aliases of its own, neither program sees the topics or the offset syncs of the other.
 OURS, MM2 = Flow("ours", "ours-target"), Flow("mm2", "mm2-target")
 SPARK_SLOTS = 4
-MM2_SECONDS = 150.0  # its last syncs come with Connect's offset flush, once a minute
-SETTLED_SECONDS = 5.0  # checkpoints that have not moved in five of their intervals
+MM2_SECONDS = 150.0  # Connect flushes offsets, and with them the last syncs, once a minute
+SETTLED_SECONDS = 5.0  # five checkpoint intervals without a change
 WIDTH_OF_A_FILE = 110
 
 Found = dict[tuple[str, str], int]
@@ -61,23 +62,23 @@ Found = dict[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A group's place in the copies of a topic, and where either checkpoint sends it."""
+    """The true position of a group in the copies of a topic, and the two translated ones."""
 
     topic: str
     percent: int
     committed: int
-    place: int
+    position: int
     mm2: int | None
     ours: int | None
     bound: int | None
 
     @property
     def is_broken(self) -> bool:
-        """Whether this mirror's answer is none, skips, or reads more again than it may."""
+        """Whether our answer is missing, skips a record, or reads more again than its bound."""
         if self.ours is None or self.bound is None:
             return True
         allowed = 0 if self.topic == DENSE else self.bound
-        return not 0 <= self.place - self.ours <= allowed
+        return not 0 <= self.position - self.ours <= allowed
 
 
 def main() -> int:
@@ -94,9 +95,9 @@ def main() -> int:
         finally:
             spark.stop()
     console.print(_table(rows))
-    broken = [it for it in rows if it.is_broken]
-    for it in broken:
-        console.print(f"THIS MIRROR IS WRONG: {it}", style="bold red", markup=False)
+    broken = [row for row in rows if row.is_broken]
+    for row in broken:
+        console.print(f"THIS MIRROR IS WRONG: {row}", style="bold red", markup=False)
     return 1 if broken else 0
 
 
@@ -106,14 +107,14 @@ def _rows(spark: SparkSession, clusters: Clusters, folder: Path, console: Consol
     ends = log_ends(source.bootstrap, TOPICS)
     with Groups(jvm_of(spark), "source", {"bootstrap.servers": source.bootstrap}) as groups:
         for group, percent in GROUPS.items():
-            stands = {TopicPartition(it, 0): Committed(ends[it] * percent // 100) for it in TOPICS}
-            groups.commit(group, stands)
-    logs = {it: TopicLog(source.bootstrap, it, "read_committed") for it in TOPICS}
-    offsets = {topic: [it.offset for it in log.records(0)] for topic, log in logs.items()}
+            offsets = {name: Committed(ends[name] * percent // 100) for name in TOPICS}
+            groups.commit(group, {TopicPartition(name, 0): at for name, at in offsets.items()})
+    logs = {name: TopicLog(source.bootstrap, name, "read_committed") for name in TOPICS}
+    found = {topic: [record.offset for record in log.records(0)] for topic, log in logs.items()}
     for topic in TOPICS:
-        console.print(f"{topic}: {len(offsets[topic]):,} records in {ends[topic]:,} offsets")
+        console.print(f"{topic}: {len(found[topic]):,} records in {ends[topic]:,} offsets")
     ours, bounds = _our_checkpoints(spark, clusters, folder)
-    theirs = _mm2_checkpoints(spark, clusters, folder, {it: len(offsets[it]) for it in TOPICS})
+    theirs = _mm2_checkpoints(spark, clusters, folder, {name: len(found[name]) for name in TOPICS})
     for flow in (OURS, MM2):
         for topic, log in logs.items():
             _compare(log, TopicLog(target.bootstrap, f"{flow.source}.{topic}", log.isolation))
@@ -123,7 +124,7 @@ def _rows(spark: SparkSession, clusters: Clusters, folder: Path, console: Consol
             topic,
             percent,
             committed := ends[topic] * percent // 100,
-            bisect_left(offsets[topic], committed),
+            bisect_left(found[topic], committed),
             theirs.get((group, topic)),
             ours.get((group, topic)),
             bounds.get((group, topic)),
@@ -146,7 +147,7 @@ def _fill(bootstrap: str) -> None:
 
 
 def _our_checkpoints(spark: SparkSession, clusters: Clusters, folder: Path) -> tuple[Found, Found]:
-    """Where ours send the groups, and how many records they say are read again at most."""
+    """Our translated offsets, and the most records that may be read again."""
     config = flow_config(*clusters, ", ".join(TOPICS), flow=OURS)
     flow = RunningFlow(spark, folder / "ours", config, "drain")
     flow.join()
@@ -159,20 +160,20 @@ def _our_checkpoints(spark: SparkSession, clusters: Clusters, folder: Path) -> t
 def _mm2_checkpoints(
     spark: SparkSession, clusters: Clusters, folder: Path, records: Mapping[str, int]
 ) -> Found:
-    """Where MirrorMaker 2's send them, once its syncs are complete and these move no more."""
+    """MirrorMaker 2's translated offsets, once all its syncs are written and nothing changes."""
     config = flow_config(*clusters, ", ".join(TOPICS), flow=MM2)
     context = flow_context(spark, Tables(spark, (folder / "unused").as_uri()), config)
     syncs = offset_syncs_topic(context)
-    syncs.create()  # it may start its checkpoint task before it has made this
-    checkpoints_topic(context.target, config).create()  # which is read before it has made it
+    syncs.create()  # MM2 may start its checkpoint task before it has created this topic
+    checkpoints_topic(context.target, config).create()  # read below before MM2 has created it
     found: Found = {}
     with mirror_maker_2(folder / "mm2", _mm2_properties(clusters)) as running:
         since = began = time.monotonic()
         while time.monotonic() < since + SETTLED_SECONDS:
             running.check()
-            time.sleep(0.5)  # between two looks
-            pairs = [OffsetSync.decode(it.key, it.value) for it in syncs.records()]
-            copied = {it.partition.topic: it.downstream + 1 for it in pairs}
+            time.sleep(0.5)  # between two checks
+            pairs = [OffsetSync.decode(record.key, record.value) for record in syncs.records()]
+            copied = {sync.partition.topic: sync.downstream + 1 for sync in pairs}
             newest = _checkpoints(context)
             if copied != records or not newest or newest != found:
                 found, since = newest, time.monotonic()
@@ -185,12 +186,13 @@ def _checkpoints(context: FlowContext) -> Found:
     newest = read_checkpoints(checkpoints_topic(context.target, context.config))
     prefix = f"{context.config.flow.source}."
     return {
-        (group, tp.topic.removeprefix(prefix)): it.downstream for (group, tp), it in newest.items()
+        (group, tp.topic.removeprefix(prefix)): checkpoint.downstream
+        for (group, tp), checkpoint in newest.items()
     }
 
 
 def _mm2_properties(clusters: Clusters) -> dict[str, str]:
-    """What a user's file would have; offset.lag.max and all that concerns syncs are defaults."""
+    """The properties of a user's file. All settings of offset syncs have their defaults."""
     source, target = clusters
     return {
         "clusters": f"{MM2.source}, {MM2.target}",
@@ -204,15 +206,16 @@ def _mm2_properties(clusters: Clusters) -> dict[str, str]:
         "refresh.groups.interval.seconds": "1",
         "emit.heartbeats.enabled": "false",
         "sync.topic.acls.enabled": "false",  # the brokers have no authorizer
-        "offset.storage.partitions": "1",  # instead of 25, which take their time
+        "offset.storage.partitions": "1",  # the default of 25 delays the start
     }
 
 
 def _compare(log: TopicLog, copy: TopicLog) -> None:
-    """Raises ProcessError unless the copy has the source's records in order, from offset 0 on."""
-    for number, (it, other) in enumerate(zip_longest(log.records(0), copy.records(0))):
-        if it is None or other is None or (number, it.content) != (other.offset, other.content):
-            raise ProcessError(f"{copy.topic}: record {number} is {other}, not {it}")
+    """Raises ProcessError unless the copy has the records of the source in order, from offset 0."""
+    for number, (record, copied) in enumerate(zip_longest(log.records(0), copy.records(0))):
+        there = copied is not None and (copied.offset, copied.content)
+        if record is None or there != (number, record.content):
+            raise ProcessError(f"{copy.topic}: record {number} is {copied}, not {record}")
 
 
 def _table(rows: Sequence[Row]) -> Table:
@@ -221,24 +224,25 @@ def _table(rows: Sequence[Row]) -> Table:
     for heading in ("group at", "offset", "MM2 read again", "ours read again", "our bound"):
         table.add_column(heading, justify="right")
     for topic in TOPICS:
-        own = [it for it in rows if it.topic == topic]
-        for it in own:
-            table.add_row(topic, f"{it.percent} %", f"{it.committed:,}", *_figures([it]))
-        table.add_row(topic, "total", "", *_figures(own), style="bold", end_section=True)
+        of_topic = [row for row in rows if row.topic == topic]
+        for row in of_topic:
+            table.add_row(topic, f"{row.percent} %", f"{row.committed:,}", *_figures([row]))
+        table.add_row(topic, "total", "", *_figures(of_topic), style="bold", end_section=True)
     table.add_row("all", "total", "", *_figures(rows), style="bold")
     return table
 
 
 def _figures(rows: Sequence[Row]) -> tuple[str, str, str]:
-    mm2, ours = ([(it.place, it.mm2) for it in rows], [(it.place, it.ours) for it in rows])
-    return _again(mm2), _again(ours), f"{sum(it.bound or 0 for it in rows):,}"
+    mm2 = [(row.position, row.mm2) for row in rows]
+    ours = [(row.position, row.ours) for row in rows]
+    return _again(mm2), _again(ours), f"{sum(row.bound or 0 for row in rows):,}"
 
 
 def _again(answers: Sequence[tuple[int, int | None]]) -> str:
-    """What is read again in sum, of places and the checkpoints for them; loud where one skips."""
-    known = [place - downstream for place, downstream in answers if downstream is not None]
-    parts = [f"{sum(it for it in known if it > 0):,}"] if known else []
-    if skipped := -sum(it for it in known if it < 0):
+    """The sum of records read again, from true and translated positions; warns of skipped ones."""
+    known = [position - offset for position, offset in answers if offset is not None]
+    parts = [f"{sum(count for count in known if count > 0):,}"] if known else []
+    if skipped := -sum(count for count in known if count < 0):
         parts.append(f"[bold red]SKIPS {skipped:,}[/]")
     if missing := len(answers) - len(known):
         parts.append("no checkpoint" if not known else f"{missing} without")

@@ -1,6 +1,6 @@
-"""How fast a contender copies a full topic, and what that costs it.
+"""How fast a contender copies a full topic, and how much CPU and memory that takes.
 
-Progress is read from the target's log ends; nothing is consumed while the race is on.
+Progress is read from the log ends of the target; nothing is consumed during the race.
 """
 
 import time
@@ -13,18 +13,18 @@ from tests.support.running_process import RunningProcess
 POLL_SECONDS = 0.2
 START_TIMEOUT_SECONDS = 240.0  # on a busy machine
 SLOWEST_RECORDS_PER_SECOND = 5_000
-# The JVM is warm by the first third; near the end some partitions are done before others.
+# The JVM has warmed up after the first third; near the end some partitions finish before others.
 FROM_SHARE, UNTIL_SHARE = 1 / 3, 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Of the steady part of a race.
+    """The figures of the steady part of a race.
 
     Args:
-        records: Copied in it.
+        records: Records copied in that part.
         seconds: Its length.
-        used: By the contender in it.
+        used: What the contender used in that part.
         start_seconds: From the contender's start to its first record on the target.
     """
 
@@ -57,10 +57,10 @@ class _Mark:
 
 
 def throughput(process: RunningProcess, copy: Log, *, records: int) -> Throughput:
-    """Watches *process* fill *copy* with *records*; returns when all are there.
+    """Watches *process* fill *copy* with *records*; returns when all are copied.
 
     Raises:
-        ProcessError: It failed, took too long, or wrote more than there is.
+        ProcessError: It failed, took too long, or wrote more records than the source has.
     """
     began = time.monotonic()
     deadline = began + START_TIMEOUT_SECONDS + records / SLOWEST_RECORDS_PER_SECOND
@@ -79,9 +79,9 @@ def throughput(process: RunningProcess, copy: Log, *, records: int) -> Throughpu
         process.check()
         if mark.at > deadline:
             raise process.failure(f"copied {mark.copied} of {records} records in time")
-        time.sleep(POLL_SECONDS)  # between two looks; there is no event to wait for
+        time.sleep(POLL_SECONDS)  # between two checks; there is no event to wait for
     if mark.copied > records:
-        raise process.failure(f"wrote {mark.copied} records, there are only {records}")
+        raise process.failure(f"wrote {mark.copied} records, but the source has only {records}")
     return Throughput(
         until.copied - begin.copied, until.at - begin.at, until.used - begin.used, first - began
     )

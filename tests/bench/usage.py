@@ -1,6 +1,6 @@
-"""What a process and all its descendants have used, read from Linux' /proc.
+"""CPU and memory used by a process and its descendants, read from Linux's /proc.
 
-The load generator and the brokers are nobody's descendants here, so they never count.
+The load generator and the brokers are not descendants of a contender, so they never count.
 """
 
 import os
@@ -15,13 +15,13 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 GC_THREADS = ("GC Thread", "G1 ", "ZWorker", "ZDriver", "Shenandoah", "VM Thread")
 JIT_THREADS = ("C1 Compiler", "C2 Compiler")
 
-# Places in /proc/PID/stat after the name, which may itself hold spaces and brackets.
+# Indexes of the fields of /proc/PID/stat after the name, which may contain spaces and brackets.
 USER, CHILDREN_SYSTEM = 11, 14
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of a process tree since it began; the difference of two is what happened between them."""
+    """Usage of a process tree since its start. Subtract two for the usage between them."""
 
     cpu_seconds: float = 0.0
     gc_seconds: float = 0.0
@@ -38,11 +38,11 @@ class Usage:
 
 
 def usage(pid: int) -> Usage:
-    """What the tree under *pid* has used; nothing for a process that is gone."""
+    """The usage of the tree under *pid*; zero if the process no longer exists."""
     tree = family(pid)
     threads = [stat for member in tree for stat in stats((PROC / str(member)).glob("task/*/stat"))]
     return Usage(
-        # Of a child that ended and was waited for, its parent keeps the times.
+        # A parent's fields include the times of the children that it has waited for.
         sum(_seconds(fields, CHILDREN_SYSTEM) for _, _, fields in stats(map(_stat, tree))),
         sum(
             _seconds(fields, USER + 1) for _, name, fields in threads if name.startswith(GC_THREADS)

@@ -1,4 +1,4 @@
-"""Groups of the source on real clusters: checkpoints, offset syncs, commits on the target."""
+"""Checkpoints, offset syncs and commits on the target, between two real clusters."""
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -31,7 +31,7 @@ from tests.support.topics import delete_topic, fill, now_ms, send
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 
-def test_a_checkpoint_is_exact_wherever_a_group_stands_in_a_dense_topic(
+def test_a_checkpoint_is_exact_at_every_position_of_a_dense_topic(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     group, config = f"g-{topic_name}", config_of(clusters, topic_name)
@@ -58,7 +58,7 @@ def test_a_checkpoint_is_exact_wherever_a_group_stands_in_a_dense_topic(
     assert all(row.exact and row.reread == 0 and row.flow == "A->B" for row in rows)
 
 
-def test_a_checkpoint_moves_only_with_its_group(
+def test_a_checkpoint_is_emitted_only_when_its_group_moves(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     group, config = f"g-{topic_name}", config_of(clusters, topic_name)
@@ -72,17 +72,17 @@ def test_a_checkpoint_moves_only_with_its_group(
         commit(clusters[0], group, {tp: Committed(offset)})
         checkpoints.round(at_once=True)
         history.append(len(all_of(context)))
-    Checkpoints(context).round()  # another process knows what was emitted
+    Checkpoints(context).round()  # another process reads what was emitted
 
     assert emitted(context) == {(group, 0): (20, 20, "")}
-    ours = [it.upstream for it in all_of(context) if it.group == group]
+    ours = [checkpoint.upstream for checkpoint in all_of(context) if checkpoint.group == group]
     assert ours == [40, 60, 20]
     assert context.tables.read("checkpoints").count() == 3
     assert history[0] == history[1]
 
 
 @pytest.mark.parametrize("kind", ["compacted", "transactional"])
-def test_in_a_sparse_topic_no_record_is_skipped_and_the_bound_is_honest(
+def test_in_a_sparse_topic_no_record_is_skipped_and_the_reread_bound_holds(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, kind: str
 ) -> None:
     source = clusters[0]
@@ -95,9 +95,8 @@ def test_in_a_sparse_topic_no_record_is_skipped_and_the_bound_is_honest(
     config = config_of(clusters, topic_name)
     context = replicated(spark, tmp_path, config)
     tp = TopicPartition(topic_name, 0)
-    offsets = [
-        it.offset for it in read_records(config.source.consumer, tp, 0, 1 << 60, "read_committed")
-    ]
+    copied = read_records(config.source.consumer, tp, 0, 1 << 60, "read_committed")
+    offsets = [record.offset for record in copied]
     end = context.source.log_ends([tp])[tp]
     group = f"g-{topic_name}"
     positions = [0, 1, end // 3, end // 2, end - 1, end]
@@ -116,7 +115,7 @@ def test_in_a_sparse_topic_no_record_is_skipped_and_the_bound_is_honest(
     assert len(offsets) < end
 
 
-def test_a_group_ahead_of_the_copy_gets_the_end_and_then_its_own_place(
+def test_a_group_ahead_of_replication_gets_the_end_and_later_its_own_position(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     group, config = f"g-{topic_name}", config_of(clusters, topic_name)
@@ -136,7 +135,7 @@ def test_a_group_ahead_of_the_copy_gets_the_end_and_then_its_own_place(
     assert emitted(context) == {(group, 0): (150, 150, "")}
 
 
-def test_groups_and_topics_that_are_left_out_get_no_checkpoint(
+def test_excluded_groups_and_topics_get_no_checkpoint(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source = clusters[0]
@@ -154,7 +153,7 @@ def test_groups_and_topics_that_are_left_out_get_no_checkpoint(
     assert emitted(context) == {(group, 0): (5, 5, "")}
 
 
-def test_a_recreated_topic_s_groups_are_not_translated(
+def test_groups_of_a_recreated_topic_are_not_translated(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     config, tp = config_of(clusters, topic_name), TopicPartition(topic_name, 0)
@@ -169,7 +168,7 @@ def test_a_recreated_topic_s_groups_are_not_translated(
     assert emitted(context) == {}
 
 
-def test_a_group_that_is_gone_is_reported_once(
+def test_a_deleted_group_is_reported_once(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     group, config = f"g-{topic_name}", config_of(clusters, topic_name)
@@ -180,7 +179,7 @@ def test_a_group_that_is_gone_is_reported_once(
     admin = AdminClient({"bootstrap.servers": clusters[0].bootstrap})
     admin.delete_consumer_groups([group])[group].result(30)
 
-    for _ in range(2):  # two processes after it
+    for _ in range(2):  # in two later processes
         Checkpoints(context).round()
 
     (row,) = context.tables.read("events").collect()
@@ -188,7 +187,7 @@ def test_a_group_that_is_gone_is_reported_once(
     assert f"group {group} no longer exists on A" in row.text
 
 
-def test_idle_groups_are_moved_and_only_forwards(
+def test_idle_groups_move_forward_only(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     group, config = f"g-{topic_name}", config_of(clusters, topic_name, SYNC)
@@ -205,7 +204,7 @@ def test_idle_groups_are_moved_and_only_forwards(
     assert synced(40) == {remote: Committed(40, "at 40")}
     assert synced(60) == {remote: Committed(60, "at 60")}
     assert synced(20) == {remote: Committed(60, "at 60")}
-    commit(clusters[1], group, {remote: Committed(90)})  # it was used over there
+    commit(clusters[1], group, {remote: Committed(90)})  # it was active on the target
     assert synced(70) == {remote: Committed(90)}
 
 
@@ -229,7 +228,7 @@ def test_a_rewound_group_is_followed_if_asked_for(
     assert committed(clusters[1], group) == {remote: Committed(90)}
 
 
-def test_an_active_group_is_left_alone_and_its_members_are_named(
+def test_an_active_group_is_not_moved_and_its_members_are_named(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
 ) -> None:
     group, config = f"g-{topic_name}", config_of(clusters, topic_name, SYNC)
@@ -262,13 +261,13 @@ def test_an_active_group_is_left_alone_and_its_members_are_named(
     assert committed(clusters[1], group) == {remote: Committed(40)}
 
 
-def test_the_query_emits_at_once_and_again_while_the_data_runs(
+def test_the_query_emits_at_startup_and_again_while_records_are_copied(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
 ) -> None:
     settings = {"emit.checkpoints.interval.seconds": "1", "refresh.groups.interval.seconds": "1"}
     group, config = f"g-{topic_name}", config_of(clusters, topic_name, settings)
     tp = TopicPartition(topic_name, 0)
-    # the data query holds every slot but those kept free for bookkeeping
+    # the query for records takes every slot except those reserved for bookkeeping
     partitions = SPARK_SLOTS - BOOKKEEPING_SLOTS
     fill(clusters[0], topic_name, partitions, 100 * partitions)
     commit(clusters[0], group, {tp: Committed(40)})
@@ -287,7 +286,7 @@ def test_the_query_emits_at_once_and_again_while_the_data_runs(
     flow.stop()
 
 
-def test_records_that_are_no_checkpoints_are_passed_over(
+def test_records_that_are_not_checkpoints_are_skipped(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     config = config_of(clusters, topic_name, flow=unique_flow())
@@ -305,15 +304,15 @@ def test_records_that_are_no_checkpoints_are_passed_over(
         ]
     )
 
-    assert before == {}  # there was no topic
+    assert before == {}  # the topic did not exist
     assert read_checkpoints(topic) == {("g", TopicPartition("t", 0)): good}
 
 
 class UnreadableGroups(Groups):
-    """The groups of a real cluster, which answers no question about their committed offsets."""
+    """The groups of a real cluster, except that their committed offsets cannot be read."""
 
     def committed(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, Committed]]:
-        """No group is in the answer."""
+        """Returns no group."""
         del groups
         return {}
 
@@ -347,8 +346,8 @@ def test_offset_syncs_follow_the_finished_runs(
 
     topic = offset_syncs_topic(context)
     assert topic.name == f"mm2-offset-syncs.{'B' if location == 'source' else 'A'}.internal"
-    syncs = [OffsetSync.decode(it.key, it.value) for it in topic.records()]
-    ours = [(it.upstream, it.downstream) for it in syncs if it.partition == (topic_name, 0)]
+    syncs = [OffsetSync.decode(record.key, record.value) for record in topic.records()]
+    ours = [(sync.upstream, sync.downstream) for sync in syncs if sync.partition == (topic_name, 0)]
     assert ours == [(99, 99), (299, 299), (399, 399), (499, 499), (504, 504)]
     holder = context.source if location == "source" else context.target
     settings_of = holder.topic_config([topic.name])[topic.name]
@@ -356,7 +355,7 @@ def test_offset_syncs_follow_the_finished_runs(
     assert holder.describe([topic.name])[topic.name].partitions == 1
 
 
-def test_without_offset_syncs_none_are_written_and_checkpoints_are_as_exact(
+def test_without_offset_syncs_checkpoints_are_just_as_exact(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     flow = unique_flow()
@@ -372,7 +371,7 @@ def test_without_offset_syncs_none_are_written_and_checkpoints_are_as_exact(
     assert emitted(context) == {(f"g-{topic_name}", 0): (42, 42, "")}
 
 
-def test_offset_syncs_that_cannot_be_written_hold_up_nothing(
+def test_offset_syncs_that_cannot_be_written_do_not_delay_replication(
     spark: SparkSession,
     clusters: Clusters,
     tmp_path: Path,
@@ -380,7 +379,7 @@ def test_offset_syncs_that_cannot_be_written_hold_up_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     flow = unique_flow()
-    settings = {"offset-syncs.topic.replication.factor": "3"}  # of one broker
+    settings = {"offset-syncs.topic.replication.factor": "3"}  # the cluster has one broker
     config = config_of(clusters, topic_name, settings, flow)
     fill(clusters[0], topic_name, 1, 100)
 
@@ -400,12 +399,12 @@ def config_of(
     settings: Mapping[str, str] | None = None,
     flow: Flow = FLOW,
 ) -> FlowConfig:
-    """Of a flow that takes *topic* and its test's own groups."""
+    """The configuration of a flow with *topic* and with the groups of its test."""
     return flow_config(*clusters, topic, {"groups": f"g-{topic}.*", **(settings or {})}, flow)
 
 
 def replicated(spark: SparkSession, state: Path, config: FlowConfig) -> FlowContext:
-    """Drains the flow."""
+    """Drains the flow and returns its connections."""
     flow = RunningFlow(spark, state, config, "drain")
     flow.join()
     return flow.context
@@ -416,8 +415,8 @@ def emitted(
 ) -> dict[tuple[str, int], tuple[int, int, str]]:
     """The newest checkpoints of the test's groups, by group and partition."""
     return {
-        (group, tp.partition): (it.upstream, it.downstream, it.metadata or "")
-        for (group, tp), it in read_checkpoints(
+        (group, tp.partition): (found.upstream, found.downstream, found.metadata or "")
+        for (group, tp), found in read_checkpoints(
             checkpoints_topic(context.target, context.config)
         ).items()
         if group.startswith(context.config.groups.groups[0].removesuffix(".*"))
@@ -427,4 +426,4 @@ def emitted(
 def all_of(context: FlowContext) -> list[Checkpoint]:
     """Every checkpoint ever emitted on this cluster, oldest first."""
     topic = checkpoints_topic(context.target, context.config)
-    return [Checkpoint.decode(it.key, it.value) for it in topic.records()]
+    return [Checkpoint.decode(record.key, record.value) for record in topic.records()]

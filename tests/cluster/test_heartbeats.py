@@ -1,4 +1,4 @@
-"""Heartbeats on real clusters: who emits them where, and how they travel."""
+"""Heartbeats on real clusters: where they are emitted, and how they are replicated."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_heartbeat_every_interval_for_each_pair_of_clusters(
         names = {query.name for query in spark.streams.active}
 
     assert names == {"heartbeats"}  # one query for all pairs
-    beats = [it.timestamp_ms for it in heartbeats(target, flow)]
+    beats = [beat.timestamp_ms for beat in heartbeats(target, flow)]
     assert beats == sorted(beats)
     assert began_ms <= beats[0] <= beats[-1] <= now_ms()
     assert len(beats) <= (beats[-1] - beats[0]) / 1000 + 2  # one a second
@@ -67,7 +67,7 @@ def test_a_disabled_flow_whose_emission_is_off_emits_nothing(
     assert heartbeats(clusters[0], reverse) == []
 
 
-def test_a_cluster_that_is_down_costs_only_its_own_heartbeats(
+def test_an_unavailable_cluster_delays_no_heartbeats_of_other_clusters(
     spark: SparkSession, clusters: Clusters, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
     flow = unique_flow()
@@ -84,7 +84,9 @@ def test_a_cluster_that_is_down_costs_only_its_own_heartbeats(
     assert f"flow={flow.target}->{flow.source} no heartbeats" in caplog.text
 
 
-def test_on_the_source_if_asked_for(spark: SparkSession, clusters: Clusters, until: Until) -> None:
+def test_heartbeats_are_written_to_the_source_if_asked_for(
+    spark: SparkSession, clusters: Clusters, until: Until
+) -> None:
     config = config_of(clusters, {"heartbeats.topic.location": "source"})
     flow = config.flows[0].flow
 
@@ -94,7 +96,7 @@ def test_on_the_source_if_asked_for(spark: SparkSession, clusters: Clusters, unt
     assert heartbeats(clusters[1], flow) == []
 
 
-def test_a_drain_emits_one_and_carries_those_of_the_source_across(
+def test_a_drain_emits_one_heartbeat_and_copies_those_of_the_source(
     spark: SparkSession, clusters: Clusters, tmp_path: Path
 ) -> None:
     settings = {"replication.mode": "drain", "heartbeats.replication.enabled": "true"}
@@ -109,7 +111,7 @@ def test_a_drain_emits_one_and_carries_those_of_the_source_across(
     assert len(heartbeats(clusters[1], flow)) == 1
 
 
-def test_under_the_identity_policy_heartbeats_are_renamed_all_the_same(
+def test_the_identity_policy_renames_heartbeats_too(
     spark: SparkSession, clusters: Clusters, tmp_path: Path
 ) -> None:
     settings = {
@@ -129,5 +131,5 @@ def test_under_the_identity_policy_heartbeats_are_renamed_all_the_same(
 def config_of(
     clusters: Clusters, settings: Mapping[str, str] | None = None, flow: Flow | None = None
 ) -> MirrorConfig:
-    """Of a flow that takes no topic but heartbeats."""
+    """The configuration of a flow that selects no topic except heartbeats."""
     return mirror_config(*clusters, "no-such-topic", settings, flow or unique_flow())

@@ -1,4 +1,4 @@
-"""MirrorMaker 2 and `replication.mm2.wire` read what the other has written."""
+"""MirrorMaker 2 and `replication.mm2.wire` each read what the other has written."""
 
 import contextlib
 import uuid
@@ -30,7 +30,7 @@ from tests.support.topics import now_ms
 
 pytestmark = pytest.mark.cluster
 
-START_SECONDS = 120  # MirrorMaker 2's start on a busy machine
+START_SECONDS = 120  # for the start of MirrorMaker 2 on a busy machine
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def alias() -> str:
 
 
 @pytest.mark.parametrize("identity", [False, True], ids=["prefix", "identity"])
-def test_mirror_client_finds_what_we_name_and_translate(
+def test_mirror_client_finds_our_topics_and_translates_by_our_checkpoints(
     clusters: Clusters, alias: str, *, identity: bool
 ) -> None:
     policy: ReplicationPolicy = IdentityPolicy(source=alias) if identity else PrefixPolicy()
@@ -82,7 +82,7 @@ def test_mirror_client_finds_what_we_name_and_translate(
     assert mine(answers["remoteTopics(source)"], alias) == remote
 
 
-def test_mirror_client_knows_nothing_of_a_cluster_without_topics(
+def test_mirror_client_finds_nothing_of_a_cluster_without_topics(
     clusters: Clusters, alias: str
 ) -> None:
     answers = mirror_client(clusters[1].bootstrap, alias, "group")
@@ -139,7 +139,7 @@ def test_the_formatters_show_what_we_write(
     assert console_lines(clusters[1].bootstrap, alias, formatter, len(lines)) == lines
 
 
-def test_reset_offsets_sets_an_idle_group_only(
+def test_reset_offsets_changes_idle_groups_only(
     clusters: Clusters, alias: str, tmp_path: Path
 ) -> None:
     bootstrap, tp = clusters[1].bootstrap, TopicPartition(alias, 0)
@@ -169,7 +169,7 @@ def test_what_mirror_maker_2_writes_decodes(
     topic, at_end, midway = f"{alias}-orders", f"{alias}-at-end", f"{alias}-midway"
     copied = TopicPartition(f"{alias}.{topic}", 0)
     create_topic(source.bootstrap, topic, 1)
-    # A marker after each five records, which is not copied: upstream 0-4, 6-10, downstream 0-9.
+    # A marker follows every five records and is not copied: upstream 0-4, 6-10, downstream 0-9.
     records = islice(plain_records(1, size_bytes=10, now_ms=now_ms()), 10)
     send_transactions(source.bootstrap, topic, records, records_each=5)
     here = TopicPartition(topic, 0)
@@ -179,7 +179,7 @@ def test_what_mirror_maker_2_writes_decodes(
     offset_syncs = f"mm2-offset-syncs.{other}.internal"
     write_internal(
         source, offset_syncs, []
-    )  # it may start its checkpoint task before it has made this
+    )  # MirrorMaker 2 may start its checkpoint task before it has created this topic
     consumers = [consumer_of(target, group) for group in (at_end, midway)]
     began_ms = now_ms()
 
@@ -196,32 +196,33 @@ def test_what_mirror_maker_2_writes_decodes(
     pairs = [*zip(range(5), range(5), strict=True), *zip(range(6, 11), range(5, 10), strict=True)]
     every = [OffsetSync(here, *pair) for pair in pairs]
     syncs = read_internal(source, offset_syncs, OffsetSync)
-    assert syncs == [sync for sync in every if sync in syncs]  # it leaves some out when busy
+    assert syncs == [sync for sync in every if sync in syncs]  # a busy MirrorMaker 2 skips some
     assert syncs[-1] == every[-1]
     checkpoints = read_internal(target, f"{alias}.checkpoints.internal", Checkpoint)
-    assert {it.group: it for it in checkpoints} == {
-        # confluent-kafka commits metadata with the zero that ends a string in C
+    assert {checkpoint.group: checkpoint for checkpoint in checkpoints} == {
+        # confluent-kafka commits metadata with the terminating zero of a C string
         at_end: Checkpoint(at_end, copied, 12, 10, "read all\0"),
         midway: Checkpoint(midway, copied, 10, 9),
     }
-    heartbeats = [it for it in read_internal(target, "heartbeats", Heartbeat) if it.source == alias]
-    assert {it.target for it in heartbeats} == {other}
-    assert all(began_ms < it.timestamp_ms < now_ms() for it in heartbeats)
+    every_beat = read_internal(target, "heartbeats", Heartbeat)
+    heartbeats = [beat for beat in every_beat if beat.source == alias]
+    assert {beat.target for beat in heartbeats} == {other}
+    assert all(began_ms < beat.timestamp_ms < now_ms() for beat in heartbeats)
 
 
 def consumer_of(broker: Broker, group: str) -> Consumer:
-    """Joins the group only if it subscribes."""
+    """A consumer that joins the group only if it subscribes."""
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": group, "log_level": 0}
     return Consumer({**settings, "enable.auto.commit": False})
 
 
 def committed(consumer: Consumer, tp: TopicPartition) -> int | None:
-    # AdminClient.list_consumer_group_offsets would fail, or end the process with a segmentation
+    # AdminClient.list_consumer_group_offsets would fail, or crash the process with a segmentation
     # fault (librdkafka 2.16.0), while the group's coordinator is loading.
     (answer,) = consumer.committed([KafkaTopicPartition(*tp)], timeout=30)
     return answer.offset if answer.offset >= 0 else None
 
 
 def mine(topics: list[str], alias: str) -> list[str]:
-    """Other tests' topics are on the same cluster."""
+    """Those of *topics* that belong to the test; other tests use the same cluster."""
     return [topic for topic in topics if alias in topic]

@@ -1,4 +1,4 @@
-"""The data loop on two real clusters: what crosses, what is picked up, what a stop leaves."""
+"""The replication loop on two real clusters: what it copies, detects, refuses and recovers."""
 
 from itertools import islice
 from pathlib import Path
@@ -49,7 +49,7 @@ RUNNING: tuple[Mode, ...] = ("realtime", "microbatch")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_kind_of_record_crosses_unchanged(
+def test_every_kind_of_record_is_copied_unchanged(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
 ) -> None:
     source, target = clusters
@@ -64,20 +64,18 @@ def test_every_kind_of_record_crosses_unchanged(
     expected = {topic_name: 3000, transactional: committed, compacted: left}
 
     flow = RunningFlow(spark, tmp_path, flow_config(source, target, f"{topic_name}.*"), mode)
-    flow.until(lambda: all(copied(clusters, it) >= count for it, count in expected.items()))
+    flow.until(lambda: all(copied(clusters, topic) >= count for topic, count in expected.items()))
     flow.stop()
 
     assert_equal(clusters, *expected)
     (run,) = OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0))
     assert run.is_dense
-    assert (
-        sum(it.count for it in OffsetTable(flow.tables, FLOW).runs(TopicPartition(compacted, 0)))
-        == left
-    )
+    runs = OffsetTable(flow.tables, FLOW).runs(TopicPartition(compacted, 0))
+    assert sum(run.count for run in runs) == left
 
 
 @pytest.mark.parametrize("mode", RUNNING)
-def test_new_topics_and_partitions_are_picked_up(
+def test_new_topics_and_partitions_are_replicated(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
 ) -> None:
     source, target = clusters
@@ -98,7 +96,7 @@ def test_new_topics_and_partitions_are_picked_up(
 
 
 @pytest.mark.parametrize("mode", RUNNING)
-def test_stopping_in_the_middle_loses_and_repeats_nothing(
+def test_stopping_in_mid_copy_loses_and_repeats_nothing(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
 ) -> None:
     source, target = clusters
@@ -133,7 +131,7 @@ def test_stopping_in_the_middle_loses_and_repeats_nothing(
         pytest.param("read_committed", 50, id="not asked for"),
     ],
 )
-def test_aborted_records_cross_only_if_asked_for(
+def test_aborted_records_are_copied_only_if_asked_for(
     spark: SparkSession,
     clusters: Clusters,
     tmp_path: Path,
@@ -155,7 +153,7 @@ def test_aborted_records_cross_only_if_asked_for(
     assert copied(clusters, topic_name) == expected
 
 
-def test_identity_keeps_the_name(
+def test_the_identity_policy_keeps_topic_names(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
@@ -169,7 +167,7 @@ def test_identity_keeps_the_name(
     assert reports[topic_name].is_equal
 
 
-def test_with_timestamps_of_the_broker_all_else_is_equal(
+def test_with_broker_timestamps_everything_else_is_equal(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
@@ -185,7 +183,7 @@ def test_with_timestamps_of_the_broker_all_else_is_equal(
     assert not with_times.is_equal
 
 
-def test_latest_begins_with_what_comes_after_the_start(
+def test_latest_starts_at_the_log_end(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
@@ -199,7 +197,7 @@ def test_latest_begins_with_what_comes_after_the_start(
     assert copied(clusters, topic_name) == 7
 
 
-def test_large_records_cross_and_a_refused_one_is_named(
+def test_large_records_are_copied_and_a_rejected_one_is_named(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
@@ -214,20 +212,20 @@ def test_large_records_cross_and_a_refused_one_is_named(
     send_records(source, topic_name, [*large, larger, small])
     config = flow_config(source, target, topic_name)
 
-    with pytest.raises(QueryError) as refused:
+    with pytest.raises(QueryError) as rejected:
         RunningFlow(spark, tmp_path, config, "microbatch").join()
     set_max_message_bytes(target, f"A.{topic_name}", 8_000_000)
     RunningFlow(spark, tmp_path, config, "drain").join()
 
     for fact in (f"{topic_name}-0 offset 2", "8000000", "6000000", "max.message.bytes"):
-        assert fact in str(refused.value)
+        assert fact in str(rejected.value)
     (report,) = compare(
         source.bootstrap, target.bootstrap, {topic_name: f"A.{topic_name}"}
     ).values()
     assert report.missing == report.extra == 0
 
 
-def test_a_source_topic_deleted_meanwhile_stops_nothing_else(
+def test_deleting_a_source_topic_does_not_stop_the_others(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
@@ -280,7 +278,7 @@ def test_a_truncated_remote_topic_is_refused(
         RunningFlow(spark, tmp_path, config, "drain").join()
 
 
-def test_a_foreign_record_in_the_target_costs_no_record_of_ours(
+def test_a_record_of_another_producer_in_the_target_costs_no_record_of_the_source(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
@@ -301,7 +299,7 @@ def test_a_foreign_record_in_the_target_costs_no_record_of_ours(
     assert [row.kind for row in flow.tables.read("events").collect()] == ["realigned"]
 
 
-def test_without_its_tables_a_flow_finds_its_place_again(
+def test_without_its_tables_a_flow_finds_its_position_again(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters

@@ -37,7 +37,7 @@ def sides(clusters: Clusters) -> Sides:
 
 @pytest.fixture
 def name() -> str:
-    """A word of its own for every test: other tests' topics do not match it."""
+    """A prefix of topic names that no other test has."""
     return f"topics-{uuid.uuid4().hex[:8]}"
 
 
@@ -62,7 +62,7 @@ def create(cluster: Cluster, name: str, partitions: int = 1, **configs: str) -> 
     cluster.create_topics([NewTopic(name, partitions, -1, settings)])
 
 
-def test_what_is_missing_is_made_once(sides: Sides, name: str) -> None:
+def test_missing_topics_are_created_once(sides: Sides, name: str) -> None:
     source, target = sides
     create(source, f"{name}-a", 3, max_message_bytes="3000000")
     create(source, f"{name}-b", 1)
@@ -71,10 +71,10 @@ def test_what_is_missing_is_made_once(sides: Sides, name: str) -> None:
     plan = prepare_topics(config, source, target)
 
     remote = target.describe([f"A.{name}-a", f"A.{name}-b"])
-    assert {it.name: it.partitions for it in remote.values()} == {
+    assert {topic.name: topic.partitions for topic in remote.values()} == {
         f"A.{name}-a": 3, f"A.{name}-b": 1
     }  # fmt: skip
-    assert plan.remote_ids == {it.name: it.topic_id for it in remote.values()}
+    assert plan.remote_ids == {topic.name: topic.topic_id for topic in remote.values()}
     assert plan.partitions == (
         *(TopicPartition(f"{name}-a", number) for number in range(3)),
         TopicPartition(f"{name}-b", 0),
@@ -94,7 +94,7 @@ SETTINGS = {
 def overrides(cluster: Cluster, topic: str) -> dict[str, str | None]:
     """The settings that *topic* sets itself."""
     settings = cluster.topic_config([topic])[topic]
-    return {key: it.value for key, it in settings.items() if it.origin == "topic"}
+    return {key: setting.value for key, setting in settings.items() if setting.origin == "topic"}
 
 
 def test_a_remote_topic_is_created_with_the_settings_of_its_source_topic(
@@ -227,7 +227,7 @@ def test_a_policy_of_the_target_does_not_prevent_a_topic(
     assert "too many small files" in caplog.text
 
 
-def test_a_target_that_keeps_less_is_named(sides: Sides, name: str) -> None:
+def test_a_target_that_keeps_records_for_less_time_is_named(sides: Sides, name: str) -> None:
     source, target = sides
     create(source, name, max_message_bytes="3000000", cleanup_policy="compact")
     create(target, f"A.{name}", max_message_bytes="1000", retention_bytes="1000000")
@@ -243,7 +243,9 @@ def test_a_target_that_keeps_less_is_named(sides: Sides, name: str) -> None:
         assert phrase in warning
 
 
-def test_a_remote_topic_made_by_somebody_else_grows(sides: Sides, name: str) -> None:
+def test_a_remote_topic_that_already_exists_gets_the_missing_partitions(
+    sides: Sides, name: str
+) -> None:
     source, target = sides
     create(source, name, 3)
     create(target, f"A.{name}", 1)
@@ -257,18 +259,18 @@ def test_a_remote_topic_made_by_somebody_else_grows(sides: Sides, name: str) -> 
 
 
 class OvertakenCluster(Cluster):
-    """A real cluster on which somebody else creates the topic, smaller, just before we do."""
+    """A real cluster on which another program creates the topic, smaller, just before we do."""
 
     def create_topics(
         self, topics: Iterable[NewTopic], *arguments: Callable[[NewTopic, str], NewTopic | None]
     ) -> dict[str, Topic]:
-        """First theirs, then ours."""
+        """Creates the smaller topics first, then ours."""
         wanted = tuple(topics)
-        super().create_topics([NewTopic(it.name, 1, -1) for it in wanted])
+        super().create_topics([NewTopic(topic.name, 1, -1) for topic in wanted])
         return super().create_topics(wanted, *arguments)
 
 
-def test_a_topic_that_somebody_else_creates_smaller_meanwhile_grows(
+def test_a_topic_that_another_program_creates_smaller_meanwhile_grows(
     sides: Sides, name: str
 ) -> None:
     source, target = sides
@@ -304,11 +306,11 @@ class ForgetfulCluster(Cluster):
     """A real cluster that lists a topic which is deleted before it can be described."""
 
     def topic_names(self) -> set[str]:
-        """One more than there are."""
+        """All names, and one that no longer exists."""
         return super().topic_names() | {"topics-deleted-meanwhile"}
 
 
-def test_a_topic_deleted_between_list_and_describe_is_not_there(sides: Sides) -> None:
+def test_a_topic_deleted_between_list_and_describe_is_ignored(sides: Sides) -> None:
     source, target = sides
     forgetful = ForgetfulCluster("A", {"bootstrap.servers": source.servers})
 
@@ -318,13 +320,13 @@ def test_a_topic_deleted_between_list_and_describe_is_not_there(sides: Sides) ->
     assert target.describe(["A.topics-deleted-meanwhile"]) == {}
 
 
-def test_nothing_matches(sides: Sides) -> None:
+def test_a_pattern_without_a_match_gives_an_empty_plan(sides: Sides) -> None:
     plan = prepare_topics(flow_config("topics-nothing"), *sides)
 
     assert (plan.topics, plan.partitions) == ({}, ())
 
 
-def test_looking_makes_nothing(sides: Sides, name: str) -> None:
+def test_a_plan_creates_nothing(sides: Sides, name: str) -> None:
     source, target = sides
     create(source, name, 2)
 

@@ -1,4 +1,4 @@
-"""MirrorMaker 2's own tools on what this mirror writes, and this mirror on what MM2 has written."""
+"""MirrorMaker 2's own tools read what the mirror writes; the mirror takes over from MM2."""
 
 import contextlib
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def flow() -> Flow:
     return unique_flow()
 
 
-def test_mirror_maker_s_tools_read_what_we_write(
+def test_mirror_maker_2_tools_read_what_we_write(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, flow: Flow
 ) -> None:
     source, target = clusters
@@ -78,7 +78,7 @@ def test_mirror_maker_s_tools_read_what_we_write(
     assert committed(target, group) == {TopicPartition(remote, 0): Committed(142)}
 
 
-def test_what_mirror_maker_2_began_is_taken_over(
+def test_the_mirror_takes_over_from_mirror_maker_2(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, flow: Flow, until: Until
 ) -> None:
     source, target = clusters
@@ -113,7 +113,7 @@ def test_what_mirror_maker_2_began_is_taken_over(
 
     assert log_ends(target.bootstrap, [remote]) == {remote: 400}
     assert [row.kind for row in ours.tables.read("events").collect()] == ["adopted"]
-    assert first.upstream == 250  # MirrorMaker 2's own, as safe and as coarse as it was
+    assert first.upstream == 250  # MirrorMaker 2 wrote it: safe, but coarse
     assert 0 < first.downstream <= 250
     assert (last.upstream, last.downstream) == (333, 333)
 

@@ -12,10 +12,10 @@ import org.apache.kafka.connect.mirror.MirrorClient;
 import org.apache.kafka.connect.mirror.RemoteClusterUtils;
 
 /**
- * Prints what MirrorMaker 2's own client says of a target cluster, as one line of JSON.
+ * Prints the answers of MirrorMaker 2's own client about a target cluster, as one line of JSON.
  *
  * <p>Arguments: the target's bootstrap.servers, alias of the source, policy class, group.
- * Each answer stands under the name of the method that gave it.
+ * Each answer has the name of the method that returned it.
  */
 final class MirrorClientProbe {
     private static final Duration TIMEOUT = Duration.ofSeconds(20);
@@ -36,7 +36,7 @@ final class MirrorClientProbe {
             answers.put("remoteTopics(source)", new TreeSet<>(client.remoteTopics(source)));
             answers.put("heartbeatTopics", new TreeSet<>(client.heartbeatTopics()));
             answers.put("checkpointTopics", new TreeSet<>(client.checkpointTopics()));
-            // Without the topic the client would ask for it until its time is up.
+            // Without the topic the client would retry until its timeout.
             if (client.checkpointTopics().contains(client.replicationPolicy().checkpointsTopic(source))) {
                 answers.put("translateOffsets", readable(
                     RemoteClusterUtils.translateOffsets(properties, source, group, TIMEOUT)));
@@ -46,15 +46,15 @@ final class MirrorClientProbe {
                 answers.put("translateOffsets(pattern)", groups);
             }
         }
-        // Escaped, for stdout has whatever encoding the locale gives it.
+        // Escaped, because the encoding of stdout depends on the locale.
         System.out.println(JsonMapper.builder().enable(JsonWriteFeature.ESCAPE_NON_ASCII).build()
             .writeValueAsString(answers));
     }
 
     private static Map<String, List<Object>> readable(Map<TopicPartition, OffsetAndMetadata> offsets) {
         Map<String, List<Object>> readable = new TreeMap<>();
-        offsets.forEach((partition, it) ->
-            readable.put(partition.toString(), List.of(it.offset(), it.metadata())));
+        offsets.forEach((partition, offset) ->
+            readable.put(partition.toString(), List.of(offset.offset(), offset.metadata())));
         return readable;
     }
 }
