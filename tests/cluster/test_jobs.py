@@ -20,11 +20,11 @@ from tests.support.mirror_files import write_config
 from tests.support.topics import fill
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.job, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.job, pytest.mark.timeout(1200)]
 
 RECORDS = 100
 BEFORE, AFTER = Committed(42), Committed(77)
-WAIT_SECONDS = 120.0
+WAIT_SECONDS = 300.0  # on a busy machine
 
 Offsets = Mapping[TopicPartition, Committed]
 

@@ -25,7 +25,7 @@ from tests.support.topics import fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
-START_SECONDS = 120
+START_SECONDS = 240  # for MirrorMaker 2 on a busy machine
 
 
 @pytest.fixture

@@ -124,7 +124,8 @@ def clone(tmp_path: Path) -> Clone:
 def ready(clone: Clone) -> Clone:
     """A clone whose set-up is done, with programs in the place of Python and Spark."""
     python = f"""case "$*" in
-      *'replication validate'*) [ "${{6:-$4}}" != wrong.yaml ] || {{ echo wrong >&2; exit 2; }} ;;
+      *'replication validate wrong.yaml'*) echo wrong >&2; exit 2 ;;
+      *'replication validate'*) ;;
       *'replication slots'*) [ "$4" != unreachable.yaml ] || exit 3; echo 14 ;;
       *) exec '{sys.executable}' "$@" ;;
     esac"""
