@@ -336,6 +336,12 @@ def test_all_problems_are_reported_at_once_in_file_order() -> None:
             "IdentityReplicationPolicy; use C->A.topics.exclude",
             id="a loop",
         ),
+        pytest.param(
+            {"C->A.enabled": "true", "A->C.topics": "orders", "C->A.topics": "ord.*"},
+            "C->A.topics: replication loop: A->C and C->A both replicate orders under "
+            "IdentityReplicationPolicy; use C->A.topics.exclude",
+            id="a loop of a name that the other's regex matches",
+        ),
     ],
 )
 def test_identity_flows_that_share_a_topic_are_rejected(
