@@ -62,9 +62,10 @@ def _check_separator(diagnostics: Diagnostics, values: FlowValues) -> None:
     name = "replication.policy.separator"
     separator = values.text(name)
     if not _TOPIC_CHARACTERS.fullmatch(separator):
+        key = values.key(name)
+        displayed = diagnostics.display(key, separator)
         diagnostics.problem(
-            values.key(name),
-            f"{separator!r} is not allowed in a topic name; use A-Z a-z 0-9 . _ -",
+            key, f"{displayed} is not allowed in a topic name; use A-Z a-z 0-9 . _ -"
         )
 
 
@@ -126,7 +127,8 @@ def check_state_dir(diagnostics: Diagnostics, given: str) -> None:
     if not given.startswith("/") and not _URI.fullmatch(given):
         diagnostics.problem(
             "state.dir",
-            f"{given!r} is relative; write an absolute path or a URI such as s3a://bucket/folder",
+            f"{diagnostics.display('state.dir', given)} is relative; write an absolute path or a "
+            "URI such as s3a://bucket/folder",
         )
 
 

@@ -173,8 +173,10 @@ def _check_value(diagnostics: Diagnostics, key: str, name: str, raw: Raw, place:
         return
     try:
         read(KEYS[name], raw)
-    except InvalidValueError as problem:
-        diagnostics.problem(key, f"{diagnostics.display(key, raw)} is invalid; {problem}")
+    except InvalidValueError as error:
+        shows_items = KEYS[name].kind == "patterns"  # the error quotes the invalid ones
+        advice = "write names or regexes" if shows_items and key in diagnostics.hidden else error
+        diagnostics.problem(key, f"{diagnostics.display(key, raw)} is invalid; {advice}")
         return
     if KEYS[name].since == "later":
         diagnostics.note(key, "accepted, but not implemented in this version")

@@ -9,7 +9,7 @@ from replication.config.keys import ConfigKey
 from replication.mm2.filters import pattern_problem
 
 Raw = str | tuple[str, ...]
-"""A value as written; a tuple is a list whose items may hold commas (YAML)."""
+"""A value as written; a tuple is a YAML list, whose items may contain commas."""
 
 Value = bool | int | str | tuple[str, ...]
 
@@ -50,7 +50,7 @@ class Diagnostics:
 
 
 class InvalidValueError(ValueError):
-    """A value is invalid for its key. The text says what to write, and never shows the value."""
+    """A value is invalid for its key. The text says what to write; it may quote a list's items."""
 
 
 def text(raw: Raw) -> str:
@@ -65,7 +65,7 @@ def items(raw: Raw) -> tuple[str, ...]:
 
 
 def read(key: ConfigKey, raw: Raw) -> Value:
-    """The value *raw* means for *key*.
+    """*raw* converted to the kind of *key*.
 
     Raises:
         InvalidValueError: *raw* is invalid for *key*.

@@ -394,12 +394,36 @@ def test_secrets_are_masked() -> None:
     assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301  # our own bytes
 
 
-def test_a_problem_masks_a_value_that_came_from_a_reference() -> None:
-    settings = {**ONE_FLOW, "replication.factor": "hunter2"}
-
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        pytest.param(
+            "replication.factor",
+            "hunter2",
+            f"{MASK} is invalid; write a whole number, for example 2",
+            id="number",
+        ),
+        pytest.param(
+            "topics", "a,hunter2(", f"{MASK} is invalid; write names or regexes", id="pattern"
+        ),
+        pytest.param(
+            "replication.policy.separator",
+            "hunter:2",
+            f"{MASK} is not allowed in a topic name; use A-Z a-z 0-9 . _ -",
+            id="separator",
+        ),
+        pytest.param(
+            "state.dir",
+            "hunter2",
+            f"{MASK} is relative; write an absolute path or a URI such as s3a://bucket/folder",
+            id="state.dir",
+        ),
+    ],
+)
+def test_a_problem_masks_a_value_that_came_from_a_reference(
+    key: str, value: str, problem: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse("f", settings, default_state_dir="/s", hidden={"replication.factor"})
+        parse("f", {**ONE_FLOW, key: value}, default_state_dir="/s", hidden={key})
 
-    assert caught.value.problems == (
-        f"replication.factor: {MASK} is invalid; write a whole number, for example 2",
-    )
+    assert caught.value.problems == (f"{key}: {problem}",)
