@@ -1,4 +1,4 @@
-"""The checkpoints and the group sync of every enabled flow, whose records another job carries."""
+"""Checkpoints and group sync of every enabled flow, whose records another job replicates."""
 
 from replication.cli.jobs import job_command
 

@@ -1,4 +1,4 @@
-"""The heartbeats of every pair of clusters, be its flow enabled or not."""
+"""Heartbeats of every pair of clusters, including disabled flows."""
 
 from replication.cli.jobs import job_command
 

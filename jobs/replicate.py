@@ -1,4 +1,4 @@
-"""The records of every enabled flow, without checkpoints and heartbeats."""
+"""Records of every enabled flow, without checkpoints and heartbeats."""
 
 from replication.cli.jobs import job_command
 

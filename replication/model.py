@@ -1,6 +1,8 @@
-"""The values everything else speaks in. Pure: no I/O, no behaviour beyond their own reading."""
+"""Shared value types. Pure: no I/O."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 Mode = Literal["auto", "realtime", "microbatch", "drain"]
@@ -11,16 +13,32 @@ Location = Literal["source", "target"]
 """One of the two clusters of a flow, as in MirrorMaker 2's ``offset-syncs.topic.location``."""
 
 Job = Literal["mirror", "replicate", "checkpoints", "heartbeats"]
-RECORDS: frozenset[Job] = frozenset({"mirror", "replicate"})
-"""The jobs that carry records."""
+Part = Literal["records", "checkpoints", "heartbeats"]
+PARTS: Mapping[Job, frozenset[Part]] = MappingProxyType(
+    {
+        "mirror": frozenset({"records", "checkpoints", "heartbeats"}),
+        "replicate": frozenset({"records"}),
+        "checkpoints": frozenset({"checkpoints"}),
+        "heartbeats": frozenset({"heartbeats"}),
+    }
+)
+"""What each job runs; group sync belongs to the checkpoints."""
+
+RECORDS = frozenset(job for job, parts in PARTS.items() if "records" in parts)
+"""The jobs that replicate records."""
 
 EventKind = Literal["restarted", "realigned", "adopted", "refused", "group-active", "group-gone"]
-"""What a row of the table ``events`` reports; the log names the event alike, with underscores."""
+"""The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 
 EventPolicy = Literal["retry", "at least once", "match", "fail", "skip", "keep"]
-"""What the flow does about an event."""
+"""How the flow reacts to an event."""
 
 Isolation = Literal["read_uncommitted", "read_committed"]
+
+
+def runs(job: Job, part: Part) -> bool:
+    """Whether *job* runs *part* of its flows."""
+    return part in PARTS[job]
 
 
 class TopicPartition(NamedTuple):

@@ -1,1 +1,1 @@
-"""One process: the chosen flows as threads, and their outcomes as one exit code."""
+"""One process: the chosen flows as threads, with one exit code."""

@@ -1,4 +1,4 @@
-"""What runs beside the records: checkpoints for each flow, heartbeats for each pair of clusters."""
+"""Background queries: checkpoints per flow, heartbeats per cluster pair."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -12,21 +12,17 @@ from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.context import FlowContext
 from replication.flows.heartbeats import Heartbeats, emit_once
 from replication.flows.supervised import Supervised
-from replication.model import Flow, Job
+from replication.model import Flow, Job, runs
 from replication.state.lease import LeaseName, hold_lease
-
-# Which jobs run the checkpoints with the group sync, and which the heartbeats.
-CHECKPOINTS: frozenset[Job] = frozenset({"mirror", "checkpoints"})
-HEARTBEATS: frozenset[Job] = frozenset({"mirror", "heartbeats"})
 
 JOIN_SECONDS = 10.0
 
 
 @contextmanager
 def background_checkpoints(context: FlowContext, job: Job) -> Iterator[None]:
-    """Runs the flow's checkpoint query for the block, if *job* and configuration want one.
+    """Runs the flow's checkpoint query during the block, if *job* runs checkpoints.
 
-    A drain has no query: its one round, `checkpoints_once`, comes when the records are across.
+    A drain has no such query: `checkpoints_once` does its one round after the records.
     """
     config = context.config
     if not _wants_checkpoints(config, job) or config.mode == "drain":
@@ -45,10 +41,10 @@ def background_checkpoints(context: FlowContext, job: Job) -> Iterator[None]:
 
 
 def checkpoints_once(context: FlowContext, job: Job) -> None:
-    """One round, if *job* and configuration want checkpoints.
+    """Does one round of checkpoints and group sync, if *job* runs them.
 
     Raises:
-        ClusterError: A cluster does not answer, or refuses.
+        ClusterError: A cluster does not answer or rejects a request.
         StateError: The tables cannot be read or written.
     """
     config = context.config
@@ -58,37 +54,38 @@ def checkpoints_once(context: FlowContext, job: Job) -> None:
 
 
 def _wants_checkpoints(config: FlowConfig, job: Job) -> bool:
-    wanted = config.groups.checkpoints_enabled or config.groups.sync_enabled
-    return job in CHECKPOINTS and wanted
+    is_enabled = config.groups.checkpoints_enabled or config.groups.sync_enabled
+    return is_enabled and runs(job, "checkpoints")
 
 
 @contextmanager
 def background_heartbeats(
     spark: SparkSession, config: MirrorConfig, chosen: Sequence[FlowConfig], job: Job
 ) -> Iterator[None]:
-    """Runs the heartbeats of all pairs that belong to *chosen* for the block, as one query.
+    """Runs the heartbeats of all pairs that belong to *chosen* during the block, as one query.
 
-    Where all flows drain, a heartbeat each is emitted before the block instead.
+    If all flows drain, each pair gets one heartbeat before the block instead.
     """
-    wanted = [it for it in config.heartbeats if job in HEARTBEATS and _belongs(it, config, chosen)]
-    if not wanted or all(it.mode == "drain" for it in chosen):
-        for it in wanted:
-            emit_once(it)
+    pairs = [pair for pair in config.heartbeats if _belongs(pair, config, chosen)]
+    if not pairs or not runs(job, "heartbeats"):
         yield
-        return
-    stop = threading.Event()
-    with _running(
-        Supervised("heartbeats", spark, partial(Heartbeats(wanted, stop).query, spark), stop), stop
-    ):
+    elif all(flow.mode == "drain" for flow in chosen):
+        for pair in pairs:
+            emit_once(pair)
         yield
+    else:
+        stop = threading.Event()
+        query = partial(Heartbeats(pairs, stop).query, spark)
+        with _running(Supervised("heartbeats", spark, query, stop), stop):
+            yield
 
 
 def _belongs(
     heartbeats: HeartbeatsConfig, config: MirrorConfig, chosen: Sequence[FlowConfig]
 ) -> bool:
-    """Whether this process emits them: for its flows, and for their reverse if nobody runs that."""
-    flows = {it.flow for it in chosen}
-    enabled = {it.flow for it in config.flows}
+    """Whether this process emits them: for its flows, and for a disabled reverse of one."""
+    flows = {flow.flow for flow in chosen}
+    enabled = {flow.flow for flow in config.flows}
     mine, reverse = heartbeats.flow, Flow(heartbeats.flow.target, heartbeats.flow.source)
     if flows == enabled:
         return True

@@ -1,47 +1,42 @@
-"""The application: from a configuration file to running flows, and from their ends to an exit code.
+"""Runs each flow in its own thread, as its own Spark query, and maps the outcome to an exit code.
 
-Every flow is a thread of its own here and a query of its own in Spark. One that fails does not
-stop the others; the exit code is the first failure's.
+A flow that fails does not stop the others. The exit code is that of the first failure.
 """
 
 import logging
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import SparkSession
 
+from replication.app.admission import Admission
 from replication.app.background import (
     background_checkpoints,
     background_heartbeats,
     checkpoints_once,
 )
+from replication.app.flow_thread import FlowThread, wait_for_all
 from replication.app.signals import stop_on_signals
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.errors import ConfigError, GuardError, ReplicationError
+from replication.errors import ConfigError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
 from replication.log import Log, LogFormat, configure
-from replication.model import RECORDS, Flow, Job, Mode
-from replication.spark.mode import choose_mode
+from replication.model import Job, Mode, runs
 from replication.spark.requirements import check_interceptor, check_packages
 from replication.spark.session import jvm_of, session, task_slots
 from replication.state.job_lock import JobLocks, hold_jobs
 from replication.state.lease import holds_lease
 from replication.state.paths import local_path
 from replication.state.request_files import HadoopFiles, LocalFiles
-from replication.state.stop_requests import POLL_SECONDS, StopRequests
+from replication.state.stop_requests import StopRequests
 from replication.state.tables import Tables
-from replication.topics.conflicts import find_conflicts
-from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
-
-REMIND_SECONDS = 60
 
 
 def run(
@@ -57,22 +52,22 @@ def run(
         file: The configuration.
         flows: Names like ``A->B``; all enabled ones if empty.
         mode: Overrides ``replication.mode``.
-        job: Which part of them: ``mirror`` is all.
+        job: Which parts of the flows run; ``mirror`` runs all.
         log_format: The shape of the log lines on stderr.
 
     Returns:
-        The exit code; `replication.errors` lists them.
+        The exit code; `replication.errors` lists all.
     """
     configure(log_format)
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    # PySpark prints every SQL error once more as a page of JSON; ours say it in a line
+    # PySpark also logs every SQL error as a page of JSON; our errors say the same in a line
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         config = load_config(file)
         chosen = _chosen(config, flows, mode)
         for note in config.notes:
             log.info("configuration_note", text=note)
-        with hold_jobs(config.state_dir, [it.flow for it in chosen], job) as locks:
+        with hold_jobs(config.state_dir, [flow.flow for flow in chosen], job) as locks:
             return _run_in_spark(config, chosen, job, locks)
     except ReplicationError as error:
         log.error("start_failed", text=error)
@@ -82,7 +77,7 @@ def run(
 def _run_in_spark(
     config: MirrorConfig, chosen: Sequence[FlowConfig], job: Job, locks: JobLocks
 ) -> int:
-    flows = [it.flow for it in chosen]
+    flows = [flow.flow for flow in chosen]
     requests = StopRequests(LocalFiles(), config.state_dir, flows, job, locks.holds)
     if local_path(config.state_dir):
         requests.watch()
@@ -106,80 +101,20 @@ def _run_in_spark(
 def _chosen(
     config: MirrorConfig, names: Sequence[str], mode: Mode | None
 ) -> tuple[FlowConfig, ...]:
-    known = {str(it.flow): it for it in config.flows}
+    known = {str(flow.flow): flow for flow in config.flows}
     unknown = [name for name in names if name not in known]
     if unknown:
         enabled = ", ".join(known)
         raise ConfigError(
             config.file,
-            [f"--flow {name!r}: no enabled flow; enabled are {enabled}" for name in unknown],
+            [f"--flow {name!r}: no such enabled flow; enabled: {enabled}" for name in unknown],
         )
     chosen = [known[name] for name in names] or list(known.values())
-    return tuple(replace(it, mode=mode) if mode else it for it in chosen)
-
-
-class _Flow(threading.Thread):
-    """A flow's thread; afterwards ``error`` says why it ended, None for a clean end."""
-
-    def __init__(self, context: FlowContext, admit: "_Admission", job: Job) -> None:
-        config = context.config
-        super().__init__(name=str(config.flow), daemon=True)
-        self.config, self.stop = context.config, threading.Event()
-        self.error: BaseException | None = None
-        self._context, self._admit, self._job = context, admit, job
-
-    def run(self) -> None:
-        try:
-            with background_checkpoints(self._context, self._job):
-                if self._job in RECORDS:
-                    admit = partial(self._admit, self.config)
-                    replicate(self._context, admit, self.stop)
-                elif self.config.mode != "drain":
-                    self.stop.wait()
-            if self.config.mode == "drain" and not self.stop.is_set():
-                checkpoints_once(self._context, self._job)  # as fresh as the records
-        except ReplicationError as error:
-            self.error = error
-            log.error("flow_failed", flow=self.config.flow, text=error)
-        except BaseException as error:  # the thread's edge: nothing above would see it
-            self.error = error
-            log.exception(
-                "flow_failed", flow=self.config.flow, text="an internal error, please report it"
-            )
-
-    @property
-    def exit_code(self) -> int:
-        if isinstance(self.error, ReplicationError):
-            return self.error.exit_code
-        return 1 if self.error else 0
-
-
-class _Admission:
-    """Lets a plan run: no topic with two writers, and a mode for which the slots suffice."""
-
-    def __init__(self, spark: SparkSession, cluster_ids: dict[str, str]) -> None:
-        self._version, self._slots = spark.version, task_slots(spark)
-        self._cluster_ids = cluster_ids
-        self._plans: dict[Flow, TopicPlan] = {}
-        self._lock = threading.Lock()
-
-    def __call__(self, config: FlowConfig, plan: TopicPlan) -> Mode:
-        with self._lock:
-            plans = {**self._plans, config.flow: plan}
-            found = find_conflicts(plans, self._cluster_ids)
-            if found:
-                raise GuardError("\n".join(found))
-            self._plans = plans
-            partitions = sum(len(it.partitions) for it in plans.values())
-        choice = choose_mode(
-            config.mode, spark=self._version, slots=self._slots, partitions=partitions
-        )
-        log.info("mode_chosen", flow=config.flow, mode=choice.mode, text=choice.reason)
-        return choice.mode
+    return tuple(replace(flow, mode=mode) if mode else flow for flow in chosen)
 
 
 class _Application:
-    """The flows of one process, from start to the last one's end."""
+    """The flows of one process, from the first one's start to the last one's end."""
 
     def __init__(
         self, spark: SparkSession, config: MirrorConfig, chosen: Sequence[FlowConfig], job: Job
@@ -187,50 +122,39 @@ class _Application:
         self._spark, self._config, self._chosen, self._job = spark, config, chosen, job
 
     def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> int:
-        if self._job in RECORDS and any(it.record_timestamps == "preserve" for it in self._chosen):
+        preserves = any(flow.record_timestamps == "preserve" for flow in self._chosen)
+        if runs(self._job, "records") and preserves:
             check_interceptor(self._spark)
-        clusters_of = {it.flow: self._clusters(it) for it in self._chosen}
+        contexts = [self._context(flow, tables) for flow in self._chosen]
         cluster_ids = {
-            cluster.alias: cluster.cluster_id() for pair in clusters_of.values() for cluster in pair
+            cluster.alias: cluster.cluster_id()
+            for context in contexts
+            for cluster in (context.source, context.target)
         }
-        admit = _Admission(self._spark, cluster_ids)
-        flows = [
-            _Flow(FlowContext(it, self._spark, tables, *clusters_of[it.flow]), admit, self._job)
-            for it in self._chosen
+        admission = Admission(self._spark.version, partial(task_slots, self._spark), cluster_ids)
+        threads = [
+            FlowThread(context.config.flow, partial(_run_flow, context, admission, self._job))
+            for context in contexts
         ]
-        stop_on_signals([flow.stop for flow in flows])
+        stop_on_signals([thread.stop for thread in threads])
         with background_heartbeats(tables.spark, self._config, self._chosen, self._job):
-            for flow in flows:
-                flow.start()
-            _wait(flows, requests, locks)
-        return next((flow.exit_code for flow in flows if flow.exit_code), 0)
+            for thread in threads:
+                thread.start()
+            return wait_for_all(threads, requests, locks)
 
-    @staticmethod
-    def _clusters(config: FlowConfig) -> tuple[Cluster, Cluster]:
-        return (
-            Cluster(config.source.alias, config.source.admin),
-            Cluster(config.target.alias, config.target.admin),
-        )
+    def _context(self, config: FlowConfig, tables: Tables) -> FlowContext:
+        source = Cluster(config.source.alias, config.source.admin)
+        target = Cluster(config.target.alias, config.target.admin)
+        return FlowContext(config, self._spark, tables, source, target)
 
 
-def _wait(flows: Sequence[_Flow], requests: StopRequests, locks: JobLocks) -> None:
-    """Until every flow has ended. A dead flow among living ones is said again and again."""
-    reminded = time.monotonic()
-    while any(flow.is_alive() for flow in flows):
-        asked = requests.find()
-        for flow in flows:
-            if flow.config.flow in asked and not flow.stop.is_set():
-                log.info("flow_stopping", flow=flow.config.flow, text="stop requested")
-                flow.stop.set()
-            flow.join(POLL_SECONDS / len(flows))
-            if not flow.is_alive():
-                requests.answer(flow.config.flow)
-                locks.release(flow.config.flow)
-        if time.monotonic() - reminded > REMIND_SECONDS:
-            reminded = time.monotonic()
-            for flow in flows:
-                if flow.error:
-                    log.error("flow_down", flow=flow.config.flow, text=flow.error)
-    for flow in flows:
-        if not flow.error:
-            log.info("flow_ended", flow=flow.config.flow)
+def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: threading.Event) -> None:
+    """Runs the parts of one flow that belong to *job*; a drain ends with one checkpoint round."""
+    config = context.config
+    with background_checkpoints(context, job):
+        if runs(job, "records"):
+            replicate(context, partial(admission.admit, config), stop)
+        elif config.mode != "drain":
+            stop.wait()
+    if config.mode == "drain" and not stop.is_set():
+        checkpoints_once(context, job)  # after the records, so that it covers all of them

@@ -1,4 +1,4 @@
-"""Signals that end a job which gets them itself, as in a container or a notebook's driver."""
+"""Signals that stop a job which receives them itself, as in a container or a notebook's driver."""
 
 import signal
 import threading
@@ -13,7 +13,7 @@ def stop_on_signals(stops: Collection[threading.Event]) -> None:
     """Sets *stops* on SIGTERM and SIGINT."""
 
     def stop(number: int, _frame: object) -> None:
-        log.info("stopping", signal=signal.Signals(number).name)
+        log.info("stopping_on_signal", signal=signal.Signals(number).name)
         for event in stops:
             event.set()
 

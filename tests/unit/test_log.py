@@ -2,7 +2,7 @@
 
 import json
 import logging
-import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -24,6 +24,16 @@ def _levels() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+
+
+@pytest.fixture
+def _tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Local time that differs from UTC."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.mark.parametrize(
@@ -71,6 +81,7 @@ def test_the_text_shape(
     assert [record.getMessage() for record in caplog.records] == [line]
 
 
+@pytest.mark.usefixtures("_tokyo")
 def test_text_lines_start_with_the_utc_time_and_the_level(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -144,4 +155,4 @@ def test_configure_logs_to_stderr_from_info_on(
 def test_other_formatters_keep_local_time() -> None:
     configure()
 
-    assert logging.Formatter.converter is sys.modules["time"].localtime
+    assert logging.Formatter.converter is time.localtime

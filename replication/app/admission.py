@@ -1,0 +1,51 @@
+"""Admission: which plans may run in this process next to each other, and in which mode."""
+
+import threading
+from collections.abc import Callable, Mapping
+
+from replication.config.tree import FlowConfig
+from replication.errors import GuardError
+from replication.log import Log
+from replication.model import Flow, Mode
+from replication.spark.mode import choose_mode
+from replication.topics.conflicts import find_conflicts
+from replication.topics.topic_plan import TopicPlan
+
+log = Log(__name__)
+
+
+class Admission:
+    """Checks that no topic has two writers and picks a mode that fits the task slots.
+
+    Args:
+        spark: Spark's version.
+        slots: Returns the task slots of now: executors come and go.
+        cluster_ids: Alias -> the cluster's own id.
+    """
+
+    def __init__(
+        self, spark: str, slots: Callable[[], int], cluster_ids: Mapping[str, str]
+    ) -> None:
+        self._spark, self._slots, self._cluster_ids = spark, slots, cluster_ids
+        self._plans: dict[Flow, TopicPlan] = {}
+        self._lock = threading.Lock()
+
+    def admit(self, config: FlowConfig, plan: TopicPlan) -> Mode:
+        """Admits the flow's *plan* in place of its last one, and returns the mode to run it in.
+
+        Raises:
+            GuardError: The plan conflicts with those of the other flows; it is not admitted.
+            FlowError: The configured mode does not fit the task slots.
+        """
+        with self._lock:
+            plans = {**self._plans, config.flow: plan}
+            conflicts = find_conflicts(plans, self._cluster_ids)
+            if conflicts:
+                raise GuardError("\n".join(conflicts))
+            self._plans = plans
+            partitions = sum(len(admitted.partitions) for admitted in plans.values())
+        choice = choose_mode(
+            config.mode, spark=self._spark, slots=self._slots(), partitions=partitions
+        )
+        log.info("mode_chosen", flow=config.flow, mode=choice.mode, text=choice.reason)
+        return choice.mode

@@ -1,0 +1,90 @@
+"""Threads that run one flow each, and the exit code of all of them."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from replication.errors import ReplicationError
+from replication.log import Log
+from replication.model import Flow
+from replication.state.job_lock import JobLocks
+from replication.state.stop_requests import POLL_SECONDS, StopRequests
+
+log = Log(__name__)
+
+REMIND_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What ended a flow, and when by the process's own clock."""
+
+    error: BaseException
+    at: float
+
+    @property
+    def exit_code(self) -> int:
+        """The code in `replication.errors`; 1 for an internal error."""
+        return self.error.exit_code if isinstance(self.error, ReplicationError) else 1
+
+
+class FlowThread(threading.Thread):
+    """Runs one flow; afterwards ``failure`` tells why it ended, None for a clean end.
+
+    Args:
+        flow: The flow's name.
+        work: Runs the flow until the event is set or nothing is left to do.
+    """
+
+    def __init__(self, flow: Flow, work: Callable[[threading.Event], None]) -> None:
+        super().__init__(name=str(flow), daemon=True)
+        self.flow, self.stop = flow, threading.Event()
+        self.failure: Failure | None = None
+        self._work = work
+
+    def run(self) -> None:
+        """The thread's work: logs a failure at once, and keeps it."""
+        try:
+            self._work(self.stop)
+        except ReplicationError as error:
+            self.failure = Failure(error, time.monotonic())
+            log.error("flow_failed", flow=self.flow, text=error)
+        except BaseException as error:  # the thread's edge: nothing above would see it
+            self.failure = Failure(error, time.monotonic())
+            log.exception("flow_failed", flow=self.flow, text="internal error, please report it")
+        else:
+            log.info("flow_ended", flow=self.flow)
+
+
+def wait_for_all(
+    threads: Sequence[FlowThread],
+    requests: StopRequests,
+    locks: JobLocks,
+    remind_seconds: float = REMIND_SECONDS,
+) -> int:
+    """Waits until every flow has ended; stops those that a request names.
+
+    While other flows still run, a failed flow is logged every *remind_seconds*.
+
+    Returns:
+        The exit code of the failure that came first, 0 if there was none.
+    """
+    remind_at = time.monotonic() + remind_seconds
+    while any(thread.is_alive() for thread in threads):
+        requested = requests.find()
+        for thread in threads:
+            if thread.flow in requested and not thread.stop.is_set():
+                log.info("flow_stopping", flow=thread.flow, text="stop requested")
+                thread.stop.set()
+            thread.join(POLL_SECONDS / len(threads))
+            if not thread.is_alive():
+                requests.answer(thread.flow)
+                locks.release(thread.flow)
+        if time.monotonic() >= remind_at:
+            remind_at = time.monotonic() + remind_seconds
+            for thread in threads:
+                if thread.failure:
+                    log.error("flow_down", flow=thread.flow, text=thread.failure.error)
+    failures = [thread.failure for thread in threads if thread.failure]
+    return min(failures, key=lambda failure: failure.at).exit_code if failures else 0

@@ -1,0 +1,74 @@
+"""A plan runs only if no topic has two writers, and in a mode that fits all admitted plans."""
+
+import pytest
+
+from replication.app.admission import Admission
+from replication.config.tree import FlowConfig
+from replication.errors import FlowError, GuardError
+from replication.model import TopicPartition
+from replication.topics.topic_plan import TopicPlan
+from tests.support.settings import parse_settings
+
+CLUSTER_IDS = {"A": "1", "B": "2", "C": "3"}
+SETTINGS = {
+    "clusters": "A,B,C",
+    **{f"{alias}.bootstrap.servers": f"{alias.lower()}:1" for alias in "ABC"},
+    "A->B.enabled": "true",
+    "C->B.enabled": "true",
+}
+
+
+def configs(mode: str = "auto") -> tuple[FlowConfig, ...]:
+    """The flows A->B and C->B."""
+    return parse_settings({**SETTINGS, "replication.mode": mode}).flows
+
+
+def plan(remote: str, partitions: int) -> TopicPlan:
+    """A plan for one topic ``t`` of that many partitions."""
+    tps = tuple(TopicPartition("t", number) for number in range(partitions))
+    return TopicPlan({"t": remote}, (), {}, tps, {"t": "id"})
+
+
+def test_a_second_writer_is_rejected_and_not_admitted() -> None:
+    a_to_b, c_to_b = configs()
+    admission = Admission("4.2.0", lambda: 100, CLUSTER_IDS)
+    admission.admit(a_to_b, plan("t", 1))
+
+    with pytest.raises(GuardError, match="flows A->B, C->B would all write topic t on cluster B"):
+        admission.admit(c_to_b, plan("t", 1))
+
+    assert admission.admit(a_to_b, plan("t", 2)) == "realtime"
+
+
+def test_a_flow_may_replace_its_own_plan() -> None:
+    a_to_b, c_to_b = configs()
+    admission = Admission("4.2.0", lambda: 100, CLUSTER_IDS)
+    admission.admit(a_to_b, plan("t", 1))
+    admission.admit(a_to_b, plan("A.t", 1))
+
+    assert admission.admit(c_to_b, plan("t", 1)) == "realtime"
+
+
+def test_the_partitions_of_all_flows_share_the_task_slots() -> None:
+    a_to_b, c_to_b = configs()
+    admission = Admission("4.2.0", lambda: 8, CLUSTER_IDS)
+
+    assert admission.admit(a_to_b, plan("A.t", 6)) == "realtime"
+    assert admission.admit(c_to_b, plan("C.t", 1)) == "microbatch"
+
+
+def test_the_slots_are_counted_each_time() -> None:
+    a_to_b, _ = configs()
+    slots = iter([7, 8])
+    admission = Admission("4.2.0", lambda: next(slots), CLUSTER_IDS)
+
+    assert admission.admit(a_to_b, plan("A.t", 6)) == "microbatch"
+    assert admission.admit(a_to_b, plan("A.t", 6)) == "realtime"
+
+
+def test_a_configured_mode_that_does_not_fit_is_an_error() -> None:
+    a_to_b, _ = configs("realtime")
+    admission = Admission("4.2.0", lambda: 7, CLUSTER_IDS)
+
+    with pytest.raises(FlowError, match="task slots"):
+        admission.admit(a_to_b, plan("A.t", 6))

@@ -1,0 +1,116 @@
+"""Flows fail on their own; the process ends with the exit code of the failure that came first."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from replication.app.flow_thread import FlowThread, wait_for_all
+from replication.errors import ClusterError, GuardError
+from replication.model import Flow
+from replication.state.job_lock import JobLocks, find_owner, hold_jobs
+from replication.state.paths import request_path
+from replication.state.request_files import LocalFiles
+from replication.state.stop_requests import StopRequests
+
+FIRST, SECOND = Flow("A", "B"), Flow("B", "A")
+Work = Callable[[threading.Event], None]
+
+
+@contextmanager
+def started(
+    state_dir: str, *works: Work
+) -> Iterator[tuple[list[FlowThread], StopRequests, JobLocks]]:
+    """A running thread for each of *works*, with real locks and request files."""
+    flows = [FIRST, SECOND][: len(works)]
+    with hold_jobs(state_dir, flows, "mirror") as locks:
+        requests = StopRequests(LocalFiles(), state_dir, flows, "mirror", locks.holds)
+        requests.watch()
+        threads = [FlowThread(flow, work) for flow, work in zip(flows, works, strict=True)]
+        for thread in threads:
+            thread.start()
+        yield threads, requests, locks
+
+
+def until_stopped(stop: threading.Event) -> None:
+    """The work of a healthy flow."""
+    assert stop.wait(30)
+
+
+def failing(error: BaseException, after: threading.Event | None = None) -> Work:
+    """The work of a flow that fails with *error*, once *after* is set."""
+
+    def work(_stop: threading.Event) -> None:
+        assert after is None or after.wait(30)
+        raise error
+
+    return work
+
+
+def test_a_clean_end_is_0(tmp_path: Path) -> None:
+    with started(tmp_path.as_uri(), lambda _stop: None) as (threads, requests, locks):
+        assert wait_for_all(threads, requests, locks) == 0
+        assert threads[0].failure is None
+
+
+def test_the_exit_code_is_that_of_the_first_failure_in_time(tmp_path: Path) -> None:
+    release = threading.Event()
+    works = failing(ClusterError("later"), after=release), failing(GuardError("first"))
+    with started(tmp_path.as_uri(), *works) as (threads, requests, locks):
+        threads[1].join(30)
+        release.set()
+
+        assert wait_for_all(threads, requests, locks) == GuardError.exit_code
+
+
+def test_an_internal_error_is_1_and_logged_with_its_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with started(tmp_path.as_uri(), failing(ZeroDivisionError("nobody expected this"))) as running:
+        assert wait_for_all(*running) == 1
+
+    assert 'flow=A->B event=flow_failed text="internal error, please report it"' in caplog.messages
+    assert "ZeroDivisionError: nobody expected this" in caplog.text
+
+
+def test_a_failed_flow_is_logged_again_while_others_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    reminded = threading.Event()
+
+    class Reminders(logging.Handler):
+        def emit(self, _record: logging.LogRecord) -> None:
+            if caplog.messages.count('flow=B->A event=flow_down text="no longer there"') == 2:
+                reminded.set()
+
+    def until_reminded_twice(_stop: threading.Event) -> None:
+        assert reminded.wait(30)
+
+    handler = Reminders()
+    logging.getLogger().addHandler(handler)
+    works = until_reminded_twice, failing(GuardError("no longer there"))
+    with started(tmp_path.as_uri(), *works) as (threads, requests, locks):
+        code = wait_for_all(threads, requests, locks, remind_seconds=0.1)
+    logging.getLogger().removeHandler(handler)
+
+    assert reminded.is_set()
+    assert code == GuardError.exit_code
+    assert caplog.messages.count('flow=B->A event=flow_failed text="no longer there"') == 1
+
+
+def test_a_request_stops_its_flow_only_and_frees_its_lock(tmp_path: Path) -> None:
+    state_dir = tmp_path.as_uri()
+
+    def until_other_is_free(stop: threading.Event) -> None:
+        while find_owner(state_dir, FIRST) is not None:
+            assert not stop.wait(0.05)
+
+    with started(state_dir, until_stopped, until_other_is_free) as (threads, requests, locks):
+        LocalFiles().create(request_path(state_dir, FIRST, "mirror"))
+
+        assert wait_for_all(threads, requests, locks) == 0
+        assert [thread.stop.is_set() for thread in threads] == [True, False]
+        assert requests.find() == {FIRST}

@@ -1,0 +1,37 @@
+"""What each job runs is said once, and every job has its file."""
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from replication.model import PARTS, RECORDS, Job, Part, runs
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_every_job_has_a_file_and_its_parts() -> None:
+    files = {file.stem for file in (REPOSITORY / "jobs").glob("*.py")}
+
+    assert files == set(get_args(Job)) == set(PARTS)
+
+
+def test_spark_submit_knows_the_same_jobs() -> None:
+    script = (REPOSITORY / "spark-submit.sh").read_text(encoding="utf-8")
+
+    assert f"\n    {' | '.join(get_args(Job))}) ;;\n" in script
+    assert f"[--job {'|'.join(get_args(Job))}]" in script
+
+
+@pytest.mark.parametrize(
+    ("job", "parts"),
+    [
+        ("mirror", {"records", "checkpoints", "heartbeats"}),
+        ("replicate", {"records"}),
+        ("checkpoints", {"checkpoints"}),
+        ("heartbeats", {"heartbeats"}),
+    ],
+)
+def test_a_job_runs_its_parts_only(job: Job, parts: set[Part]) -> None:
+    assert {part for part in get_args(Part) if runs(job, part)} == parts
+    assert (job in RECORDS) == ("records" in parts)

@@ -1,0 +1,35 @@
+"""A job that receives signals itself stops cleanly on SIGTERM and SIGINT."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from replication.app.signals import stop_on_signals
+
+SIGNALS = signal.SIGTERM, signal.SIGINT
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    """Puts the handlers of the test run back."""
+    before = [signal.getsignal(number) for number in SIGNALS]
+    yield
+    for number, handler in zip(SIGNALS, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_stops_every_flow(
+    number: signal.Signals, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    stops = [threading.Event(), threading.Event()]
+    stop_on_signals(stops)
+
+    os.kill(os.getpid(), number)
+
+    assert all(stop.wait(10) for stop in stops)
+    assert f"event=stopping_on_signal signal={number.name}" in caplog.messages
