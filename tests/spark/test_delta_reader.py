@@ -14,7 +14,8 @@ from replication.state.delta_reader import DeltaReader, can_reach
 from replication.state.lease import LeaseName, hold_lease
 from replication.state.offset_rows import StoredProgress
 from replication.state.offset_table import OffsetTable
-from replication.state.readers import SparkReader, StateReader
+from replication.state.readers import StateReader
+from replication.state.spark_reader import SparkReader
 from replication.state.tables import Tables
 
 pytestmark = pytest.mark.spark

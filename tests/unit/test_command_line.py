@@ -206,7 +206,7 @@ def test_translate_as_json(file: Path) -> None:
     }
 
 
-def test_translate_answers_in_little_time_and_without_spark(file: Path) -> None:
+def test_translate_answers_in_little_time(file: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = translate(file, "--topic", "orders", "--offset", 130)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -215,6 +215,22 @@ def test_translate_answers_in_little_time_and_without_spark(file: Path) -> None:
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert done.stdout == "80 exact\n"
     assert cpu < TRANSLATE_CPU_SECONDS
+
+
+def test_translate_imports_neither_spark_nor_a_kafka_client(file: Path) -> None:
+    arguments = ["translate", str(file), "--flow", "A->B", "--topic", "orders"]
+    position = ["--partition", "0", "--offset", "130"]
+    script = (
+        "import sys; from replication.cli.main import main; "
+        f"main({[*arguments, *position]}, standalone_mode=False); "
+        "print({'pyspark', 'confluent_kafka', 'rich'} & set(sys.modules))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "80 exact\nset()\n"
 
 
 def test_a_stop_with_nothing_running_says_so(file: Path) -> None:

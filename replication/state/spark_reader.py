@@ -1,0 +1,39 @@
+"""Reads a state directory through Spark, for storage that only Spark can reach."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Any
+
+from replication.model import Flow
+from replication.state.offset_rows import OffsetReader
+from replication.state.offset_table import OffsetTable
+from replication.state.tables import Tables, local_tables
+
+
+class SparkReader:
+    """A `StateReader` that uses a Spark session."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def rows(self, table: str, flow: Flow) -> list[dict[str, Any]]:
+        """The rows of *flow* in *table*, in no order; times are aware datetimes."""
+        found = self._tables.collect(self._tables.of(table, flow), table)
+        return [{name: _with_zone(value) for name, value in row.asDict().items()} for row in found]
+
+    def offsets(self, flow: Flow) -> OffsetReader:
+        """The offset map of *flow*."""
+        return OffsetTable(self._tables, flow)
+
+
+@contextmanager
+def open_spark_reader(state_dir: str) -> Iterator[SparkReader]:
+    """A reader of *state_dir* with a Spark session of its own, which ends with the block."""
+    with local_tables(state_dir) as tables:
+        yield SparkReader(tables)
+
+
+def _with_zone(value: object) -> object:
+    """*value*; a time of Spark's, which is naive and local, as an aware one in UTC."""
+    return value.astimezone(timezone.utc) if isinstance(value, datetime) else value
