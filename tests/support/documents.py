@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.support.local import REPOSITORY
+
 FOLDERS = (".ci", "conf", "jobs", "replication", "tests")
 
 README = REPOSITORY / "README.md"

@@ -3,6 +3,7 @@
 import re
 from itertools import takewhile
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
@@ -13,6 +14,7 @@ from replication.config.client_properties import client_property
 from replication.config.clients.java_keys import JAVA_KEYS
 from replication.config.file import load
 from replication.config.keys import KEYS
+from replication.model import EventKind, EventPolicy
 from replication.state.tables import SCHEMAS
 from tests.bench.options import parsed
 from tests.support.documents import (
@@ -22,7 +24,6 @@ from tests.support.documents import (
     OPERATIONS,
     OPTION,
     README,
-    REPOSITORY,
     SPAN,
     anchors,
     blocks,
@@ -33,6 +34,7 @@ from tests.support.documents import (
     table,
     text_of,
 )
+from tests.support.local import REPOSITORY
 
 README_LINES = 110
 _CONTEXT = click.Context(main)
@@ -208,6 +210,13 @@ def test_the_delta_tables_are_documented_with_their_columns() -> None:
         name: [column.split()[0] for column in schema.split(", ")]
         for name, schema in SCHEMAS.items()
     }
+
+
+def test_the_kinds_of_events_are_documented_with_policies_that_exist() -> None:
+    rows = [(SPAN.findall(kind)[0], policy) for kind, policy, _ in table(OPERATIONS, "kind")]
+
+    assert {kind for kind, _ in rows} == set(get_args(EventKind))
+    assert {policy for _, policy in rows} == set(get_args(EventPolicy))
 
 
 def test_the_exit_codes_are_documented() -> None:
