@@ -42,7 +42,7 @@ def runs(job: Job, part: Part) -> bool:
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic, by Kafka's own name for the pair. Sorts by topic, then number."""
+    """A partition of a topic, with Kafka's name for the pair. Sorts by topic, then number."""
 
     topic: str
     partition: int
@@ -53,7 +53,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Flow:
-    """One direction of replication, by cluster aliases. ``A->B`` and ``B->A`` are two flows."""
+    """One direction of replication between two aliases. ``A->B`` and ``B->A`` are two flows."""
 
     source: str
     target: str
@@ -63,7 +63,7 @@ class Flow:
 
     @property
     def slug(self) -> str:
-        """A name for files, query names and client ids, where ``>`` is unwelcome: ``A-to-B``."""
+        """The name in files, query names and client ids, which cannot contain ``>``: ``A-to-B``."""
         return f"{self.source}-to-{self.target}"
 
 
@@ -102,7 +102,7 @@ class TopicSetting:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A pair of equal positions: the next offset to read and the offset it will be written at."""
+    """A pair of equal positions: the next offset to read, and where its record is written."""
 
     upstream: int
     downstream: int
@@ -110,7 +110,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a consumer group has committed of a partition: the next offset to read, and a note."""
+    """A group's commit for one partition: the next offset to read, and the commit's metadata."""
 
     offset: int
     metadata: str = ""

@@ -159,5 +159,5 @@ def test_without_a_usable_anchor_the_configuration_or_the_tail_decides(
         ),
     ],
 )
-def test_problems(decision: Decision, expected: Problem) -> None:
+def test_each_kind_of_problem_names_its_offsets(decision: Decision, expected: Problem) -> None:
     assert decision == expected

@@ -61,7 +61,9 @@ DENSE, SPARSE = OffsetRun(100, 200, 0, 100), OffsetRun(200, 240, 100, 30)
         ),
     ],
 )
-def test_merge_runs(runs: list[OffsetRun], expected: list[OffsetRun]) -> None:
+def test_runs_merge_only_where_no_position_is_lost(
+    runs: list[OffsetRun], expected: list[OffsetRun]
+) -> None:
     assert merge_runs(runs) == expected
 
 
