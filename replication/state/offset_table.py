@@ -1,6 +1,7 @@
 """The offset map of one flow, in the Delta table ``offset_runs``."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -25,22 +26,33 @@ from replication.state.tables import SCHEMAS, Tables, now
 
 log = Log(__name__)
 
-COMPACT_ABOVE_ROWS = 1_000
-"""Rows above which a flow's map is compacted at its next start."""
 
-COMPACT_AFTER_ROWS = 10_000
-"""Rows after which a running flow compacts its map; if more than that are left, after as many."""
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """When the map of a flow is compacted.
+
+    Args:
+        above_rows: The next start compacts a map of more rows than that.
+        after_rows: A running flow compacts its map after so many new rows; if more than that are
+            left, after as many.
+    """
+
+    above_rows: int = 1_000
+    after_rows: int = 10_000
+
+
+USUAL = Compaction()
 
 
 class OffsetTable:
     """*flow*'s rows of ``offset_runs``. One process writes them: the holder of its lease."""
 
-    def __init__(self, tables: Tables, flow: Flow) -> None:
-        self._tables, self._flow = tables, flow
-        self._appended, self._compact_after = 0, COMPACT_AFTER_ROWS
+    def __init__(self, tables: Tables, flow: Flow, compaction: Compaction = USUAL) -> None:
+        self._tables, self._flow, self._compaction = tables, flow, compaction
+        self._appended, self._compact_after = 0, compaction.after_rows
 
     def append(self, finished: FinishedRuns) -> None:
-        """Appends the newest runs of the map; compacts it after `COMPACT_AFTER_ROWS`."""
+        """Appends the newest runs of the map; compacts it when that is due."""
         first, last = finished.batches
         rows = [
             {
@@ -64,7 +76,7 @@ class OffsetTable:
         self._appended += len(rows)
         if self._appended >= self._compact_after:
             left = self._compact(self._rows())
-            self._appended, self._compact_after = 0, max(COMPACT_AFTER_ROWS, left)
+            self._appended, self._compact_after = 0, max(self._compaction.after_rows, left)
 
     def progress(self) -> StoredProgress:
         """How far the flow is replicated, by all its rows."""
@@ -73,7 +85,7 @@ class OffsetTable:
     def compacted_progress(self) -> StoredProgress:
         """As `progress`, for the next start: compacts a long map after the same one read."""
         rows = self._rows()
-        if len(rows) > COMPACT_ABOVE_ROWS:
+        if len(rows) > self._compaction.above_rows:
             self._compact(rows)
         return progress_of(rows)
 

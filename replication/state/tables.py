@@ -61,9 +61,18 @@ CONFLICT = "io.delta.exceptions.DeltaConcurrentModificationException"
 
 
 class Tables:
-    """All tables of one state directory. Reads see every earlier write of any process."""
+    """All tables of one state directory. Reads see every earlier write of any process.
 
-    def __init__(self, spark: SparkSession, state_dir: str) -> None:
+    Args:
+        spark: The session of the process.
+        state_dir: A path or URI.
+        optimize_every: After so many appends by this process, a table's small files are merged.
+    """
+
+    def __init__(
+        self, spark: SparkSession, state_dir: str, optimize_every: int = OPTIMIZE_EVERY_APPENDS
+    ) -> None:
+        self._optimize_every = optimize_every
         self.spark = small_query_session(spark)
         self._appends: Counter[str] = Counter()
         self.leases: set[str] = set()  # the names of those that this process holds
@@ -112,7 +121,7 @@ class Tables:
                     if attempt == ATTEMPTS or CONFLICT not in _classes(error.java_exception):
                         raise
         self._appends[table] += 1
-        if self._appends[table] % OPTIMIZE_EVERY_APPENDS == 0:
+        if self._appends[table] % self._optimize_every == 0:
             self._optimize(table)
 
     def _write(

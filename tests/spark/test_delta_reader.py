@@ -9,11 +9,10 @@ from pyspark.sql import SparkSession
 from replication.errors import StateError
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
-from replication.state import offset_table
 from replication.state.delta_reader import DeltaReader, can_reach
 from replication.state.lease import LeaseName, hold_lease
 from replication.state.offset_rows import StoredProgress
-from replication.state.offset_table import OffsetTable
+from replication.state.offset_table import Compaction, OffsetTable
 from replication.state.readers import StateReader
 from replication.state.spark_reader import SparkReader
 from replication.state.tables import Tables
@@ -67,17 +66,14 @@ def answers(reader: StateReader, flow: Flow) -> object:
     return translations, runs, offsets.progress(), events, reader.rows("checkpoints", flow)
 
 
-def test_both_readers_give_the_same_answers(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_readers_give_the_same_answers(tables: Tables) -> None:
     with_spark, without = SparkReader(tables), DeltaReader(tables.root)
     flows = (FLOW, OTHER, ABSENT)
 
     before = [answers(without, flow) for flow in flows]
     assert before == [answers(with_spark, flow) for flow in flows]
 
-    monkeypatch.setattr(offset_table, "COMPACT_ABOVE_ROWS", 1)
-    OffsetTable(tables, FLOW).compacted_progress()
+    OffsetTable(tables, FLOW, Compaction(above_rows=1)).compacted_progress()
 
     assert tables.of("offset_runs", FLOW).count() < 16
     assert [answers(without, flow) for flow in flows] == before

@@ -10,10 +10,8 @@ from replication.errors import StateError
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
-from replication.state import offset_table
-from replication.state import tables as tables_module
 from replication.state.offset_rows import Anchor, StoredProgress, TopicMap
-from replication.state.offset_table import OffsetTable
+from replication.state.offset_table import Compaction, OffsetTable
 from replication.state.tables import Tables
 
 pytestmark = pytest.mark.spark
@@ -58,10 +56,7 @@ def test_the_map_of_a_recreated_topic_starts_anew(tables: Tables) -> None:
     assert OffsetTable(tables, FLOW).runs(ORDERS_0) == [OffsetRun(0, 5, 50, 5)]
 
 
-def test_compaction_changes_rows_and_not_answers(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(offset_table, "COMPACT_ABOVE_ROWS", 5)
+def test_compaction_changes_rows_and_not_answers(tables: Tables) -> None:
     sparse = OffsetRun(60, 90, 60, 7)
     for start in range(0, 60, 10):
         OffsetTable(tables, FLOW).append(
@@ -74,7 +69,7 @@ def test_compaction_changes_rows_and_not_answers(
         tables.of("offset_runs", FLOW).count(),
     )
 
-    before = OffsetTable(tables, FLOW).compacted_progress()
+    before = OffsetTable(tables, FLOW, Compaction(above_rows=5)).compacted_progress()
 
     assert OffsetTable(tables, FLOW).compacted_progress() == before
     assert OffsetTable(tables, FLOW).runs(ORDERS_0) == map_before
@@ -152,11 +147,8 @@ def test_maps_are_those_of_the_newest_topic(tables: Tables) -> None:
     assert found[ORDERS_0].offsets.translate(3) == Exact(53)
 
 
-def test_a_map_that_grows_while_the_flow_runs_is_merged(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(offset_table, "COMPACT_AFTER_ROWS", 3)
-    table = OffsetTable(tables, FLOW)
+def test_a_map_that_grows_while_the_flow_runs_is_merged(tables: Tables) -> None:
+    table = OffsetTable(tables, FLOW, Compaction(after_rows=3))
 
     for start in range(0, 30, 10):
         table.append(FinishedRuns(1, {ORDERS_0: [OffsetRun(start, start + 10, start, 10)]}, IDS))
@@ -165,10 +157,8 @@ def test_a_map_that_grows_while_the_flow_runs_is_merged(
     assert table.runs(ORDERS_0) == [OffsetRun(0, 30, 0, 30)]
 
 
-def test_the_files_of_many_appends_are_put_together(
-    tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tables_module, "OPTIMIZE_EVERY_APPENDS", 3)
+def test_the_files_of_many_appends_are_merged(spark: SparkSession, tmp_path: Path) -> None:
+    tables = Tables(spark, tmp_path.as_uri(), optimize_every=3)
 
     for number in range(3):
         tables.record_event(FLOW, "restarted", str(number), policy="retry")
