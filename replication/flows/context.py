@@ -1,4 +1,4 @@
-"""What a flow works with: opened once by the application, passed to whoever needs it."""
+"""The open connections of one flow."""
 
 from dataclasses import dataclass
 
@@ -18,9 +18,9 @@ class FlowContext:
     Args:
         config: The flow.
         spark: The session of the flow's own query.
-        tables: Of the state directory; they have a session of their own for small queries.
-        source: Where records are read.
-        target: Where records are written.
+        tables: The tables of the state directory, with a session of their own for small queries.
+        source: The cluster to read from.
+        target: The cluster to write to.
     """
 
     config: FlowConfig

@@ -1,11 +1,10 @@
-"""Emit a record every interval that says: this pair of clusters is configured and alive.
+"""Emits heartbeats: a record per interval for each pair of clusters that is configured.
 
-One query for all pairs of a process, and one batch of it for a minute of heartbeats: a batch costs
-Spark some 80 ms of CPU whatever it does, which at one a second was seen in the records' p99. A
-cluster that does not answer costs its own heartbeats and nobody else's.
+One query serves all pairs of a process, and one batch lasts a minute. A batch costs about 80 ms of
+CPU; one per second showed up in the records' p99 latency. A cluster that does not answer loses its
+own heartbeats only.
 """
 
-import logging
 import time
 from collections.abc import Sequence
 from threading import Event, Thread
@@ -17,24 +16,25 @@ from replication.config.tree import HeartbeatsConfig
 from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import InternalTopic
+from replication.log import Log
 from replication.mm2.wire import Heartbeat
 from replication.spark.frames import trigger_stream
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 BATCH_SECONDS = 60.0
 RETRY_SECONDS = 60.0
 
 
 class Heartbeats:
-    """The heartbeats of *pairs*, until *stop* is set."""
+    """Emits the heartbeats of *pairs* until *stop* is set."""
 
     def __init__(self, pairs: Sequence[HeartbeatsConfig], stop: Event) -> None:
         self._stop = stop
-        self._pairs = [_Pair(it) for it in pairs]
+        self._pairs = [_Pair(pair) for pair in pairs]
 
     def query(self, spark: SparkSession) -> DataStreamWriter:
-        """The streaming query, ready to start. Its batches end early when *stop* is set."""
+        """The streaming query, not yet started. Its batches end early when *stop* is set."""
         return trigger_stream(spark).writeStream.foreachBatch(self._batch)
 
     def _batch(self, _rows: DataFrame, _number: int) -> None:
@@ -42,11 +42,11 @@ class Heartbeats:
         while (now := time.monotonic()) < until and not self._stop.is_set():
             for pair in self._pairs:
                 pair.beat_if_due(now)
-            self._stop.wait(max(0.0, min(it.due_at for it in self._pairs) - time.monotonic()))
+            self._stop.wait(max(0.0, min(pair.due_at for pair in self._pairs) - time.monotonic()))
 
 
 class _Pair:
-    """One pair's topic, made in the background: beats before that are left out."""
+    """One pair. Its topic is created in the background; heartbeats due before that are skipped."""
 
     def __init__(self, config: HeartbeatsConfig) -> None:
         self._config = config
@@ -65,30 +65,35 @@ class _Pair:
 
     def _open_in_background(self) -> None:
         self._retry_at = time.monotonic() + RETRY_SECONDS
-        # a daemon: a cluster that does not answer must not hold up the end of the process
+        # a daemon, so that a cluster that does not answer cannot delay the end of the process
         self._opening = Thread(target=self._open, name=f"{self._config.flow} beat", daemon=True)
         self._opening.start()
 
     def _open(self) -> None:
         try:
-            self._topic = opened(self._config)
+            self._topic = open_topic(self._config)
         except ClusterError as error:
-            log.warning("flow=%s no heartbeats for a minute: %s", self._config.flow, error)
+            log.warning(
+                "heartbeats_unavailable",
+                flow=self._config.flow,
+                retry_seconds=RETRY_SECONDS,
+                text=error,
+            )
 
 
 def emit_once(config: HeartbeatsConfig) -> None:
-    """One heartbeat, for a drain; warns where the cluster does not take it."""
+    """Emits one heartbeat, for a drain; logs a warning if the cluster rejects it."""
     try:
-        opened(config).write([record(config)])
+        open_topic(config).write([record(config)])
     except ClusterError as error:
-        log.warning("flow=%s no heartbeat: %s", config.flow, error)
+        log.warning("heartbeat_failed", flow=config.flow, text=error)
 
 
-def opened(config: HeartbeatsConfig) -> InternalTopic:
-    """The topic of a pair's heartbeats; created where it is missing.
+def open_topic(config: HeartbeatsConfig) -> InternalTopic:
+    """Opens the topic of a pair's heartbeats; creates it if it is missing.
 
     Raises:
-        ClusterError: The cluster does not answer, or refuses the topic.
+        ClusterError: The cluster does not answer or rejects the topic.
     """
     topic = InternalTopic(
         Cluster(config.alias, config.admin),
@@ -102,6 +107,6 @@ def opened(config: HeartbeatsConfig) -> InternalTopic:
 
 
 def record(config: HeartbeatsConfig) -> tuple[bytes, bytes]:
-    """Key and value of a heartbeat of now."""
+    """Key and value of a heartbeat with the current time."""
     heartbeat = Heartbeat(config.flow.source, config.flow.target, time.time_ns() // 1_000_000)
     return heartbeat.key(), heartbeat.value()

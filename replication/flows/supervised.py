@@ -1,9 +1,8 @@
-"""A query beside the data: started, started again when it fails, stopped at the end.
+"""Keeps a background query running: restarts it on failure, stops it on request.
 
-Heartbeats and checkpoints never end the flow they belong to. A failure is said and tried again.
+A failing heartbeat or checkpoint query never stops replication.
 """
 
-import logging
 import shutil
 import tempfile
 import threading
@@ -18,23 +17,24 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.errors import ReplicationError
+from replication.log import Log
 from replication.state.lease import Lease
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 POLL_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60
 
 
 class Supervised(threading.Thread):
-    """Keeps one query running until `stop` is set.
+    """Keeps one query running until *stop* is set.
 
     Args:
-        name: Of the query, in logs and in Spark's UI.
-        spark: Its session.
-        writer: Makes the query ready to start; may raise what a retry can mend.
-        stop: Ends it.
-        lease: Must be had for the query to run; without it this thread stands by.
+        name: The query's name in logs and in Spark's UI.
+        spark: The session that runs it.
+        writer: Builds the query; may raise an error that a retry can resolve.
+        stop: Ends the thread.
+        lease: Held while the query runs; while another process holds it, this thread is a standby.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class Supervised(threading.Thread):
 
     def run(self) -> None:
         """The thread's work."""
-        # a pool of its own: a data query of long tasks must not keep this one waiting
-        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "beside")
+        # a pool of its own, so that long tasks of a replication query cannot delay this one
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
         pause = 1.0
         try:
             while not self._stop_event.is_set():
@@ -62,36 +62,38 @@ class Supervised(threading.Thread):
                     with self._lease() as lease:
                         pause = 1.0 if self._watch(self._start(), lease) else pause
                 except (ReplicationError, PySparkException, Py4JError) as error:
-                    self._say(error)
+                    self._log_failure(error)
                 self._stop_event.wait(pause)
                 pause = min(LONGEST_PAUSE_SECONDS, pause * 2)
         finally:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _start(self) -> StreamingQuery:
-        """Starts the query anew: its own progress is worth nothing after a failure."""
+        """Starts the query with an empty folder, without the progress of earlier starts."""
         self._starts += 1
         folder = self._scratch / str(self._starts)
         writer = self._writer().queryName(self.name)
         return writer.option("checkpointLocation", folder.as_uri()).start()
 
     def _watch(self, query: StreamingQuery, lease: Lease | None) -> bool:
-        """Until the query ends or is to end; says whether it had done anything."""
+        """Waits until the query ends or must stop; returns whether it had made progress."""
         try:
             while not self._stop_event.wait(POLL_SECONDS):
                 if lease is not None:
                     lease.renew()
                 if not query.isActive:
-                    self._say(query.exception() or RuntimeError("it ended by itself"))
+                    self._log_failure(
+                        query.exception() or RuntimeError("the query ended without an error")
+                    )
                     break
             return query.lastProgress is not None
         finally:
             query.stop()
 
-    def _say(self, error: BaseException) -> None:
-        log.warning("%s failed and is started again: %s", self.name, first_lines(error))
+    def _log_failure(self, error: BaseException) -> None:
+        log.warning("background_query_failed", query=self.name, text=first_lines(error))
 
 
 def first_lines(error: BaseException) -> str:
-    """What *error* says, without the page of Java frames behind it."""
+    """The text of *error* without the Java stack trace."""
     return "\n".join(str(error).strip().splitlines()[:3])

@@ -387,7 +387,7 @@ def test_offset_syncs_that_cannot_be_written_do_not_delay_replication(
 
     remote = TopicPartition(f"{flow.source}.{topic_name}", 0)
     assert context.target.log_ends([remote]) == {remote: 100}
-    assert "offset syncs are late" in caplog.text
+    assert "event=offset_syncs_delayed" in caplog.text
 
 
 SYNC = {"sync.group.offsets.enabled": "true"}

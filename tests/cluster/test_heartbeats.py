@@ -79,9 +79,9 @@ def test_an_unavailable_cluster_delays_no_heartbeats_of_other_clusters(
 
     with background_heartbeats(spark, config, config.flows, "mirror"):
         until(lambda: len(heartbeats(clusters[1], flow)) >= 4, 60)
-        until(lambda: "no heartbeats for a minute" in caplog.text, 30)
+        until(lambda: "event=heartbeats_unavailable" in caplog.text, 30)
 
-    assert f"flow={flow.target}->{flow.source} no heartbeats" in caplog.text
+    assert f"flow={flow.target}->{flow.source} event=heartbeats_unavailable" in caplog.text
 
 
 def test_heartbeats_are_written_to_the_source_if_asked_for(

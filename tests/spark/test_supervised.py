@@ -1,4 +1,4 @@
-"""A query beside the data comes back after a failure, and ends when it is told."""
+"""A background query restarts after a failure, and ends on request."""
 
 import threading
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.support.local import Until
 pytestmark = pytest.mark.spark
 
 
-def test_it_is_started_again_whatever_fails(
+def test_a_background_query_restarts_whatever_fails(
     spark: SparkSession, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
     starts: list[int] = []
@@ -38,7 +38,7 @@ def test_it_is_started_again_whatever_fails(
             .trigger(processingTime="100 milliseconds")
         )
 
-    thread = Supervised("beside", spark, writer, stop)
+    thread = Supervised("checkpoints", spark, writer, stop)
     thread.start()
     until(lambda: len(batches) >= 3, 60)
     stop.set()
@@ -47,11 +47,13 @@ def test_it_is_started_again_whatever_fails(
     assert not thread.is_alive()
     assert spark.streams.active == []
     assert starts == [0, 1, 2]
-    assert "beside failed and is started again: nobody there" in caplog.text
+    assert 'event=background_query_failed query=checkpoints text="nobody there"' in caplog.text
     assert "the first batch fails" in caplog.text
 
 
-def test_without_its_lease_it_stands_by(spark: SparkSession, until: Until) -> None:
+def test_a_background_query_without_its_lease_is_a_standby(
+    spark: SparkSession, until: Until
+) -> None:
     asked: list[None] = []
     began: list[int] = []
     stop = threading.Event()
@@ -67,7 +69,7 @@ def test_without_its_lease_it_stands_by(spark: SparkSession, until: Until) -> No
         began.append(len(asked))
         return trigger_stream(spark).writeStream.format("noop")
 
-    thread = Supervised("beside", spark, writer, stop, lease)
+    thread = Supervised("checkpoints", spark, writer, stop, lease)
     thread.start()
     until(lambda: spark.streams.active, 60)
     stop.set()

@@ -1,9 +1,8 @@
-"""Commit translated offsets for groups that sleep on the target (``sync.group.offsets.*``).
+"""Commits translated offsets for idle groups (``sync.group.offsets.*``).
 
-Kafka refuses to move a group with members, and so it should: such a group reads on the target.
+Kafka rejects commits for active groups: such a group reads on the target.
 """
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
@@ -12,18 +11,19 @@ from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPartition, GroupPosition, plan_commits
 from replication.kafka.consumer_groups import GroupActiveError, Groups
+from replication.log import Log
 from replication.model import Committed, TopicPartition
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 IDLE = {"EMPTY", "DEAD"}
 
 
 class GroupSync:
-    """Moves one flow's groups on the target, and remembers who could not be moved.
+    """Moves one flow's groups on the target, and remembers which of them were active.
 
-    ``rewound`` holds the keys whose group was set back on the source and not followed yet; whoever
-    sees that adds to it.
+    ``rewound`` holds the group partitions that were rewound on the source and not yet on the
+    target; the checkpoint rounds add to it.
     """
 
     def __init__(self, context: FlowContext, target: Groups | None = None) -> None:
@@ -33,57 +33,60 @@ class GroupSync:
 
     @cached_property
     def _target(self) -> Groups:
-        """Made on first use: a client that cannot be made must not end the flow beside it."""
+        """Created lazily, so that a failing client cannot stop replication."""
         flow = self._config.flow
         return self._given or Groups(self._context.jvm, flow.target, self._config.target.admin)
 
     def move(self, positions: Iterable[GroupPosition]) -> None:
-        """Commits what `replication.groups.positions.commits` says, group by group.
+        """Commits what `replication.groups.positions.plan_commits` returns, group by group.
 
-        A group whose offsets on the target cannot be told is left alone: not knowing must never
-        move a group back (mm2.md, 13, number 8).
+        A group whose offsets on the target could not be read is skipped: without them, a commit
+        might move the group back.
 
         Args:
-            positions: On the source, translated; sorted by group.
+            positions: Translated positions of the source's groups, sorted by group.
 
         Raises:
-            ClusterError: The target does not answer, or refuses a group; all others are moved.
+            ClusterError: The target does not answer, or rejects a group; all others are moved.
         """
         states = self._target.states()
-        by_group = {name: list(its) for name, its in groupby(positions, lambda it: it.group)}
+        by_group = {
+            group: list(of_group)
+            for group, of_group in groupby(positions, lambda position: position.group)
+        }
         idle = [name for name in by_group if states.get(name, "EMPTY") in IDLE]
         for group in by_group.keys() - set(idle):
             self._report_blocked(group, states[group])
         current = self._target.committed([name for name in idle if name in states])
-        refused: list[ClusterError] = []
+        rejected: list[ClusterError] = []
         for group in idle:
             if group not in states or group in current:
-                refused += self._move(by_group[group], current.get(group, {}))
-        if refused:
-            raise refused[0]
+                rejected += self._move(by_group[group], current.get(group, {}))
+        if rejected:
+            raise rejected[0]
 
     def _move(
         self, positions: Sequence[GroupPosition], current: Mapping[TopicPartition, Committed]
     ) -> list[ClusterError]:
-        """Moves one group; what the target says against it, if anything."""
+        """Moves one group; returns the error if the target rejects that."""
         group, on_rewind = positions[0].group, self._config.groups.sync_on_rewind
         wanted = plan_commits(positions, current, self.rewound, on_rewind)
         try:
             self._target.commit(group, wanted)
-        except GroupActiveError as error:  # it woke up between the two questions
-            log.warning("flow=%s %s", self._config.flow, error)
+        except GroupActiveError as error:  # it became active after its state was read
+            log.warning("group_became_active", flow=self._config.flow, group=group, text=error)
             return []
         except ClusterError as error:
-            log.warning("flow=%s %s", self._config.flow, error)
+            log.warning("group_not_moved", flow=self._config.flow, group=group, text=error)
             return [error]
-        self.rewound -= {it.key for it in positions}
+        self.rewound -= {position.key for position in positions}
         self._blocked.pop(group, None)
         if wanted:
-            log.info("flow=%s moved group=%s partitions=%d", self._config.flow, group, len(wanted))
+            log.info("group_moved", flow=self._config.flow, group=group, partitions=len(wanted))
         return []
 
     def _report_blocked(self, group: str, state: str) -> None:
-        """Says once who keeps *group* from being moved, and again when that changes."""
+        """Records which members keep *group* active; again only when they change."""
         try:
             members = ", ".join(self._target.members(group)) or "unknown"
         except ClusterError as error:
@@ -95,9 +98,9 @@ class GroupSync:
         self._context.tables.record_event(
             flow,
             "group-active",
-            f"group {group} is {state.lower()} on {flow.target} and cannot be moved there while it "
-            f"has members: {members}. Its checkpoints are written all the same; stop these members "
-            "to let it be moved, or leave it out with groups.exclude",
+            f"group {group} is active ({state.lower()}) on {flow.target}, so its offsets cannot be "
+            f"changed; members: {members}. Checkpoints are still written; stop these members, or "
+            "exclude the group with groups.exclude",
             group=group,
             policy="skip",
         )

@@ -1,10 +1,9 @@
-"""Translate the groups' committed offsets, emit checkpoints, move idle groups on the target.
+"""Checkpoint rounds: translate committed offsets, emit checkpoints, move idle groups.
 
-A round: which groups, what they have committed, what that is on the target by the offset map, a
-checkpoint for what is news (mm2.md, 7.3), a commit for groups that sleep on the target (7.4).
+A round lists the groups, reads and translates their committed offsets, emits a checkpoint for each
+translation that changed, and commits the offsets of groups that are idle on the target.
 """
 
-import logging
 import time
 from collections.abc import Iterable
 from functools import cached_property
@@ -22,19 +21,20 @@ from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.internal_topic import InternalTopic
 from replication.kafka.reader import Record
+from replication.log import Log
 from replication.mm2.wire import Checkpoint, WireError
 from replication.offsets.map import Exact, NoAnswer
 from replication.spark.frames import trigger_stream
 from replication.state.tables import now
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 
 class Checkpoints:
-    """One flow's rounds, and what one remembers for the next.
+    """The checkpoint rounds of one flow, and what one round remembers for the next.
 
     Args:
-        context: Of the flow.
+        context: The flow.
         target_groups: The groups on the target; by default a client of the flow's own.
     """
 
@@ -46,19 +46,19 @@ class Checkpoints:
         self._previous: dict[GroupPartition, Checkpoint] | None = None
         self._groups: set[str] = set()
         self._refresh_at = self._emit_at = self._sync_at = 0.0
-        self._silent: set[GroupPartition] = set()
+        self._untranslated: set[GroupPartition] = set()
 
     @cached_property
     def _source(self) -> Groups:
-        """Made on first use: a client that cannot be made must not end the flow beside it."""
+        """Created lazily, so that a failing client cannot stop replication."""
         flow = self._config.flow
         return Groups(self._context.jvm, flow.source, self._config.source.admin)
 
     def round(self, *, at_once: bool = False) -> None:
-        """Does what is due by now; everything if *at_once*.
+        """Runs the due steps; all of them if *at_once*.
 
         Raises:
-            ClusterError: A cluster does not answer: nothing is lost, the next round does it.
+            ClusterError: A cluster does not answer; the next round catches up.
             StateError: The tables cannot be read or written.
         """
         self._refresh(at_once=at_once)
@@ -71,9 +71,9 @@ class Checkpoints:
         previous = self._read_previous()
         if self._sync is not None:
             self._sync.rewound |= {
-                it.key for it in positions if is_rewound(it, previous.get(it.key))
+                found.key for found in positions if is_rewound(found, previous.get(found.key))
             }
-        early = self._tick_seconds / 2  # a tick that comes a moment early counts
+        early = self._round_seconds / 2  # Spark may start a round a moment early
         if emit:
             self._emit(positions, previous)
             self._emit_at = clock + groups.checkpoints_interval_seconds - early
@@ -82,22 +82,22 @@ class Checkpoints:
             self._sync_at = clock + groups.sync_interval_seconds - early
 
     def query(self) -> DataStreamWriter:
-        """The streaming query that calls `round`, as often as the shorter interval demands."""
-        self._previous = None  # while this stood by, another process may have emitted
+        """The streaming query that runs a round at the shorter of the two intervals."""
+        self._previous = None  # another process may have emitted while this one was standby
 
-        def tick(_rows: DataFrame, _batch: int) -> None:
+        def run_round(_rows: DataFrame, _batch: int) -> None:
             try:
                 self.round()
             except ClusterError as error:
-                log.warning("flow=%s no checkpoints this time: %s", self._config.flow, error)
+                log.warning("checkpoint_round_failed", flow=self._config.flow, text=error)
 
         rows = trigger_stream(self._context.tables.spark)
-        return rows.writeStream.foreachBatch(tick).trigger(
-            processingTime=f"{self._tick_seconds} seconds"
+        return rows.writeStream.foreachBatch(run_round).trigger(
+            processingTime=f"{self._round_seconds} seconds"
         )
 
     @property
-    def _tick_seconds(self) -> int:
+    def _round_seconds(self) -> int:
         groups = self._config.groups
         return min(
             [groups.checkpoints_interval_seconds] * groups.checkpoints_enabled
@@ -105,7 +105,7 @@ class Checkpoints:
         )
 
     def _refresh(self, *, at_once: bool) -> None:
-        """Looks which groups there are, when it is time."""
+        """Lists the groups again, if that is due."""
         groups = self._config.groups
         due = groups.refresh_enabled and time.monotonic() >= self._refresh_at
         if self._groups and not due and not at_once:
@@ -116,29 +116,31 @@ class Checkpoints:
         self._refresh_at = time.monotonic() + groups.refresh_interval_seconds
 
     def _report_gone(self, gone: set[str]) -> None:
-        """Once for each group: an event of an earlier process counts."""
+        """Records an event for each group that is gone, unless the table has one already."""
         if not gone:
             return
         tables = self._context.tables
-        said = tables.of("events", self._config.flow).where("kind = 'group-gone'").select("group")
-        for group in sorted(gone - {row["group"] for row in tables.collect(said, "events")}):
+        recorded = (
+            tables.of("events", self._config.flow).where("kind = 'group-gone'").select("group")
+        )
+        for group in sorted(gone - {row["group"] for row in tables.collect(recorded, "events")}):
             tables.record_event(
                 self._config.flow,
                 "group-gone",
                 f"group {group} no longer exists on {self._config.flow.source}: it was deleted, or "
                 f"its offsets expired. Its checkpoints and its offsets on "
-                f"{self._config.flow.target} stay as they are",
+                f"{self._config.flow.target} are not changed",
                 group=group,
                 policy="keep",
             )
 
     def _read_previous(self) -> dict[GroupPartition, Checkpoint]:
-        """The newest checkpoint of each key, from the topic at first: whoever wrote it."""
+        """The newest checkpoint of each group partition; read from the topic the first time."""
         if self._previous is None:
             if self._config.groups.checkpoints_enabled:
                 self._topic.create()
             self._previous = read_checkpoints(self._topic)
-            # groups that were known before this process and are gone now are reported, too
+            # also reports groups that disappeared before this process started
             known = {group for group, _ in self._previous}
             self._report_gone(set(filter(self._config.groups.accepts, known)) - self._groups)
         return self._previous
@@ -146,43 +148,50 @@ class Checkpoints:
     def _emit(
         self, positions: Iterable[GroupPosition], previous: dict[GroupPartition, Checkpoint]
     ) -> None:
-        news = []
-        for it in positions:
-            if should_emit(it, previous.get(it.key)):
-                news.append(it)
-            elif isinstance(it.answer, NoAnswer) and it.key not in self._silent:
-                self._silent.add(it.key)
-                log.warning(
-                    "flow=%s group=%s has no checkpoint for %s at %d: %s, answers start at %s",
-                    self._config.flow, it.group, it.upstream, it.committed.offset,
-                    it.answer.reason, it.answer.first,
-                )  # fmt: skip
-        if not news:
+        changed = []
+        for position in positions:
+            if should_emit(position, previous.get(position.key)):
+                changed.append(position)
+            else:
+                self._log_missing(position)
+        if not changed:
             return
-        checkpoints = [it.checkpoint() for it in news]
-        self._topic.write((it.key(), it.value()) for it in checkpoints)
-        previous.update({it.key: one for it, one in zip(news, checkpoints, strict=True)})
-        self._context.tables.append("checkpoints", (self._row(it) for it in news))
-        log.info("flow=%s emitted checkpoints=%d", self._config.flow, len(news))
+        checkpoints = [position.checkpoint() for position in changed]
+        self._topic.write((checkpoint.key(), checkpoint.value()) for checkpoint in checkpoints)
+        keys = (position.key for position in changed)
+        previous.update(zip(keys, checkpoints, strict=True))
+        self._context.tables.append("checkpoints", (self._row(position) for position in changed))
+        log.info("checkpoints_emitted", flow=self._config.flow, checkpoints=len(changed))
 
-    def _row(self, it: GroupPosition) -> dict[str, object]:
+    def _log_missing(self, position: GroupPosition) -> None:
+        """Logs once why a group has no checkpoint for a partition."""
+        answer = position.answer
+        if isinstance(answer, NoAnswer) and position.key not in self._untranslated:
+            self._untranslated.add(position.key)
+            log.warning(
+                "no_checkpoint", flow=self._config.flow, group=position.group,
+                partition=position.upstream, offset=position.committed.offset,
+                first_translatable=answer.first, text=answer.reason,
+            )  # fmt: skip
+
+    def _row(self, position: GroupPosition) -> dict[str, object]:
         return {
             "flow": str(self._config.flow),
-            "group": it.group,
-            "topic": it.upstream.topic,
-            "partition": it.upstream.partition,
-            "remote_topic": it.remote.topic,
-            "upstream": it.committed.offset,
-            "downstream": it.downstream,
-            "exact": isinstance(it.answer, Exact),
-            "reread": it.reread,
-            "metadata": it.committed.metadata,
+            "group": position.group,
+            "topic": position.upstream.topic,
+            "partition": position.upstream.partition,
+            "remote_topic": position.remote.topic,
+            "upstream": position.committed.offset,
+            "downstream": position.downstream,
+            "exact": isinstance(position.answer, Exact),
+            "reread": position.reread,
+            "metadata": position.committed.metadata,
             "at": now(),
         }
 
 
 def checkpoints_topic(target: Cluster, config: FlowConfig) -> InternalTopic:
-    """Where the flow's checkpoints are: on the target (mm2.md, 2.5)."""
+    """The topic of the flow's checkpoints, always on the target."""
     return InternalTopic(
         target,
         config.policy.checkpoints_topic(config.flow.source),
@@ -195,18 +204,18 @@ def checkpoints_topic(target: Cluster, config: FlowConfig) -> InternalTopic:
 def read_checkpoints(topic: InternalTopic) -> dict[GroupPartition, Checkpoint]:
     """The newest checkpoint of each group and remote partition.
 
-    Records that are none are passed over, as MirrorMaker 2's reader does.
+    Records that are not checkpoints are skipped, as MirrorMaker 2's reader does.
     """
     newest: dict[GroupPartition, Checkpoint] = {}
     for record in topic.records():
-        if checkpoint := _decoded(topic, record):
+        if checkpoint := _decode(topic, record):
             newest[checkpoint.group, checkpoint.partition] = checkpoint
     return newest
 
 
-def _decoded(topic: InternalTopic, record: Record) -> Checkpoint | None:
+def _decode(topic: InternalTopic, record: Record) -> Checkpoint | None:
     try:
         return Checkpoint.decode(record.key, record.value)
     except WireError as error:
-        log.warning("%s offset %d is no checkpoint: %s", topic.name, record.offset, error)
+        log.warning("not_a_checkpoint", topic=topic.name, offset=record.offset, text=error)
         return None

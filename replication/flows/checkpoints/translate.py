@@ -1,6 +1,5 @@
 """Translates the source groups' committed offsets with the offset map."""
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from replication.config.tree import FlowConfig
@@ -8,13 +7,14 @@ from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPosition
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
+from replication.log import Log
 from replication.model import Committed, TopicPartition
 from replication.offsets.map import NoAnswer
 from replication.state.offset_rows import TopicMap
 from replication.state.offset_table import OffsetTable
 from replication.topics.selection import remote_topics
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 NOTHING = NoAnswer("nothing replicated", None)
 
@@ -84,7 +84,9 @@ def _current_maps(
     }
     for topic in sorted({tp.topic for tp in maps.keys() - current.keys()}):
         log.warning(
-            "flow=%s topic %s on %s was deleted or created again: its groups are not translated",
-            config.flow, topic, config.flow.source,
-        )  # fmt: skip
+            "topic_recreated",
+            flow=config.flow,
+            topic=topic,
+            text=f"deleted or created again on {config.flow.source}; its groups are not translated",
+        )
     return current

@@ -1,4 +1,4 @@
-"""The replication loop; a record's way is the order of the files.
+"""The replication loop; a record passes through the files in this order.
 
 loop -> prepare -> locate -> match -> generation -> settle -> map_writer.
 """

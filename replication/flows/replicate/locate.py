@@ -1,12 +1,10 @@
-"""Where each partition goes on: from the books and the target's log, so that nothing repeats.
+"""Finds where each partition resumes: by the offset map and the target's log, so nothing repeats.
 
-The anchor is the books' last pair of equal positions. What the target's log holds beyond it was
-written by a batch that never reached the books, because it was cut or its process died. Those
-records are counted on the source, and the last of them are compared, before the count is believed
-(design.md, D8).
+The anchor is the last pair of equal positions in the offset map. Target records after it were
+written by a batch that is not in the map, because the batch or its process was interrupted. They
+are counted on the source, and the last of them are compared before the count is trusted.
 """
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,6 +13,7 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.match import match_existing_target, realign, tails_match
 from replication.flows.replicate.settle import settled_log_ends
+from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.resume import (
     CountAhead,
@@ -30,12 +29,12 @@ from replication.spark.kafka_options import client_id
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """How both sides stand while the flow does not run. Keys are upstream partitions."""
+    """The log end offsets of both sides while the flow is stopped, by upstream partition."""
 
     remote: Mapping[TopicPartition, TopicPartition]
     source_ends: Mapping[TopicPartition, int]
@@ -45,43 +44,43 @@ class LogEnds:
 def find_positions(
     context: FlowContext,
     plan: TopicPlan,
-    books: MapWriter,
+    map_writer: MapWriter,
     generation: int,
 ) -> dict[TopicPartition, Position]:
-    """Where every partition of *plan* goes on; what is new about it is in the table on return.
+    """Finds where every partition of *plan* resumes, and writes what is new to the offset map.
 
     Raises:
-        GuardError: For some partitions no position is safe; all of them are named.
+        GuardError: Some partitions have no safe position; the text names all of them.
         ClusterError: A cluster does not answer.
     """
     config = context.config
-    anchors = books.anchors
-    _refuse_recreated(context, plan, anchors)
-    standing = _standing(context, plan)
+    anchors = map_writer.anchors
+    _reject_recreated(context, plan, anchors)
+    log_ends = _log_ends(context, plan)
     decisions = plan_positions(
         plan.partitions,
         {tp: anchors[tp].position for tp in plan.partitions if tp in anchors},
-        standing.target_ends,
+        log_ends.target_ends,
         context.source.earliest(plan.partitions),
-        standing.source_ends,
+        log_ends.source_ends,
         reset=config.auto_offset_reset,
     )
-    _refuse(context, {tp: it.text for tp, it in decisions.items() if isinstance(it, Problem)})
-    news = _located(
-        context, {tp: it for tp, it in decisions.items() if isinstance(it, CountAhead)}, standing
-    )
+    problems = {tp: found.text for tp, found in decisions.items() if isinstance(found, Problem)}
+    _reject(context, problems)
+    ahead = {tp: found for tp, found in decisions.items() if isinstance(found, CountAhead)}
+    new_runs = _count_ahead(context, ahead, log_ends)
     for tp, decision in decisions.items():
         if isinstance(decision, StartFresh):
-            news[tp] = [anchor(decision.position)]
+            new_runs[tp] = [anchor(decision.position)]
         elif isinstance(decision, MatchTail):
-            position = match_existing_target(context, tp, standing.remote[tp], decision.position)
-            news[tp] = [anchor(position)]
-    books.write(FinishedRuns(generation, news, plan.source_ids))
-    resumed = {tp: it.position for tp, it in decisions.items() if isinstance(it, Resume)}
-    return resumed | {tp: runs[-1].end for tp, runs in news.items()}
+            position = match_existing_target(context, tp, log_ends.remote[tp], decision.position)
+            new_runs[tp] = [anchor(position)]
+    map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
+    resumed = {tp: found.position for tp, found in decisions.items() if isinstance(found, Resume)}
+    return resumed | {tp: runs[-1].end for tp, runs in new_runs.items()}
 
 
-def _standing(context: FlowContext, plan: TopicPlan) -> LogEnds:
+def _log_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
     config = context.config
     remote = {tp: TopicPartition(plan.topics[tp.topic], tp.partition) for tp in plan.partitions}
     counted_by = client_id(config.flow) if config.record_timestamps == "preserve" else None
@@ -93,44 +92,44 @@ def _standing(context: FlowContext, plan: TopicPlan) -> LogEnds:
     )
 
 
-def _located(
-    context: FlowContext, wanted: Mapping[TopicPartition, CountAhead], standing: LogEnds
+def _count_ahead(
+    context: FlowContext, wanted: Mapping[TopicPartition, CountAhead], log_ends: LogEnds
 ) -> dict[TopicPartition, list[OffsetRun]]:
-    """The runs that were written and never booked, by counting; checked against the records."""
+    """Counts the target records that are not yet in the offset map, and compares the last ones."""
     config = context.config
     if not wanted:
         return {}
-    records = sum(it.records for it in wanted.values())
-    log.info("flow=%s counting %d records written beyond the books", config.flow, records)
+    records = sum(ahead.records for ahead in wanted.values())
+    log.info("counting_unrecorded", flow=config.flow, records=records)
     ends = offsets_after(
         context.spark,
         config.source.consumer,
-        {tp: RecordSpan(it.anchor.upstream, it.records) for tp, it in wanted.items()},
-        standing.source_ends,
+        {tp: RecordSpan(ahead.anchor.upstream, ahead.records) for tp, ahead in wanted.items()},
+        log_ends.source_ends,
     )
-    located: dict[TopicPartition, list[OffsetRun]] = {}
-    for tp, it in wanted.items():
-        upstream, downstream = it.anchor.upstream, it.anchor.downstream
-        remote = standing.remote[tp]
-        if tp in ends and tails_match(config, (tp, upstream, ends[tp]), (remote, it)):
-            located[tp] = [OffsetRun(upstream, ends[tp], downstream, it.records)]
+    runs: dict[TopicPartition, list[OffsetRun]] = {}
+    for tp, ahead in wanted.items():
+        upstream, downstream = ahead.anchor.upstream, ahead.anchor.downstream
+        remote = log_ends.remote[tp]
+        if tp in ends and tails_match(config, (tp, upstream, ends[tp]), (remote, ahead)):
+            runs[tp] = [OffsetRun(upstream, ends[tp], downstream, ahead.records)]
         else:
-            located[tp] = realign(context, tp, remote, it, standing.source_ends[tp])
-    return located
+            runs[tp] = realign(context, tp, remote, ahead, log_ends.source_ends[tp])
+    return runs
 
 
-def _refuse_recreated(
+def _reject_recreated(
     context: FlowContext, plan: TopicPlan, anchors: Mapping[TopicPartition, Anchor]
 ) -> None:
-    """A topic id that changed: the stored offsets are another topic's."""
+    """Stops the flow if a topic id changed: the stored offsets belong to the deleted topic."""
     config = context.config
-    _refuse(
+    _reject(
         context,
         {
             tp: (
                 f"topic {tp.topic} on cluster {config.flow.source} was deleted and created again "
-                f"(its id was {anchors[tp].topic_id}, is {plan.source_ids[tp.topic]}), the books "
-                f"stand at offset {anchors[tp].position.upstream} of the old one"
+                f"(id {anchors[tp].topic_id}, now {plan.source_ids[tp.topic]}), and the offset map "
+                f"ends at offset {anchors[tp].position.upstream} of the deleted topic"
             )
             for tp in plan.partitions
             if tp in anchors and anchors[tp].topic_id != plan.source_ids[tp.topic]
@@ -138,8 +137,8 @@ def _refuse_recreated(
     )
 
 
-def _refuse(context: FlowContext, problems: Mapping[TopicPartition, str]) -> None:
-    """Ends the flow with all *problems*, each an event row of its own."""
+def _reject(context: FlowContext, problems: Mapping[TopicPartition, str]) -> None:
+    """Stops the flow because of *problems*, if there are any; each becomes an event row."""
     config = context.config
     if not problems:
         return
@@ -149,7 +148,7 @@ def _refuse(context: FlowContext, problems: Mapping[TopicPartition, str]) -> Non
         )
     lines = "".join(f"\n  - {tp}: {text}" for tp, text in sorted(problems.items()))
     raise GuardError(
-        f"flow {config.flow} stops, since going on would lose or repeat records:{lines}\n"
-        "Delete the remote topic to replicate it anew from the source's earliest offset, or leave "
-        "the topic out with topics.exclude"
+        f"flow {config.flow} stopped: continuing would lose or repeat records:{lines}\n"
+        "Delete the remote topic to replicate it again from the source's earliest offset, or "
+        "exclude the topic with topics.exclude"
     )

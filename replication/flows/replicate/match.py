@@ -1,8 +1,8 @@
-"""Comparing records of both sides, where positions alone do not decide.
+"""Compares records when offsets alone are not conclusive.
 
-Three questions: is the end of a counted stretch really the same records; where does the target
-agree with the source if not; and where does a target go on that somebody else, MirrorMaker 2 for
-one, has written before us.
+Answers three questions. Are the last records of a counted span the same on both sides? If not, up
+to which record do both sides agree? Where does replication resume on a target that another
+replicator, such as MirrorMaker 2, has written?
 """
 
 from replication.config.tree import FlowConfig
@@ -16,10 +16,10 @@ from replication.offsets.runs import OffsetRun, anchor
 from replication.spark.counting import fingerprints
 
 COMPARED_RECORDS = 20
-"""Records at the end of a stretch that are compared one by one."""
+"""The number of records at the end of a span that are compared one by one."""
 
 SEARCHED_RECORDS = 10_000
-"""Source records searched for the target's last ones, from their timestamp on."""
+"""The number of source records, from a target record's timestamp on, that are searched for it."""
 
 
 def tails_match(
@@ -27,14 +27,14 @@ def tails_match(
     source: tuple[TopicPartition, int, int],
     target: tuple[TopicPartition, CountAhead],
 ) -> bool:
-    """Whether the last records of both stretches are the same, in order.
+    """Whether the last records of both spans are the same, in order.
 
-    Target records that compaction has removed are passed over; those left must fit by offset.
+    Target records that compaction has removed are skipped; the others must match by offset.
 
     Args:
         config: The flow.
-        source: Partition, first offset and the offset after the last of the counted stretch.
-        target: The remote partition and what was counted.
+        source: Partition, first offset and end offset of the counted span.
+        target: The remote partition and the count.
     """
     tp, start, until = source
     remote, counted = target
@@ -42,9 +42,9 @@ def tails_match(
     end = counted.anchor.downstream + counted.records
     written = read_records(config.target.consumer, remote, end - compared, end, "read_uncommitted")
     upstream = _last_records(config, tp, start, until, compared)
-    by_place = dict(enumerate(reversed(upstream), start=1))
+    from_end = dict(enumerate(reversed(upstream), start=1))
     return all(
-        (place := end - record.offset) in by_place and _same(config, by_place[place], record)
+        (place := end - record.offset) in from_end and _same(config, from_end[place], record)
         for record in written
     )
 
@@ -56,9 +56,9 @@ def realign(
     counted: CountAhead,
     source_end: int,
 ) -> list[OffsetRun]:
-    """Runs up to the last position at which going on loses nothing, an event telling why.
+    """Finds the runs on which both sides agree, and records an event with the reason.
 
-    The last of them is an anchor at the target's log end.
+    The last run is an anchor at the target's log end, at which resuming loses nothing.
     """
     config = context.config
     start = counted.anchor
@@ -70,9 +70,8 @@ def realign(
     context.tables.record_event(
         config.flow,
         "realigned",
-        f"{tp}: of {counted.records} records beyond the books on {remote}, {found.matched} are "
-        f"the source's next ones and {found.target_only} are not; going on at offset "
-        f"{found.upstream}, at least once",
+        f"{found.matched} of {counted.records} unrecorded records on {remote} match the source, "
+        f"{found.target_only} do not; resuming {tp} at offset {found.upstream}, at-least-once",
         topic=tp.topic,
         partition=tp.partition,
         offset_from=start.upstream,
@@ -88,27 +87,26 @@ def match_existing_target(
     remote: TopicPartition,
     fresh: Position,
 ) -> Position:
-    """Where to go on in a partition that holds records and has no books.
+    """Finds where to resume in a partition that has records but no offset map.
 
-    The target's newest record that the source still has marks the place; timestamps say where to
-    look for it.
+    Replication resumes after the target's newest record that the source still has. Timestamps tell
+    where to search for it.
 
     Args:
-        context: Both clusters.
-        config: The flow.
-        tp: Upstream.
-        remote: Downstream.
+        context: The flow.
+        tp: The upstream partition.
+        remote: The remote partition.
         fresh: Where a start without history would begin; its downstream is the log end.
 
     Raises:
-        GuardError: None of the target's last records is on the source.
+        GuardError: The source has none of the target's last records.
     """
     config = context.config
     end = fresh.downstream
     written = read_records(
         config.target.consumer, remote, max(0, end - COMPARED_RECORDS), end, "read_uncommitted"
     )
-    if not written:  # retention has emptied the target: nothing can repeat
+    if not written:  # retention has emptied the target, so nothing can be repeated
         return fresh
     for record in reversed(written):
         found = _found_on_source(context, tp, record)
@@ -116,8 +114,8 @@ def match_existing_target(
             context.tables.record_event(
                 config.flow,
                 "adopted",
-                f"{remote} held records and had no books; its offset {record.offset} is {tp} "
-                f"offset {found.offset}, going on behind it",
+                f"{remote} has records but no offset map; its offset {record.offset} is {tp} "
+                f"offset {found.offset}, resuming after it",
                 topic=tp.topic,
                 partition=tp.partition,
                 offset_until=found.offset + 1,
@@ -125,27 +123,27 @@ def match_existing_target(
             )
             return Position(found.offset + 1, end)
     raise GuardError(
-        f"flow {config.flow}: {remote} on cluster {config.flow.target} holds records up to offset "
-        f"{end}, has no books in state.dir, and its last {len(written)} records are not in {tp} "
-        f"on cluster {config.flow.source}: somebody else writes to it, or they are gone there. "
-        f"Delete the topic to replicate anew, or leave {tp.topic} out with topics.exclude"
+        f"flow {config.flow}: {remote} on cluster {config.flow.target} has records up to offset "
+        f"{end} but no offset map in state.dir, and none of its last {len(written)} records was "
+        f"found in {tp} on cluster {config.flow.source}: another producer wrote them, or the "
+        f"source no longer has them. Delete the topic to start over, or exclude {tp.topic} with "
+        "topics.exclude"
     )
 
 
 def _found_on_source(context: FlowContext, tp: TopicPartition, record: Record) -> Record | None:
-    """The source's record that *record* is a copy of, looked for from its timestamp on."""
+    """The source record that *record* is a copy of, searched from its timestamp on; or None."""
     config = context.config
     start = context.source.offset_for_time(tp, record.timestamp_ms)
-    level = config.isolation
     until = start + SEARCHED_RECORDS
-    candidates = read_records(config.source.consumer, tp, start, until, level)
-    return next((it for it in candidates if _same(config, it, record)), None)
+    candidates = read_records(config.source.consumer, tp, start, until, config.isolation)
+    return next((found for found in candidates if _same(config, found, record)), None)
 
 
 def _last_records(
     config: FlowConfig, tp: TopicPartition, start: int, until: int, wanted: int
 ) -> list[Record]:
-    """The last *wanted* records before *until*; reaches back further over gaps as needed."""
+    """The last *wanted* records before *until*; reads further back where offsets have gaps."""
     width = wanted
     while True:
         begin = max(start, until - width)
@@ -156,7 +154,7 @@ def _last_records(
 
 
 def _same(config: FlowConfig, upstream: Record, downstream: Record) -> bool:
-    """Whether *downstream* is a copy of *upstream*; without preserved timestamps these differ."""
+    """Whether *downstream* is a copy of *upstream*; timestamps count only if they are preserved."""
     same_content = (upstream.key, upstream.value, upstream.headers) == (
         downstream.key,
         downstream.value,

@@ -1,4 +1,4 @@
-"""List the source's topics, select, create and grow what the target lacks, answer with the plan."""
+"""Prepares the target's topics: lists, selects, creates and grows; returns the plan."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,41 +16,41 @@ log = Log(__name__)
 
 
 def prepare_topics(config: FlowConfig, source: Cluster, target: Cluster) -> TopicPlan:
-    """Make the target ready for the flow and answer with what to replicate.
+    """Creates and grows the remote topics that the flow needs, and returns what to replicate.
 
-    Does nothing twice: where nothing is missing, it only looks. A topic that is deleted on the
-    source meanwhile is simply not there; nothing is ever deleted or shrunk on the target.
+    Changes nothing if nothing is missing. A topic that was deleted on the source is left out of the
+    plan; nothing is ever deleted or shrunk on the target.
 
     Raises:
         GuardError: Source and target are one cluster, or two topics share a remote name.
-        ClusterError: A cluster does not answer, or refuses a topic.
+        ClusterError: A cluster does not answer or rejects a topic.
     """
     plan = look(config, source, target)
     if plan.problems:
         raise GuardError("\n".join(f"flow {config.flow}: {text}" for text in plan.problems))
     rejected = _RejectedSettings()
-    made = target.create_topics(plan.create, rejected.simplify)
+    created = target.create_topics(plan.create, rejected.simplify)
     rejected.log(config.flow)
-    smaller = {  # somebody else created it at the same moment
+    smaller = {  # another process created it at the same moment
         topic.name: topic.partitions
         for topic in plan.create
-        if made[topic.name].partitions < topic.partitions
+        if created[topic.name].partitions < topic.partitions
     }
-    made |= target.create_partitions({**plan.grow, **smaller})
-    for topic in made.values():
+    created |= target.create_partitions({**plan.grow, **smaller})
+    for topic in created.values():
         log.info("topic_prepared", flow=config.flow, topic=topic.name, partitions=topic.partitions)
-    made_ids = {name: topic.topic_id for name, topic in made.items()}
-    return replace(plan, remote_ids={**plan.remote_ids, **made_ids})
+    new_ids = {name: topic.topic_id for name, topic in created.items()}
+    return replace(plan, remote_ids={**plan.remote_ids, **new_ids})
 
 
 def look(config: FlowConfig, source: Cluster, target: Cluster) -> TopicPlan:
-    """What `prepare_topics` would do, without doing it.
+    """The plan that `prepare_topics` would carry out; changes nothing.
 
     Raises:
         GuardError: Source and target are one cluster.
         ClusterError: A cluster does not answer.
     """
-    _refuse_one_cluster(config, source, target)
+    _reject_one_cluster(config, source, target)
     selected = remote_topics(config, source.topic_names())
     upstream = source.describe(selected)
     downstream = target.describe({selected[name] for name in upstream})
@@ -121,13 +121,13 @@ class _RejectedSettings:
             )
 
 
-def _refuse_one_cluster(config: FlowConfig, source: Cluster, target: Cluster) -> None:
-    """Topics copied within a cluster match the flow's own filter and grow for ever (KAFKA-9914)."""
+def _reject_one_cluster(config: FlowConfig, source: Cluster, target: Cluster) -> None:
+    """Topics copied within a cluster match the flow's own filter and grow forever (KAFKA-9914)."""
     cluster_id = source.cluster_id()
     if cluster_id == target.cluster_id():
         raise GuardError(
             f"flow {config.flow}: {source.alias} (bootstrap.servers={source.servers}) and "
-            f"{target.alias} (bootstrap.servers={target.servers}) are the same Kafka cluster, "
-            f"id {cluster_id}; its records would be copied in a circle for ever. Correct one "
+            f"{target.alias} (bootstrap.servers={target.servers}) are the same Kafka cluster "
+            f"(id {cluster_id}); replicating it to itself would loop forever. Correct one "
             "bootstrap.servers, or disable the flow"
         )
