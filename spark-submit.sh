@@ -11,7 +11,7 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          Demo: two local Kafka clusters, producers, the mirror, and a comparison of source and target.
          --keep leaves the clusters and the mirror running and prints how to connect.
        ./spark-submit.sh --config FILE [--flow 'A->B'] [--mode auto|realtime|microbatch|drain]
-                         [--job mirror|replicate|checkpoints|heartbeats] [--log-format text|json] [--dry-run]
+                         [--job mirror|replicate|checkpoints|heartbeats|metadata] [--log-format text|json] [--dry-run]
                          [-- spark-submit arguments]
          Replicates as configured in FILE (YAML or .properties). --dry-run only prints the command.
          --job runs one part only; the default, mirror, runs all parts.
@@ -167,8 +167,8 @@ main() {
     esac
   done
   case $job in
-    mirror | replicate | checkpoints | heartbeats) ;;
-    *) wrong "--job is mirror, replicate, checkpoints or heartbeats, not '$job'" ;;
+    mirror | replicate | checkpoints | heartbeats | metadata) ;;
+    *) wrong "--job is mirror, replicate, checkpoints, heartbeats or metadata, not '$job'" ;;
   esac
   if [ -n "$config" ]; then
     [ ${#keep[@]} -eq 0 ] || wrong "--keep belongs to the demo, not to --config"

@@ -12,14 +12,15 @@ OnRewind = Literal["keep", "follow"]
 Location = Literal["source", "target"]
 """One of the two clusters of a flow, as in MirrorMaker 2's ``offset-syncs.topic.location``."""
 
-Job = Literal["mirror", "replicate", "checkpoints", "heartbeats"]
-Part = Literal["records", "checkpoints", "heartbeats"]
+Job = Literal["mirror", "replicate", "checkpoints", "heartbeats", "metadata"]
+Part = Literal["records", "checkpoints", "heartbeats", "metadata"]
 PARTS: Mapping[Job, frozenset[Part]] = MappingProxyType(
     {
-        "mirror": frozenset({"records", "checkpoints", "heartbeats"}),
+        "mirror": frozenset({"records", "checkpoints", "heartbeats", "metadata"}),
         "replicate": frozenset({"records"}),
         "checkpoints": frozenset({"checkpoints"}),
         "heartbeats": frozenset({"heartbeats"}),
+        "metadata": frozenset({"metadata"}),
     }
 )
 """What each job runs; group sync belongs to the checkpoints."""
@@ -27,10 +28,19 @@ PARTS: Mapping[Job, frozenset[Part]] = MappingProxyType(
 RECORDS = frozenset(job for job, parts in PARTS.items() if "records" in parts)
 """The jobs that replicate records."""
 
-EventKind = Literal["restarted", "realigned", "adopted", "refused", "group-active", "group-gone"]
+EventKind = Literal[
+    "restarted",
+    "realigned",
+    "adopted",
+    "refused",
+    "group-active",
+    "group-gone",
+    "config-overwritten",
+    "config-rejected",
+]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 
-EventPolicy = Literal["retry", "at least once", "match", "fail", "skip", "keep"]
+EventPolicy = Literal["retry", "at least once", "match", "fail", "skip", "keep", "overwrite"]
 """How the flow reacts to an event."""
 
 Isolation = Literal["read_uncommitted", "read_committed"]

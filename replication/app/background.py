@@ -1,16 +1,18 @@
-"""Background queries: checkpoints per flow, heartbeats per cluster pair."""
+"""Background queries: checkpoints and topic settings per flow, heartbeats per cluster pair."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.config.tree import FlowConfig, HeartbeatsConfig, MirrorConfig
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.context import FlowContext
 from replication.flows.heartbeats import Heartbeats, emit_once
+from replication.flows.metadata import ConfigSync
 from replication.flows.supervised import Supervised
 from replication.model import Flow, Job, runs
 from replication.state.lease import LeaseName, hold_lease
@@ -28,15 +30,7 @@ def background_checkpoints(context: FlowContext, job: Job) -> Iterator[None]:
     if not _wants_checkpoints(config, job) or config.mode == "drain":
         yield
         return
-    stop = threading.Event()
-    thread = Supervised(
-        f"{config.flow.slug} checkpoints",
-        context.tables.spark,
-        Checkpoints(context).query,
-        stop,
-        partial(hold_lease, context.tables, LeaseName(config.flow, "checkpoints")),
-    )
-    with _running(thread, stop):
+    with _flow_query(context, "checkpoints", Checkpoints(context).query):
         yield
 
 
@@ -56,6 +50,28 @@ def checkpoints_once(context: FlowContext, job: Job) -> None:
 def _wants_checkpoints(config: FlowConfig, job: Job) -> bool:
     is_enabled = config.groups.checkpoints_enabled or config.groups.sync_enabled
     return is_enabled and runs(job, "checkpoints")
+
+
+@contextmanager
+def background_metadata(context: FlowContext, job: Job) -> Iterator[None]:
+    """Keeps the settings of remote topics in step for the block, if *job* and configuration say so.
+
+    A drain does its one round before the block: the target must not delete what is then copied.
+
+    Raises:
+        ClusterError: In a drain: a cluster does not answer, or refuses.
+        StateError: In a drain: the tables cannot be read or written.
+    """
+    config = context.config
+    if not config.topic_configs.sync_enabled or not runs(job, "metadata"):
+        yield
+    elif config.mode == "drain":
+        with hold_lease(context.tables, LeaseName(config.flow, "metadata")):
+            ConfigSync(context).round()
+        yield
+    else:
+        with _flow_query(context, "metadata", ConfigSync(context).query):
+            yield
 
 
 @contextmanager
@@ -90,6 +106,18 @@ def _belongs(
     if flows == enabled:
         return True
     return mine in flows or (mine not in enabled and reverse in flows)
+
+
+@contextmanager
+def _flow_query(
+    context: FlowContext, part: str, query: Callable[[], DataStreamWriter]
+) -> Iterator[None]:
+    """Runs a flow's query beside its records, under the lease of that part."""
+    flow, stop = context.config.flow, threading.Event()
+    lease = partial(hold_lease, context.tables, LeaseName(flow, part))
+    name = f"{flow.slug} {part}"
+    with _running(Supervised(name, context.tables.spark, query, stop, lease), stop):
+        yield
 
 
 @contextmanager

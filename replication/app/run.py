@@ -15,6 +15,7 @@ from replication.app.admission import Admission
 from replication.app.background import (
     background_checkpoints,
     background_heartbeats,
+    background_metadata,
     checkpoints_once,
 )
 from replication.app.flow_thread import FlowThread, wait_for_all
@@ -151,7 +152,7 @@ class _Application:
 def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: threading.Event) -> None:
     """Runs the parts of one flow that belong to *job*; a drain ends with one checkpoint round."""
     config = context.config
-    with background_checkpoints(context, job):
+    with background_metadata(context, job), background_checkpoints(context, job):
         if runs(job, "records"):
             replicate(context, partial(admission.admit, config), stop)
         elif config.mode != "drain":

@@ -23,10 +23,12 @@ from replication.flows.replicate.prepare import look
 from replication.kafka.cluster import Cluster
 from replication.model import RECORDS, Job
 from replication.spark.mode import local_slots
-from replication.state.offset_rows import OffsetReader
-from replication.state.readers import open_reader
+from replication.state.readers import StateReader, open_reader
+from replication.topics.config_sync import SyncHistory
 
 HEADINGS = ("partition", "remote topic", "resumes at", "because of", "to do")
+SETTING_HEADINGS = ("remote topic", "setting", "now", "then", "note")
+DEFAULT = "(target's default)"
 INTERNAL_HEADINGS = ("internal topic", "cluster", "purpose", "to do")
 
 
@@ -43,7 +45,7 @@ def plan(*, file: str, name: str | None, as_json: bool) -> None:
     config = load_config(file)
     flows = chosen_flows(config, name)
     with open_reader(config.state_dir) as state:
-        plans = [_plan(config, flow, state.offsets(flow.flow)) for flow in flows]
+        plans = [_plan(config, flow, state) for flow in flows]
     if as_json:
         print_json({"flows": [_document(plan) for plan in plans]})
     else:
@@ -79,10 +81,12 @@ def _clusters(config: FlowConfig) -> Iterator[tuple[Cluster, Cluster]]:
         yield source, target
 
 
-def _plan(config: MirrorConfig, flow: FlowConfig, offsets: OffsetReader) -> FlowPlan:
+def _plan(config: MirrorConfig, flow: FlowConfig, state: StateReader) -> FlowPlan:
     heartbeats = next((pair for pair in config.heartbeats if pair.flow == flow.flow), None)
+    anchors = state.offsets(flow.flow).progress().anchors
+    history = SyncHistory.of(state.rows("topic_configs", flow.flow))
     with _clusters(flow) as clusters:
-        return plan_flow(flow, heartbeats, clusters, offsets.progress().anchors)
+        return plan_flow(flow, heartbeats, clusters, anchors, history)
 
 
 def _print(plan: FlowPlan) -> None:
@@ -103,6 +107,25 @@ def _print(plan: FlowPlan) -> None:
         for topic in plan.internal_topics
     )
     print_table(f"internal topics of {flow}", INTERNAL_HEADINGS, internal)
+    _print_settings(plan)
+    for text in plan.warnings:
+        click.echo(f"warning: {text}")
+
+
+def _print_settings(plan: FlowPlan) -> None:
+    rows = [
+        (
+            topic.remote.name,
+            change.key,
+            DEFAULT if change.before is None else change.before,
+            DEFAULT if change.value is None else change.value,
+            "overwrites a change made on the target" if change.is_conflict else "",
+        )
+        for topic in plan.settings
+        for change in topic.changes
+    ]
+    if rows:
+        print_table(f"settings to change for {plan.config.flow}", SETTING_HEADINGS, rows)
 
 
 def _to_do(plan: FlowPlan, start: Start) -> str:
@@ -143,5 +166,17 @@ def _document(plan: FlowPlan) -> dict[str, object]:
             }
             for topic in plan.internal_topics
         ],
+        "settings": [
+            {
+                "remote_topic": topic.remote.name,
+                "key": change.key,
+                "previous": change.before,
+                "value": change.value,
+                "overwrites_a_change": change.is_conflict,
+            }
+            for topic in plan.settings
+            for change in topic.changes
+        ],
+        "warnings": plan.warnings,
         "problems": plan.problems,
     }

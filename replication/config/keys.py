@@ -181,11 +181,8 @@ _CATALOGUE: Final = (
         "sync.topic.configs.enabled",
         "true",
         "keeps the configs of remote topics equal to the source's",
-        since="later",
     ),
-    _seconds(
-        "sync.topic.configs.interval.seconds", "600", "interval between config syncs", since="later"
-    ),
+    _seconds("sync.topic.configs.interval.seconds", "600", "interval between config syncs"),
     ConfigKey(
         "config.properties.exclude",
         "patterns",

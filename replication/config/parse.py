@@ -117,6 +117,8 @@ def _topic_configs_config(values: FlowValues) -> TopicConfigsConfig:
     return TopicConfigsConfig(
         exclude=values.items("config.properties.exclude"),
         defaults_from=cast("Location", values.text("use.defaults.from")),
+        sync_enabled=values.flag("sync.topic.configs.enabled"),
+        sync_interval_seconds=values.number("sync.topic.configs.interval.seconds"),
     )
 
 

@@ -34,10 +34,12 @@ class OffsetSyncsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfigsConfig:
-    """A flow's topic configs: which are never copied, and whose defaults a remote topic gets."""
+    """A flow's topic configs: which are copied, whose defaults apply, and how often to compare."""
 
     exclude: tuple[str, ...]
     defaults_from: Location
+    sync_enabled: bool
+    sync_interval_seconds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

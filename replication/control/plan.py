@@ -4,11 +4,12 @@ Only reads: the same rules decide here and when the flow starts.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from replication.config.tree import FlowConfig, HeartbeatsConfig
-from replication.flows.replicate.prepare import look
+from replication.flows.config_changes import TopicChanges, plan_config_sync
+from replication.flows.replicate.prepare import look, topic_warnings
 from replication.kafka.cluster import Cluster
 from replication.model import Position, TopicPartition
 from replication.offsets.resume import (
@@ -21,6 +22,7 @@ from replication.offsets.resume import (
     plan_positions,
 )
 from replication.state.offset_rows import Anchor
+from replication.topics.config_sync import SyncHistory
 from replication.topics.topic_plan import TopicPlan
 
 Origin = Literal["offset map", "auto.offset.reset", "target", "problem"]
@@ -56,12 +58,23 @@ class InternalTopic:
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """What a start of *config*'s flow would do."""
+    """What a start of *config*'s flow would do.
+
+    Args:
+        config: The flow.
+        topics: What it replicates, and what it creates first.
+        starts: Where each partition resumes.
+        internal_topics: The topics that the mirror itself writes.
+        settings: What the first comparison of topic settings would change on the target.
+        warnings: Which remote topics would not keep what is copied to them, one line each.
+    """
 
     config: FlowConfig
     topics: TopicPlan
     starts: tuple[Start, ...]
     internal_topics: tuple[InternalTopic, ...]
+    settings: tuple[TopicChanges, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -75,6 +88,7 @@ def plan_flow(
     heartbeats: HeartbeatsConfig | None,
     clusters: tuple[Cluster, Cluster],
     anchors: Mapping[TopicPartition, Anchor],
+    history: SyncHistory,
 ) -> FlowPlan:
     """Plans a start of the flow.
 
@@ -83,6 +97,7 @@ def plan_flow(
         heartbeats: Of the flow's pair of clusters; None if they are disabled.
         clusters: Source and target.
         anchors: The newest pair of equal positions of each partition in the offset map.
+        history: What was applied to the settings of remote topics.
 
     Raises:
         GuardError: Source and target are one cluster.
@@ -102,7 +117,24 @@ def plan_flow(
         InternalTopic(name, alias, purpose, exists=name in existing[alias])
         for name, alias, purpose in wanted
     )
-    return FlowPlan(config, topics, starts, tuple(internal))
+    return FlowPlan(
+        config,
+        topics,
+        starts,
+        tuple(internal),
+        tuple(_settings(config, clusters, history)),
+        topic_warnings(topics, source, target),
+    )
+
+
+def _settings(
+    config: FlowConfig, clusters: tuple[Cluster, Cluster], history: SyncHistory
+) -> Iterator[TopicChanges]:
+    if config.topic_configs.sync_enabled:
+        for planned in plan_config_sync(config, *clusters, history.applied):
+            due = tuple(change for change in planned.changes if change.is_due)
+            if due:
+                yield replace(planned, changes=due)
 
 
 def _starts(

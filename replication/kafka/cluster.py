@@ -6,15 +6,11 @@ configured timeout in an answer or in a `ClusterError` that names call, cluster,
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaError, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import (
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
     NewPartitions,
     OffsetSpec,
 )
@@ -22,22 +18,17 @@ from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
 from replication.kafka.calls import Calls
 from replication.kafka.diagnosis import NOT_FOUND
-from replication.model import Isolation, NewTopic, Origin, Topic, TopicPartition, TopicSetting
+from replication.kafka.topic_settings import (
+    REJECTED_SETTING,
+    Rejection,
+    alter_settings,
+    describe_settings,
+    read_setting,
+)
+from replication.model import Isolation, NewTopic, Topic, TopicPartition, TopicSetting
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-
-REJECTED_SETTING: Final = frozenset({"INVALID_CONFIG", "POLICY_VIOLATION"})
-ORIGINS: Final[Mapping[ConfigSource, Origin]] = MappingProxyType(
-    {
-        ConfigSource.DYNAMIC_TOPIC_CONFIG: "topic",
-        ConfigSource.DYNAMIC_BROKER_CONFIG: "cluster",
-        ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "cluster",
-        ConfigSource.STATIC_BROKER_CONFIG: "server.properties",
-        ConfigSource.DEFAULT_CONFIG: "default",
-    }
-)
 
 
 class Cluster(AbstractContextManager["Cluster"]):
@@ -196,12 +187,37 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def topic_config(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
         """All settings of each topic that exists, by Kafka's names: ``max.message.bytes``."""
-        asked = self._calls.results("read topic settings", self._describe_configs, topics)
+        asked = self._calls.results(
+            "read topic settings",
+            lambda keys, s: describe_settings(self._admin, keys, s),
+            topics,
+        )
         return {
-            name: {key: _setting(entry) for key, entry in settings.items()}
+            name: {key: read_setting(entry) for key, entry in settings.items()}
             for name, settings in self._calls.accepted(
                 "read settings of topic", asked, NOT_FOUND
             ).items()
+        }
+
+    def alter_topic_config(
+        self, changes: Mapping[str, Mapping[str, str | None]]
+    ) -> dict[str, Rejection]:
+        """Sets the settings of each topic, and removes those whose value is None.
+
+        The changes of one topic are accepted or rejected together.
+
+        Returns:
+            The topics whose changes were rejected, and why.
+        """
+        answers = self._calls.results(
+            "change topic settings",
+            lambda keys, s: alter_settings(self._admin, {key: changes[key] for key in keys}, s),
+            changes,
+        )
+        return {
+            name: Rejection(answer.name(), answer.str())
+            for name, answer in answers.items()
+            if isinstance(answer, KafkaError)
         }
 
     def max_message_bytes(self, topics: Iterable[str]) -> dict[str, int]:
@@ -236,20 +252,8 @@ class Cluster(AbstractContextManager["Cluster"]):
         shown = self.describe([partition.topic]).get(partition.topic)
         return shown is not None and partition.partition < shown.partitions
 
-    def _describe_configs(
-        self, topics: Collection[str], timeout_s: float
-    ) -> dict[str, "Future[dict[str, ConfigEntry]]"]:
-        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-        asked = self._admin.describe_configs(resources, request_timeout=timeout_s)
-        return {resource.name: future for resource, future in asked.items()}
-
 
 def _kafka_topic(topic: NewTopic) -> KafkaNewTopic:
     return KafkaNewTopic(
         topic.name, topic.partitions, topic.replication_factor, config=dict(topic.configs)
     )
-
-
-def _setting(entry: ConfigEntry) -> TopicSetting:
-    origin: Origin = ORIGINS.get(ConfigSource(entry.source), "unknown")
-    return TopicSetting(entry.value, origin, entry.is_read_only, entry.is_sensitive)

@@ -41,6 +41,10 @@ SCHEMAS = {
         "flow string, generation bigint, topic string, remote_topic string, topic_id string, "
         "partitions int, at timestamp"
     ),
+    "topic_configs": (
+        "flow string, topic string, remote_topic string, remote_id string, key string, "
+        "value string, previous string, rejection string, at timestamp"
+    ),
     "checkpoints": (
         "flow string, group string, topic string, partition int, remote_topic string, "
         "upstream bigint, downstream bigint, exact boolean, reread bigint, metadata string, "

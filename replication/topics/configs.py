@@ -5,7 +5,7 @@ and sensitive ones stay behind, as do those that ``config.properties.exclude`` n
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import inf
 
@@ -52,18 +52,25 @@ def without_rejected(topic: NewTopic, reason: str) -> NewTopic | None:
     Without the setting that *reason* names first; if it names none, with ``max.message.bytes``
     alone, so that the remote topic accepts the same records. None if no setting is left to drop.
     """
-    named = {key: match.start() for key, _ in topic.configs if (match := _mention(key, reason))}
-    if named:
-        first = min(named, key=lambda key: named[key])
-        left = tuple(pair for pair in topic.configs if pair[0] != first)
-    else:
-        left = tuple(pair for pair in topic.configs if pair[0] == SIZE_KEY)
+    named = first_named((key for key, _ in topic.configs), reason)
+    left = tuple(
+        (key, value)
+        for key, value in topic.configs
+        if (key == SIZE_KEY if named is None else key != named)
+    )
     return replace(topic, configs=left) if left != topic.configs else None
 
 
-def _mention(key: str, text: str) -> re.Match[str] | None:
-    """Where *text* names *key*, and not a longer key that contains it."""
-    return re.search(rf"(?<![\w.]){re.escape(key)}(?!\.?\w)", text)
+def first_named(keys: Iterable[str], text: str) -> str | None:
+    """The key of *keys* that *text* names first; None if it names none.
+
+    A key does not count where it is part of a longer one: ``retention.ms`` in
+    ``delete.retention.ms``.
+    """
+    patterns = {key: rf"(?<![\w.]){re.escape(key)}(?!\.?\w)" for key in keys}
+    found = {key: re.search(pattern, text) for key, pattern in patterns.items()}
+    places = {key: match.start() for key, match in found.items() if match}
+    return min(places, key=lambda key: places[key], default=None)
 
 
 def describe_losses(source: Settings, target: Settings) -> tuple[str, ...]:

@@ -133,6 +133,22 @@ def test_a_command_prints_its_answer_and_nothing_else(
     assert json.loads(done.stdout)["flows"][0]["topics"][0]["topic"] == topic_name
 
 
+def test_plan_shows_settings_that_would_change_and_warns_of_a_target_that_keeps_less(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    create_topic(source.bootstrap, topic_name, 1, {"cleanup.policy": "compact"})
+    create_topic(target.bootstrap, f"A.{topic_name}", 1, {"retention.bytes": "1000"})
+
+    result = run("plan", write_config(tmp_path, clusters, topic_name))
+
+    default, note = "(target's default)", "overwrites a change made on the target"
+    assert [f"A.{topic_name}", "cleanup.policy", default, "compact", ""] in cells(result.stdout)
+    assert [f"A.{topic_name}", "retention.bytes", "1000", default, note] in cells(result.stdout)
+    assert f"warning: topic A.{topic_name} on B rejects or deletes records" in result.stdout
+    assert "retention.bytes=1000 (-1 on the source)" in result.stdout
+
+
 def test_slots_suffice_for_every_partition_and_the_bookkeeping(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:

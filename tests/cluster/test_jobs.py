@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
+from replication.kafka.cluster import Cluster
 from replication.mm2.wire import Heartbeat
 from replication.model import Committed, TopicPartition
 from replication.state.tables import Tables
@@ -24,6 +26,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.job, pytest.ma
 
 RECORDS = 100
 BEFORE, AFTER = Committed(42), Committed(77)
+RETENTION = "7000000"
 WAIT_SECONDS = 300.0  # on a busy machine
 
 Offsets = Mapping[TopicPartition, Committed]
@@ -34,7 +37,8 @@ class Course:
     """What three jobs did, one after the other, since each start takes long.
 
     A drain, with a group at offset 42. Then the group commits 77, and the checkpoints job runs
-    until it has moved the group, and is stopped. Last, the heartbeats job in drain mode.
+    until it has moved the group, and is stopped. Last, the heartbeats job and, after a change of
+    the source topic's retention, the metadata job, both in drain mode.
     """
 
     remote: TopicPartition
@@ -47,6 +51,8 @@ class Course:
     stop: Completed
     heartbeats: Completed
     beats: list[Heartbeat]
+    metadata: Completed
+    retention: str | None
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +92,26 @@ def course(
         stop=stop,
         heartbeats=spark_submit(config, "--mode", "drain", "--job", "heartbeats"),
         beats=heartbeats(target, flow),
+        metadata=sync_retention(source, topic, config),
+        retention=retention(target, remote.topic),
     )
+
+
+def sync_retention(source: Broker, topic: str, config: Path) -> Completed:
+    """Changes the retention of *topic*, then runs the metadata job."""
+    with Cluster("A", {"bootstrap.servers": source.bootstrap}) as cluster:
+        cluster.alter_topic_config({topic: {"retention.ms": RETENTION}})
+    return spark_submit(config, "--mode", "drain", "--job", "metadata")
+
+
+def retention(broker: Broker, topic: str) -> str | None:
+    with Cluster("B", {"bootstrap.servers": broker.bootstrap}) as cluster:
+        return cluster.topic_config([topic])[topic]["retention.ms"].value
+
+
+def test_the_metadata_job_alone_carries_a_changed_setting(course: Course) -> None:
+    assert course.metadata.returncode == 0, course.metadata.stdout
+    assert course.retention == RETENTION
 
 
 def test_a_drain_copies_the_records_and_ends(course: Course) -> None:

@@ -1,7 +1,7 @@
-"""Topic settings on the target, on real brokers: what a copy must not lose."""
+"""Topic settings on real brokers: what a copy must not lose, and how remote topics stay in step."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -9,16 +9,24 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from replication.app.background import background_metadata
+from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic, plain_records, sending
+from replication.flows.config_changes import plan_config_sync
+from replication.flows.context import FlowContext
+from replication.flows.metadata import ConfigSync
+from replication.flows.replicate.prepare import prepare_topics
 from replication.kafka.cluster import Cluster
-from replication.model import TopicPartition
-from tests.support.flows import RunningFlow, flow_config
-from tests.support.local import Clusters
+from replication.model import Job, TopicPartition
+from replication.state.tables import Tables
+from replication.topics.config_sync import Applied, SyncHistory, TopicKey
+from tests.support.flows import RunningFlow, flow_config, flow_context
+from tests.support.local import Clusters, Until
+from tests.support.mirror_files import FLOW
+from tests.support.topic_settings import jars_with, overrides
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
-
-Until = Callable[[Callable[[], object], float], None]
 
 DAY_MS = 86_400_000
 RECORDS = 1000
@@ -68,6 +76,162 @@ def test_old_records_outlive_the_default_retention_of_the_target(
         "forever": RECORDS,
         "compacted": RECORDS,
     }
+
+
+@pytest.fixture
+def tables(spark: SparkSession, tmp_path: Path) -> Tables:
+    return Tables(spark, tmp_path.as_uri())
+
+
+def prepared(spark: SparkSession, tables: Tables, config: FlowConfig) -> FlowContext:
+    """A flow whose remote topics exist."""
+    context = flow_context(spark, tables, config)
+    prepare_topics(config, context.source, context.target)
+    return context
+
+
+def applied(tables: Tables) -> Mapping[TopicKey, Applied]:
+    """What the rounds recorded as applied."""
+    return SyncHistory.of(
+        row.asDict() for row in tables.of("topic_configs", FLOW).collect()
+    ).applied
+
+
+def events(tables: Tables) -> list[tuple[str, str]]:
+    """Kind and topic of each event."""
+    rows = tables.of("events", FLOW).orderBy("at").collect()
+    return [(row["kind"], row["topic"]) for row in rows]
+
+
+def test_remote_topics_follow_their_source_topics(
+    spark: SparkSession, clusters: Clusters, tables: Tables, topic_name: str
+) -> None:
+    source, target = clusters
+    original = {"retention.ms": "1000000", "segment.ms": "600000", "min.insync.replicas": "1"}
+    create_topic(source.bootstrap, topic_name, 1, original)
+    context = prepared(spark, tables, flow_config(source, target, topic_name))
+    remote = f"A.{topic_name}"
+    sync = ConfigSync(context)
+    sync.round()
+    copied = {"retention.ms": "1000000", "segment.ms": "600000"}
+    assert overrides(context.target, remote) == copied
+    assert applied(tables) == {(remote, context.target.describe([remote])[remote].topic_id): copied}
+
+    changes = {"retention.ms": "2000000", "segment.ms": None, "cleanup.policy": "compact"}
+    context.source.alter_topic_config({topic_name: changes})
+    context.target.alter_topic_config({remote: {"min.insync.replicas": "2"}})
+    sync.round()
+
+    assert overrides(context.target, remote) == {
+        "retention.ms": "2000000",
+        "cleanup.policy": "compact",
+        "min.insync.replicas": "2",
+    }
+    assert plan_config_sync(context.config, context.source, context.target, applied(tables)) == ()
+    assert events(tables) == []
+
+
+def test_a_change_by_hand_is_reported_and_overwritten_each_time(
+    spark: SparkSession, clusters: Clusters, tables: Tables, topic_name: str
+) -> None:
+    source, target = clusters
+    create_topic(source.bootstrap, topic_name, 1, {"retention.ms": "1000000"})
+    context = prepared(spark, tables, flow_config(source, target, topic_name))
+    remote = f"A.{topic_name}"
+    ConfigSync(context).round()
+
+    for _ in range(2):
+        by_hand = {"retention.ms": "5", "segment.ms": "600000"}
+        context.target.alter_topic_config({remote: by_hand})
+        ConfigSync(context).round()
+
+        assert overrides(context.target, remote) == {"retention.ms": "1000000"}
+
+    assert events(tables) == [("config-overwritten", remote)] * 2
+    (text, *_) = [row["text"] for row in tables.of("events", FLOW).collect()]
+    assert "retention.ms: 5 -> 1000000" in text
+    assert "segment.ms: 600000 -> (target's default)" in text
+
+
+def test_a_rejected_setting_holds_up_no_other_and_is_reported_once(
+    spark: SparkSession,
+    clusters: Clusters,
+    tables: Tables,
+    topic_name: str,
+    broker_settings: BrokerSettings,
+    tmp_path: Path,
+) -> None:
+    jars = jars_with("LimitRetention", broker_settings.jars, tmp_path)
+    policy = {"alter.config.policy.class.name": "replication.tests.LimitRetention"}
+    target = Broker("B", tmp_path / "B", BrokerSettings(jars=jars, properties=policy))
+    target.start()
+    try:
+        create_topic(clusters[0].bootstrap, topic_name, 1)
+        context = prepared(spark, tables, flow_config(clusters[0], target, topic_name))
+        changes = {
+            "retention.ms": "-1",  # the policy names it
+            "segment.ms": "600000",  # the policy does not
+            "max.message.bytes": "3000000",
+            "delete.retention.ms": "5000",
+        }
+        context.source.alter_topic_config({topic_name: changes})
+        sync = ConfigSync(context)
+        sync.round()
+        sync.round()
+        ConfigSync(context).round()  # as after a restart
+
+        remote = f"A.{topic_name}"
+        assert overrides(context.target, remote) == {
+            "max.message.bytes": "3000000",
+            "delete.retention.ms": "5000",
+        }
+        assert events(tables) == [("config-rejected", remote)] * 2
+        texts = sorted(row["text"] for row in tables.of("events", FLOW).collect())
+        assert "retention.ms: (target's default) -> -1: set a limit" in texts[0]
+        assert "segment.ms: (target's default) -> 600000: too many small files" in texts[1]
+
+        context.source.alter_topic_config({topic_name: {"retention.ms": "7000"}})
+        sync.round()
+        assert overrides(context.target, remote)["retention.ms"] == "7000"
+    finally:
+        target.stop()
+
+
+def test_the_query_brings_a_topic_in_step_within_its_interval(
+    spark: SparkSession, clusters: Clusters, tables: Tables, topic_name: str, until: Until
+) -> None:
+    source, target = clusters
+    create_topic(source.bootstrap, topic_name, 1)
+    interval = {"sync.topic.configs.interval.seconds": "1"}
+    context = prepared(spark, tables, flow_config(source, target, topic_name, interval))
+
+    def change(retention: str) -> None:
+        context.source.alter_topic_config({topic_name: {"retention.ms": retention}})
+        copied = {"retention.ms": retention}
+        until(lambda: overrides(context.target, f"A.{topic_name}") == copied, 120)
+
+    with background_metadata(context, "mirror"):
+        change("1000000")
+        change("2000000")
+
+    held = {row["flow"] for row in tables.read("leases").collect()}
+    assert held == {"A->B metadata"}
+
+
+@pytest.mark.parametrize(
+    ("job", "settings"),
+    [
+        pytest.param("mirror", {"sync.topic.configs.enabled": "false"}, id="switched off"),
+        pytest.param("replicate", {}, id="a job for records only"),
+    ],
+)
+def test_nothing_runs_where_nothing_is_wanted(
+    spark: SparkSession, clusters: Clusters, tables: Tables, job: Job, settings: dict[str, str]
+) -> None:
+    config = flow_config(*clusters, "none", settings)
+
+    with background_metadata(flow_context(spark, tables, config), job):
+        assert spark.streams.active == []
 
 
 def send_old_records(broker: Broker, topic: str) -> None:

@@ -1,12 +1,9 @@
 """Preparing the target for a flow, between two real clusters."""
 
 import logging
-import shutil
-import subprocess
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -19,7 +16,8 @@ from replication.errors import ClusterError, GuardError
 from replication.flows.replicate.prepare import look, prepare_topics, topic_warnings
 from replication.kafka.cluster import Cluster
 from replication.model import NewTopic, Topic, TopicPartition, TopicSetting
-from tests.support.local import REPOSITORY, Clusters
+from tests.support.local import Clusters
+from tests.support.topic_settings import jars_with, overrides
 
 pytestmark = pytest.mark.cluster
 
@@ -89,12 +87,6 @@ SETTINGS = {
     "cleanup_policy": "compact",
     "min_insync_replicas": "1",
 }
-
-
-def overrides(cluster: Cluster, topic: str) -> dict[str, str | None]:
-    """The settings that *topic* sets itself."""
-    settings = cluster.topic_config([topic])[topic]
-    return {key: setting.value for key, setting in settings.items() if setting.origin == "topic"}
 
 
 def test_a_remote_topic_is_created_with_the_settings_of_its_source_topic(
@@ -186,20 +178,6 @@ def cluster_with_policy(
         yield Cluster("B", {"bootstrap.servers": broker.bootstrap})
     finally:
         broker.stop()
-
-
-def jars_with(java_class: str, jars: Path, folder: Path) -> Path:
-    """A folder with *jars* and a class of tests/java."""
-    both = folder / "jars"
-    both.mkdir()
-    for jar in jars.glob("*.jar"):
-        (both / jar.name).symlink_to(jar)
-    source = REPOSITORY / "tests" / "java" / f"{java_class}.java"
-    command = ["javac", "-d", str(folder / "classes"), "-cp", f"{jars}/*", str(source)]
-    subprocess.run(command, check=True)
-    shutil.make_archive(str(folder / java_class), "zip", folder / "classes")
-    (folder / f"{java_class}.zip").rename(both / f"{java_class}.jar")
-    return both
 
 
 def test_a_policy_of_the_target_does_not_prevent_a_topic(

@@ -26,10 +26,11 @@ def test_spark_submit_knows_the_same_jobs() -> None:
 @pytest.mark.parametrize(
     ("job", "parts"),
     [
-        ("mirror", {"records", "checkpoints", "heartbeats"}),
+        ("mirror", {"records", "checkpoints", "heartbeats", "metadata"}),
         ("replicate", {"records"}),
         ("checkpoints", {"checkpoints"}),
         ("heartbeats", {"heartbeats"}),
+        ("metadata", {"metadata"}),
     ],
 )
 def test_a_job_runs_its_parts_only(job: Job, parts: set[Part]) -> None:

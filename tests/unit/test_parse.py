@@ -68,6 +68,8 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                         r"min\.insync\.replicas",
                     ),
                     defaults_from="target",
+                    sync_enabled=True,
+                    sync_interval_seconds=600,
                 ),
                 offset_syncs=OffsetSyncsConfig(
                     enabled=True, location="source", replication_factor=3, lag_max=100
@@ -127,6 +129,8 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             f"{at}auto.offset.reset": "latest",
             f"{at}config.properties.exclude": "retention.*",
             f"{at}use.defaults.from": "source",
+            f"{at}sync.topic.configs.enabled": "false",
+            f"{at}sync.topic.configs.interval.seconds": "7",
             f"{at}emit.offset-syncs.enabled": "false",
             f"{at}offset-syncs.topic.location": "target",
             f"{at}offset-syncs.topic.replication.factor": "1",
@@ -161,7 +165,12 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         batch_max_records=1,
         record_timestamps="broker",
         auto_offset_reset="latest",
-        topic_configs=TopicConfigsConfig(exclude=("retention.*",), defaults_from="source"),
+        topic_configs=TopicConfigsConfig(
+            exclude=("retention.*",),
+            defaults_from="source",
+            sync_enabled=False,
+            sync_interval_seconds=7,
+        ),
         offset_syncs=OffsetSyncsConfig(
             enabled=False, location="target", replication_factor=1, lag_max=0
         ),

@@ -5,7 +5,7 @@ import pytest
 from replication.config.keys import KEYS
 from replication.config.tree import TopicConfigsConfig
 from replication.config.values import items
-from replication.model import NewTopic, TopicSetting
+from replication.model import Location, NewTopic, TopicSetting
 from replication.topics.configs import (
     Settings,
     describe_losses,
@@ -22,6 +22,14 @@ DEFAULTS = {
 }
 
 
+def copying(
+    exclude: tuple[str, ...] = (), defaults_from: Location = "target"
+) -> TopicConfigsConfig:
+    return TopicConfigsConfig(
+        exclude=exclude, defaults_from=defaults_from, sync_enabled=True, sync_interval_seconds=1
+    )
+
+
 @pytest.mark.parametrize(
     ("setting", "from_target", "from_source"),
     [
@@ -31,7 +39,7 @@ DEFAULTS = {
         pytest.param(TopicSetting("1", "default"), False, True, id="Kafka's default"),
         pytest.param(TopicSetting("1", "server.properties"), False, False, id="of the file"),
         pytest.param(TopicSetting("1", "topic", is_read_only=True), False, False, id="read-only"),
-        pytest.param(TopicSetting(None, "topic", is_sensitive=True), False, False, id="sensitive"),
+        pytest.param(TopicSetting("1", "topic", is_sensitive=True), False, False, id="sensitive"),
         pytest.param(TopicSetting(None, "default"), False, False, id="without a value"),
     ],
 )
@@ -41,8 +49,8 @@ def test_which_settings_a_remote_topic_is_created_with(
     settings = {"retention.ms": setting}
     copied = {"retention.ms": "1"}
 
-    target = settings_to_create(settings, TopicConfigsConfig(exclude=(), defaults_from="target"))
-    source = settings_to_create(settings, TopicConfigsConfig(exclude=(), defaults_from="source"))
+    target = settings_to_create(settings, copying(defaults_from="target"))
+    source = settings_to_create(settings, copying(defaults_from="source"))
 
     assert target == (copied if from_target else {})
     assert source == (copied if from_source else {})
@@ -65,9 +73,7 @@ def test_which_settings_a_remote_topic_is_created_with(
     ],
 )
 def test_the_default_excludes_are_those_of_mirrormaker_4_3(key: str, *, is_excluded: bool) -> None:
-    config = TopicConfigsConfig(exclude=EXCLUDE, defaults_from="target")
-
-    copied = settings_to_create({key: TopicSetting("1", "topic")}, config)
+    copied = settings_to_create({key: TopicSetting("1", "topic")}, copying(EXCLUDE))
 
     assert copied == ({} if is_excluded else {key: "1"})
 
@@ -88,10 +94,16 @@ def test_the_default_excludes_are_those_of_mirrormaker_4_3(key: str, *, is_exclu
             id="named is the longer key",
         ),
         pytest.param(
-            "local.retention.ms retention.ms",
-            "Invalid value 9 for configuration local.retention.ms: more than retention.ms property",
+            "retention.ms segment.ms",
+            "Invalid value 9 for configuration segment.ms: more than retention.ms",
             "retention.ms",
             id="the first one named",
+        ),
+        pytest.param(
+            "max.message.bytes retention.ms segment.ms",
+            "Policy: set local.retention.ms or retention.ms.limit",
+            "max.message.bytes",
+            id="only longer keys are named",
         ),
         pytest.param(
             "retention.ms segment.ms",

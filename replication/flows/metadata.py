@@ -1,0 +1,134 @@
+"""Keeps the settings of remote topics in step with their source topics, as MirrorMaker 2 does.
+
+A round compares the source, the target and what was applied last, changes what differs, and
+records it in the table ``topic_configs``. One rejected setting does not hold up the others.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from replication.errors import ClusterError
+from replication.flows.config_changes import (
+    Outcome,
+    TopicChanges,
+    apply_changes,
+    plan_config_sync,
+)
+from replication.flows.context import FlowContext
+from replication.log import Log
+from replication.spark.frames import trigger_stream
+from replication.state.tables import now
+from replication.topics.config_sync import SyncHistory
+
+log = Log(__name__)
+
+TABLE = "topic_configs"
+
+
+class ConfigSync:
+    """One flow's rounds, and what one remembers for the next."""
+
+    def __init__(self, context: FlowContext) -> None:
+        self._context, self._config = context, context.config
+        self._history: SyncHistory | None = None
+
+    def query(self) -> DataStreamWriter:
+        """The streaming query that calls `round`, at once and then at every interval."""
+        self._history = None  # while this one waited, another process may have applied changes
+        interval = self._config.topic_configs.sync_interval_seconds
+
+        def tick(_rows: DataFrame, _batch: int) -> None:
+            try:
+                self.round()
+            except ClusterError as error:
+                log.warning("config_sync_failed", flow=self._config.flow, text=error)
+
+        rows = trigger_stream(self._context.tables.spark)
+        return rows.writeStream.foreachBatch(tick).trigger(processingTime=f"{interval} seconds")
+
+    def round(self) -> None:
+        """Compares all remote topics and changes what differs.
+
+        Raises:
+            ClusterError: A cluster does not answer; the next round compares again.
+            StateError: The tables cannot be read or written.
+        """
+        context = self._context
+        if self._history is None:
+            rows = context.tables.collect(context.tables.of(TABLE, self._config.flow), TABLE)
+            self._history = SyncHistory.of(row.asDict() for row in rows)
+        history = self._history
+        planned = plan_config_sync(self._config, context.source, context.target, history.applied)
+        for topic in planned:
+            self._report_conflicts(topic, history)
+        news = [
+            outcome
+            for outcome in apply_changes(context.target, planned)
+            if not history.was_rejected(outcome.topic.key, outcome.change)
+            or outcome.rejection is None
+        ]
+        self._report_outcomes(news)
+        self._record(news, history)
+
+    def _report_conflicts(self, topic: TopicChanges, history: SyncHistory) -> None:
+        """One event for the settings that somebody else changed, before they are overwritten."""
+        changes = [
+            str(change)
+            for change in topic.changes
+            if change.is_conflict and not history.was_rejected(topic.key, change)
+        ]
+        if changes:
+            self._context.tables.record_event(
+                self._config.flow,
+                "config-overwritten",
+                f"settings of {topic.remote.name} on {self._config.flow.target} were changed by "
+                f"somebody else and get the values of {topic.topic} on {self._config.flow.source} "
+                f"again: {', '.join(changes)}. To leave a setting alone, add it to "
+                "config.properties.exclude",
+                topic=topic.remote.name,
+                policy="overwrite",
+            )
+
+    def _report_outcomes(self, outcomes: Iterable[Outcome]) -> None:
+        """A log line for each changed topic, and an event for each reason of a rejection."""
+        grouped = defaultdict(list)
+        for it in outcomes:
+            if it.change.is_due:
+                grouped[it.topic.remote.name, it.rejection].append(str(it.change))
+        for (remote, rejection), changes in grouped.items():
+            text = ", ".join(changes)
+            if rejection is None:
+                log.info("topic_config_changed", flow=self._config.flow, topic=remote, text=text)
+                continue
+            self._context.tables.record_event(
+                self._config.flow,
+                "config-rejected",
+                f"{self._config.flow.target} rejected a change of {remote}: {text}: {rejection}. "
+                "The change is tried at every interval; to leave the setting alone, add it to "
+                "config.properties.exclude",
+                topic=remote,
+                policy="retry",
+            )
+
+    def _record(self, outcomes: Sequence[Outcome], history: SyncHistory) -> None:
+        at = now()
+        rows = [
+            {
+                "flow": str(self._config.flow),
+                "topic": it.topic.topic,
+                "remote_topic": it.topic.remote.name,
+                "remote_id": it.topic.remote.topic_id,
+                "key": it.change.key,
+                "value": it.change.value,
+                "previous": it.change.before,
+                "rejection": it.rejection,
+                "at": at,
+            }
+            for it in outcomes
+        ]
+        self._context.tables.append(TABLE, rows)
+        for it in outcomes:
+            history.add(it.topic.key, it.change, it.rejection)

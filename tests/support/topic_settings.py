@@ -1,0 +1,28 @@
+"""Topic settings on real clusters: which a topic sets itself, and brokers that reject some."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from replication.kafka.cluster import Cluster
+from tests.support.local import REPOSITORY
+
+
+def overrides(cluster: Cluster, topic: str) -> dict[str, str | None]:
+    """The settings that *topic* sets itself."""
+    settings = cluster.topic_config([topic])[topic]
+    return {key: it.value for key, it in settings.items() if it.origin == "topic"}
+
+
+def jars_with(java_class: str, jars: Path, folder: Path) -> Path:
+    """A folder with *jars* and a class of tests/java."""
+    both = folder / "jars"
+    both.mkdir()
+    for jar in jars.glob("*.jar"):
+        (both / jar.name).symlink_to(jar)
+    source = REPOSITORY / "tests" / "java" / f"{java_class}.java"
+    command = ["javac", "-d", str(folder / "classes"), "-cp", f"{jars}/*", str(source)]
+    subprocess.run(command, check=True)
+    shutil.make_archive(str(folder / java_class), "zip", folder / "classes")
+    (folder / f"{java_class}.zip").rename(both / f"{java_class}.jar")
+    return both
