@@ -70,8 +70,8 @@ def export_offsets(
 ) -> None:
     """Write the groups' offsets on the target (failover).
 
-    One line for each group and partition: group,topic,partition,offset. apply-offsets takes this
-    file, and so does kafka-consumer-groups --reset-offsets --from-file.
+    One line for each group and partition: group,topic,partition,offset. Commit them with
+    apply-offsets, or with kafka-consumer-groups --reset-offsets --from-file.
     """
     config = load_config(file)
     (flow,) = chosen_flows(config, name)

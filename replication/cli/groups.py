@@ -35,8 +35,8 @@ HEADINGS = ("group", "partition", "offset", "lag", "on target", "answer", "commi
 def groups(*, file: str, name: str, groups: Sequence[str], as_json: bool) -> None:
     """Show each group's committed offsets on both clusters.
 
-    OFFSET and LAG are the group's on the source. ON TARGET is the translated offset, ANSWER how
-    exact it is, and COMMITTED THERE what the group has committed on the target.
+    Offset and lag are those on the source. "On target" is the translated offset, "answer" says how
+    exact it is, and "committed there" is what the group has committed on the target.
     """
     config = load_config(file)
     (flow,) = chosen_flows(config, name)

@@ -1,5 +1,6 @@
 """Groups that move from one cluster to the other and back: what is read twice, what is skipped."""
 
+import json
 import re
 import time
 from collections import Counter
@@ -22,6 +23,7 @@ from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.workload import create_topic, plain_records, send_transactions, sending
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.model import Committed, TopicPartition
+from tests.support.commands import replication
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.groups import commit, committed
 from tests.support.local import Clusters
@@ -117,6 +119,7 @@ def test_the_table_of_groups(
     commit(target, group, {TopicPartition(f"A.{topic_name}", 0): Committed(7)})
 
     lines = table(file, group).splitlines()
+    printed = replication("groups", file, "--flow", "A->B", "--group", group, "--json")
 
     cells = [re.split(r" *[│|] *", line.strip(" │|")) for line in lines if group in line]
     ahead = "ahead of replication; at most 10 records may be read again"
@@ -124,6 +127,50 @@ def test_the_table_of_groups(
         [group, f"{topic_name}-0", "40", "70", "40", "exact", "7 empty"],
         [f"{group}-ahead", f"{topic_name}-0", "110", "0", "100", ahead, "- no such group"],
     ]
+    assert (printed.returncode, printed.stderr) == (0, "")  # no warning of Java's either
+    assert json.loads(printed.stdout) == {
+        "flow": "A->B",
+        "groups": [
+            {
+                "group": group,
+                "topic": topic_name,
+                "remote_topic": f"A.{topic_name}",
+                "partition": 0,
+                "source": {"committed": 40, "lag": 70},
+                "translated": {"offset": 40, "quality": "exact", "reread": 0, "text": "exact"},
+                "target": {"committed": 7, "state": "EMPTY"},
+            }
+        ],
+    }
+
+
+def test_offsets_and_moves_as_json(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    group, remote = f"g-{topic_name}", f"A.{topic_name}"
+    file, offsets = write_config(tmp_path, clusters, topic_name), tmp_path / "offsets.csv"
+    create_topic(source.bootstrap, topic_name, PARTITIONS)
+    send(source, topic_name, 30)
+    commit(source, group, {TopicPartition(topic_name, 1): Committed(4)})
+    drain(spark, clusters, tmp_path, topic_name)
+    commit(target, group, {TopicPartition(remote, 1): Committed(7)})
+    flow = ("--flow", "A->B", "--group", group)
+
+    over = json.loads(ok(run("export-offsets", file, *flow, "--json")).stdout)
+    back = json.loads(ok(run("failback", file, *flow, "--json")).stdout)
+    offsets.write_text(f"{group},{remote},1,4\n")
+    apply = ok(run("apply-offsets", file, "--cluster", "B", "--offsets", offsets, "--json"))
+
+    on_target = {"group": group, "topic": remote, "partition": 1, "offset": 4}
+    on_source = {"group": group, "topic": topic_name, "partition": 1, "offset": 7}
+    assert over == {"cluster": "B", "offsets": [on_target], "problems": []}
+    assert back == {"cluster": "A", "offsets": [on_source], "problems": []}
+    assert json.loads(apply.stdout) == {
+        "cluster": "B",
+        "execute": False,
+        "moves": [{**on_target, "current": 7, "state": "EMPTY", "blocked": False}],
+    }
 
 
 def test_nothing_is_committed_while_one_of_the_groups_has_members(
