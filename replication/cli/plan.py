@@ -54,7 +54,7 @@ def plan(*, file: str, name: str | None, as_json: bool) -> None:
     problems = [f"{plan.config.flow}: {text}" for plan in plans for text in plan.problems]
     if problems:
         raise GuardError(
-            "".join(["these flows would not start:", *(f"\n  - {it}" for it in problems)])
+            "".join(["these flows would not start:", *(f"\n  - {problem}" for problem in problems)])
         )
 
 

@@ -79,8 +79,9 @@ class FlowPlan:
     @property
     def problems(self) -> tuple[str, ...]:
         """Why the flow would not start, one line each."""
-        positions = (start for start in self.starts if start.origin == "problem")
-        return (*self.topics.problems, *(f"{it.partition}: {it.reason}" for it in positions))
+        unsafe = (start for start in self.starts if start.origin == "problem")
+        lines = (f"{start.partition}: {start.reason}" for start in unsafe)
+        return (*self.topics.problems, *lines)
 
 
 def plan_flow(

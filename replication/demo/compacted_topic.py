@@ -1,6 +1,7 @@
 """Creates a compacted topic whose log has gaps, to test the offset map."""
 
 import time
+from collections.abc import Iterator
 
 from confluent_kafka.admin import (
     AdminClient,
@@ -51,30 +52,35 @@ def create_compacted_topic(
         "segment.ms": str(ROLL_MS // 2),
     }
     create_topic(bootstrap, topic, partitions, config)
-    last: dict[bytes, int] = {}
+    segments = [
+        list(_segment(number, partitions, records_each, keys, now_ms - age * ROLL_MS))
+        for number, age in zip(range(rounds + 1), range(rounds + 1, 0, -1), strict=True)
+    ]
     with sending(bootstrap) as sender:
-        for number in range((rounds + 1) * records_each):
-            since, in_round = divmod(number, records_each)
-            key = b"key-%d" % (number * 37 % keys if in_round % 3 else number * 7 % keys)
-            if since < rounds:
-                last[key] = number
-            for partition in range(partitions):
-                record = ProducedRecord(
-                    partition=partition,
-                    key=key,
-                    value=None if number % 11 == 0 else b"value %d" % number,
-                    headers=HEADERS[number % len(HEADERS)],
-                    # A record that is `segment.ms` newer than a segment's first one closes it.
-                    timestamp_ms=now_ms - (rounds + 1 - since) * ROLL_MS,
-                )
-                sender.send(topic, record)
-            if in_round == records_each - 1:
-                sender.flush()
-    left = len(last) + records_each
+        for segment in segments:
+            sender.send_all(topic, segment)
+    left = len({record.key for closed in segments[:-1] for record in closed}) + records_each
     for partition in range(partitions):
         _await_records(bootstrap, topic, partition, left)
     _stop_compaction(bootstrap, topic)
     return left
+
+
+def _segment(
+    number: int, partitions: int, records_each: int, keys: int, timestamp_ms: int
+) -> Iterator[ProducedRecord]:
+    """Yields the records of a segment. A record ``segment.ms`` newer than its first closes it."""
+    for in_segment in range(records_each):
+        value = number * records_each + in_segment
+        key = value * 37 % keys if in_segment % 3 else value * 7 % keys
+        for partition in range(partitions):
+            yield ProducedRecord(
+                partition=partition,
+                key=b"key-%d" % key,
+                value=None if value % 11 == 0 else b"value %d" % value,
+                headers=HEADERS[value % len(HEADERS)],
+                timestamp_ms=timestamp_ms,
+            )
 
 
 def _await_records(bootstrap: str, topic: str, partition: int, expected: int) -> None:

@@ -5,8 +5,9 @@ distance between equal records bounds the memory, not the size of the topic.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 
 from replication.demo.topic_log import Content, Record, TopicLog
@@ -144,23 +145,31 @@ def compare(
     Raises:
         ClusterError: A cluster did not answer, or a log could not be read to its end.
     """
-    reports = {}
-    for topic, remote_topic in topics.items():
-        upstream = TopicLog(source, topic, isolation, patience_seconds)
-        downstream = TopicLog(target, remote_topic, "read_uncommitted", patience_seconds)
-        ours, theirs = upstream.partitions(), downstream.partitions()
-        parts = []
-        for partition in sorted(ours | theirs):
-            walk = _Walk(partition, with_timestamps=with_timestamps, keep_offsets=keep_offsets)
-            walk.along(
-                upstream.records(partition) if partition in ours else iter(()),
-                downstream.records(partition) if partition in theirs else iter(()),
-            )
-            read_again = walk.surplus and partition in ours
-            again = upstream.records(partition) if read_again else iter(())
-            parts.append(walk.report(again))
-        reports[topic] = TopicReport(topic, remote_topic, tuple(parts))
-    return reports
+    walks = partial(_Walk, with_timestamps=with_timestamps, keep_offsets=keep_offsets)
+    return {
+        topic: _compare_topic(
+            TopicLog(source, topic, isolation, patience_seconds),
+            TopicLog(target, remote_topic, "read_uncommitted", patience_seconds),
+            walks,
+        )
+        for topic, remote_topic in topics.items()
+    }
+
+
+def _compare_topic(
+    upstream: TopicLog, downstream: TopicLog, new_walk: Callable[[int], "_Walk"]
+) -> TopicReport:
+    ours, theirs = upstream.partitions(), downstream.partitions()
+    parts = []
+    for partition in sorted(ours | theirs):
+        walk = new_walk(partition)
+        walk.along(
+            upstream.records(partition) if partition in ours else iter(()),
+            downstream.records(partition) if partition in theirs else iter(()),
+        )
+        read_again = walk.surplus and partition in ours
+        parts.append(walk.report(upstream.records(partition) if read_again else iter(())))
+    return TopicReport(upstream.topic, downstream.topic, tuple(parts))
 
 
 class _Walk:
