@@ -30,7 +30,7 @@ class Failure:
 
 
 class FlowThread(threading.Thread):
-    """Runs one flow; afterwards ``failure`` tells why it ended, None for a clean end.
+    """Runs one flow; afterwards ``failure`` is the error that ended it, None for a clean end.
 
     Args:
         flow: The flow's name.

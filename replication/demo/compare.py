@@ -43,7 +43,7 @@ class PartitionReport:
         missing: Source records that the target lacks.
         repeated: Surplus copies of source records on the target.
         extra: Target records that the source does not have.
-        stretches: Sequences of equal records without a gap on either side; 1 is a dense log.
+        sections: Sequences of equal records without a gap on either side; 1 is a dense log.
         difference: The first difference in order; None if all records are equal.
         offsets: (upstream, downstream) of each equal record before any difference, if kept.
     """
@@ -54,7 +54,7 @@ class PartitionReport:
     missing: int
     repeated: int
     extra: int
-    stretches: int
+    sections: int
     difference: Difference | None
     offsets: tuple[tuple[int, int], ...] = ()
 
@@ -105,7 +105,7 @@ class TopicReport:
     @property
     def is_dense(self) -> bool:
         """Whether upstream and downstream offsets differ by one constant in each partition."""
-        return all(part.stretches <= 1 for part in self.partitions)
+        return all(part.sections <= 1 for part in self.partitions)
 
     def __str__(self) -> str:
         counts = f"{self.source_records} on the source, {self.target_records} on the target"
@@ -180,7 +180,7 @@ class _Walk:
         self._with_timestamps = with_timestamps
         self._keep_offsets = keep_offsets
         self._offsets: list[tuple[int, int]] = []
-        self._stretches = 0
+        self._sections = 0
         self._counts = [0, 0]
         self._difference: Difference | None = None
         # By hash: source records not yet seen on the target, minus surplus ones seen there.
@@ -198,7 +198,7 @@ class _Walk:
             if self._difference is None:
                 if ours and theirs and self._same(ours.content) == self._same(theirs.content):
                     at = (ours.offset, theirs.offset)
-                    self._stretches += at != expected
+                    self._sections += at != expected
                     expected = (at[0] + 1, at[1] + 1)
                     self._counts[0] += 1
                     self._counts[1] += 1
@@ -224,7 +224,7 @@ class _Walk:
             missing=sum(count for count in self._balance.values() if count > 0),
             repeated=sum(too_many[key] for key in known),
             extra=sum(count for key, count in too_many.items() if key not in known),
-            stretches=self._stretches,
+            sections=self._sections,
             difference=self._difference,
             offsets=tuple(self._offsets),
         )

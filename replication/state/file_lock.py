@@ -1,6 +1,6 @@
 """A lock file on this machine. The kernel frees the lock when its process ends, kill -9 included.
 
-While the lock is held, the file says who holds it. The words may be out of date, the lock is not.
+While the lock is held, the file names its owner. The name may be out of date, the lock never is.
 """
 
 import errno

@@ -138,7 +138,7 @@ class OffsetTable:
         return self._collect(self._tables.of(OFFSET_RUNS, self._flow).orderBy(*OLDEST_FIRST))
 
     def _compact(self, rows: list[dict[str, Any]]) -> int:
-        """Rewrites the flow's map with adjacent runs merged, and says how many rows are left.
+        """Rewrites the flow's map with adjacent runs merged; returns how many rows are left.
 
         One atomic Delta commit; the answers of the map stay what they were.
         """

@@ -1,4 +1,4 @@
-"""How a running job learns that it is to end where no signal reaches it: a file asks for it.
+"""Stops a running job by a file, where no signal reaches the job.
 
 spark-submit passes no signal on to Python. ``spark-submit.sh`` therefore names a file in
 ``REPLICATION_STOP_FILE``. ``replication stop`` writes one for each flow under the state directory,

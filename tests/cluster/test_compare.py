@@ -208,7 +208,7 @@ def test_a_compacted_topic_has_gaps_and_they_stay(clusters: Clusters, topic_name
     assert report.is_equal, report
     assert report.source_records == 2 * left
     for part in report.partitions:
-        assert part.stretches > 10
+        assert part.sections > 10
         upstream, downstream = zip(*part.offsets, strict=True)
         assert upstream[-1] == 1_099
         assert downstream == tuple(range(left))

@@ -6,7 +6,7 @@ import org.apache.kafka.server.policy.AlterConfigPolicy;
 import org.apache.kafka.server.policy.CreateTopicPolicy;
 
 /**
- * A cluster's rules: no topic keeps its records for ever, and none has small segments.
+ * A cluster's rules: no topic has unlimited retention, and none has small segments.
  *
  * <p>The first violation names the setting, the second one does not.
  */

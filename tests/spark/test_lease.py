@@ -1,4 +1,4 @@
-"""One process per flow and state directory: the second is refused, the dead are succeeded."""
+"""One process per flow and state directory: a second one is rejected, a dead one is replaced."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The books: what is appended is found again, by this process and the next."""
+"""The Delta tables: this process and the next find every appended row."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -42,9 +42,9 @@ def test_a_later_generation_counts_although_it_was_set_back(tables: Tables) -> N
     OffsetTable(tables, FLOW).append(FinishedRuns(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS))
     OffsetTable(tables, FLOW).append(FinishedRuns(2, {ORDERS_0: [anchor(Position(40, 50))]}, IDS))
 
-    books = OffsetTable(tables, FLOW).compacted_progress()
-    assert books.anchors[ORDERS_0].position == Position(40, 50)
-    assert books.replicated_until == {ORDERS_0: 50}
+    progress = OffsetTable(tables, FLOW).compacted_progress()
+    assert progress.anchors[ORDERS_0].position == Position(40, 50)
+    assert progress.replicated_until == {ORDERS_0: 50}
 
 
 def test_the_map_of_a_recreated_topic_starts_anew(tables: Tables) -> None:

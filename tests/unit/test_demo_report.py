@@ -28,7 +28,7 @@ def finding(
         missing=0,
         repeated=0,
         extra=0,
-        stretches=1,
+        sections=1,
         difference=difference,
         offsets=offsets,
     )

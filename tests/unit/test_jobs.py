@@ -1,4 +1,4 @@
-"""What each job runs is said once, and every job has its file."""
+"""One table lists what each job runs, and every job has its file."""
 
 from pathlib import Path
 from typing import get_args

@@ -1,4 +1,4 @@
-"""Topic settings: what is copied, what is left out when rejected, what a target would not keep."""
+"""Topic settings: what is copied, what is dropped when rejected, what a target would not keep."""
 
 import pytest
 
@@ -143,8 +143,8 @@ def in_effect(**settings: str) -> Settings:
     ("source", "target", "keys"),
     [
         pytest.param({}, {}, [], id="equal"),
-        pytest.param({"retention_ms": "-1"}, {}, ["retention.ms"], id="kept for ever there"),
-        pytest.param({}, {"retention_ms": "-1"}, [], id="kept for ever here"),
+        pytest.param({"retention_ms": "-1"}, {}, ["retention.ms"], id="kept without limit there"),
+        pytest.param({}, {"retention_ms": "-1"}, [], id="kept without limit here"),
         pytest.param({}, {"retention_ms": "1000"}, ["retention.ms"], id="shorter"),
         pytest.param({}, {"retention_bytes": "1000"}, ["retention.bytes"], id="a size limit"),
         pytest.param({"retention_bytes": "1000"}, {}, [], id="a size limit there"),

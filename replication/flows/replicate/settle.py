@@ -1,7 +1,7 @@
-"""The tail of a stopped producer: when the target's log may be believed.
+"""Waits until a stopped query's producers have nothing left in flight.
 
-After a query is stopped, Spark's pooled producer goes on sending what the cancelled tasks had
-handed to it (measured: 10 000 records within 250 ms). Positions read too early would be repeated.
+After a query is stopped, Spark's pooled producer continues to send the records of the cancelled
+tasks (10 000 records within 250 ms were seen). Positions read before that would repeat records.
 """
 
 import time
@@ -25,23 +25,24 @@ def settled_log_ends(
     spark: SparkSession,
     client_id: str | None,
 ) -> dict[TopicPartition, int]:
-    """The log end offsets of *partitions* once nothing of ours is on its way to them.
+    """The log end offsets of *partitions*, once none of our records is in flight to them.
 
     Args:
-        target: The cluster.
-        partitions: Remote ones.
-        spark: Whose executors are asked what is on its way.
-        client_id: Of the producer; None where no interceptor counts, so that the log alone tells.
+        target: The target cluster.
+        partitions: Remote partitions.
+        spark: The session whose executors count the records in flight.
+        client_id: The producer's client id; None without an interceptor, where only the log ends
+            count.
 
     Raises:
-        ClusterError: They went on growing: somebody else writes to these topics, or the target
-            does not answer and records still wait for it.
+        ClusterError: The logs did not stop growing: another producer writes to these topics, or
+            records in flight wait for the target.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     ends: dict[TopicPartition, int] = {}
     since = time.monotonic()
     while time.monotonic() < deadline:
-        # asked before the log is read: what is answered by then is in what is read
+        # read before the log ends, which then include every record acknowledged by now
         is_quiet = client_id is None or unacknowledged(spark, client_id) == 0
         now = target.log_ends(partitions)
         if now != ends:
@@ -51,5 +52,5 @@ def settled_log_ends(
         time.sleep(POLL_SECONDS)
     raise ClusterError(
         f"the topics on cluster {target.alias} still grow {PATIENCE_SECONDS} s after the flow "
-        "stopped; find who else writes to them, then start again"
+        "stopped; find the other producer that writes to them, then start again"
     )
