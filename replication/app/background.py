@@ -30,7 +30,10 @@ def background_checkpoints(context: FlowContext, job: Job) -> Iterator[None]:
     if not _wants_checkpoints(config, job) or config.mode == "drain":
         yield
         return
-    with _flow_query(context, "checkpoints", Checkpoints(context).query):
+    checkpoints = Checkpoints(context)
+    with _flow_query(
+        context, "checkpoints", checkpoints.query, checkpoints.end_batch, checkpoints.finish
+    ):
         yield
 
 
@@ -110,13 +113,17 @@ def _belongs(
 
 @contextmanager
 def _flow_query(
-    context: FlowContext, part: str, query: Callable[[], DataStreamWriter]
+    context: FlowContext,
+    part: str,
+    query: Callable[[], DataStreamWriter],
+    *before_and_after_stop: Callable[[], None],
 ) -> Iterator[None]:
     """Runs a flow's query beside its records, under the lease of that part."""
     flow, stop = context.config.flow, threading.Event()
     lease = partial(hold_lease, context.tables, LeaseName(flow, part))
     name = f"{flow.slug} {part}"
-    with _running(Supervised(name, context.tables.spark, query, stop, lease), stop):
+    thread = Supervised(name, context.tables.spark, query, stop, lease, *before_and_after_stop)
+    with _running(thread, stop):
         yield
 
 

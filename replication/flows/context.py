@@ -1,12 +1,13 @@
 """The open connections of one flow."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
 from replication.kafka.cluster import Cluster
+from replication.offsets.live_map import LiveMap
 from replication.spark.session import jvm_of
 from replication.state.tables import Tables
 
@@ -21,6 +22,7 @@ class FlowContext:
         tables: The tables of the state directory, with a session of their own for small queries.
         source: The cluster to read from.
         target: The cluster to write to.
+        live_map: The flow's offset map in memory, if this process replicates the flow.
     """
 
     config: FlowConfig
@@ -28,6 +30,7 @@ class FlowContext:
     tables: Tables
     source: Cluster
     target: Cluster
+    live_map: LiveMap = field(default_factory=LiveMap)
 
     @property
     def jvm(self) -> JVMView:

@@ -35,6 +35,9 @@ class Supervised(threading.Thread):
         writer: Builds the query; may raise an error that a retry can resolve.
         stop: Ends the thread.
         lease: Held while the query runs; while another process holds it, this thread is a standby.
+        before_stop: Ends a running batch, before the query is stopped for whatever reason.
+        after_stop: Completes what the query left, while the lease is still held; may raise an error
+            that a retry can resolve.
     """
 
     def __init__(
@@ -44,10 +47,13 @@ class Supervised(threading.Thread):
         writer: Callable[[], DataStreamWriter],
         stop: threading.Event,
         lease: Callable[[], AbstractContextManager[Lease | None]] = nullcontext,
+        before_stop: Callable[[], None] = lambda: None,
+        after_stop: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(name=name, daemon=True)
         self._spark, self._lease = spark, lease
         self._writer, self._stop_event = writer, stop
+        self._before_stop, self._after_stop = before_stop, after_stop
         self._scratch = Path(tempfile.mkdtemp(prefix="replication-"))
         self._starts = 0
 
@@ -88,7 +94,9 @@ class Supervised(threading.Thread):
                     break
             return query.lastProgress is not None
         finally:
+            self._before_stop()
             query.stop()
+            self._after_stop()
 
     def _log_failure(self, error: BaseException) -> None:
         log.warning("background_query_failed", query=self.name, text=first_lines(error))

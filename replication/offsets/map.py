@@ -99,6 +99,16 @@ class OffsetMap:
         lows = [copies.run.lowest(copies.src_from) for copies in self._copies]
         self._tgt_later = _suffix_minima(lows, self._tgt_reach[-1] if self._runs else 0)
 
+    @property
+    def runs(self) -> tuple[OffsetRun, ...]:
+        """The merged runs, in the order of the target's log."""
+        return tuple(self._runs)
+
+    @property
+    def replicated_until(self) -> int:
+        """The source offset up to which records are replicated; -1 for an empty map."""
+        return self._src_reach[-1] if self._runs else -1
+
     def translate(self, committed: int) -> Translation:
         """The target position of a group that has committed *committed* on the source.
 

@@ -35,7 +35,7 @@ class PendingRuns:
         start: Mapping[TopicPartition, int],
         end: Mapping[TopicPartition, int],
         counts: Mapping[TopicPartition, int],
-    ) -> None:
+    ) -> dict[TopicPartition, list[OffsetRun]]:
         """Adds one finished batch: all of it, or nothing if it raises.
 
         Args:
@@ -43,6 +43,9 @@ class PendingRuns:
             start: The batch's start offsets upstream.
             end: Its end offsets, exclusive. A partition in neither keeps its position.
             counts: Records written per partition; a missing partition wrote none.
+
+        Returns:
+            The run of each partition that read anything.
 
         Raises:
             ProgressGapError: The batch does not continue the map, or counts do not fit.
@@ -62,6 +65,7 @@ class PendingRuns:
                 self._positions[tp] = run.end
                 if not run.is_anchor:  # a batch that read nothing here adds no information
                     self._append(tp, run)
+            return {tp: [run] for tp, run in added.items() if not run.is_anchor}
 
     def take(self) -> dict[TopicPartition, list[OffsetRun]]:
         """Returns the pending runs, merged, and forgets them.

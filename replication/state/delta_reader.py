@@ -12,13 +12,13 @@ from deltalake.exceptions import DeltaError
 
 from replication.errors import StateError
 from replication.model import Flow, TopicPartition
+from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import OffsetRun
 from replication.state.offset_rows import (
     OFFSET_RUNS,
     OLDEST_FIRST,
     OffsetReader,
     StoredProgress,
-    TopicMap,
     maps_of,
     progress_of,
     runs_of,

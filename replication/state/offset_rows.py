@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from replication.model import Position, TopicPartition
+from replication.offsets.live_map import TopicMap
 from replication.offsets.map import OffsetMap
 from replication.offsets.runs import OffsetRun, merge_runs
 
@@ -34,14 +35,6 @@ class StoredProgress:
     last_generation: int
     anchors: dict[TopicPartition, Anchor]
     replicated_until: dict[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicMap:
-    """A partition's offset map and the id of the topic its source offsets belong to."""
-
-    topic_id: str
-    offsets: OffsetMap
 
 
 class OffsetReader(Protocol):

@@ -10,13 +10,13 @@ from pyspark.sql import functions as F
 from replication.errors import StateError
 from replication.log import Log
 from replication.model import Flow, TopicPartition
+from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.spark.frames import frame_of
 from replication.state.offset_rows import (
     OFFSET_RUNS,
     OLDEST_FIRST,
     StoredProgress,
-    TopicMap,
     maps_of,
     merged_rows,
     progress_of,

@@ -8,9 +8,10 @@ from pyspark.sql import SparkSession
 
 from replication.errors import StateError
 from replication.model import Flow, Position, TopicPartition
+from replication.offsets.live_map import TopicMap
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
-from replication.state.offset_rows import Anchor, StoredProgress, TopicMap
+from replication.state.offset_rows import Anchor, StoredProgress
 from replication.state.offset_table import Compaction, OffsetTable
 from replication.state.tables import Tables
 

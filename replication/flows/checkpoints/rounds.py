@@ -1,64 +1,69 @@
-"""Checkpoint rounds: translate committed offsets, emit checkpoints, move idle groups.
+"""The checkpoint loop: translate the groups' committed offsets, emit checkpoints, sync groups.
 
-A round lists the groups, reads and translates their committed offsets, emits a checkpoint for each
-translation that changed, and commits the offsets of groups that are idle on the target.
+A round reads what the groups have committed, translates it with the offset map, emits a checkpoint
+where the translation changed, and commits it for groups that are idle on the target. It runs no
+Spark job and reads no table: the map is in memory, and the tables are written behind.
 """
 
 import time
-from collections.abc import Iterable
 from functools import cached_property
+from threading import Event, Lock
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from replication.config.tree import FlowConfig
 from replication.errors import ClusterError
+from replication.flows.checkpoints.emit import Emission
 from replication.flows.checkpoints.group_sync import GroupSync
-from replication.flows.checkpoints.translate import group_positions
+from replication.flows.checkpoints.translate import Translator, live_maps
 from replication.flows.context import FlowContext
-from replication.groups.positions import GroupPartition, GroupPosition, is_rewound, should_emit
-from replication.kafka.cluster import Cluster
+from replication.groups.first_sight import FirstSight
+from replication.groups.positions import is_rewound
 from replication.kafka.consumer_groups import Groups
-from replication.kafka.internal_topic import InternalTopic
-from replication.kafka.reader import Record
 from replication.log import Log
-from replication.mm2.wire import Checkpoint, WireError
-from replication.offsets.map import Exact, NoAnswer
 from replication.spark.frames import trigger_stream
-from replication.state.tables import now
 
 log = Log(__name__)
 
+BATCH_SECONDS = 60.0
+"""A batch of the query costs about 80 ms of CPU, so one batch holds the rounds of a minute."""
+
+STALLED_BATCHES = 2
+"""A map that has not grown for so many Real-Time batches does not grow any more."""
+
 
 class Checkpoints:
-    """The checkpoint rounds of one flow, and what one round remembers for the next.
+    """The rounds of one flow, and what one round remembers for the next.
 
     Args:
-        context: The flow.
+        context: Of the flow.
         target_groups: The groups on the target; by default a client of the flow's own.
     """
 
     def __init__(self, context: FlowContext, target_groups: Groups | None = None) -> None:
         config = context.config
-        self._context, self._config = context, context.config
-        self._topic = checkpoints_topic(context.target, config)
+        self._context, self._config = context, config
+        self._emission = Emission(context)
+        self._translator = Translator(config, context.source, live_maps(context))
         self._sync = GroupSync(context, target_groups) if config.groups.sync_enabled else None
-        self._previous: dict[GroupPartition, Checkpoint] | None = None
+        self._first_sight = FirstSight(STALLED_BATCHES * config.realtime_batch_seconds)
         self._groups: set[str] = set()
+        self._gone: set[str] = set()
+        self._ended = Event()
+        self._round = Lock()  # a stopped query's last round may still run when `finish` is called
         self._refresh_at = self._emit_at = self._sync_at = 0.0
-        self._untranslated: set[GroupPartition] = set()
 
     @cached_property
     def _source(self) -> Groups:
         """Created lazily, so that a failing client cannot stop replication."""
-        flow = self._config.flow
-        return Groups(self._context.jvm, flow.source, self._config.source.admin)
+        source = self._config.source
+        return Groups(self._context.jvm, source.alias, source.admin)
 
     def round(self, *, at_once: bool = False) -> None:
-        """Runs the due steps; all of them if *at_once*.
+        """Runs the due steps; all of them if *at_once*, also for groups that wait for the copy.
 
         Raises:
-            ClusterError: A cluster does not answer; the next round catches up.
+            ClusterError: A cluster does not answer. Nothing is lost, the next round catches up.
             StateError: The tables cannot be read or written.
         """
         self._refresh(at_once=at_once)
@@ -67,37 +72,63 @@ class Checkpoints:
         sync = self._sync is not None and (at_once or clock >= self._sync_at)
         if not emit and not sync:
             return
-        positions = group_positions(self._context, self._source, self._groups)
-        previous = self._read_previous()
+        translated = self._translator.translate(self._source.committed(self._groups))
+        newest = self._emission.newest()
+        positions = translated.positions
         if self._sync is not None:
-            self._sync.rewound |= {
-                found.key for found in positions if is_rewound(found, previous.get(found.key))
-            }
-        early = self._round_seconds / 2  # Spark may start a round a moment early
+            self._sync.rewound |= {p.key for p in positions if is_rewound(p, newest.get(p.key))}
+        if not at_once:
+            positions = self._first_sight.ready(positions, translated.replicated_until, clock)
         if emit:
-            self._emit(positions, previous)
-            self._emit_at = clock + groups.checkpoints_interval_seconds - early
+            self._emission.emit(positions)
+            self._emit_at = clock + groups.checkpoints_interval_seconds
         if self._sync is not None and sync:
             self._sync.move(positions)
-            self._sync_at = clock + groups.sync_interval_seconds - early
+            self._sync_at = clock + groups.sync_interval_seconds
+        self._emission.write_history(at_once=at_once)
 
     def query(self) -> DataStreamWriter:
-        """The streaming query that runs a round at the shorter of the two intervals."""
-        self._previous = None  # another process may have emitted while this one was standby
+        """The streaming query that runs the rounds; `end_batch` ends its batch early."""
+        ended = self._ended = Event()
+        self._emission.forget()  # while this was a standby, another process may have emitted
 
-        def run_round(_rows: DataFrame, _batch: int) -> None:
-            try:
+        def batch(_rows: DataFrame, _number: int) -> None:
+            until = time.monotonic() + BATCH_SECONDS
+            while time.monotonic() < until and not ended.is_set():
+                self._round_or_warn()
+                ended.wait(max(0.0, min(self._due_at(), until) - time.monotonic()))
+
+        return trigger_stream(self._context.tables.spark).writeStream.foreachBatch(batch)
+
+    def end_batch(self) -> None:
+        """Ends the running batch, and with it the rounds."""
+        self._ended.set()
+
+    def finish(self) -> None:
+        """Writes what is left of the history, after the query has stopped.
+
+        Raises:
+            StateError: The table cannot be written.
+        """
+        with self._round:
+            self._emission.write_history(at_once=True)
+
+    def _round_or_warn(self) -> None:
+        try:
+            with self._round:
                 self.round()
-            except ClusterError as error:
-                log.warning("checkpoint_round_failed", flow=self._config.flow, text=error)
+        except ClusterError as error:
+            log.warning("checkpoint_round_failed", flow=self._config.flow, text=error)
+            retry_at = time.monotonic() + self._shortest_interval
+            self._emit_at, self._sync_at = retry_at, retry_at
 
-        rows = trigger_stream(self._context.tables.spark)
-        return rows.writeStream.foreachBatch(run_round).trigger(
-            processingTime=f"{self._round_seconds} seconds"
-        )
+    def _due_at(self) -> float:
+        groups = self._config.groups
+        due = [self._emit_at] * groups.checkpoints_enabled + [self._sync_at] * groups.sync_enabled
+        return min(due)
 
     @property
-    def _round_seconds(self) -> int:
+    def _shortest_interval(self) -> int:
         groups = self._config.groups
         return min(
             [groups.checkpoints_interval_seconds] * groups.checkpoints_enabled
@@ -105,117 +136,33 @@ class Checkpoints:
         )
 
     def _refresh(self, *, at_once: bool) -> None:
-        """Lists the groups again, if that is due."""
+        """Lists the groups again when that is due."""
         groups = self._config.groups
         due = groups.refresh_enabled and time.monotonic() >= self._refresh_at
         if self._groups and not due and not at_once:
             return
         found = {name for name in self._source.states() if groups.accepts(name)}
-        self._report_gone(self._groups - found)
+        known = self._groups
+        if not known:  # the first time: groups that are known from an earlier process count too
+            known = {group for group, _ in self._emission.newest() if groups.accepts(group)}
+        self._report_gone(known - found)
         self._groups = found
         self._refresh_at = time.monotonic() + groups.refresh_interval_seconds
 
     def _report_gone(self, gone: set[str]) -> None:
-        """Records an event for each group that is gone, unless the table has one already."""
+        """Reports each deleted group once; an event of an earlier process counts."""
+        gone = gone - self._gone
         if not gone:
             return
-        tables = self._context.tables
-        recorded = (
-            tables.of("events", self._config.flow).where("kind = 'group-gone'").select("group")
-        )
-        for group in sorted(gone - {row["group"] for row in tables.collect(recorded, "events")}):
+        self._gone |= gone
+        tables, flow = self._context.tables, self._config.flow
+        reported = tables.of("events", flow).where("kind = 'group-gone'").select("group")
+        for group in sorted(gone - {row["group"] for row in tables.collect(reported, "events")}):
             tables.record_event(
-                self._config.flow,
+                flow,
                 "group-gone",
-                f"group {group} no longer exists on {self._config.flow.source}: it was deleted, or "
-                f"its offsets expired. Its checkpoints and its offsets on "
-                f"{self._config.flow.target} are not changed",
+                f"group {group} no longer exists on {flow.source}: it was deleted, or its offsets "
+                f"expired. Its checkpoints and its offsets on {flow.target} stay as they are",
                 group=group,
                 policy="keep",
             )
-
-    def _read_previous(self) -> dict[GroupPartition, Checkpoint]:
-        """The newest checkpoint of each group partition; read from the topic the first time."""
-        if self._previous is None:
-            if self._config.groups.checkpoints_enabled:
-                self._topic.create()
-            self._previous = read_checkpoints(self._topic)
-            # also reports groups that disappeared before this process started
-            known = {group for group, _ in self._previous}
-            self._report_gone(set(filter(self._config.groups.accepts, known)) - self._groups)
-        return self._previous
-
-    def _emit(
-        self, positions: Iterable[GroupPosition], previous: dict[GroupPartition, Checkpoint]
-    ) -> None:
-        changed = []
-        for position in positions:
-            if should_emit(position, previous.get(position.key)):
-                changed.append(position)
-            else:
-                self._log_missing(position)
-        if not changed:
-            return
-        checkpoints = [position.checkpoint() for position in changed]
-        self._topic.write((checkpoint.key(), checkpoint.value()) for checkpoint in checkpoints)
-        keys = (position.key for position in changed)
-        previous.update(zip(keys, checkpoints, strict=True))
-        self._context.tables.append("checkpoints", (self._row(position) for position in changed))
-        log.info("checkpoints_emitted", flow=self._config.flow, checkpoints=len(changed))
-
-    def _log_missing(self, position: GroupPosition) -> None:
-        """Logs once why a group has no checkpoint for a partition."""
-        answer = position.answer
-        if isinstance(answer, NoAnswer) and position.key not in self._untranslated:
-            self._untranslated.add(position.key)
-            log.warning(
-                "no_checkpoint", flow=self._config.flow, group=position.group,
-                partition=position.upstream, offset=position.committed.offset,
-                first_translatable=answer.first, text=answer.reason,
-            )  # fmt: skip
-
-    def _row(self, position: GroupPosition) -> dict[str, object]:
-        return {
-            "flow": str(self._config.flow),
-            "group": position.group,
-            "topic": position.upstream.topic,
-            "partition": position.upstream.partition,
-            "remote_topic": position.remote.topic,
-            "upstream": position.committed.offset,
-            "downstream": position.downstream,
-            "exact": isinstance(position.answer, Exact),
-            "reread": position.reread,
-            "metadata": position.committed.metadata,
-            "at": now(),
-        }
-
-
-def checkpoints_topic(target: Cluster, config: FlowConfig) -> InternalTopic:
-    """The topic of the flow's checkpoints, always on the target."""
-    return InternalTopic(
-        target,
-        config.policy.checkpoints_topic(config.flow.source),
-        producer=config.target.producer,
-        consumer=config.target.consumer,
-        replication_factor=config.groups.replication_factor,
-    )
-
-
-def read_checkpoints(topic: InternalTopic) -> dict[GroupPartition, Checkpoint]:
-    """The newest checkpoint of each group and remote partition.
-
-    Records that are not checkpoints are skipped, as MirrorMaker 2's reader does.
-    """
-    newest: dict[GroupPartition, Checkpoint] = {}
-    for record in topic.records():
-        if checkpoint := _decode(topic, record):
-            newest[checkpoint.group, checkpoint.partition] = checkpoint
-    return newest
-
-
-def _decode(topic: InternalTopic, record: Record) -> Checkpoint | None:
-    try:
-        return Checkpoint.decode(record.key, record.value)
-    except WireError as error:
-        log.warning("not_a_checkpoint", topic=topic.name, offset=record.offset, text=error)
-        return None

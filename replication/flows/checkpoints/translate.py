@@ -1,38 +1,126 @@
 """Translates the source groups' committed offsets with the offset map."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from replication.config.tree import FlowConfig
 from replication.flows.context import FlowContext
-from replication.groups.positions import GroupPosition
+from replication.groups.positions import GroupPartition, GroupPosition
 from replication.kafka.cluster import Cluster
-from replication.kafka.consumer_groups import Groups
 from replication.log import Log
 from replication.model import Committed, TopicPartition
+from replication.offsets.live_map import TopicMap
 from replication.offsets.map import NoAnswer
-from replication.state.offset_rows import TopicMap
 from replication.state.offset_table import OffsetTable
 from replication.topics.selection import remote_topics
 
 log = Log(__name__)
 
-NOTHING = NoAnswer("nothing replicated", None)
+NEVER_REPLICATED = NoAnswer("nothing replicated", None)
 
 MapsOf = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, TopicMap]]
 """The offset maps of these partitions, as far as they concern these offsets and later ones."""
 
 
-def group_positions(
-    context: FlowContext, source: Groups, groups: Iterable[str]
-) -> list[GroupPosition]:
-    """The position of each of *groups* in each partition that the flow replicates.
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """The groups' positions, sorted by group, and how far each upstream partition is replicated."""
 
-    Raises:
-        ClusterError: The source does not answer.
-        StateError: The offset map cannot be read.
+    positions: list[GroupPosition]
+    replicated_until: dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A translation and what it was made from."""
+
+    committed: Committed
+    topic_map: TopicMap | None
+    position: GroupPosition
+
+
+class Translator:
+    """Translates round after round; only what changed since the last round costs anything.
+
+    Args:
+        config: The flow.
+        source: Its source.
+        maps_of: The flow's offset maps.
     """
-    offsets = OffsetTable(context.tables, context.config.flow)
-    return translate_groups(context.config, context.source, source.committed(groups), offsets.maps)
+
+    def __init__(self, config: FlowConfig, source: Cluster, maps_of: MapsOf) -> None:
+        self._config, self._source, self._maps_of = config, source, maps_of
+        self._known: dict[GroupPartition, _Known] = {}
+        self._recreated: set[str] = set()
+
+    def translate(self, committed: Mapping[str, Mapping[TopicPartition, Committed]]) -> Translated:
+        """Translates the *committed* offsets of the source's groups, by group and partition.
+
+        Raises:
+            ClusterError: The source does not answer.
+            StateError: The offset map cannot be read.
+        """
+        topics = {tp.topic for offsets in committed.values() for tp in offsets}
+        remote = remote_topics(self._config, topics)
+        wanted = [
+            (group, tp, position)
+            for group, offsets in sorted(committed.items())
+            for tp, position in sorted(offsets.items())
+            if tp.topic in remote
+        ]
+        least: dict[TopicPartition, int] = {}
+        for _, tp, position in wanted:
+            least[tp] = min(position.offset, least.get(tp, position.offset))
+        maps = self._maps_of(least) if least else {}
+        known = {
+            (group, tp): self._translated(group, tp, remote[tp.topic], position, maps.get(tp))
+            for group, tp, position in wanted
+        }
+        self._find_recreated(known)
+        self._known = known
+        return Translated(
+            [it.position for (_, tp), it in known.items() if tp.topic not in self._recreated],
+            {tp: topic_map.offsets.replicated_until for tp, topic_map in maps.items()},
+        )
+
+    def _translated(
+        self,
+        group: str,
+        upstream: TopicPartition,
+        remote: str,
+        committed: Committed,
+        topic_map: TopicMap | None,
+    ) -> _Known:
+        known = self._known.get((group, upstream))
+        if known and known.committed == committed and known.topic_map is topic_map:
+            return known
+        answer = topic_map.offsets.translate(committed.offset) if topic_map else NEVER_REPLICATED
+        partition = TopicPartition(remote, upstream.partition)
+        position = GroupPosition(group, upstream, partition, committed, answer)
+        return _Known(committed, topic_map, position)
+
+    def _find_recreated(self, known: Mapping[GroupPartition, _Known]) -> None:
+        """Finds the topics whose map belongs to a deleted topic: its offsets mean other records.
+
+        Describes only the topics of which a position changed.
+        """
+        changed = {
+            tp.topic: newest.topic_map.topic_id
+            for (group, tp), newest in known.items()
+            if newest.topic_map and newest is not self._known.get((group, tp))
+        }
+        living = self._source.describe(changed) if changed else {}
+        for topic, topic_id in sorted(changed.items()):
+            if topic in living and living[topic].topic_id == topic_id:
+                self._recreated.discard(topic)
+            elif topic not in self._recreated:
+                self._recreated.add(topic)
+                log.warning(
+                    "groups_not_translated",
+                    flow=self._config.flow,
+                    topic=topic,
+                    text=f"topic {topic} on {self._config.flow.source} was deleted or recreated",
+                )
 
 
 def translate_groups(
@@ -41,52 +129,21 @@ def translate_groups(
     committed: Mapping[str, Mapping[TopicPartition, Committed]],
     maps_of: MapsOf,
 ) -> list[GroupPosition]:
-    """Translates the *committed* offsets of the source's groups, by group and partition.
+    """`Translator.translate` for a single question."""
+    return Translator(config, source, maps_of).translate(committed).positions
 
-    Raises:
-        ClusterError: The source does not answer.
-        StateError: The offset map cannot be read.
+
+def live_maps(context: FlowContext) -> MapsOf:
+    """The flow's maps in memory; stored runs are read when a partition is first asked about.
+
+    While no flow of this process writes the map, every question reads the table.
     """
-    topics = remote_topics(config, {tp.topic for offsets in committed.values() for tp in offsets})
-    replicated = [
-        (group, tp, offset)
-        for group, offsets in sorted(committed.items())
-        for tp, offset in sorted(offsets.items())
-        if tp.topic in topics
-    ]
-    least: dict[TopicPartition, int] = {}
-    for _, tp, position in replicated:
-        least[tp] = min(position.offset, least.get(tp, position.offset))
-    maps = _current_maps(config, source, maps_of(least) if least else {})
-    return [
-        GroupPosition(
-            group,
-            tp,
-            TopicPartition(topics[tp.topic], tp.partition),
-            position,
-            maps[tp].offsets.translate(position.offset) if tp in maps else NOTHING,
-        )
-        for group, tp, position in replicated
-    ]
+    table = OffsetTable(context.tables, context.config.flow)
 
+    def maps_of(least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
+        not_loaded = context.live_map.not_loaded(least)
+        if not_loaded:
+            context.live_map.load(not_loaded, table.maps(dict.fromkeys(not_loaded, 0)))
+        return context.live_map.maps(least)
 
-def _current_maps(
-    config: FlowConfig, source: Cluster, maps: Mapping[TopicPartition, TopicMap]
-) -> dict[TopicPartition, TopicMap]:
-    """The maps of topics with an unchanged id: offsets of a recreated topic mean other records."""
-    if not maps:
-        return {}
-    topics = source.describe({tp.topic for tp in maps})
-    current = {
-        tp: topic_map
-        for tp, topic_map in maps.items()
-        if tp.topic in topics and topics[tp.topic].topic_id == topic_map.topic_id
-    }
-    for topic in sorted({tp.topic for tp in maps.keys() - current.keys()}):
-        log.warning(
-            "topic_recreated",
-            flow=config.flow,
-            topic=topic,
-            text=f"deleted or created again on {config.flow.source}; its groups are not translated",
-        )
-    return current
+    return maps_of

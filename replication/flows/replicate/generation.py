@@ -117,7 +117,8 @@ class Generation:
         positions = self._pending.positions() if batches else {}
         for batch in batches:
             start = batch.start or {tp: positions[tp].upstream for tp in batch.end}
-            self._pending.add_batch(batch.batch_id, start, batch.end, batch.counts)
+            runs = self._pending.add_batch(batch.batch_id, start, batch.end, batch.counts)
+            self._map_writer.record(runs, self.plan.source_ids)
             self._batches = (
                 min(self._batches[0], batch.batch_id) if self._batches[0] >= 0 else batch.batch_id,
                 batch.batch_id,

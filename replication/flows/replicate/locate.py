@@ -75,6 +75,7 @@ def find_positions(
         elif isinstance(decision, MatchTail):
             position = match_existing_target(context, tp, log_ends.remote[tp], decision.position)
             new_runs[tp] = [anchor(position)]
+    map_writer.record(new_runs, plan.source_ids)
     map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
     resumed = {tp: found.position for tp, found in decisions.items() if isinstance(found, Resume)}
     return resumed | {tp: runs[-1].end for tp, runs in new_runs.items()}

@@ -54,7 +54,10 @@ def replicate(context: FlowContext, admit: Admit, stop: Event) -> None:
     """
     config = context.config
     with hold_lease(context.tables, LeaseName(config.flow)) as lease:
-        _FlowLoop(context, admit, stop, lease).run()
+        try:
+            _FlowLoop(context, admit, stop, lease).run()
+        finally:
+            context.live_map.detach()
 
 
 class _FlowLoop:

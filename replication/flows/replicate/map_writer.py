@@ -30,11 +30,18 @@ class MapWriter:
 
     def __init__(self, context: FlowContext) -> None:
         config = context.config
-        self.flow = config.flow
+        self.flow, self._live_map = config.flow, context.live_map
+        self._live_map.attach()
         self._table = OffsetTable(context.tables, config.flow)
         stored = self._table.compacted_progress()
         self.last_generation, self.anchors = stored.last_generation, stored.anchors
         self._syncs = Syncs(context, stored.replicated_until)
+
+    def record(
+        self, runs: Mapping[TopicPartition, Iterable[OffsetRun]], topic_ids: Mapping[str, str]
+    ) -> None:
+        """Adds finished *runs* to the map in memory, so that groups are translated by them."""
+        self._live_map.add(runs, topic_ids)
 
     def write(self, finished: FinishedRuns) -> None:
         """Writes the runs, then the offset syncs that follow from them."""

@@ -1,0 +1,152 @@
+"""Writes checkpoints: to the target's checkpoints topic at once, to the Delta table behind.
+
+The topic decides what was emitted. The table is a history for SQL, written about once a minute,
+because a Delta commit costs more CPU than a round of translations.
+"""
+
+import time
+from collections.abc import Iterable
+
+from replication.config.tree import FlowConfig
+from replication.errors import StateError
+from replication.flows.context import FlowContext
+from replication.groups.positions import GroupPartition, GroupPosition, should_emit
+from replication.kafka.cluster import Cluster
+from replication.kafka.internal_topic import InternalTopic
+from replication.kafka.reader import Record
+from replication.log import Log
+from replication.mm2.wire import Checkpoint, WireError
+from replication.offsets.map import Exact, NoAnswer
+from replication.state.tables import now
+
+log = Log(__name__)
+
+HISTORY_SECONDS = 60.0
+
+
+class Emission:
+    """The checkpoints of one flow, and the newest one of each group and partition."""
+
+    def __init__(self, context: FlowContext) -> None:
+        self._context, self._flow = context, context.config.flow
+        self._topic = checkpoints_topic(context.target, context.config)
+        self._newest: dict[GroupPartition, Checkpoint] | None = None
+        self._unanswered: set[GroupPartition] = set()
+        self._history: list[dict[str, object]] = []
+        self._written_at = time.monotonic()
+
+    def newest(self) -> dict[GroupPartition, Checkpoint]:
+        """The newest checkpoint of each key, whichever process wrote it; read from the topic once.
+
+        Raises:
+            ClusterError: The target does not answer.
+        """
+        if self._newest is None:
+            if self._context.config.groups.checkpoints_enabled:
+                self._topic.create()
+            self._newest = read_checkpoints(self._topic)
+        return self._newest
+
+    def forget(self) -> None:
+        """Makes `newest` read the topic again: another process may have emitted meanwhile."""
+        self._newest = None
+
+    def emit(self, positions: Iterable[GroupPosition]) -> None:
+        """Emits a checkpoint for each of *positions* that needs one.
+
+        Raises:
+            ClusterError: The target does not answer.
+        """
+        newest, changed = self.newest(), []
+        for position in positions:
+            if should_emit(position, newest.get(position.key)):
+                changed.append(position)
+            elif isinstance(position.answer, NoAnswer):
+                self._warn_once(position, position.answer)
+        if not changed:
+            return
+        checkpoints = [position.checkpoint() for position in changed]
+        self._topic.write((checkpoint.key(), checkpoint.value()) for checkpoint in checkpoints)
+        for position, checkpoint in zip(changed, checkpoints, strict=True):
+            newest[position.key] = checkpoint
+        self._history += [self._row(position) for position in changed]
+        log.info("checkpoints_emitted", flow=self._flow, checkpoints=len(changed))
+
+    def write_history(self, *, at_once: bool = False) -> None:
+        """Appends what was emitted to the table ``checkpoints``, if that is due or *at_once*.
+
+        Rows that cannot be written are kept for the next time, unless *at_once*.
+
+        Raises:
+            StateError: The table cannot be written, and this was the last try.
+        """
+        is_due = time.monotonic() - self._written_at >= HISTORY_SECONDS
+        if not self._history or not (at_once or is_due):
+            return
+        self._written_at = time.monotonic()
+        try:
+            self._context.tables.append("checkpoints", self._history)
+        except StateError as error:
+            if at_once:
+                raise
+            log.warning("checkpoint_history_late", flow=self._flow, text=error)
+        else:
+            self._history = []
+
+    def _warn_once(self, position: GroupPosition, answer: NoAnswer) -> None:
+        if position.key not in self._unanswered:
+            self._unanswered.add(position.key)
+            log.warning(
+                "group_without_checkpoint",
+                flow=self._flow,
+                group=position.group,
+                partition=position.upstream,
+                offset=position.committed.offset,
+                text=f"{answer.reason}; the first offset with an answer is {answer.first}",
+            )
+
+    def _row(self, position: GroupPosition) -> dict[str, object]:
+        return {
+            "flow": str(self._flow),
+            "group": position.group,
+            "topic": position.upstream.topic,
+            "partition": position.upstream.partition,
+            "remote_topic": position.remote.topic,
+            "upstream": position.committed.offset,
+            "downstream": position.downstream,
+            "exact": isinstance(position.answer, Exact),
+            "reread": position.reread,
+            "metadata": position.committed.metadata,
+            "at": now(),
+        }
+
+
+def checkpoints_topic(target: Cluster, config: FlowConfig) -> InternalTopic:
+    """The flow's checkpoints topic. It is on the target, as MirrorMaker 2's is."""
+    return InternalTopic(
+        target,
+        config.policy.checkpoints_topic(config.flow.source),
+        producer=config.target.producer,
+        consumer=config.target.consumer,
+        replication_factor=config.groups.replication_factor,
+    )
+
+
+def read_checkpoints(topic: InternalTopic) -> dict[GroupPartition, Checkpoint]:
+    """The newest checkpoint of each group and remote partition.
+
+    Records that are not checkpoints are skipped, as in MirrorMaker 2's reader.
+    """
+    newest: dict[GroupPartition, Checkpoint] = {}
+    for record in topic.records():
+        if checkpoint := _decode(topic, record):
+            newest[checkpoint.group, checkpoint.partition] = checkpoint
+    return newest
+
+
+def _decode(topic: InternalTopic, record: Record) -> Checkpoint | None:
+    try:
+        return Checkpoint.decode(record.key, record.value)
+    except WireError as error:
+        log.warning("not_a_checkpoint", topic=topic.name, offset=record.offset, text=error)
+        return None

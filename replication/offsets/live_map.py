@@ -1,0 +1,125 @@
+"""The offset map of a running flow, held in memory. Pure.
+
+The thread that records progress adds runs while the thread that translates groups reads them,
+hence the lock. Runs that were stored before this process started are loaded once, for those
+partitions that somebody asks about: most partitions of a large flow have no group.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+from replication.model import TopicPartition
+from replication.offsets.map import OffsetMap
+from replication.offsets.runs import OffsetRun, join_runs
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMap:
+    """A partition's offset map and the id of the topic its source offsets belong to."""
+
+    topic_id: str
+    offsets: OffsetMap
+
+
+@dataclass(slots=True)
+class _Partition:
+    """The runs of one partition; ``map`` is None while it has to be indexed again."""
+
+    topic_id: str
+    stored: Sequence[OffsetRun] = ()
+    added: list[OffsetRun] = field(default_factory=list)
+    map: TopicMap | None = None
+
+    def add(self, run: OffsetRun) -> None:
+        joined = join_runs(self.added[-1], run) if self.added else None
+        if joined is None:
+            self.added.append(run)
+        else:
+            self.added[-1] = joined
+        self.map = None
+
+    def indexed(self) -> TopicMap:
+        if self.map is None:
+            # what was stored meanwhile is among the added runs too, perhaps with other borders
+            end = max((run.src_until for run in self.stored), default=-1)
+            beyond = (run for run in self.added if run.src_until > end)
+            self.map = TopicMap(self.topic_id, OffsetMap([*self.stored, *beyond]))
+        return self.map
+
+
+class LiveMap:
+    """The offset map of one flow while its process runs. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._loaded: set[TopicPartition] = set()
+        self._is_attached = False
+        self._lock = Lock()
+
+    def attach(self) -> None:
+        """Says that the flow's only writer adds its runs here from now on.
+
+        What was loaded before is forgotten: another process may have written since.
+        """
+        with self._lock:
+            self._is_attached = True
+            self._forget()
+
+    def detach(self) -> None:
+        """Says that this process does not write the flow's map any more; another one may."""
+        with self._lock:
+            self._is_attached = False
+            self._forget()
+
+    def add(
+        self, runs: Mapping[TopicPartition, Iterable[OffsetRun]], topic_ids: Mapping[str, str]
+    ) -> None:
+        """Adds runs that the flow has just finished, oldest first.
+
+        A partition whose topic id changed starts over: its offsets mean other records now.
+        """
+        with self._lock:
+            for tp, finished in runs.items():
+                partition = self._of(tp, topic_ids[tp.topic])
+                for run in finished:
+                    partition.add(run)
+
+    def not_loaded(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of *partitions* whose stored runs have to be read and given to `load`.
+
+        All of them while no writer is attached: another process writes the table then.
+        """
+        with self._lock:
+            if not self._is_attached:
+                self._forget()
+            return [tp for tp in partitions if tp not in self._loaded]
+
+    def load(
+        self, partitions: Iterable[TopicPartition], stored: Mapping[TopicPartition, TopicMap]
+    ) -> None:
+        """Takes the *stored* maps of *partitions*; one without a map has none in the table."""
+        with self._lock:
+            for tp in partitions:
+                self._loaded.add(tp)
+                if tp in stored:
+                    known = self._partitions.get(tp)
+                    if known is None or known.topic_id == stored[tp].topic_id:
+                        partition = self._of(tp, stored[tp].topic_id)
+                        partition.stored, partition.map = stored[tp].offsets.runs, None
+
+    def maps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicMap]:
+        """The maps of *partitions*; one that was never replicated is absent."""
+        with self._lock:
+            known = ((tp, self._partitions.get(tp)) for tp in partitions)
+            return {tp: partition.indexed() for tp, partition in known if partition is not None}
+
+    def _forget(self) -> None:
+        self._partitions.clear()
+        self._loaded.clear()
+
+    def _of(self, tp: TopicPartition, topic_id: str) -> _Partition:
+        partition = self._partitions.get(tp)
+        if partition is None or partition.topic_id != topic_id:
+            partition = self._partitions[tp] = _Partition(topic_id)
+        return partition

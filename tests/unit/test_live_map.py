@@ -1,0 +1,119 @@
+"""The map in memory gives the answers of the map in the table, at any time and in any order."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replication.model import TopicPartition
+from replication.offsets.live_map import LiveMap, TopicMap
+from replication.offsets.map import OffsetMap
+from replication.offsets.runs import OffsetRun
+
+TP, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
+IDS = {"orders": "id-1"}
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[OffsetRun]:
+    """Runs of one partition, each continuing the one before, dense and sparse."""
+    runs, upstream, downstream = [], draw(st.integers(0, 5)), draw(st.integers(0, 5))
+    for _ in range(draw(st.integers(0, 8))):
+        width = draw(st.integers(1, 5))
+        count = draw(st.integers(0, width))
+        runs.append(OffsetRun(upstream, upstream + width, downstream, count))
+        upstream, downstream = upstream + width, downstream + count
+    return runs
+
+
+def attached() -> LiveMap:
+    live = LiveMap()
+    live.attach()
+    return live
+
+
+def answers(runs: OffsetMap) -> list[object]:
+    return [runs.translate(committed) for committed in range(50)]
+
+
+@given(logs(), st.data())
+def test_the_answers_are_those_of_all_runs_whatever_was_stored_when_it_was_loaded(
+    runs: list[OffsetRun], data: st.DataObject
+) -> None:
+    before = data.draw(st.integers(0, len(runs)), "stored by an earlier process")
+    stored = data.draw(st.integers(before, len(runs)), "stored when the map is loaded")
+    live = attached()
+    for run in runs[before:]:
+        live.add({TP: [run]}, IDS)
+    assert live.not_loaded([TP]) == [TP]
+    live.load([TP], {TP: TopicMap("id-1", OffsetMap(runs[:stored]))} if stored else {})
+
+    assert live.not_loaded([TP]) == []
+    known = live.maps([TP])
+    assert {tp: (m.topic_id, answers(m.offsets)) for tp, m in known.items()} == (
+        {TP: ("id-1", answers(OffsetMap(runs)))} if runs else {}
+    )
+
+
+def test_a_run_that_is_added_later_is_seen() -> None:
+    live = attached()
+    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+    first = live.maps([TP])[TP].offsets.replicated_until
+    live.add({TP: [OffsetRun(5, 9, 5, 4)]}, IDS)
+
+    assert (first, live.maps([TP])[TP].offsets.replicated_until) == (5, 9)
+
+
+def test_a_recreated_topic_starts_over() -> None:
+    live = attached()
+    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+    live.add({TP: [OffsetRun(0, 2, 5, 2)]}, {"orders": "id-2"})
+
+    newest = live.maps([TP])[TP]
+    assert (newest.topic_id, newest.offsets.runs) == ("id-2", (OffsetRun(0, 2, 5, 2),))
+
+
+def test_a_stored_map_of_another_topic_id_does_not_replace_a_newer_one() -> None:
+    live = attached()
+    live.add({TP: [OffsetRun(0, 2, 5, 2)]}, {"orders": "id-2"})
+    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+
+    assert live.maps([TP])[TP].topic_id == "id-2"
+
+
+def test_only_what_was_replicated_has_a_map() -> None:
+    live = attached()
+    live.load([TP, OTHER], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+
+    assert set(live.maps([TP, OTHER])) == {TP}
+
+
+def test_a_stored_range_counts_once_even_if_it_was_stored_with_other_borders() -> None:
+    live = attached()
+    live.add({TP: [OffsetRun(0, 4, 0, 2), OffsetRun(4, 10, 2, 3), OffsetRun(10, 12, 5, 1)]}, IDS)
+    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 10, 0, 5)]))})
+
+    expected = (OffsetRun(0, 10, 0, 5), OffsetRun(10, 12, 5, 1))
+    assert live.maps([TP])[TP].offsets.runs == expected
+
+
+def test_without_a_writer_in_this_process_every_question_reads_the_table_again() -> None:
+    live = LiveMap()
+    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+
+    assert live.not_loaded([TP]) == [TP]
+
+
+def test_a_writer_that_has_ended_leaves_nothing_behind() -> None:
+    live = attached()
+    live.add({TP: [OffsetRun(0, 5, 0, 5)]}, IDS)
+    live.load([TP], {})
+    live.detach()
+
+    assert (live.not_loaded([TP]), live.maps([TP])) == ([TP], {})
+
+
+def test_a_writer_forgets_what_was_loaded_before_it_owned_the_map() -> None:
+    live = LiveMap()
+    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+    live.attach()
+
+    assert (live.not_loaded([TP]), live.maps([TP])) == ([TP], {})
