@@ -4,7 +4,7 @@ The offset map in Delta is the truth and is written first. The offset syncs serv
 own tools: one that cannot be written is retried with the next ones and never stops replication.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
