@@ -1,4 +1,4 @@
-"""Keeps a wheel from being built without the interceptor. Run by setuptools alone."""
+"""Fails the build of a wheel without the interceptor. Only setuptools runs this."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ JAR = Path(__file__).with_name("preserve-timestamps.jar")
 
 
 class BuildPy(build_py):
-    """Copies the package, and refuses when the compiled interceptor is missing."""
+    """Copies the package; fails if the compiled interceptor is missing."""
 
     def run(self) -> None:
         """Copy the package into the build folder."""

@@ -1,6 +1,6 @@
-"""Calls to one cluster's AdminClient: one timeout, retries, and errors that say why.
+"""Calls through one cluster's AdminClient: one timeout, retries, and errors that give the cause.
 
-A call is one request for many keys; each key gets its own answer or its own error.
+A call is one request for many keys. Each key gets a result or an error of its own.
 """
 
 import time
@@ -21,125 +21,134 @@ from replication.kafka.diagnosis import (
     kafka_error,
 )
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
+KeyT = TypeVar("KeyT")
+ResultT = TypeVar("ResultT")
 
 DEFAULT_TIMEOUT_MS: Final = "30000"
-PAUSE_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.1
+"""Between two looks at a request: short, for a command waits for it."""
 
 
 class Calls:
-    """The client of one cluster, and what all its calls have in common.
+    """The admin client of one cluster, with what all its calls have in common.
 
     Args:
         alias: The cluster's name in the configuration.
         properties: Client properties in Java's key space, ``bootstrap.servers`` among them.
-        client_id: Role, added to the ``client.id`` that *properties* may have.
+        client_id: The client's role; it is appended to a ``client.id`` of *properties*.
     """
 
     def __init__(self, alias: str, properties: Mapping[str, str], client_id: str) -> None:
         self._alias = alias
         self._servers = properties.get("bootstrap.servers", "")
         self._timeout_s = timeout_s(properties)
-        self._complaints = ClientDiagnostics()
+        self._diagnostics = ClientDiagnostics()
         settings: dict[str, Any] = {
             **librdkafka_properties(properties),
             "client.id": "|".join(filter(None, (properties.get("client.id"), client_id))),
-            "error_cb": self._complaints.hear,
+            "error_cb": self._diagnostics.on_error,
         }
         try:
-            self.admin = AdminClient(settings, logger=self._complaints)
+            self.admin = AdminClient(settings, logger=self._diagnostics)
         except KafkaException as failure:
-            raise self._error("be given a client", kafka_error(failure)) from None
+            raise self._error("creating a client", kafka_error(failure)) from None
 
     def results(
         self,
         call: str,
-        ask: Callable[[Collection[Key], float], Mapping[Key, "Future[Value]"]],
-        keys: Iterable[Key],
-        exists: Callable[[Key], bool] = lambda _: False,
-    ) -> dict[Key, "Value | KafkaError"]:
-        """What the cluster says to each key, asked again while its error is a passing one.
+        send: Callable[[Collection[KeyT], float], Mapping[KeyT, "Future[ResultT]"]],
+        keys: Iterable[KeyT],
+        exists: Callable[[KeyT], bool] = lambda _: False,
+    ) -> dict[KeyT, "ResultT | KafkaError"]:
+        """The result or error of each key. Retriable errors are retried until the timeout.
 
         Args:
-            call: What is tried, for the error.
-            ask: Sends one request for all keys it is given, within the seconds it is given.
-            keys: What to ask for; none sends nothing.
-            exists: Whether a key that is said to be absent is there all the same: just made, and
-                not known to every broker yet, or without a leader.
+            call: What is tried, for the error: ``listing offsets of``.
+            send: Sends one request for the given keys, with the given timeout in seconds.
+            keys: What the request is about; without keys nothing is sent.
+            exists: Whether a key that is reported as not found exists all the same, because it is
+                new and not every broker knows it, or because it has no leader.
 
         Raises:
             CallError: The cluster cannot be reached, or does not answer in time.
         """
         deadline = time.monotonic() + self._timeout_s
-        results: dict[Key, Value | KafkaError] = {}
+        results: dict[KeyT, ResultT | KafkaError] = {}
         pending = list(keys)
         while pending:
-            self._complaints.forget()
-            left_s = max(PAUSE_SECONDS, deadline - time.monotonic())
-            for key, future in ask(pending, left_s).items():
-                result: Value | KafkaError = self._result(call, future)
+            self._diagnostics.reset()
+            left_s = max(POLL_SECONDS, deadline - time.monotonic())
+            for key, future in send(pending, left_s).items():
+                result: ResultT | KafkaError = self._result(call, future)
                 results[key] = result
-            errors = {key: it for key in pending if isinstance(it := results[key], KafkaError)}
-            hidden = [key for key, it in errors.items() if it.name() in NOT_FOUND and exists(key)]
-            pending = [*hidden, *(key for key, it in errors.items() if it.name() in RETRIABLE)]
-            if time.monotonic() + PAUSE_SECONDS > deadline:
-                self._refuse_hidden(call, hidden)
+            codes = {
+                key: result.name()
+                for key in pending
+                if isinstance(result := results[key], KafkaError)
+            }
+            hidden = [key for key, code in codes.items() if code in NOT_FOUND and exists(key)]
+            pending = [*hidden, *(key for key, code in codes.items() if code in RETRIABLE)]
+            if time.monotonic() + POLL_SECONDS > deadline:
+                self._raise_if_hidden(call, hidden)
                 break
             if pending:
-                self.admin.poll(PAUSE_SECONDS)
+                self.admin.poll(POLL_SECONDS)
         return results
 
-    def _refuse_hidden(self, call: str, keys: Collection[Key]) -> None:
-        """What exists must not pass for absent, however long it has no leader."""
+    def _raise_if_hidden(self, call: str, keys: Collection[KeyT]) -> None:
+        """Raises an error if there are *keys*: what exists must not be reported as not found."""
         if keys:
-            call = f"{call} {listed([str(key) for key in keys])}"
+            call = f"{call} {join_names([str(key) for key in keys])}"
             reason = f"no broker led it for {self._timeout_s:g} s"
             raise call_error(self._alias, self._servers, call, "LEADER_NOT_AVAILABLE", reason)
 
-    def accepted(
+    def require(
         self,
         call: str,
-        results: Mapping[Key, "Value | KafkaError"],
+        results: Mapping[KeyT, "ResultT | KafkaError"],
         tolerated: Collection[str] = (),
-    ) -> dict[Key, "Value"]:
-        """The results without the *tolerated* errors; any other error is raised, all at once."""
-        accepted: dict[Key, Value] = {}
-        refused: dict[Key, KafkaError] = {}
+    ) -> dict[KeyT, "ResultT"]:
+        """The results without the *tolerated* errors; raises all other errors as one."""
+        succeeded: dict[KeyT, ResultT] = {}
+        failed: dict[KeyT, KafkaError] = {}
         for key, result in results.items():
             if not isinstance(result, KafkaError):
-                accepted[key] = result
+                succeeded[key] = result
             elif result.name() not in tolerated:
-                refused[key] = result
-        if refused:
-            reason = "; ".join(f"{key}: {error.str()}" for key, error in refused.items())
-            code = next(iter(refused.values())).name()
-            names = listed([str(key) for key in refused])
+                failed[key] = result
+        if failed:
+            reason = "; ".join(f"{key}: {error.str()}" for key, error in failed.items())
+            code = next(iter(failed.values())).name()
+            names = join_names([str(key) for key in failed])
             raise call_error(self._alias, self._servers, f"{call} {names}", code, reason)
-        return accepted
+        return succeeded
 
-    def blocking(self, call: str, ask: Callable[..., Value]) -> Value:
-        """The answer of one of the few calls that take ``timeout`` and have no future."""
-        self._complaints.forget()
+    def call_blocking(self, call: str, send: Callable[..., ResultT]) -> ResultT:
+        """The result of one of the few calls that take a ``timeout`` and return no future."""
+        self._diagnostics.reset()
         try:
-            return ask(timeout=self._timeout_s)
+            return send(timeout=self._timeout_s)
         except KafkaException as failure:
             self.admin.poll(0)
             raise self._error(call, kafka_error(failure)) from None
 
-    def until_nothing(self, missing: Callable[[], Collection[str]], call: str) -> None:
-        """Ask *missing* until it finds nothing; an error with what it found after the timeout."""
+    def wait_for(self, missing: Callable[[], Collection[str]], call: str) -> None:
+        """Calls *missing* until it returns nothing.
+
+        Raises:
+            CallError: It still returned names when the timeout had passed.
+        """
         deadline = time.monotonic() + self._timeout_s
         while names := missing():
             if time.monotonic() > deadline:
-                reason = f"{listed(names)} not seen after {self._timeout_s:g} s"
+                reason = f"{join_names(names)} not visible after {self._timeout_s:g} s"
                 raise call_error(self._alias, self._servers, call, "_TIMED_OUT", reason)
-            self.admin.poll(PAUSE_SECONDS)
+            self.admin.poll(POLL_SECONDS)
 
-    def _result(self, call: str, future: "Future[Value]") -> "Value | KafkaError":
-        while not wait([future], PAUSE_SECONDS).done:
-            self.admin.poll(0)  # lets librdkafka say what the matter is
-            if self._complaints.is_hopeless():
+    def _result(self, call: str, future: "Future[ResultT]") -> "ResultT | KafkaError":
+        while not wait([future], POLL_SECONDS).done:
+            self.admin.poll(0)  # runs the error callback, which may have the cause
+            if self._diagnostics.is_hopeless():
                 raise self._error(call, None)
         failure = future.exception()
         if failure is None:
@@ -153,17 +162,17 @@ class Calls:
         return error
 
     def _error(self, call: str, error: KafkaError | None) -> CallError:
-        code, reason = self._complaints.reason(error)
+        code, reason = self._diagnostics.reason(error)
         return call_error(self._alias, self._servers, call, code, reason)
 
 
-def listed(names: Collection[str], most: int = 5) -> str:
-    """A few of *names*, and how many more there are."""
+def join_names(names: Collection[str], most: int = 5) -> str:
+    """The first few of *names* in one string, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(sorted(names)[:most]) + more
 
 
 def timeout_s(properties: Mapping[str, str]) -> float:
-    """How long a whole call may take; Java's keys for it, the longer one first."""
+    """How long a whole call may take, in seconds, by the Java client's two keys for it."""
     shorter = properties.get("request.timeout.ms", DEFAULT_TIMEOUT_MS)
     return int(properties.get("default.api.timeout.ms", shorter)) / 1000

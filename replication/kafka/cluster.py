@@ -1,7 +1,7 @@
-"""One Kafka cluster as the control plane sees it: topics, offsets, settings. Never reads a record.
+"""The topics of one Kafka cluster: names, partitions, offsets, settings. Never reads a record.
 
-Every call is one batched request, retried while its failure is a passing one, and ends within the
-configured timeout in an answer or in a `ClusterError` that names call, cluster, value, next step.
+Every call is one batched request. Retriable errors are retried; within the configured timeout the
+call returns, or raises a `ClusterError` that names call, cluster, value and next step.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -37,7 +37,7 @@ class Cluster(AbstractContextManager["Cluster"]):
     Args:
         alias: The cluster's name in the configuration.
         properties: Client properties in Java's key space, ``bootstrap.servers`` among them.
-        client_id: Role, added to the ``client.id`` that *properties* may have.
+        client_id: The client's role; it is appended to a ``client.id`` of *properties*.
     """
 
     def __init__(
@@ -49,31 +49,31 @@ class Cluster(AbstractContextManager["Cluster"]):
         self._admin = self._calls.admin
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the connections; the cluster cannot be asked afterwards."""
+        """Close the connections. The object is of no use afterwards."""
         del self._admin, self._calls
 
     def __repr__(self) -> str:
         return f"Cluster({self.alias!r}, {self.servers!r})"
 
     def cluster_id(self) -> str:
-        """The id the cluster gave itself: equal for two aliases of one cluster."""
+        """The cluster's own id, which is the same for two aliases of one cluster."""
 
-        def ask(keys: Collection[str], timeout_s: float) -> dict[str, "Future[Any]"]:
-            answer: Any = self._admin.describe_cluster(request_timeout=timeout_s)
-            return dict.fromkeys(keys, answer)
+        def send(keys: Collection[str], timeout_s: float) -> dict[str, "Future[Any]"]:
+            description: Any = self._admin.describe_cluster(request_timeout=timeout_s)
+            return dict.fromkeys(keys, description)
 
-        answers = self._calls.results("tell its cluster id", ask, ["cluster id"])
-        return str(self._calls.accepted("tell its", answers)["cluster id"].cluster_id)
+        results = self._calls.results("reading the cluster id", send, ["cluster id"])
+        return str(self._calls.require("reading the", results)["cluster id"].cluster_id)
 
     def topic_names(self) -> set[str]:
         """The names of all topics this user may see, Kafka's own among them."""
-        listed = self._calls.blocking("list topics", self._admin.list_topics)
-        return set(listed.topics)
+        metadata = self._calls.call_blocking("listing topics", self._admin.list_topics)
+        return set(metadata.topics)
 
     def describe(self, names: Iterable[str]) -> dict[str, Topic]:
         """The topics of *names* that exist."""
-        asked = self._calls.results(
-            "describe topics",
+        results = self._calls.results(
+            "describing topics",
             lambda keys, s: self._admin.describe_topics(
                 TopicCollection(list(keys)), request_timeout=s
             ),
@@ -81,11 +81,11 @@ class Cluster(AbstractContextManager["Cluster"]):
         )
         return {
             name: Topic(name, str(found.topic_id), len(found.partitions))
-            for name, found in self._calls.accepted("describe topic", asked, NOT_FOUND).items()
+            for name, found in self._calls.require("describing topic", results, NOT_FOUND).items()
         }
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset each partition still holds; partitions that do not exist are absent."""
+        """The first offset that each partition holds; partitions that do not exist are absent."""
         return self._offsets(partitions, OffsetSpec.earliest(), "read_uncommitted")
 
     def log_ends(
@@ -93,14 +93,15 @@ class Cluster(AbstractContextManager["Cluster"]):
     ) -> dict[TopicPartition, int]:
         """The next offset to be written; partitions that do not exist are absent.
 
-        With ``read_committed`` it is the last stable offset: where an open transaction starts.
+        With ``read_committed`` it is the last stable offset, where the first open transaction
+        starts.
         """
         return self._offsets(partitions, OffsetSpec.latest(), isolation)
 
     def offsets_for_time(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int]:
-        """The first offset whose record is as young as *timestamp_ms*, or the log end if none is.
+        """The first offset whose record is not older than *timestamp_ms*, else the log end.
 
         Partitions that do not exist are absent.
         """
@@ -108,7 +109,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return found | self.log_ends([tp for tp, offset in found.items() if offset < 0])
 
     def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> int:
-        """As `offsets_for_time`, of one partition; 0 if it does not exist."""
+        """As `offsets_for_time`, for one partition; 0 if it does not exist."""
         return self.offsets_for_time([partition], timestamp_ms).get(partition, 0)
 
     def create_topics(
@@ -116,10 +117,10 @@ class Cluster(AbstractContextManager["Cluster"]):
         topics: Iterable[NewTopic],
         simplify: Callable[[NewTopic, str], NewTopic | None] = lambda _topic, _reason: None,
     ) -> dict[str, Topic]:
-        """Create what does not exist yet, and wait until the cluster shows all of *topics*.
+        """Creates the topics that do not exist, and waits until all of *topics* are visible.
 
-        Topics that exist are left as they are, whatever their partition count. A rejected topic
-        stops none of the others; the error then names every rejected one.
+        Topics that exist stay as they are, whatever their partition count. If some are rejected,
+        the others are created, and the error names all rejected ones.
 
         Args:
             topics: The topics.
@@ -127,24 +128,24 @@ class Cluster(AbstractContextManager["Cluster"]):
                 returns the topic to try instead, None to give up.
         """
         wanted = {topic.name: topic for topic in topics}
-        asked: dict[str, KafkaError | None] = {}
+        results: dict[str, KafkaError | None] = {}
         pending = wanted
         while pending:
-            answers = self._create(pending)
-            asked |= answers
+            newest = self._create(pending)
+            results |= newest
             simpler = {
-                name: simplify(pending[name], answer.str())
-                for name, answer in answers.items()
-                if isinstance(answer, KafkaError) and answer.name() in REJECTED_SETTING
+                name: simplify(pending[name], result.str())
+                for name, result in newest.items()
+                if isinstance(result, KafkaError) and result.name() in REJECTED_SETTING
             }
             pending = {name: topic for name, topic in simpler.items() if topic is not None}
-        self._calls.accepted("create topic", asked, {"TOPIC_ALREADY_EXISTS"})
+        self._calls.require("creating topic", results, {"TOPIC_ALREADY_EXISTS"})
         return self.wait_until_visible(dict.fromkeys(wanted, 1))
 
     def _create(self, topics: Mapping[str, NewTopic]) -> dict[str, "KafkaError | None"]:
-        """The answer to the creation of each of *topics*."""
+        """The error of each of *topics* that could not be created, None for the others."""
         return self._calls.results(
-            "create topics",
+            "creating topics",
             lambda keys, s: self._admin.create_topics(
                 [_kafka_topic(topics[key]) for key in keys], request_timeout=s
             ),
@@ -152,50 +153,50 @@ class Cluster(AbstractContextManager["Cluster"]):
         )
 
     def create_partitions(self, counts: Mapping[str, int]) -> dict[str, Topic]:
-        """Grow each topic to its count of *counts*, and wait until the cluster shows it.
+        """Grows each topic to its count in *counts*, and waits until the partitions are visible.
 
-        Topics that have as many or more are left alone.
+        Topics that have as many partitions, or more, stay as they are.
         """
-        asked = self._calls.results(
-            "add partitions",
+        results = self._calls.results(
+            "adding partitions",
             lambda keys, s: self._admin.create_partitions(
                 [NewPartitions(key, counts[key]) for key in keys], request_timeout=s
             ),
             counts,
         )
-        self._calls.accepted("add partitions to topic", asked, {"INVALID_PARTITIONS"})
+        self._calls.require("adding partitions to topic", results, {"INVALID_PARTITIONS"})
         return self.wait_until_visible(counts)
 
     def wait_until_visible(self, counts: Mapping[str, int]) -> dict[str, Topic]:
-        """The topics of *counts*, once the cluster shows each with at least that many partitions.
+        """The topics of *counts*, once each is visible with at least that many partitions.
 
         Raises:
-            CallError: It still does not when the timeout has passed.
+            CallError: Some are still not visible when the timeout has passed.
         """
-        shown: dict[str, Topic] = {}
+        visible: dict[str, Topic] = {}
 
-        def hidden() -> list[str]:
-            shown.update(self.describe(counts))
+        def missing() -> list[str]:
+            visible.update(self.describe(counts))
             return [
                 name
                 for name, count in counts.items()
-                if name not in shown or shown[name].partitions < count
+                if name not in visible or visible[name].partitions < count
             ]
 
-        self._calls.until_nothing(hidden, "show created topics and partitions")
-        return shown
+        self._calls.wait_for(missing, "waiting for created topics and partitions")
+        return visible
 
     def topic_config(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
         """All settings of each topic that exists, by Kafka's names: ``max.message.bytes``."""
-        asked = self._calls.results(
-            "read topic settings",
+        results = self._calls.results(
+            "reading topic settings",
             lambda keys, s: describe_settings(self._admin, keys, s),
             topics,
         )
         return {
             name: {key: read_setting(entry) for key, entry in settings.items()}
-            for name, settings in self._calls.accepted(
-                "read settings of topic", asked, NOT_FOUND
+            for name, settings in self._calls.require(
+                "reading settings of topic", results, NOT_FOUND
             ).items()
         }
 
@@ -209,19 +210,19 @@ class Cluster(AbstractContextManager["Cluster"]):
         Returns:
             The topics whose changes were rejected, and why.
         """
-        answers = self._calls.results(
-            "change topic settings",
+        results = self._calls.results(
+            "changing topic settings",
             lambda keys, s: alter_settings(self._admin, {key: changes[key] for key in keys}, s),
             changes,
         )
         return {
-            name: Rejection(answer.name(), answer.str())
-            for name, answer in answers.items()
-            if isinstance(answer, KafkaError)
+            name: Rejection(result.name(), result.str())
+            for name, result in results.items()
+            if isinstance(result, KafkaError)
         }
 
     def max_message_bytes(self, topics: Iterable[str]) -> dict[str, int]:
-        """The largest record batch each topic takes, in bytes; missing topics are absent."""
+        """The largest record batch that each topic accepts, in bytes; missing topics are absent."""
         key = "max.message.bytes"
         return {
             topic: int(settings[key].value or 0)
@@ -233,24 +234,24 @@ class Cluster(AbstractContextManager["Cluster"]):
     ) -> dict[TopicPartition, int]:
         level = IsolationLevel[isolation.upper()]
 
-        def ask(keys: Collection[TopicPartition], s: float) -> dict[TopicPartition, "Future[Any]"]:
-            asked = self._admin.list_offsets(
+        def send(keys: Collection[TopicPartition], s: float) -> dict[TopicPartition, "Future[Any]"]:
+            futures = self._admin.list_offsets(
                 {KafkaTopicPartition(*key): which for key in keys},
                 isolation_level=level,
                 request_timeout=s,
             )
-            return {TopicPartition(tp.topic, tp.partition): f for tp, f in asked.items()}
+            return {TopicPartition(tp.topic, tp.partition): f for tp, f in futures.items()}
 
-        answers = self._calls.results("tell offsets of", ask, partitions, self._exists)
+        results = self._calls.results("listing offsets of", send, partitions, self._exists)
         return {
             tp: found.offset
-            for tp, found in self._calls.accepted("tell the offset of", answers, NOT_FOUND).items()
+            for tp, found in self._calls.require("listing offsets of", results, NOT_FOUND).items()
         }
 
     def _exists(self, partition: TopicPartition) -> bool:
         """Whether *partition* is in the cluster's metadata."""
-        shown = self.describe([partition.topic]).get(partition.topic)
-        return shown is not None and partition.partition < shown.partitions
+        topic = self.describe([partition.topic]).get(partition.topic)
+        return topic is not None and partition.partition < topic.partitions
 
 
 def _kafka_topic(topic: NewTopic) -> KafkaNewTopic:

@@ -1,8 +1,8 @@
-"""What librdkafka says when a cluster does not answer, turned into errors to act on.
+"""Errors of Kafka clients, with cause and next step.
 
-Its calls end in "timed out"; why is said on the side, in a callback and in log lines.
-`ClientDiagnostics` listens there, so that the error can name the refused connection or the wrong
-password.
+A call of librdkafka's that fails ends in "timed out". The cause is in an error callback and in log
+lines only. `ClientDiagnostics` collects both, so that the error can name the refused connection or
+the wrong password.
 """
 
 import logging
@@ -13,10 +13,11 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 
 from replication.errors import ClusterError
+from replication.log import Log
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
-# Codes that pass without anyone's help: elections, metadata on its way, a broker restarting.
+# Codes that disappear by themselves: elections, metadata on its way, a broker that restarts.
 RETRIABLE: Final = frozenset(
     {
         "COORDINATOR_LOAD_IN_PROGRESS",
@@ -33,7 +34,7 @@ RETRIABLE: Final = frozenset(
     }
 )
 UNREACHABLE: Final = frozenset({"_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TRANSPORT"})
-# _NOENT: none of the partitions asked for has a leader, as when their topic is gone.
+# _NOENT: none of the partitions has a leader, as when their topic was deleted.
 NOT_FOUND: Final = frozenset(
     {"UNKNOWN_TOPIC_OR_PART", "_NOENT", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
 )
@@ -45,11 +46,11 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "_RESOLVE": "correct the host name in {alias}.bootstrap.servers, or its DNS entry",
         "_SSL": "check {alias}.security.protocol, the {alias}.ssl.* files and the host's name",
         "_TIMED_OUT": "check network and firewall, and that the broker's advertised.listeners can "
-        "be reached from here; or raise {alias}.admin.default.api.timeout.ms",
+        "be reached from this machine; or raise {alias}.admin.default.api.timeout.ms",
         "_TRANSPORT": "check that a broker listens there, that {alias}.bootstrap.servers has its "
         "port, and that {alias}.security.protocol is what that listener speaks",
-        "_UNSUPPORTED_FEATURE": "this port does not answer like a broker's: is it a controller's? "
-        "Correct {alias}.bootstrap.servers",
+        "_UNSUPPORTED_FEATURE": "this port is not a broker's, perhaps a controller's; correct "
+        "{alias}.bootstrap.servers",
         "CLUSTER_AUTHORIZATION_FAILED": "grant this user that operation on cluster {alias}, or "
         "create the topic by hand",
         "GROUP_AUTHORIZATION_FAILED": "grant this user READ and DESCRIBE on the group, on cluster "
@@ -57,11 +58,11 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "UNKNOWN_TOPIC_OR_PARTITION": "create that topic or partition on cluster {alias}, or leave "
         "it out",
         "INVALID_CONFIG": "correct the topic's configuration, or create the topic by hand",
-        "LEADER_NOT_AVAILABLE": "see which of cluster {alias}'s brokers are down, and start them",
-        "INVALID_REPLICATION_FACTOR": "set replication.factor to no more than cluster {alias}'s "
-        "brokers, or to -1 for its default; offset-syncs, checkpoints and heartbeats topics have "
-        "factors of their own, such as checkpoints.topic.replication.factor",
-        "POLICY_VIOLATION": "create the topic by hand as cluster {alias}'s policy wants it",
+        "LEADER_NOT_AVAILABLE": "start the brokers of cluster {alias} that are down",
+        "INVALID_REPLICATION_FACTOR": "set replication.factor to at most the number of brokers of "
+        "cluster {alias}, or to -1 for its default; offset-syncs, checkpoints and heartbeats "
+        "topics have keys of their own, such as checkpoints.topic.replication.factor",
+        "POLICY_VIOLATION": "create the topic by hand as the policy of cluster {alias} requires it",
         "TOPIC_AUTHORIZATION_FAILED": "grant this user that operation on the topic, on cluster "
         "{alias}, or leave the topic out with topics.exclude",
         "TOPIC_EXCEPTION": "leave the topic out with topics.exclude, or choose another "
@@ -75,7 +76,7 @@ class CallError(ClusterError):
 
     Args:
         text: What the operator reads.
-        code: Kafka's or librdkafka's name of the failure: ``_TRANSPORT``, ``INVALID_CONFIG``.
+        code: Kafka's or librdkafka's name of the error: ``_TRANSPORT``, ``INVALID_CONFIG``.
     """
 
     def __init__(self, text: str, code: str) -> None:
@@ -84,51 +85,54 @@ class CallError(ClusterError):
 
 
 class ClientDiagnostics:
-    """What librdkafka said on the side since `forget`; doubles as the logger it writes to.
+    """The errors and log lines of one librdkafka client since `reset`.
 
-    Nothing of it reaches stderr: all goes to Python's logging at debug level.
+    An instance is the client's ``error_cb`` and its logger. It writes everything to the log at
+    debug level, and nothing to stderr.
     """
 
     def __init__(self) -> None:
-        self._said: tuple[str, str] | None = None
-        self._logged: str | None = None
+        self._last_error: tuple[str, str] | None = None
+        self._last_line: str | None = None
 
     def log(self, level: int, text: str, *args: object) -> None:
-        """One of librdkafka's log lines; it calls this as it would a ``logging.Logger``."""
+        """Takes a log line of librdkafka, which calls this method like a ``logging.Logger``'s."""
         line = text % args
-        log.debug("%s", line)
+        log.debug("client_log", text=line)
         if level >= logging.WARNING:
-            self._logged = line
+            self._last_line = line
 
-    def hear(self, error: KafkaError) -> None:
-        """Listen to librdkafka: this is its ``error_cb``."""
-        log.debug("%s %s", error.name(), error.str())
-        if error.name() == "_ALL_BROKERS_DOWN":  # the line before it says why
+    def on_error(self, error: KafkaError) -> None:
+        """Takes an error from librdkafka: this method is its ``error_cb``."""
+        code, text = error.name(), error.str()
+        log.debug("client_error", code=code, text=text)
+        if code == "_ALL_BROKERS_DOWN":  # the error before it has the cause
             return
-        if self._said and self._said[0] == error.name() and len(self._said[1]) > len(error.str()):
-            return  # said at more length before: "is this a PLAINTEXT listener?"
-        self._said = (error.name(), error.str())
+        last_code, last_text = self._last_error or ("", "")
+        if last_code == code and len(last_text) > len(text):
+            return  # the longer text has the hint: "is this a PLAINTEXT listener?"
+        self._last_error = (code, text)
 
-    def forget(self) -> None:
-        """Start a new call: what was said before is not its reason."""
-        self._said = self._logged = None
+    def reset(self) -> None:
+        """Forgets everything: a new call begins, which has causes of its own."""
+        self._last_error = self._last_line = None
 
     def reason(self, error: KafkaError | None) -> tuple[str, str]:
-        """Code and text of why a call failed: *error*'s own unless it only says "no answer"."""
+        """Code and text of a call's failure: *error*'s, unless that only means "no answer"."""
         if error is not None and error.name() not in UNREACHABLE:
             return error.name(), error.str()
-        if self._said:
-            return self._said
+        if self._last_error:
+            return self._last_error
         code, text = (error.name(), error.str()) if error else ("_TIMED_OUT", "no answer")
-        return code, f"{text} ({self._logged})" if self._logged else text
+        return code, f"{text} ({self._last_line})" if self._last_line else text
 
     def is_hopeless(self) -> bool:
-        """Whether waiting for an answer makes no sense: the cluster refused the credentials."""
-        return self._said is not None and self._said[0] == "_AUTHENTICATION"
+        """Whether waiting makes no sense, because the cluster rejected the credentials."""
+        return self._last_error is not None and self._last_error[0] == "_AUTHENTICATION"
 
 
 def kafka_error(failure: KafkaException) -> KafkaError:
-    """The error that an exception of confluent-kafka carries."""
+    """The error inside an exception of confluent-kafka."""
     error = failure.args[0]
     if not isinstance(error, KafkaError):
         raise TypeError(f"a KafkaException without a KafkaError: {failure!r}")
@@ -139,17 +143,17 @@ def call_error(alias: str | None, servers: str, call: str, code: str, reason: st
     """The error of one failed call.
 
     Args:
-        alias: The cluster's alias, where it is known.
+        alias: The cluster's alias, None if it has none.
         servers: Its bootstrap.servers, as configured.
-        call: What was tried, with the value: ``create topic A.orders``.
-        code: See `CallError`.
-        reason: In the cluster's or librdkafka's words.
+        call: What was tried, with the value: ``creating topic A.orders``.
+        code: As in `CallError`.
+        reason: The text of the cluster or of the client.
     """
-    step = NEXT_STEPS.get(code, "see the log of cluster {alias}'s brokers")
+    step = NEXT_STEPS.get(code, "see the logs of the brokers of cluster {alias}")
     if alias is None:
         step = step.replace("cluster {alias}", "the cluster").replace("{alias}.", "")
         who = f"the cluster at bootstrap.servers={servers}"
     else:
         step = step.format(alias=alias)
         who = f"cluster {alias} (bootstrap.servers={servers})"
-    return CallError(f"{who} could not {call}: {reason.strip()}; {step}", code)
+    return CallError(f"{who}: {call} failed: {reason.strip()}; {step}", code)

@@ -1,9 +1,9 @@
-"""A topic that MirrorMaker 2's clients read: compacted, one partition, written from here.
+"""A compacted topic of one partition that MirrorMaker 2's clients read.
 
-Offset syncs, checkpoints, heartbeats. A handful of records a minute; the data never takes this way.
+Offset syncs, checkpoints and heartbeats: some records a minute. Replicated records are never
+written this way.
 """
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -15,24 +15,24 @@ from replication.kafka.calls import timeout_s
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import ClientDiagnostics, call_error, kafka_error
 from replication.kafka.reader import Record, read_records
+from replication.log import Log
 from replication.model import NewTopic, TopicPartition
 
-log = logging.getLogger(__name__)
+log = Log(__name__)
 
 PARTITION: Final = 0
 COMPACTED: Final = (("cleanup.policy", "compact"),)
 
 
 class InternalTopic:
-    """One such topic on *cluster*.
+    """One such topic.
 
     Args:
-        cluster: That holds it.
-        name: Of the topic.
-        producer: Client properties in Java's key space. What tunes the data's producer does not
-            reach this one.
-        consumer: The same, to read it back.
-        replication_factor: Where it has to be created; -1 is the cluster's default.
+        cluster: The cluster that holds the topic.
+        name: The topic.
+        producer: Client properties in Java's key space; those that tune throughput are ignored.
+        consumer: Client properties in Java's key space, for reading.
+        replication_factor: For creating the topic; -1 is the cluster's default.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class InternalTopic:
         self._properties = {
             key: value for key, value in producer.items() if key not in PRODUCER_ONLY
         }
-        self._complaints = ClientDiagnostics()
+        self._diagnostics = ClientDiagnostics()
         self._producer: Producer | None = None
         self._exists = False
 
     def create(self) -> None:
-        """Creates it as MirrorMaker 2 does, unless it exists.
+        """Creates the topic as MirrorMaker 2 does, unless it exists.
 
         Raises:
-            ClusterError: The cluster refuses, or does not answer.
+            ClusterError: The cluster does not answer, or rejects the topic.
         """
         if not self._exists and not self._cluster.describe([self.name]):
             new = NewTopic(self.name, 1, self._factor, COMPACTED)
@@ -66,23 +66,23 @@ class InternalTopic:
         self._exists = True
 
     def send(self, key: bytes, value: bytes) -> None:
-        """Sends one record and does not wait: for what another one follows anyway."""
+        """Sends one record without waiting for its acknowledgement."""
         producer = self._producer = self._producer or self._new_producer()
         try:
-            producer.produce(self.name, value, key, partition=PARTITION, on_delivery=self._complain)
+            producer.produce(self.name, value, key, partition=PARTITION, on_delivery=self._warn)
         except BufferError:
-            log.warning("topic %s: the cluster takes nothing, a record was left out", self.name)
+            log.warning("record_dropped", topic=self.name, text="the producer's queue is full")
         producer.poll(0)
 
-    def _complain(self, error: KafkaError | None, _message: Message) -> None:
+    def _warn(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
-            log.warning("topic %s: a record was not written: %s", self.name, error.str())
+            log.warning("record_dropped", topic=self.name, text=error.str())
 
     def write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
-        """Writes keys and values in order; returns once all are acknowledged.
+        """Writes keys and values in order, and returns when all are acknowledged.
 
         Raises:
-            ClusterError: One was not; those before it are written.
+            ClusterError: A record was not acknowledged; those before it are written.
         """
         producer = self._producer = self._producer or self._new_producer()
         failures: list[KafkaError] = []
@@ -91,29 +91,29 @@ class InternalTopic:
             if error is not None:
                 failures.append(error)
 
-        self._complaints.forget()
+        self._diagnostics.reset()
         try:
             for key, value in records:
                 producer.produce(self.name, value, key, partition=PARTITION, on_delivery=delivered)
                 producer.poll(0)
-            # the delivery timeout is the shorter one: every record gets its answer
+            # longer than the delivery timeout, so that every record is delivered or fails
             producer.flush(2 * timeout_s(self._properties))
         except KafkaException as failure:
             failures.append(kafka_error(failure))
         except BufferError:
             failures.append(KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - its only name
         if failures:
-            code, reason = self._complaints.reason(failures[0])
+            code, reason = self._diagnostics.reason(failures[0])
             servers = self._properties.get("bootstrap.servers", "")
             raise call_error(
-                self._cluster.alias, servers, f"write to topic {self.name}", code, reason
+                self._cluster.alias, servers, f"writing to topic {self.name}", code, reason
             )
 
     def records(self) -> list[Record]:
-        """All records it holds, oldest first; none if it does not exist.
+        """All records of the topic, oldest first; none if it does not exist.
 
         Raises:
-            ClusterError: It cannot be read.
+            ClusterError: The topic cannot be read.
         """
         tp = TopicPartition(self.name, PARTITION)
         end = self._cluster.log_ends([tp]).get(tp, 0)
@@ -123,10 +123,10 @@ class InternalTopic:
         settings: dict[str, Any] = {
             **librdkafka_properties(self._properties),
             "acks": "all",
-            "enable.idempotence": True,  # no step back among the syncs of a partition
+            "enable.idempotence": True,  # a retry must not reorder the syncs of a partition
             "delivery.timeout.ms": int(timeout_s(self._properties) * 1000),
             "linger.ms": 0,
-            "error_cb": self._complaints.hear,
-            "logger": self._complaints,
+            "error_cb": self._diagnostics.on_error,
+            "logger": self._diagnostics,
         }
         return Producer(settings)

@@ -1,4 +1,4 @@
-"""A small JVM for commands that need Java's Kafka client and no Spark: up in half a second."""
+"""A small JVM for commands that need a Java client but no Spark. It starts in half a second."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,15 @@ def kafka_jars() -> list[Path]:
     Raises:
         SetupError: They are missing.
     """
-    client = sorted((home() / "jars" / "spark").glob("kafka-clients-*.jar"))
+    client = downloaded_jars("kafka-clients-*")
     if not client:
         raise SetupError(f"no Kafka client under {home()}: run ./spark-submit.sh --setup first")
     return [*client, *(jar for name in NEEDED_OF_PYSPARK for jar in pyspark_jars(name))]
+
+
+def downloaded_jars(name: str = "*") -> list[Path]:
+    """The jars called *name*, without ``.jar``, that set-up has downloaded for Spark."""
+    return sorted((home() / "jars" / "spark").glob(f"{name}.jar"))
 
 
 def pyspark_jars(name: str = "*") -> list[Path]:
@@ -48,7 +53,7 @@ def open_jvm(jars: Sequence[Path]) -> Iterator[JVMView]:
     """
     java_home = os.environ.get("JAVA_HOME")
     java = str(Path(java_home, "bin", "java")) if java_home else "java"
-    (py4j,) = pyspark_jars("py4j-*") or [Path()]
+    py4j = next(iter(pyspark_jars("py4j-*")), "")  # py4j looks for its own if this is empty
     try:
         gateway = JavaGateway.launch_gateway(
             jarpath=str(py4j),

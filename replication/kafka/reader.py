@@ -1,6 +1,6 @@
-"""A bounded stretch of one partition, read record by record. For comparing and for naming records.
+"""Reads a bounded span of one partition, record by record, to compare and to name records.
 
-Joins no group and commits nothing. The data itself never takes this path: Spark carries it.
+Joins no group and commits nothing. Replicated records are never read this way, but by Spark.
 """
 
 import time
@@ -24,19 +24,21 @@ from replication.model import Isolation, TopicPartition
 
 BATCH_RECORDS: Final = 1_000
 POLL_SECONDS: Final = 0.5
+"""The longest wait for one batch, so that the timeout is checked in time."""
+
 END: Final = "_PARTITION_EOF"
 OWNED: Final[Mapping[str, Any]] = {
-    "auto.offset.reset": "earliest",  # retention may pass the start between asking and reading
+    "auto.offset.reset": "earliest",  # retention may delete the first offset before it is read
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "enable.partition.eof": True,  # a stretch may end in offsets that hold no record
+    "enable.partition.eof": True,  # the last offsets of a span may hold no record
     "queued.min.messages": BATCH_RECORDS,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record as its log holds it. ``timestamp_ms`` is -1 if it has none."""
+    """A record as it is in the log. ``timestamp_ms`` is -1 for a record without a timestamp."""
 
     offset: int
     timestamp_ms: int
@@ -52,26 +54,26 @@ def read_records(
     until_offset: int,
     isolation: Isolation,
 ) -> list[Record]:
-    """The records of *tp* with offsets in [from_offset, until_offset), as far as they exist now.
+    """The records of *tp* with offsets in [from_offset, until_offset) that exist now.
 
-    Offsets that are gone (retention, compaction, aborted transactions) are passed over, and an
-    *until_offset* beyond the log's end means its end.
+    Offsets without a record (retention, compaction, aborted transactions) are skipped. An
+    *until_offset* beyond the log end means the log end.
 
     Args:
         properties: Client properties in Java's key space, ``bootstrap.servers`` among them.
         tp: The partition, by its name on that cluster.
-        from_offset: First offset wanted.
-        until_offset: The offset after the last one wanted.
-        isolation: ``read_committed`` leaves out aborted and undecided transactions.
+        from_offset: The first offset.
+        until_offset: The offset after the last one.
+        isolation: ``read_committed`` leaves out aborted and open transactions.
 
     Raises:
-        CallError: The cluster does not answer, refuses, or has no such partition.
+        CallError: The cluster does not answer, denies access, or has no such partition.
     """
     reader = _Reader(properties, tp, isolation)
     try:
         return reader.read(from_offset, until_offset)
     except KafkaException as failure:
-        reader.hear()
+        reader.collect_errors()
         raise reader.error(kafka_error(failure)) from None
     finally:
         reader.close()
@@ -81,16 +83,16 @@ class _Reader:
     def __init__(self, properties: Mapping[str, str], tp: TopicPartition, isolation: str) -> None:
         self._servers = properties.get("bootstrap.servers", "")
         self._tp, self._timeout_s = tp, timeout_s(properties)
-        self._complaints = ClientDiagnostics()
+        self._diagnostics = ClientDiagnostics()
         settings: dict[str, Any] = {
-            "group.id": "replication-reader",  # must be named; is neither joined nor committed to
+            "group.id": "replication-reader",  # required by librdkafka, never joined
             **librdkafka_properties(properties),
             **OWNED,
             "isolation.level": isolation,
-            "error_cb": self._complaints.hear,
+            "error_cb": self._diagnostics.on_error,
         }
         try:
-            logger: Any = self._complaints  # has the one method of a logger that is called
+            logger: Any = self._diagnostics  # has the only method of a logger that librdkafka calls
             self._consumer = Consumer(settings, logger=logger)
         except KafkaException as failure:
             raise self.error(kafka_error(failure)) from None
@@ -102,11 +104,11 @@ class _Reader:
             return []
         self._consumer.assign([KafkaTopicPartition(*self._tp, start)])
         records: list[Record] = []
-        heard = time.monotonic()
-        while time.monotonic() - heard < self._timeout_s:
+        last_at = time.monotonic()
+        while time.monotonic() - last_at < self._timeout_s:
             wanted = min(BATCH_RECORDS, until - start)
             for message in self._consumer.consume(wanted, timeout=POLL_SECONDS):
-                heard = time.monotonic()
+                last_at = time.monotonic()
                 if _is_end(message):
                     return records
                 record = _record(message)
@@ -117,25 +119,25 @@ class _Reader:
         raise self.error(None)
 
     def _bounds(self) -> tuple[int, int]:
-        """The first offset there is, and the one after the last that may be read."""
+        """The first offset in the log, and the one after the last that may be read."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             try:
                 tp = KafkaTopicPartition(*self._tp)
                 return self._consumer.get_watermark_offsets(tp, timeout=self._timeout_s)
-            except KafkaException as failure:  # noqa: PERF203 - asking again is the point
+            except KafkaException as failure:  # noqa: PERF203 - a loop of retries
                 if kafka_error(failure).name() not in RETRIABLE or time.monotonic() > deadline:
                     raise
-                self._consumer.poll(POLL_SECONDS)  # a partition just made has no leader yet
+                self._consumer.poll(POLL_SECONDS)  # a new partition has no leader yet
 
-    def hear(self) -> None:
-        """Let librdkafka say what the matter is: it does so only when asked for records."""
+    def collect_errors(self) -> None:
+        """Lets librdkafka run the error callback, which it does in `poll` only."""
         self._consumer.poll(0)
 
     def error(self, error: KafkaError | None) -> CallError:
-        """Why reading failed; None if no answer came."""
-        code, reason = self._complaints.reason(error)
-        return call_error(None, self._servers, f"read {self._tp}", code, reason)
+        """The error of this read; *error* is None if the cluster did not answer."""
+        code, reason = self._diagnostics.reason(error)
+        return call_error(None, self._servers, f"reading {self._tp}", code, reason)
 
     def close(self) -> None:
         self._consumer.close()

@@ -1,7 +1,7 @@
-"""Counting records on the source in one bounded Spark read: which offset follows the k-th record.
+"""Counts records on the source in bounded Spark reads: which offset follows the k-th record.
 
-Offsets are no counts: compaction, transaction markers and aborted records leave gaps. Only the
-offsets cross to the driver, and of those only the answers.
+Offsets are not counts, because compaction, transaction markers and aborted records leave gaps.
+Executors count; only the results reach the driver.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,31 +26,31 @@ class RecordSpan:
 def offsets_after(
     spark: SparkSession,
     consumer: Mapping[str, str],
-    stretches: Mapping[TopicPartition, RecordSpan],
+    spans: Mapping[TopicPartition, RecordSpan],
     ends: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """The offset after the last record of each stretch.
+    """The offset after the last record of each span.
 
-    Where offsets hold a record each, which is the rule, one count says so. Elsewhere windows that
-    double in width are numbered until the record is found.
+    If every offset holds a record, which is the rule, one count confirms it. If not, the records
+    of windows that double in width are numbered until the last one is found.
 
     Args:
         spark: Needs one free slot.
         consumer: Effective client properties of the source; their isolation level counts.
-        stretches: At least one record each.
-        ends: The source's end offsets; nothing is read at or beyond them.
+        spans: At least one record each.
+        ends: The source's log end offsets; nothing is read at or beyond them.
 
     Returns:
         No entry for a partition that holds fewer records before its end.
     """
     found: dict[TopicPartition, int] = {}
-    left = dict(stretches)
+    left = dict(spans)
     factor = 1
     while left:
         windows = {
-            tp: (stretch.start, min(ends[tp], stretch.start + factor * stretch.records))
-            for tp, stretch in left.items()
-            if stretch.start < ends[tp]
+            tp: (span.start, min(ends[tp], span.start + factor * span.records))
+            for tp, span in left.items()
+            if span.start < ends[tp]
         }
         records = _read(spark, consumer, windows).select("topic", "partition", "offset")
         counted = _counted(records) if factor == 1 else _numbered(records, left)
@@ -76,9 +76,9 @@ def fingerprints(
     window: tuple[int, int],
     timestamps: Timestamps,
 ) -> Iterator[tuple[int, int]]:
-    """Offset and a 64-bit hash of key, value, headers and timestamp of each record, in order.
+    """The offset of each record and a 64-bit hash of its key, value, headers and timestamp.
 
-    For the repair after a mismatch only. With timestamps of the *broker* these are left out.
+    Used only to repair a mismatch. With *timestamps* of the broker they are not part of the hash.
     """
     # xxhash64 skips nulls, so that null and empty would look alike without the flags
     nulls = [F.col(name).isNull() for name in ("key", "value")]
@@ -91,17 +91,17 @@ def fingerprints(
 
 
 def _counted(records: DataFrame) -> DataFrame:
-    """How many records a window holds, and the last one's offset: no sort, no shuffle of rows."""
+    """The number of records in each window and the last one's offset, without a shuffle of rows."""
     return records.groupBy("topic", "partition").agg(
         F.count("*").alias("records"), F.max("offset").alias("last")
     )
 
 
-def _numbered(records: DataFrame, stretches: Mapping[TopicPartition, RecordSpan]) -> DataFrame:
-    """As `_counted`, with ``at``: the offset of the stretch's last record, null if not there."""
+def _numbered(records: DataFrame, spans: Mapping[TopicPartition, RecordSpan]) -> DataFrame:
+    """As `_counted`, with ``at``: the offset of the span's last record, null if not reached."""
     wanted = [
-        {"topic": tp.topic, "partition": tp.partition, "wanted": stretch.records}
-        for tp, stretch in stretches.items()
+        {"topic": tp.topic, "partition": tp.partition, "wanted": span.records}
+        for tp, span in spans.items()
     ]
     schema = "topic string, partition int, wanted bigint"
     wanted_of = frame_of(records.sparkSession, wanted, schema)

@@ -8,17 +8,18 @@ from replication.model import Flow, Timestamps, TopicPartition
 from replication.spark.interceptor import INTERCEPTOR
 
 PRODUCER_DEFAULTS: Final = {
-    # D8: a partition's log on the target must be a prefix of the source's. Idempotence keeps the
-    # order over retries; an endless delivery timeout never gives up one batch and sends the next.
+    # A partition's log on the target must always be a prefix of the source's. Idempotence keeps
+    # the order over retries; with an endless delivery timeout no batch is given up while the next
+    # one is sent.
     "acks": "all",
     "enable.idempotence": "true",
     "max.in.flight.requests.per.connection": "5",
     "delivery.timeout.ms": "2147483647",
-    # Throughput per CPU second: larger requests. 131072 and 5 ms are what the race with MM2 used.
+    # Larger requests cost less CPU per record.
     "batch.size": "131072",
     "linger.ms": "0",
     "buffer.memory": "67108864",
-    # The topic's own limit decides, on the broker; the client's 1 MiB default would refuse first.
+    # The topic's own limit applies, on the broker; the client's default of 1 MiB would be lower.
     "max.request.size": "104857600",
 }
 
@@ -42,7 +43,7 @@ OWNED_BY_SPARK: Final = frozenset(
 
 
 def client_id(flow: Flow) -> str:
-    """The data producer's client id; quotas, JMX and the interceptor's counts go by it."""
+    """The client id of the data producer, for quotas, JMX and the interceptor's counts."""
     return f"{flow.slug}-replication-producer"
 
 
@@ -60,12 +61,12 @@ def source_options(
         "assign": json.dumps(_by_topic_partitions(starts)),
         "startingOffsets": offsets_json(starts),
         "includeHeaders": "true",
-        "failOnDataLoss": "true",  # a gap is an incident to see, not a line in a log
+        "failOnDataLoss": "true",  # records that are gone must fail the query, not log a line
     }
 
 
 def sink_options(producer: Mapping[str, str], flow: Flow, timestamps: Timestamps) -> dict[str, str]:
-    """Options of the sink; *producer* as in `source_options`, the user's value wins."""
+    """Options of the sink; values of *producer* override the defaults."""
     options = _kafka({**PRODUCER_DEFAULTS, "client.id": client_id(flow), **producer})
     if timestamps == "preserve":
         options["kafka.interceptor.classes"] = INTERCEPTOR
@@ -81,7 +82,7 @@ def offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def parse_offsets(text: str | None) -> dict[TopicPartition, int]:
-    """The inverse of `offsets_json`; nothing for None, as in the first batch's start."""
+    """The inverse of `offsets_json`; {} for None, which is the start of a first batch."""
     topics = json.loads(text) if text else {}
     return {
         TopicPartition(topic, int(partition)): offset

@@ -1,8 +1,9 @@
 """A query's finished batches, read from its progress events.
 
-Spark's Python listener cannot keep up with micro-batches (37 a second: 42 of 368 events seen in
-10 s), so the ring of recent events is polled. Its size, `numRecentProgressUpdates`, is seconds of
-the quickest query; a batch lost from it shows as a gap in the books, never as a wrong number.
+Spark's Python listener cannot keep up with micro-batches (at 37 a second it delivered 42 of 368
+events in 10 s), so the buffer of recent events is polled. `numRecentProgressUpdates` bounds it to
+some seconds of the fastest query. A batch that drops out shows as a gap between batches, never as
+a wrong count.
 """
 
 import json
@@ -19,9 +20,9 @@ from replication.spark.projection import COUNTS, counts_of
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch whose records are all acknowledged by the target: Spark flushes before it commits.
+    """A batch whose records the target has acknowledged: Spark flushes before it commits.
 
-    ``start`` is empty for a query's first batch, which began at the given starting offsets.
+    ``start`` is empty for a query's first batch, which begins at the query's starting offsets.
     """
 
     batch_id: int
@@ -31,7 +32,7 @@ class Batch:
 
 
 class Progress:
-    """Hands out each finished batch of *query* once, oldest first."""
+    """Returns each finished batch of *query* once, oldest first."""
 
     def __init__(
         self, query: StreamingQuery, metric: str, partitions: Sequence[TopicPartition]
@@ -41,14 +42,14 @@ class Progress:
 
     def finished(self) -> list[Batch]:
         """The batches finished since the last call."""
-        news = [event for event in self._unseen() if _did_run(event)]
-        news.reverse()
-        for event in news:
+        events = [event for event in self._unseen() if _did_run(event)]
+        events.reverse()
+        for event in events:
             self._last = event["batchId"]
-        return [self._batch(event) for event in news]
+        return [self._batch(event) for event in events]
 
     def _unseen(self) -> Iterator[dict[str, Any]]:
-        # The public recentProgress parses the whole ring at each call; this stops at the last seen.
+        # The public recentProgress parses all events at each call; this stops at the last seen one.
         events = self._query._jsq.recentProgress()  # noqa: SLF001
         for index in range(len(events) - 1, -1, -1):
             if events[index].batchId() <= self._last:
@@ -67,7 +68,7 @@ class Progress:
 
 
 def _did_run(event: dict[str, Any]) -> bool:
-    """Whether the event is a batch's; an idle query reports too, under the next batch's id."""
+    """Whether the event is about a batch; an idle query reports under the next batch's id."""
     return "addBatch" in event["durationMs"] and bool(event["sources"][0]["endOffset"])
 
 

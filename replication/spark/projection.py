@@ -1,7 +1,7 @@
-"""What crosses: the projection from Spark's Kafka source to Spark's Kafka sink. No I/O.
+"""The projection of records from Spark's Kafka source to Spark's Kafka sink. No I/O.
 
-This file alone decides what becomes of a record. Everything in it is a Catalyst expression; a
-record never passes through Python (design.md, D1).
+Only this module decides how a record is changed. Everything here is a Catalyst expression, because
+records passing through Python would cost several times the CPU.
 """
 
 from collections import Counter
@@ -33,14 +33,14 @@ TARGET_SCHEMA = (
 def to_target(
     records: DataFrame, remote_topics: Mapping[str, str], timestamps: Timestamps
 ) -> DataFrame:
-    """Records of the source as they are written to the target.
+    """The source's records as they are written to the target.
 
-    Key, value, header order, partition and nullness are untouched; only the topic is renamed.
+    Key, value, header order, partition and nulls stay the same; only the topic is renamed.
 
     Args:
         records: `SOURCE_SCHEMA`.
         remote_topics: The remote topic of every upstream topic in *records*.
-        timestamps: ``preserve`` appends the `CARRIER`, which the interceptor takes off again.
+        timestamps: ``preserve`` appends the `CARRIER`, which the interceptor removes.
 
     Returns:
         `TARGET_SCHEMA`, in the order of *records*.
@@ -52,16 +52,16 @@ def to_target(
         "key",
         "value",
         headers.alias("headers"),
-        _renamed(remote_topics).alias("topic"),
+        _remote_topic(remote_topics).alias("topic"),
         "partition",
     )
 
 
 def counts_column(partitions: Sequence[TopicPartition]) -> Column:
-    """An aggregate of `SOURCE_SCHEMA`: the records of each partition. `counts_of` reads it back.
+    """An aggregate over `SOURCE_SCHEMA` that counts the records of each partition, for `counts_of`.
 
-    ``histogram_numeric`` with a bin for each partition is exact: distinct values never exceed the
-    bins, so none are merged.
+    ``histogram_numeric`` with one bin per partition is exact: there are never more distinct values
+    than bins, so no bins are merged.
     """
     bins = max(2, len(partitions))
     return F.histogram_numeric(_index(partitions), F.lit(bins)).alias(COUNTS)
@@ -70,10 +70,10 @@ def counts_column(partitions: Sequence[TopicPartition]) -> Column:
 def counts_of(
     histogram: Iterable[Any] | None, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Records per partition from `counts_column`'s bars; those without records are absent."""
+    """Records per partition, from the bars of `counts_column`; without records it is absent."""
     counts: Counter[TopicPartition] = Counter()
     for bar in histogram or ():
-        # merging the tasks' histograms may leave two bars of one partition side by side
+        # merging the histograms of two tasks may leave two bars for one partition
         counts[partitions[round(bar["x"])]] += round(bar["y"])
     return dict(counts)
 
@@ -82,16 +82,16 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 
 
 def _carrier() -> Column:
-    """The carrier header: epoch milliseconds in 8 big-endian bytes, -1 for a record without."""
+    """The carrier header: epoch milliseconds in 8 big-endian bytes, -1 for no timestamp."""
     millis = F.unix_millis(F.col("timestamp")).cast("binary")
     return F.struct(F.lit(CARRIER).alias("key"), millis.alias("value"))
 
 
-def _renamed(remote_topics: Mapping[str, str]) -> Column:
-    """The remote name, as the cheapest expression that gives it.
+def _remote_topic(remote_topics: Mapping[str, str]) -> Column:
+    """The remote topic's name, as the cheapest expression for it.
 
-    Both policies prefix some topics with one and the same string and leave the others as they
-    are, so no lookup per record is needed.
+    Both policies put one prefix before some topics and do not rename the others, so that no
+    lookup per record is needed.
     """
     prefixes: dict[str, list[str]] = {}
     for topic, remote in remote_topics.items():
@@ -107,7 +107,7 @@ def _renamed(remote_topics: Mapping[str, str]) -> Column:
 
 
 def _index(partitions: Sequence[TopicPartition]) -> Column:
-    """Each record's place in *partitions*, which lists whole topics from partition 0 on."""
+    """The index of a record's partition in *partitions*, which lists topics from partition 0 on."""
     first = {tp.topic: index for index, tp in enumerate(partitions) if tp.partition == 0}
     if list(partitions) != [
         TopicPartition(topic, partition)

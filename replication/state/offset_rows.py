@@ -1,4 +1,4 @@
-"""What the rows of ``offset_runs`` say. Pure: rows in, values out, whichever library read them."""
+"""The values that the rows of ``offset_runs`` record. Pure, whichever library read the rows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ TableRow = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The last known pair of equal positions of a source partition, and whose topic it was."""
+    """The last known pair of equal positions of a source partition, and the topic's id."""
 
     position: Position
     topic_id: str
@@ -27,9 +27,9 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class StoredProgress:
-    """What the next start of a flow needs to know of all earlier ones.
+    """What the next start of a flow must know of all earlier ones.
 
-    ``replicated_until`` is the greatest source offset ever replicated, of the newest topic id.
+    ``replicated_until`` is the greatest source offset ever replicated, for the newest topic id.
     """
 
     last_generation: int
@@ -80,7 +80,7 @@ def maps_of(rows: Iterable[TableRow]) -> dict[TopicPartition, TopicMap]:
     partitions: dict[TopicPartition, list[TableRow]] = {}
     for row in rows:
         partitions.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
-    return {tp: _map(its_rows) for tp, its_rows in partitions.items()}
+    return {tp: _map(of_partition) for tp, of_partition in partitions.items()}
 
 
 def merged_rows(rows: Iterable[TableRow]) -> Iterator[dict[str, Any]]:

@@ -1,10 +1,12 @@
 """Empty files whose presence is a request, on this machine or on a file system of Hadoop's."""
 
+import os
 from pathlib import Path
 from typing import Any, Protocol
 
 from py4j.java_gateway import JVMView
 
+from replication.kafka.jvm import downloaded_jars, pyspark_jars
 from replication.state.paths import local_path
 
 
@@ -43,11 +45,12 @@ class HadoopFiles(RequestFiles):
 
     Args:
         jvm: py4j's view of a JVM that has Hadoop's client.
-        conf: Hadoop's configuration.
+        conf: Hadoop's configuration; by default what the class path and HADOOP_CONF_DIR say.
     """
 
-    def __init__(self, jvm: JVMView, conf: Any) -> None:  # noqa: ANN401 - a Java object
-        self._jvm, self._conf = jvm, conf
+    def __init__(self, jvm: JVMView, conf: Any = None) -> None:  # noqa: ANN401 - a Java object
+        self._jvm = jvm
+        self._conf = conf or jvm.org.apache.hadoop.conf.Configuration()
 
     def exists(self, path: str) -> bool:
         """Whether the file is there."""
@@ -67,6 +70,12 @@ class HadoopFiles(RequestFiles):
     def _locate(self, path: str) -> tuple[Any, Any]:
         java = self._jvm.org.apache.hadoop.fs.Path(path)
         return java.getFileSystem(self._conf), java
+
+
+def hadoop_class_path() -> list[Path]:
+    """Hadoop's client and its configuration, for a JVM without Spark."""
+    conf = os.environ.get("HADOOP_CONF_DIR")
+    return [*([Path(conf)] if conf else []), *pyspark_jars(), *downloaded_jars()]
 
 
 def _file(path: str) -> Path:

@@ -13,16 +13,23 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 
 from replication.errors import StateError
+from replication.kafka.jvm import open_jvm
 from replication.log import Log
 from replication.model import Flow, Job
 from replication.state.job_lock import find_owner
 from replication.state.paths import local_path, request_path
-from replication.state.request_files import LocalFiles, RequestFiles
+from replication.state.request_files import (
+    HadoopFiles,
+    LocalFiles,
+    RequestFiles,
+    hadoop_class_path,
+)
 
 log = Log(__name__)
 
 STOP_FILE = "REPLICATION_STOP_FILE"
 POLL_SECONDS = 1.0
+"""Between two looks for requests: on a remote state directory each one is a request, too."""
 
 
 class StopRequests:
@@ -68,7 +75,7 @@ class StopRequests:
             self.watch()
             self._found |= {flow for flow in self._watched if self._files.exists(self._paths[flow])}
         except (OSError, Py4JError) as error:
-            log.warning("stop_requests_unreadable", text=str(error).splitlines()[0])
+            log.warning("stop_requests_unreadable", text=_cause(error))
         return set(self._found)
 
     def answer(self, flow: Flow) -> None:
@@ -78,7 +85,7 @@ class StopRequests:
         try:
             self._files.delete(self._paths[flow])
         except (OSError, Py4JError) as error:
-            reason = str(error).splitlines()[0]
+            reason = _cause(error)
             log.warning("stop_request_left", flow=flow, path=self._paths[flow], text=reason)
 
 
@@ -88,18 +95,25 @@ def request_stop(
     """Asks the process that runs *job* of *flows* to stop, and waits until it has.
 
     Returns:
-        The flows that were running; the others need no stop.
+        The flows that were running; the others need no stop. On a remote state directory that is
+        known only when the process answers.
 
     Raises:
-        StateError: The state directory is not on this machine, or the process did not stop in time.
+        StateError: The process did not stop in time, or the state directory cannot be written.
+        SetupError: The state directory is remote, and Java, which is needed then, does not start.
     """
     if local_path(state_dir) is None:
-        commands = "; ".join(
-            f"hadoop fs -touchz '{request_path(state_dir, flow, job)}'" for flow in flows
-        )
-        raise StateError(
-            f"{state_dir} is not on this machine; create the request there: {commands}"
-        )
+        with open_jvm(hadoop_class_path()) as jvm:
+            paths = [request_path(state_dir, flow, job) for flow in flows]
+            request_and_wait(HadoopFiles(jvm), paths, timeout_seconds)
+        return list(flows)
+    return _stop_local(state_dir, flows, timeout_seconds, job)
+
+
+def _stop_local(
+    state_dir: str, flows: Collection[Flow], timeout_seconds: float, job: Job
+) -> list[Flow]:
+    """Requests to the owners of the job locks; waits until each lock is free or has a new owner."""
     files = LocalFiles()
     owners = {flow: find_owner(state_dir, flow, job) for flow in flows}
     running = [flow for flow, owner in owners.items() if owner]
@@ -116,3 +130,32 @@ def request_stop(
     for flow in running:
         files.delete(request_path(state_dir, flow, job))
     return running
+
+
+def request_and_wait(files: RequestFiles, paths: Collection[str], timeout_seconds: float) -> None:
+    """Creates requests, and waits until the process that runs the flows has removed them.
+
+    Raises:
+        StateError: They were not removed in time, or cannot be written.
+    """
+    try:
+        for path in paths:
+            files.create(path)
+        deadline = time.monotonic() + timeout_seconds
+        while left := [path for path in paths if files.exists(path)]:
+            if time.monotonic() > deadline:
+                for path in left:
+                    files.delete(path)
+                raise StateError(
+                    f"no process answered {', '.join(left)} within {timeout_seconds:g} s: either "
+                    "none runs these flows, or it needs longer to stop"
+                )
+            time.sleep(POLL_SECONDS)
+    except Py4JError as error:
+        raise StateError(f"cannot write stop requests: {_cause(error)}") from error
+
+
+def _cause(error: Exception) -> str:
+    """The first line of a Java exception's text, without py4j's own."""
+    java = getattr(error, "java_exception", None)
+    return str(java.toString() if java else error).splitlines()[0]

@@ -1,8 +1,7 @@
-"""The Delta tables under the state directory: the books of every flow (design.md, section 4).
+"""The Delta tables under the state directory: offset maps, events, topics, checkpoints, leases.
 
-Append-only and partitioned by flow. A failure to read or write is a `StateError`: records already
-written stay where they are, and the next start finds its positions from the last rows and the
-target's log.
+Append-only and partitioned by flow. A failure to read or write is a `StateError`. It costs no
+record: the next start recovers its positions from the last rows and the target's log.
 """
 
 import re
@@ -60,7 +59,7 @@ _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
 
 OPTIMIZE_EVERY_APPENDS = 100
-ATTEMPTS = 5
+APPEND_ATTEMPTS = 5
 CONFLICT = "io.delta.exceptions.DeltaConcurrentModificationException"
 
 
@@ -79,20 +78,20 @@ class Tables:
         self._optimize_every = optimize_every
         self.spark = small_query_session(spark)
         self._appends: Counter[str] = Counter()
-        self.leases: set[str] = set()  # the names of those that this process holds
+        self.leases: set[str] = set()  # names of the leases that this process holds
         self.root = state_dir.rstrip("/")
         folder = local_path(self.root)
-        # Hadoop takes the escapes of a URI for characters of the path
+        # Hadoop does not decode the escapes of a URI: %20 would become a folder's name
         self._location = f"file:{folder}" if folder else self.root
 
     def path(self, table: str) -> str:
-        """Where *table* lies; a Delta path for SQL: ``delta.`path` ``."""
+        """The folder of *table*, as SQL takes it: ``delta.`path` ``."""
         return f"{self._location}/{table}"
 
     def exists(self, table: str) -> bool:
         """Whether anything was ever appended to *table*."""
         context = self.spark.sparkContext
-        jvm = jvm_of(self.spark)  # Hadoop's file systems, whatever the URI
+        jvm = jvm_of(self.spark)
         log_folder = jvm.org.apache.hadoop.fs.Path(f"{self.path(table)}/_delta_log")
         with self.state_errors("find", table):
             files = log_folder.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
@@ -116,13 +115,13 @@ class Tables:
         if not values:
             return
         with self.state_errors("append to", table):
-            for attempt in range(1, ATTEMPTS + 1):
+            for attempt in range(1, APPEND_ATTEMPTS + 1):
                 try:
                     self._write(table, values, transaction)
                     break
                 except Py4JJavaError as error:
-                    # two writers made the table at the same moment: nothing of this one is in it
-                    if attempt == ATTEMPTS or CONFLICT not in _classes(error.java_exception):
+                    # two writers created the table at the same moment, and this one lost
+                    if attempt == APPEND_ATTEMPTS or CONFLICT not in _classes(error.java_exception):
                         raise
         self._appends[table] += 1
         if self._appends[table] % self._optimize_every == 0:
@@ -140,11 +139,11 @@ class Tables:
         writer.save(self.path(table))
 
     def _optimize(self, table: str) -> None:
-        """Puts the small files of many appends together: reading them costs more than they hold."""
+        """Merges the small files of many appends, which make every read slow."""
         try:
             with self.state_errors("optimize", table):
                 self.spark.sql(f"OPTIMIZE delta.`{self.path(table)}`").collect()
-        except StateError as error:  # another process did it, or the next one will
+        except StateError as error:  # another process was first, or the next attempt succeeds
             log.warning("optimize_failed", table=table, text=error)
 
     def record_event(
@@ -163,7 +162,7 @@ class Tables:
         self.append("events", [row])
 
     def read(self, table: str) -> DataFrame:
-        """A whole table, as a frame for SQL."""
+        """The whole *table*; empty if nothing was ever appended to it."""
         if not self.exists(table):
             return frame_of(self.spark, [], SCHEMAS[table])
         with self.state_errors("read", table):
@@ -174,7 +173,7 @@ class Tables:
         return self.read(table).where(F.col("flow") == str(flow))
 
     def collect(self, frame: DataFrame, table: str) -> list[Row]:
-        """The rows of *frame*, a query over *table*."""
+        """The rows of *frame*, which is a query over *table*."""
         with self.state_errors("read", table):
             return frame.collect()
 
@@ -184,9 +183,9 @@ class Tables:
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:
-            # the last cause is the operating system's word: no space, no permission
-            said = error.java_exception.toString() if isinstance(error, Py4JJavaError) else ""
-            causes = [said or str(error).strip(), *_CAUSE.findall(str(error))]
+            # the last cause is the operating system's: no space, no permission
+            own = error.java_exception.toString() if isinstance(error, Py4JJavaError) else ""
+            causes = [own or str(error).strip(), *_CAUSE.findall(str(error))]
             reason = causes[-1].splitlines()[0]
             raise StateError(
                 f"cannot {verb} table {table} at {self.path(table)}: {reason}; "
@@ -195,12 +194,12 @@ class Tables:
 
 
 def now() -> datetime:
-    """What the tables' times are made of."""
+    """The time now, in UTC, for the tables."""
     return datetime.now(timezone.utc)
 
 
 def _classes(java: Any) -> Iterator[str]:  # noqa: ANN401 - a Java exception
-    """The names of its class and of all that one extends."""
+    """The names of the class of *java* and of all its superclasses."""
     kind = java.getClass()
     while kind is not None:
         yield kind.getName()

@@ -168,7 +168,7 @@ def test_a_deleted_topic_is_absent_everywhere(
     until(lambda: not cluster.describe([topic_name]), 30)
     assert cluster.log_ends([tp]) == {}
     assert cluster.max_message_bytes([topic_name]) == {}
-    with pytest.raises(CallError, match=f"could not read {topic_name}-0"):
+    with pytest.raises(CallError, match=f"reading {topic_name}-0 failed"):
         read(clusters[0], tp, 0, 9)
     with pytest.raises(CallError) as failure:
         cluster.create_partitions({topic_name: 2})
@@ -223,7 +223,7 @@ def test_a_cluster_that_cannot_be_reached(
         assert f"bootstrap.servers={settings['bootstrap_servers']}" in str(error)
         assert reason in str(error)
         assert next_step in str(error)
-    assert "could not list topics" in str(failures[1])
+    assert "listing topics failed" in str(failures[1])
     assert capfd.readouterr().err == ""
 
 
@@ -265,8 +265,8 @@ def test_what_exists_without_a_leader_never_passes_for_absent() -> None:
             answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
         return answers
 
-    with pytest.raises(CallError, match=r"could not tell offsets of there: no broker led it"):
-        calls.results("tell offsets of", ask, ["there", "gone"], lambda key: key == "there")
+    with pytest.raises(CallError, match=r"listing offsets of there failed: no broker led it"):
+        calls.results("listing offsets of", ask, ["there", "gone"], lambda key: key == "there")
     assert asked[:2] == [["there", "gone"], ["there"]]
 
 

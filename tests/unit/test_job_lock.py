@@ -19,7 +19,7 @@ from replication.state.file_lock import take_lock
 from replication.state.job_lock import find_owner, hold_jobs
 from replication.state.paths import request_path
 from replication.state.request_files import LocalFiles
-from replication.state.stop_requests import StopRequests, request_stop
+from replication.state.stop_requests import StopRequests, request_and_wait, request_stop
 
 Until = Callable[[Callable[[], object], float], None]
 
@@ -159,3 +159,25 @@ def test_a_process_that_does_not_stop_is_named(tmp_path: Path) -> None:
         request_stop(tmp_path.as_uri(), [FLOW], timeout_seconds=0.5)
 
     assert not LocalFiles().exists(request_path(tmp_path.as_uri(), FLOW)), "it must not stop later"
+
+
+def test_a_remote_request_waits_for_its_removal(tmp_path: Path, until: Until) -> None:
+    files, path = LocalFiles(), request_path(tmp_path.as_uri(), FLOW)
+    thread = threading.Thread(target=request_and_wait, args=(files, [path], 30))
+    thread.start()
+    until(lambda: files.exists(path), 10)
+    assert thread.is_alive()
+
+    files.delete(path)  # as the process does that runs the flow
+
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_remote_request_without_an_answer_is_withdrawn(tmp_path: Path) -> None:
+    files, path = LocalFiles(), request_path(tmp_path.as_uri(), FLOW)
+
+    with pytest.raises(StateError, match=r"no process answered file:.*/stop-A-to-B within 0 s"):
+        request_and_wait(files, [path], 0)
+
+    assert not files.exists(path)

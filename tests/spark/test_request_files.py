@@ -1,0 +1,32 @@
+"""Requests through Hadoop's file systems, in the JVM that ``replication stop`` starts."""
+
+from pathlib import Path
+
+import pytest
+
+from replication.errors import StateError
+from replication.kafka.jvm import open_jvm
+from replication.model import Flow
+from replication.state.request_files import HadoopFiles, hadoop_class_path
+from replication.state.stop_requests import request_stop
+
+pytestmark = pytest.mark.spark  # not a session, but the jars of PySpark and set-up
+
+
+def test_hadoop_creates_finds_and_deletes_a_request(tmp_path: Path) -> None:
+    request = tmp_path / "_control" / "stop-A-to-B"
+
+    with open_jvm(hadoop_class_path()) as jvm:
+        files = HadoopFiles(jvm)
+        before = files.exists(request.as_uri())
+        files.create(request.as_uri())
+        created = files.exists(request.as_uri()), request.exists()
+        files.delete(request.as_uri())
+
+        assert (before, created) == (False, (True, True))
+        assert not request.exists()
+
+
+def test_a_file_system_that_hadoop_does_not_know_is_an_error() -> None:
+    with pytest.raises(StateError, match=r"cannot write stop requests: .*No FileSystem for scheme"):
+        request_stop("x://host/state", [Flow("A", "B")], timeout_seconds=1)
