@@ -17,7 +17,7 @@ from replication.state.stop_requests import request_stop
 def stop(file: str, name: str | None, timeout: int, job: Job) -> None:
     """Stop the running job cleanly, and wait until it has ended.
 
-    The request is a file in the state directory, which must be a local path.
+    The request is a file in the state directory.
     """
     config = load_config(file)
     flows = [flow.flow for flow in chosen_flows(config, name)]
