@@ -14,7 +14,7 @@ from replication.config.clients.librdkafka import librdkafka_properties
 from replication.kafka.calls import timeout_s
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import ClientDiagnostics, call_error, kafka_error
-from replication.kafka.reader import Record, read_records
+from replication.kafka.reader import KafkaRecord, read_records
 from replication.log import Log
 from replication.model import NewTopic, TopicPartition
 
@@ -109,7 +109,7 @@ class InternalTopic:
                 self._cluster.alias, servers, f"writing to topic {self.name}", code, reason
             )
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[KafkaRecord]:
         """All records of the topic, oldest first; none if it does not exist.
 
         Raises:

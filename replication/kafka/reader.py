@@ -37,7 +37,7 @@ OWNED: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class KafkaRecord:
     """A record as it is in the log. ``timestamp_ms`` is -1 for a record without a timestamp."""
 
     offset: int
@@ -53,7 +53,7 @@ def read_records(
     from_offset: int,
     until_offset: int,
     isolation: Isolation,
-) -> list[Record]:
+) -> list[KafkaRecord]:
     """The records of *tp* with offsets in [from_offset, until_offset) that exist now.
 
     Offsets without a record (retention, compaction, aborted transactions) are skipped. An
@@ -97,13 +97,13 @@ class _Reader:
         except KafkaException as failure:
             raise self.error(kafka_error(failure)) from None
 
-    def read(self, from_offset: int, until_offset: int) -> list[Record]:
+    def read(self, from_offset: int, until_offset: int) -> list[KafkaRecord]:
         low, high = self._bounds()
         start, until = max(from_offset, low), min(until_offset, high)
         if start >= until:
             return []
         self._consumer.assign([KafkaTopicPartition(*self._tp, start)])
-        records: list[Record] = []
+        records: list[KafkaRecord] = []
         last_at = time.monotonic()
         while time.monotonic() - last_at < self._timeout_s:
             wanted = min(BATCH_RECORDS, until - start)
@@ -150,9 +150,9 @@ def _is_end(message: Message) -> bool:
     return error is not None
 
 
-def _record(message: Message) -> Record:
+def _record(message: Message) -> KafkaRecord:
     kind, timestamp_ms = message.timestamp()
-    return Record(
+    return KafkaRecord(
         offset=cast("int", message.offset()),  # None is for records not yet sent
         timestamp_ms=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
         key=message.key(),

@@ -1,7 +1,7 @@
 """Which process runs a job of a flow, on a local state directory: known before Spark starts.
 
-A process takes these locks first of all, so that a second start is refused at once and a stop
-request finds the process that is to answer it. What may write the tables is the lease's matter.
+A process takes these locks before anything else, so that a second start is refused at once and a
+stop request reaches the process that runs the job. Who may write the tables depends on the lease.
 """
 
 from collections.abc import Collection, Iterator

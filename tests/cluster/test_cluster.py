@@ -1,4 +1,4 @@
-"""The control plane's view of a cluster, on real brokers; and of clusters that do not answer."""
+"""Topics and offsets of a cluster, on real brokers, and errors of clusters that do not answer."""
 
 import time
 from collections.abc import Collection
@@ -15,7 +15,7 @@ from replication.errors import ClusterError
 from replication.kafka.calls import Calls
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
-from replication.kafka.reader import Record, read_records
+from replication.kafka.reader import KafkaRecord, read_records
 from replication.model import NewTopic, Topic, TopicPartition, TopicSetting
 from tests.support.local import Clusters, Until
 
@@ -99,14 +99,14 @@ def test_a_recreated_topic_has_another_id(
     assert create(cluster, topic_name).topic_id != first.topic_id
 
 
-def test_nothing_asked_is_nothing_answered(cluster: Cluster) -> None:
+def test_empty_requests_have_empty_results(cluster: Cluster) -> None:
     assert cluster.describe([]) == {}
     assert cluster.log_ends([]) == {}
     assert cluster.create_topics([]) == {}
     assert cluster.create_partitions({}) == {}
 
 
-def test_one_refused_topic_stops_no_other(cluster: Cluster, topic_name: str) -> None:
+def test_a_rejected_topic_does_not_stop_the_others(cluster: Cluster, topic_name: str) -> None:
     good = NewTopic(f"{topic_name}-good", 1, 1)
 
     with pytest.raises(ClusterError) as failure:
@@ -133,7 +133,7 @@ def test_offsets(cluster: Cluster, clusters: Clusters, topic_name: str) -> None:
     assert cluster.offset_for_time(first, 1_003) == 3
 
 
-def test_an_open_transaction_ends_what_is_committed(
+def test_an_open_transaction_bounds_the_committed_log_end(
     cluster: Cluster, clusters: Clusters, topic_name: str, until: Until
 ) -> None:
     tp = TopicPartition(topic_name, 0)
@@ -234,7 +234,7 @@ def test_tls_to_a_plain_listener(clusters: Clusters) -> None:
         cluster.topic_names()
 
 
-def test_refused_credentials_end_the_wait_and_stay_secret(clusters: Clusters) -> None:
+def test_rejected_credentials_end_the_wait_and_stay_secret(clusters: Clusters) -> None:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     cluster = Cluster(
         "X",
@@ -254,7 +254,7 @@ def test_refused_credentials_end_the_wait_and_stay_secret(clusters: Clusters) ->
     assert "hidden-word" not in str(failure.value) + repr(cluster)
 
 
-def test_what_exists_without_a_leader_never_passes_for_absent() -> None:
+def test_a_partition_without_a_leader_is_not_reported_as_absent() -> None:
     calls = Calls("X", {"bootstrap.servers": "127.0.0.1:1", "request.timeout.ms": "300"}, "test")
     asked = []
 
@@ -270,21 +270,21 @@ def test_what_exists_without_a_leader_never_passes_for_absent() -> None:
     assert asked[:2] == [["there", "gone"], ["there"]]
 
 
-def test_a_value_the_client_refuses() -> None:
+def test_a_value_that_the_client_rejects() -> None:
     with pytest.raises(CallError, match=r"reconnect\.backoff\.ms.*correct that property"):
         unreachable(bootstrap_servers="127.0.0.1:1", reconnect_backoff_ms="-7")
 
 
 def read(
     broker: Broker, tp: TopicPartition, start: int, end: int, isolation: str = "read_uncommitted"
-) -> list[Record]:
+) -> list[KafkaRecord]:
     committed = isolation == "read_committed"
     return read_records(
         properties(broker), tp, start, end, "read_committed" if committed else "read_uncommitted"
     )
 
 
-def test_records_are_read_as_the_log_holds_them(
+def test_records_are_read_as_they_are_in_the_log(
     cluster: Cluster, clusters: Clusters, topic_name: str
 ) -> None:
     create(cluster, topic_name)
@@ -296,9 +296,9 @@ def test_records_are_read_as_the_log_holds_them(
     producer.flush(30)
 
     assert read(clusters[0], TopicPartition(topic_name, 0), 0, 3) == [
-        Record(0, 5, b"", b"\xff\x00", (("h", b"\xff"), ("h", None), ("a", b""))),
-        Record(1, 6, b"k", None, ()),
-        Record(2, 7, None, b"", ()),
+        KafkaRecord(0, 5, b"", b"\xff\x00", (("h", b"\xff"), ("h", None), ("a", b""))),
+        KafkaRecord(1, 6, b"k", None, ()),
+        KafkaRecord(2, 7, None, b"", ()),
     ]
 
 
@@ -313,7 +313,7 @@ def test_records_are_read_as_the_log_holds_them(
         pytest.param(2, 2, [], id="nothing wanted"),
     ],
 )
-def test_a_stretch(
+def test_the_bounds_of_a_read(
     cluster: Cluster,
     clusters: Clusters,
     topic_name: str,

@@ -1,4 +1,4 @@
-"""Consumer groups as the control plane sees and moves them, on real brokers."""
+"""States, members and offsets of consumer groups on real brokers, through a JVM without Spark."""
 
 import time
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ def test_a_group_is_stable_while_it_has_members_and_empty_after(
     assert groups.members(group) == []
 
 
-def test_committed_offsets_are_told_with_their_metadata(
+def test_committed_offsets_come_with_their_metadata(
     groups: Groups, clusters: Clusters, topic: str
 ) -> None:
     noted, plain, never = (f"{topic}-{name}" for name in ("noted", "plain", "never"))
@@ -118,14 +118,14 @@ def test_committed_offsets_are_told_with_their_metadata(
     assert never not in groups.states()
 
 
-def test_nothing_asked_is_nothing_answered(groups: Groups, topic: str) -> None:
+def test_empty_requests_have_empty_results(groups: Groups, topic: str) -> None:
     groups.commit(topic, {})
 
     assert groups.committed([]) == {}
     assert topic not in groups.states()
 
 
-def test_more_groups_than_requests_fit_under_way(groups: Groups, topic: str) -> None:
+def test_more_groups_than_concurrent_requests(groups: Groups, topic: str) -> None:
     expected = {
         f"{topic}-{number}": {TopicPartition(topic, number % 2): Committed(number, str(number))}
         for number in range(120)
@@ -137,7 +137,7 @@ def test_more_groups_than_requests_fit_under_way(groups: Groups, topic: str) -> 
     assert {groups.states()[group] for group in expected} == {"EMPTY"}
 
 
-def test_a_commit_changes_only_what_it_names(
+def test_a_commit_changes_only_the_given_partitions(
     groups: Groups, clusters: Clusters, topic: str, until: Until
 ) -> None:
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -156,7 +156,7 @@ def test_a_commit_changes_only_what_it_names(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_the_offsets_of_an_active_group_are_its_own(
+def test_the_offsets_of_an_active_group_cannot_be_changed(
     groups: Groups, clusters: Clusters, topic: str, protocol: str
 ) -> None:
     offsets = {TopicPartition(topic, number): Committed(1, "") for number in range(2)}
@@ -177,7 +177,7 @@ def test_the_offsets_of_an_active_group_are_its_own(
     assert groups.committed([topic]) == {topic: {}}
 
 
-def test_a_group_that_rebalances_is_active(
+def test_a_rebalancing_group_is_active(
     groups: Groups, clusters: Clusters, topic: str, until: Until
 ) -> None:
     with member(clusters[0], topic, topic):
@@ -193,7 +193,7 @@ def test_a_group_that_rebalances_is_active(
             newcomer.close()
 
 
-def test_a_partition_that_does_not_exist_takes_no_offset(groups: Groups, topic: str) -> None:
+def test_an_offset_of_a_missing_partition_is_rejected(groups: Groups, topic: str) -> None:
     good = TopicPartition(topic, 0)
     bad = [TopicPartition(topic, 2), TopicPartition(f"{topic}-missing", 0)]
 
@@ -230,7 +230,7 @@ def test_a_cluster_that_cannot_be_reached(jvm: JVMView) -> None:
     assert time.monotonic() - started < 15
 
 
-def test_the_first_group_of_a_cluster_and_a_broker_that_goes_away(
+def test_the_first_group_of_a_cluster_and_a_broker_that_stops(
     jvm: JVMView, broker_settings: BrokerSettings, tmp_path: Path, topic_name: str
 ) -> None:
     broker = Broker("C", tmp_path, broker_settings)

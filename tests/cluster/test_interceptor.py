@@ -1,4 +1,4 @@
-"""The one Java class, in Spark's own producer: what cannot carry its timestamp must not cross."""
+"""The interceptor in Spark's producer: a record without its timestamp must not be replicated."""
 
 import time
 
@@ -31,7 +31,7 @@ OTHER = "array(named_struct('key', 'other', 'value', X'0000000000000001'))"
         pytest.param(SHORT, "not 8 bytes", id="a short one"),
     ],
 )
-def test_a_record_without_its_timestamp_fails_the_query_and_does_not_cross(
+def test_a_record_without_its_timestamp_fails_the_query_and_is_not_written(
     spark: SparkSession, clusters: tuple[Broker, Broker], topic_name: str, headers: str, reason: str
 ) -> None:
     target = clusters[1].bootstrap
@@ -48,7 +48,7 @@ def test_a_record_without_its_timestamp_fails_the_query_and_does_not_cross(
     assert unacknowledged(spark, client_id(FLOW)) == 0
 
 
-def test_what_is_sent_is_acknowledged_in_the_end(
+def test_sent_records_are_acknowledged_in_the_end(
     spark: SparkSession, clusters: tuple[Broker, Broker], topic_name: str
 ) -> None:
     target = clusters[1].bootstrap

@@ -38,12 +38,12 @@ def test_a_second_holder_is_refused_while_the_first_lives(tables: Tables) -> Non
         pass
 
 
-def test_another_flow_of_the_same_directory_is_free(tables: Tables) -> None:
+def test_the_lease_of_another_flow_is_free(tables: Tables) -> None:
     with hold_lease(tables, RECORDS), hold_lease(tables, LeaseName(Flow("B", "A"))) as lease:
         assert lease.epoch == 1
 
 
-def test_a_killed_holder_is_succeeded_at_once(tables: Tables, tmp_path: Path) -> None:
+def test_a_killed_holder_is_replaced_at_once(tables: Tables, tmp_path: Path) -> None:
     lock = tmp_path / "_locks" / "A-to-B.lock"
     lock.parent.mkdir()
     holder = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What becomes of a record between Spark's Kafka source and Spark's Kafka sink."""
+"""How a record changes between Spark's Kafka source and Spark's Kafka sink."""
 
 from datetime import datetime, timezone
 
@@ -25,7 +25,7 @@ NONE_MILLIS = bytearray(b"\xff" * 8)
 BEFORE_1970 = datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=timezone.utc)
 
 
-def test_a_record_crosses_byte_for_byte_with_its_timestamp_behind_the_headers(
+def test_a_record_is_copied_byte_for_byte_with_its_timestamp_after_the_headers(
     spark: SparkSession,
 ) -> None:
     twice = [("a", NOT_UTF8), ("a", None)]
@@ -66,7 +66,7 @@ def test_without_preserved_timestamps_the_headers_are_untouched(spark: SparkSess
         pytest.param({"a": "a", "b": "b", "heartbeats": "us.heartbeats"}, id="identity"),
     ],
 )
-def test_topics_are_renamed_as_the_policy_says(spark: SparkSession, remote: dict[str, str]) -> None:
+def test_topics_get_their_remote_names(spark: SparkSession, remote: dict[str, str]) -> None:
     rows = [(None, None, topic, 0, 0, AT, 0, None) for topic in remote]
     source = spark.createDataFrame(rows, SOURCE_SCHEMA)
 

@@ -39,7 +39,7 @@ def test_anchors_are_the_ends_of_the_newest_runs_of_the_flow(tables: Tables) -> 
     assert OffsetTable(tables, Flow("C", "D")).compacted_progress() == StoredProgress(0, {}, {})
 
 
-def test_a_later_generation_counts_although_it_was_set_back(tables: Tables) -> None:
+def test_a_later_generation_counts_although_it_was_rewound(tables: Tables) -> None:
     OffsetTable(tables, FLOW).append(FinishedRuns(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS))
     OffsetTable(tables, FLOW).append(FinishedRuns(2, {ORDERS_0: [anchor(Position(40, 50))]}, IDS))
 
@@ -48,7 +48,7 @@ def test_a_later_generation_counts_although_it_was_set_back(tables: Tables) -> N
     assert progress.replicated_until == {ORDERS_0: 50}
 
 
-def test_the_map_of_a_recreated_topic_starts_anew(tables: Tables) -> None:
+def test_a_recreated_topic_has_a_new_map(tables: Tables) -> None:
     OffsetTable(tables, FLOW).append(FinishedRuns(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS))
     OffsetTable(tables, FLOW).append(
         FinishedRuns(2, {ORDERS_0: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-2"})
@@ -107,7 +107,7 @@ def test_a_state_directory_that_is_a_file_is_an_error_that_names_it(
         Tables(spark, blocked.as_uri()).record_event(FLOW, "restarted", "text", policy="retry")
 
 
-def test_maps_answer_like_the_whole_map_from_the_given_positions_on(tables: Tables) -> None:
+def test_partial_maps_answer_like_the_whole_map(tables: Tables) -> None:
     table = OffsetTable(tables, FLOW)
     runs = [
         OffsetRun(0, 10, 0, 5),
@@ -168,7 +168,7 @@ def test_the_files_of_many_appends_are_merged(spark: SparkSession, tmp_path: Pat
     assert {row.text for row in tables.read("events").collect()} == {"0", "1", "2"}
 
 
-def test_many_threads_may_make_a_table_at_once(tables: Tables) -> None:
+def test_many_threads_may_create_a_table_at_once(tables: Tables) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(
             pool.map(

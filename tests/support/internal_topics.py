@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 
 from replication.demo.brokers import Broker
 from replication.kafka.cluster import Cluster
-from replication.kafka.reader import Record, read_records
+from replication.kafka.reader import KafkaRecord, read_records
 from replication.mm2.wire import Checkpoint, Heartbeat, OffsetSync
 from replication.model import Flow, NewTopic, TopicPartition
 
@@ -42,7 +42,7 @@ def heartbeats(broker: Broker, flow: Flow, topic: str = "heartbeats") -> list[He
     return [beat for beat in decoded if (beat.source, beat.target) == (flow.source, flow.target)]
 
 
-def records(broker: Broker, topic: str) -> list[Record]:
+def records(broker: Broker, topic: str) -> list[KafkaRecord]:
     """All records of partition 0; none if the topic does not exist."""
     properties = {"bootstrap.servers": broker.bootstrap}
     tp = TopicPartition(topic, 0)

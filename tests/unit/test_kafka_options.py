@@ -44,7 +44,7 @@ def test_only_preserved_timestamps_need_the_interceptor() -> None:
     assert "kafka.interceptor.classes" not in sink_options({}, flow, "broker")
 
 
-def test_offsets_survive_sparks_form() -> None:
+def test_parse_offsets_inverts_offsets_json() -> None:
     offsets = {ORDERS_0: 5, ORDERS_1: 7, LOG_0: 0}
 
     assert parse_offsets(offsets_json(offsets)) == offsets

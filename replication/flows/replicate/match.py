@@ -8,7 +8,7 @@ replicator, such as MirrorMaker 2, has written?
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
 from replication.flows.context import FlowContext
-from replication.kafka.reader import Record, read_records
+from replication.kafka.reader import KafkaRecord, read_records
 from replication.model import Position, TopicPartition
 from replication.offsets.alignment import align
 from replication.offsets.resume import CountAhead
@@ -131,7 +131,9 @@ def match_existing_target(
     )
 
 
-def _found_on_source(context: FlowContext, tp: TopicPartition, record: Record) -> Record | None:
+def _found_on_source(
+    context: FlowContext, tp: TopicPartition, record: KafkaRecord
+) -> KafkaRecord | None:
     """The source record that *record* is a copy of, searched from its timestamp on; or None."""
     config = context.config
     start = context.source.offset_for_time(tp, record.timestamp_ms)
@@ -142,7 +144,7 @@ def _found_on_source(context: FlowContext, tp: TopicPartition, record: Record) -
 
 def _last_records(
     config: FlowConfig, tp: TopicPartition, start: int, until: int, wanted: int
-) -> list[Record]:
+) -> list[KafkaRecord]:
     """The last *wanted* records before *until*; reads further back where offsets have gaps."""
     width = wanted
     while True:
@@ -153,7 +155,7 @@ def _last_records(
         width *= 4
 
 
-def _same(config: FlowConfig, upstream: Record, downstream: Record) -> bool:
+def _same(config: FlowConfig, upstream: KafkaRecord, downstream: KafkaRecord) -> bool:
     """Whether *downstream* is a copy of *upstream*; timestamps count only if they are preserved."""
     same_content = (upstream.key, upstream.value, upstream.headers) == (
         downstream.key,
