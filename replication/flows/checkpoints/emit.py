@@ -13,7 +13,7 @@ from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPartition, GroupPosition, should_emit
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import InternalTopic
-from replication.kafka.reader import Record
+from replication.kafka.reader import KafkaRecord
 from replication.log import Log
 from replication.mm2.wire import Checkpoint, WireError
 from replication.offsets.map import Exact, NoAnswer
@@ -144,7 +144,7 @@ def read_checkpoints(topic: InternalTopic) -> dict[GroupPartition, Checkpoint]:
     return newest
 
 
-def _decode(topic: InternalTopic, record: Record) -> Checkpoint | None:
+def _decode(topic: InternalTopic, record: KafkaRecord) -> Checkpoint | None:
     try:
         return Checkpoint.decode(record.key, record.value)
     except WireError as error:
