@@ -20,6 +20,7 @@ from tests.bench.options import parsed
 from tests.support.documents import (
     ARCHITECTURE,
     CONFIGURATION,
+    FOLDERS,
     LINK,
     OPERATIONS,
     OPTION,
@@ -44,6 +45,13 @@ COMMANDS = {
     if (command := main.get_command(_CONTEXT, name))
 }
 LINE_CHARACTERS = 120
+
+# Written apart, so that this file does not hold them.
+OUTSIDE_DOCUMENTS = tuple(
+    f"{name}.md" for name in ("design", "deploy", "features", "house", "mm2", "spark", "style")
+)
+DECISION_NUMBER = re.compile(r"\bD(?:[1-9]|1[0-5])\b(?![-.\w])")
+TEXT = {"", ".cfg", ".java", ".md", ".properties", ".py", ".sh", ".toml", ".txt", ".xml", ".yaml"}
 
 # Of programs that the documents name beside our own.
 FOREIGN_OPTIONS = {"--archives", "--executor-memory", "--files", "--jars", "--py-files"}
@@ -238,3 +246,18 @@ def test_the_tree_of_folders_is_complete() -> None:
     product = REPOSITORY / "replication"
     folders = {label(folder) for folder in product.rglob("*") if list(folder.glob("*.py"))}
     assert drawn == folders | {"conf", "jobs", "replication", "tests"}
+
+
+def test_nothing_refers_to_a_document_outside_the_repository() -> None:
+    files = [file for name in FOLDERS for file in (REPOSITORY / name).rglob("*")]
+    files += list(REPOSITORY.iterdir())
+
+    found = []
+    for file in files:
+        if not file.is_file() or file.suffix not in TEXT or file == Path(__file__):
+            continue
+        text = text_of(file)
+        found += [f"{label(file)}: {name}" for name in OUTSIDE_DOCUMENTS if name in text]
+        if file.suffix in {".md", ".py"}:
+            found += [f"{label(file)}: {number}" for number in DECISION_NUMBER.findall(text)]
+    assert found == []
