@@ -87,6 +87,17 @@ def anchor(position: Position) -> OffsetRun:
     return OffsetRun(position.upstream, position.upstream, position.downstream, 0)
 
 
+def runs_between(start: Position, end: Position) -> list[OffsetRun]:
+    """What two known positions of a partition state about the records between them.
+
+    An anchor at *end* is all where the target holds more records than the source range can have.
+    """
+    records = end.downstream - start.downstream
+    if not 0 <= records <= end.upstream - start.upstream:
+        return [anchor(end)]
+    return [OffsetRun(start.upstream, end.upstream, start.downstream, records)]
+
+
 def merge_runs(runs: Iterable[OffsetRun]) -> list[OffsetRun]:
     """The same map in as few runs as possible without losing information, in target order.
 

@@ -23,7 +23,7 @@ from replication.offsets.resume import (
     StartFresh,
     plan_positions,
 )
-from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
+from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, runs_between
 from replication.spark.counting import RecordSpan, offsets_after
 from replication.spark.kafka_options import client_id
 from replication.state.offset_rows import Anchor
@@ -74,7 +74,8 @@ def find_positions(
             new_runs[tp] = [anchor(decision.position)]
         elif isinstance(decision, MatchTail):
             position = match_existing_target(context, tp, log_ends.remote[tp], decision.position)
-            new_runs[tp] = [anchor(position)]
+            start = anchors.get(tp)
+            new_runs[tp] = runs_between(start.position, position) if start else [anchor(position)]
     map_writer.record(new_runs, plan.source_ids)
     map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
     resumed = {tp: found.position for tp, found in decisions.items() if isinstance(found, Resume)}

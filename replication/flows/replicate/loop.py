@@ -80,7 +80,7 @@ class _FlowLoop:
                 ending = self._run_generation()
             except (QueryError, ProgressGapError, ClusterError) as error:
                 self._pause_or_raise(error)
-        self._record_last_batch()
+        self._record_last_batch(ending)
 
     def _run_generation(self) -> Ending:
         config = self._config
@@ -210,13 +210,18 @@ class _FlowLoop:
         text = "".join([str(error), *(f"\n  - {line}" for line in lines)])
         return QueryError(text, is_final=True)
 
-    def _record_last_batch(self) -> None:
-        """Adds what an interrupted batch wrote to the offset map, so that groups can use it."""
+    def _record_last_batch(self, ending: Ending) -> None:
+        """Adds what an interrupted batch wrote to the offset map, so that groups can use it.
+
+        A drain is done only when that is known.
+        """
         if self._plan is None:
             return
         try:
             self._find_positions(self._plan)
         except (ClusterError, GuardError) as error:
+            if ending == "drained":
+                raise
             log.warning(
                 "last_batch_not_recorded",
                 flow=self._config.flow,
