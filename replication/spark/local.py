@@ -1,5 +1,6 @@
 """A small Spark session on this machine, with the jars that set-up has downloaded."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,8 +28,25 @@ def spark_jars() -> list[Path]:
 @contextmanager
 def local_spark() -> Iterator[SparkSession]:
     """A small Spark session that ends with the block."""
-    spark = local_session(spark_jars(), slots=2, app="replication command line")
+    with _silent_stderr():
+        spark = local_session(spark_jars(), slots=2, app="replication command line")
     try:
         yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Discards stderr, also that of processes started in the block.
+
+    The JVM writes warnings there before any logging is configured. Its failures reach Python.
+    """
+    stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(null)

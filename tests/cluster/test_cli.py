@@ -236,6 +236,20 @@ def test_translate_answers_from_the_table_both_ways(
     assert (forth.stdout, back.stdout) == ("30 exact\n", "130 exact\n")
 
 
+@pytest.mark.spark
+def test_an_answer_by_way_of_spark_comes_without_a_warning(
+    clusters: Clusters, tmp_path: Path
+) -> None:
+    state = tmp_path / "100%"  # a path that only Spark can read
+    write_offset_map(state, FLOW, {TopicPartition("orders", 0): [OffsetRun(50, 150, 0, 100)]})
+    file = write_config(tmp_path, clusters, "orders", {"state.dir": state.as_uri()})
+
+    position = ("--topic", "orders", "--partition", "0", "--offset", "130")
+    done = replication("translate", file, "--flow", "A->B", *position)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "80 exact\n", "")
+
+
 def topic_id(broker: Broker, topic: str) -> str:
     with Cluster("A", {"bootstrap.servers": broker.bootstrap}) as cluster:
         return cluster.describe([topic])[topic].topic_id
