@@ -151,6 +151,6 @@ def _reject(context: FlowContext, problems: Mapping[TopicPartition, str]) -> Non
     lines = "".join(f"\n  - {tp}: {text}" for tp, text in sorted(problems.items()))
     raise GuardError(
         f"flow {config.flow} stopped: continuing would lose or repeat records:{lines}\n"
-        "Delete the remote topic and the topic's rows in the table offset_runs to replicate it again "
-        "from the source's earliest offset, or exclude the topic with topics.exclude"
+        "Delete the remote topic and the topic's rows in the table offset_runs to replicate it "
+        "again from the source's earliest offset, or exclude the topic with topics.exclude"
     )
