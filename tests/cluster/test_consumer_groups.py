@@ -202,7 +202,7 @@ def test_an_offset_of_a_missing_partition_is_rejected(groups: Groups, topic: str
             groups.commit(topic, {tp: Committed(1, "") for tp in offsets})
 
         assert failure.value.code == "UNKNOWN_TOPIC_OR_PARTITION"
-        assert f"of group {topic} for {topic}-2: This server" in str(failure.value)
+        assert f"of group {topic} for {topic}-2 failed: This server" in str(failure.value)
         assert f"(rejected: {topic}-2, {topic}-missing-0)" in str(failure.value)
 
     assert groups.committed([topic]) == {topic: {good: Committed(1, "")}}
