@@ -16,7 +16,7 @@ from replication.demo.workload import HEADERS, ProducedRecord, create_topic, sen
 from replication.errors import ClusterError
 
 ROLL_MS = 10_000
-TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 240.0
 
 
 def create_compacted_topic(

@@ -16,7 +16,6 @@ FOLDER = "/var/lib/replication"  # where the documents have state.dir
 ROW = {"flow": "A->B", "topic": "orders", "at": datetime.now(timezone.utc), "reread": 5}
 
 
-@pytest.mark.timeout(300)
 def test_the_sql_of_the_documents_finds_the_rows(spark: SparkSession, tmp_path: Path) -> None:
     tables = Tables(spark, tmp_path.as_uri())
     for name in SCHEMAS:

@@ -41,7 +41,7 @@ def test_a_job_without_its_jars_exits_2_and_names_them(tmp_path: Path) -> None:
     job = subprocess.run(
         [sys.executable, "jobs/mirror.py", "--config", str(config)],
         cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
     assert job.returncode == 2, job.stderr

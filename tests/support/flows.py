@@ -19,8 +19,9 @@ from replication.model import Flow, Mode
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
 from tests.support.mirror_files import FLOW
+from tests.support.waiting import PATIENCE
 
-TIMEOUT_SECONDS = 180  # of a hung flow; a busy machine takes a minute to start one
+TIMEOUT_SECONDS = 60 * PATIENCE  # of a hung flow
 
 
 def unique_flow() -> Flow:
@@ -104,13 +105,13 @@ class RunningFlow:
 
     def until(self, condition: Callable[[], object], timeout_seconds: float = 60) -> None:
         """Waits for *condition*; raises the flow's error as soon as the flow fails."""
-        deadline = time.monotonic() + timeout_seconds
+        deadline = time.monotonic() + PATIENCE * timeout_seconds
         while not condition():
             if not self.is_running:
                 self.join()
                 assert condition(), "the flow ended too early"
                 return
-            assert time.monotonic() < deadline, f"no success after {timeout_seconds} s"
+            assert time.monotonic() < deadline, f"no success after {PATIENCE * timeout_seconds} s"
             time.sleep(0.1)  # between two checks
 
     def join(self) -> None:

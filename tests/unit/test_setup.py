@@ -100,7 +100,7 @@ class Clone:
     def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
         """Exit code, stdout, stderr."""
         with self.start(*arguments, environment=environment) as process:
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=600)
         return process.returncode, out, err
 
     def program(self, path: str, text: str) -> Path:
@@ -305,7 +305,7 @@ class Job:
 
     def end(self) -> tuple[int, str, str]:
         """Exit code and the rest of both outputs, once no process holds these open."""
-        out, err = self.process.communicate(timeout=30)
+        out, err = self.process.communicate(timeout=180)
         return self.process.returncode, out, err
 
 
