@@ -1,5 +1,6 @@
 """The fixtures of all tests: two real clusters, a Spark session, topic names, and `until`."""
 
+import time
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the tests that take many minutes")
+    parser.addoption(
+        "--until", type=float, metavar="SECONDS", help="start no test after this time since 1970"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -24,6 +28,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "soak" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="takes many minutes; run with --soak"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips what a slow machine has no time left for: CI ends a run that takes too long."""
+    until = item.config.getoption("--until")
+    if until is not None and time.time() > until:
+        pytest.skip("not run: this machine is so slow that the time for the tests is used up")
 
 
 @pytest.fixture(scope="session")

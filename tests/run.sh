@@ -39,7 +39,7 @@ wheel() { # The wheel must contain the interceptor and must import without this 
 }
 
 group() { # NAME MARKERS PYTEST_ARGUMENTS...
-  "$python" -m coverage run -p -m pytest -o cache_dir="$home/pytest-$1" -m "$2" "${@:3}"
+  "$python" -m coverage run -p -m pytest -o cache_dir="$home/pytest-$1" -m "$2" "${@:3}" ${until:+--until "$until"}
 }
 
 passed() { # CODE NAME MARKERS PYTEST_ARGUMENTS...: CODE 1 means that tests failed; any other is final
@@ -53,6 +53,7 @@ passed() { # CODE NAME MARKERS PYTEST_ARGUMENTS...: CODE 1 means that tests fail
 # A machine shared with others can be too slow for a limit: what fails runs once more, and must pass then.
 tests() { # a pytest that finds no test fails
   local log=$home/log/tests-of-jobs jobs code=0 jobs_code=0 failed=0
+  local until=${CI:+$(($(date +%s) + 2400))} # CI ends a run after 90 minutes, whatever it has shown by then
   "$python" -m coverage erase
   group jobs job "$@" >"$log" 2>&1 &
   jobs=$!
@@ -62,6 +63,7 @@ tests() { # a pytest that finds no test fails
   trap - EXIT
   printf '\n== the tests of jobs, which ran at the same time\n'
   cat "$log"
+  until=${until:+$((until + 600))}
   passed "$code" others 'not job' "$@" || failed=1
   passed "$jobs_code" jobs job "$@" || failed=1
   "$python" -m coverage combine --quiet
