@@ -42,7 +42,7 @@ def test_a_checkpoint_is_exact_at_every_position_of_a_dense_topic(
     commit(clusters[0], f"{group}-slow", {zero: Committed(3, "a note"), one: Committed(0)})
     commit(clusters[0], f"{group}-done", {zero: Committed(500), one: Committed(499)})
 
-    Checkpoints(context).round()
+    emit_and_record(context)
 
     assert emitted(context) == {
         (f"{group}-slow", 0): (3, 3, "a note"),
@@ -104,7 +104,7 @@ def test_in_a_sparse_topic_no_record_is_skipped_and_the_reread_bound_holds(
     for index, position in enumerate(positions):
         commit(source, f"{group}-{index}", {tp: Committed(position)})
 
-    Checkpoints(context).round()
+    emit_and_record(context)
 
     bounds = {row.group: row.reread for row in context.tables.read("checkpoints").collect()}
     for (name, _), (upstream, downstream, _) in emitted(context).items():
@@ -411,6 +411,13 @@ def replicated(spark: SparkSession, state: Path, config: FlowConfig) -> FlowCont
     flow = RunningFlow(spark, state, config, "drain")
     flow.join()
     return flow.context
+
+
+def emit_and_record(context: FlowContext) -> None:
+    """One round, as of a running flow, and its history in the table."""
+    checkpoints = Checkpoints(context)
+    checkpoints.round()
+    checkpoints.finish()
 
 
 def emitted(
