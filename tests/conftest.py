@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips what a slow machine has no time left for: CI ends a run that takes too long."""
+    """Skips what a slow machine has no time left for; see tests/run.sh."""
     until = item.config.getoption("--until")
     if until is not None and time.time() > until:
         pytest.skip("not run: this machine is so slow that the time for the tests is used up")
