@@ -1,11 +1,12 @@
 """The open connections of one flow."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
+from replication.flows.recent_runs import RecentRuns
 from replication.kafka.cluster import Cluster
 from replication.spark.session import jvm_of
 from replication.state.tables import Tables
@@ -21,6 +22,7 @@ class FlowContext:
         tables: The tables of the state directory, with a session of their own for small queries.
         source: The cluster to read from.
         target: The cluster to write to.
+        recent: The flow's newest runs.
     """
 
     config: FlowConfig
@@ -28,6 +30,7 @@ class FlowContext:
     tables: Tables
     source: Cluster
     target: Cluster
+    recent: RecentRuns = field(default_factory=RecentRuns)
 
     @property
     def jvm(self) -> JVMView:

@@ -88,7 +88,12 @@ class OffsetMap:
 
     def __init__(self, runs: Iterable[OffsetRun]) -> None:
         self._runs = merge_runs(runs)
-        self._copies = _newest_copies(self._runs)
+        self._spans = _with_unknown_spans(self._runs)
+        self._span_reach = list(accumulate((span.tgt_until for span in self._spans), max))
+        self._span_later = _suffix_minima(
+            [span.src_from for span in self._spans], self._runs[-1].src_until if self._runs else 0
+        )
+        self._copies = _newest_copies(self._spans)
         self._starts = [copies.src_from for copies in self._copies]
         # Prefix maxima and suffix minima: they differ from a run's own ends only around a rewind.
         self._tgt_reach = list(accumulate((run.tgt_until for run in self._runs), max))
@@ -98,6 +103,10 @@ class OffsetMap:
         )
         lows = [copies.run.lowest(copies.src_from) for copies in self._copies]
         self._tgt_later = _suffix_minima(lows, self._tgt_reach[-1] if self._runs else 0)
+
+    def extended(self, newer: Iterable[OffsetRun]) -> "OffsetMap":
+        """The map with *newer* runs of the same topic id added."""
+        return OffsetMap([*self._runs, *newer])
 
     def translate(self, committed: int) -> Translation:
         """The target position of a group that has committed *committed* on the source.
@@ -122,10 +131,10 @@ class OffsetMap:
     def _reread_on_target(self, committed: int, offset: int) -> int:
         """How many records < *committed* can be at or after *offset*, or are yet to arrive."""
         reread = max(0, committed - self._runs[-1].src_until)
-        for index in range(bisect_right(self._tgt_reach, offset), len(self._runs)):
-            if self._src_later[index] >= committed:
+        for index in range(bisect_right(self._span_reach, offset), len(self._spans)):
+            if self._span_later[index] >= committed:
                 break
-            run = self._runs[index]
+            run = self._spans[index]
             reread += max(0, run.highest(committed) - max(run.tgt_from, offset))
         return reread
 
@@ -203,6 +212,25 @@ def translate(runs: Iterable[OffsetRun], committed: int) -> Translation:
 def translate_back(runs: Iterable[OffsetRun], committed: int) -> Translation:
     """`OffsetMap.translate_back` for a single offset."""
     return OffsetMap(runs).translate_back(committed)
+
+
+def _with_unknown_spans(runs: Sequence[OffsetRun]) -> list[OffsetRun]:
+    """*runs* and, where both sides have a hole, one that states what may be there.
+
+    The records in a hole of the target may be those of the hole in the source beside it, so a group
+    in it must start at the hole's first record. An older run that holds the source range makes the
+    target's hole another producer's.
+    """
+    spans: list[OffsetRun] = []
+    reach = 0
+    for run in runs:
+        last = spans[-1] if spans else None
+        if last and last.tgt_until < run.tgt_from and reach == last.src_until < run.src_from:
+            records = min(run.src_from - reach, run.tgt_from - last.tgt_until)
+            spans.append(OffsetRun(reach, run.src_from, last.tgt_until, records))
+        spans.append(run)
+        reach = max(reach, run.src_until)
+    return spans
 
 
 def _newest_copies(runs: Sequence[OffsetRun]) -> list[_Copies]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from replication.model import Flow, Timestamps, TopicPartition
+from replication.model import Flow, TopicPartition
 from replication.spark.interceptor import INTERCEPTOR
 
 PRODUCER_DEFAULTS: Final = {
@@ -42,7 +42,7 @@ OWNED_BY_SPARK: Final = frozenset(
 
 
 def client_id(flow: Flow) -> str:
-    """The data producer's client id; quotas, JMX and the interceptor's counts go by it."""
+    """The data producer's client id; quotas and JMX go by it."""
     return f"{flow.slug}-replication-producer"
 
 
@@ -64,10 +64,10 @@ def source_options(
     }
 
 
-def sink_options(producer: Mapping[str, str], flow: Flow, timestamps: Timestamps) -> dict[str, str]:
+def sink_options(producer: Mapping[str, str], flow: Flow, *, intercepted: bool) -> dict[str, str]:
     """Options of the sink; *producer* as in `source_options`, the user's value wins."""
     options = _kafka({**PRODUCER_DEFAULTS, "client.id": client_id(flow), **producer})
-    if timestamps == "preserve":
+    if intercepted:
         options["kafka.interceptor.classes"] = INTERCEPTOR
     return options
 

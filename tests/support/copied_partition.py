@@ -44,6 +44,11 @@ class CopiedPartition:
         self.runs.append(run)
         self.position = run.end
 
+    def replicate_unrecorded(self, width: int) -> None:
+        """Replicates a batch that never reaches the map, which then continues with an anchor."""
+        self.replicate(width)
+        self.runs[-1] = anchor(self.position)
+
     def set_to(self, upstream: int) -> None:
         """Skips source offsets (forward) or rewinds (back): a new anchor."""
         self.position = Position(min(upstream, self.source_end), self.position.downstream)
@@ -85,18 +90,29 @@ class CopiedPartition:
 
 
 @st.composite
-def copied_partitions(draw: st.DrawFn, *, one_way: bool = False) -> CopiedPartition:
-    """Random logs in random batches; *one_way* excludes rewinds, skips and other producers."""
+def copied_partitions(
+    draw: st.DrawFn, *, one_way: bool = False, unrecorded: bool = False
+) -> CopiedPartition:
+    """Random logs in random batches.
+
+    Args:
+        draw: Hypothesis.
+        one_way: Excludes rewinds, skips and other producers.
+        unrecorded: Includes batches that never reach the map.
+    """
     end = draw(st.integers(1, 30))
     density = draw(st.sampled_from([1, 2, 8, 100]))  # 100: every offset holds a record, almost
     records = frozenset(s for s in range(end) if draw(st.integers(1, density)) > 1 or density > 50)
     start = draw(st.integers(0, min(5, end)))
     copied = CopiedPartition(records, end, draw(st.integers(0, 3)), start)
     kinds = ["batch"] if one_way else ["batch", "batch", "batch", "set", "other producer"]
+    kinds += ["unrecorded"] * unrecorded
     for _ in range(draw(st.integers(0, 8))):
         match draw(st.sampled_from(kinds)):
             case "batch":
                 copied.replicate(draw(st.integers(0, 12)))
+            case "unrecorded":
+                copied.replicate_unrecorded(draw(st.integers(0, 12)))
             case "set":
                 copied.set_to(draw(st.integers(start, end)))
             case _:

@@ -130,6 +130,16 @@ def test_never_past(copied: CopiedPartition) -> None:
         assert offset_of(answers.translate(committed)) <= copied.true_position(committed)
 
 
+@given(copied_partitions(one_way=True, unrecorded=True))
+def test_a_hole_beside_a_hole_is_unknown(copied: CopiedPartition) -> None:
+    answers = OffsetMap(copied.runs)
+
+    for committed in range(copied.start, copied.source_end + 3):
+        answer = answers.translate(committed)
+        assert offset_of(answer) <= copied.true_position(committed)
+        assert copied.reread(committed, offset_of(answer)) <= bound_of(answer)
+
+
 @given(copied_partitions(one_way=True))
 def test_exact_where_dense(copied: CopiedPartition) -> None:
     answers = OffsetMap(copied.runs)

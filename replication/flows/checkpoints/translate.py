@@ -1,9 +1,10 @@
 """Translates the source groups' committed offsets with the offset map."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from replication.config.tree import FlowConfig
 from replication.flows.context import FlowContext
+from replication.flows.recent_runs import MapsOf
 from replication.groups.positions import GroupPosition
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
@@ -18,9 +19,6 @@ log = Log(__name__)
 
 NOTHING = NoAnswer("nothing replicated", None)
 
-MapsOf = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, TopicMap]]
-"""The offset maps of these partitions, as far as they concern these offsets and later ones."""
-
 
 def group_positions(
     context: FlowContext, source: Groups, groups: Iterable[str]
@@ -32,7 +30,11 @@ def group_positions(
         StateError: The offset map cannot be read.
     """
     offsets = OffsetTable(context.tables, context.config.flow)
-    return translate_groups(context.config, context.source, source.committed(groups), offsets.maps)
+
+    def maps_of(least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
+        return context.recent.maps(least, offsets.maps)
+
+    return translate_groups(context.config, context.source, source.committed(groups), maps_of)
 
 
 def translate_groups(

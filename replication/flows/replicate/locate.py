@@ -23,9 +23,8 @@ from replication.offsets.resume import (
     StartFresh,
     plan_positions,
 )
-from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
+from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, runs_between
 from replication.spark.counting import RecordSpan, offsets_after
-from replication.spark.kafka_options import client_id
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
@@ -74,7 +73,8 @@ def find_positions(
             new_runs[tp] = [anchor(decision.position)]
         elif isinstance(decision, MatchTail):
             position = match_existing_target(context, tp, log_ends.remote[tp], decision.position)
-            new_runs[tp] = [anchor(position)]
+            start = anchors.get(tp)
+            new_runs[tp] = runs_between(start.position, position) if start else [anchor(position)]
     map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
     resumed = {tp: found.position for tp, found in decisions.items() if isinstance(found, Resume)}
     return resumed | {tp: runs[-1].end for tp, runs in new_runs.items()}
@@ -83,8 +83,7 @@ def find_positions(
 def _log_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
     config = context.config
     remote = {tp: TopicPartition(plan.topics[tp.topic], tp.partition) for tp in plan.partitions}
-    counted_by = client_id(config.flow) if config.record_timestamps == "preserve" else None
-    ends = settled_log_ends(context.target, list(remote.values()), context.spark, counted_by)
+    ends = settled_log_ends(context.target, list(remote.values()), context.spark, config.flow)
     return LogEnds(
         remote,
         context.source.log_ends(plan.partitions, config.isolation),

@@ -13,6 +13,7 @@ from replication.errors import ClusterError, GuardError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import TOO_LARGE, QueryError, explain
 from replication.flows.replicate.generation import Generation
+from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.oversized import oversized_records
@@ -77,7 +78,7 @@ class _FlowLoop:
                 ending = self._run_generation()
             except (QueryError, ProgressGapError, ClusterError) as error:
                 self._pause_or_raise(error)
-        self._record_last_batch()
+        self._record_last_batch(ending)
 
     def _run_generation(self) -> Ending:
         config = self._config
@@ -98,10 +99,12 @@ class _FlowLoop:
             "generation_started", flow=config.flow, generation=self._number, mode=mode,
             topics=len(plan.topics), partitions=len(plan.partitions),
         )  # fmt: skip
+        self._context.recent.follow(generation.pending, plan.source_ids)
         try:
             return self._attend(generation)
         finally:
             self._remember(plan, generation.close())
+            self._context.recent.forget()
 
     def _record_topics(self, plan: TopicPlan) -> None:
         """Appends the topics of this generation to the table ``topics``: one row each."""
@@ -129,6 +132,7 @@ class _FlowLoop:
     def _attend(self, generation: Generation) -> Ending:
         """Records a running query's progress until something ends it."""
         refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
+        idle = IdlePartitions(self._context, generation.plan)
         while True:
             stopped = self._stop.wait(POLL_SECONDS)
             if generation.record_progress():
@@ -144,7 +148,14 @@ class _FlowLoop:
             if self._config.refresh_topics_enabled and time.monotonic() >= refresh_at:
                 if self._has_changed(generation.plan):
                     return "changed"
+                self._skip_markers(idle, generation)
                 refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
+
+    def _skip_markers(self, idle: IdlePartitions, generation: Generation) -> None:
+        try:
+            idle.skip(generation.pending)
+        except ClusterError as error:
+            log.warning("idle_check_failed", flow=self._config.flow, text=error)
 
     def _has_changed(self, plan: TopicPlan) -> bool:
         try:
@@ -207,13 +218,18 @@ class _FlowLoop:
         text = "".join([str(error), *(f"\n  - {line}" for line in lines)])
         return QueryError(text, is_final=True)
 
-    def _record_last_batch(self) -> None:
-        """Adds what an interrupted batch wrote to the offset map, so that groups can use it."""
+    def _record_last_batch(self, ending: Ending) -> None:
+        """Adds what an interrupted batch wrote to the offset map, so that groups can use it.
+
+        A drain is done only when that is known.
+        """
         if self._plan is None:
             return
         try:
             self._find_positions(self._plan)
         except (ClusterError, GuardError) as error:
+            if ending == "drained":
+                raise
             log.warning(
                 "last_batch_not_recorded",
                 flow=self._config.flow,
