@@ -330,7 +330,7 @@ def test_a_group_whose_offsets_on_the_target_are_unknown_is_not_moved(
     commit(clusters[0], group, {tp: Committed(40)})
     commit(clusters[1], group, {remote: Committed(90)})
 
-    Checkpoints(context, UnreadableGroups(spark, "B", config.target.admin)).round()
+    Checkpoints(context, UnreadableGroups(context.jvm, "B", config.target.admin)).round()
 
     assert committed(clusters[1], group) == {remote: Committed(90)}
 

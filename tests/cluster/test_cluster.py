@@ -116,7 +116,7 @@ def test_a_rejected_topic_does_not_stop_the_others(cluster: Cluster, topic_name:
     assert "cluster A (bootstrap.servers=127.0.0.1:" in text
     assert f"{topic_name}: Unable to replicate the partition 3 time(s)" in text
     assert "only 1 broker(s)" in text
-    assert "set replication.factor to no more than cluster A's brokers" in text
+    assert "set replication.factor to at most the number of brokers of cluster A" in text
     assert "not a name: Topic name is invalid" in text
     assert good.name in cluster.describe([good.name])
 

@@ -82,7 +82,7 @@ def test_difficult_records_are_equal_to_themselves(clusters: Clusters, topic_nam
         pytest.param(
             [*FIVE[:2], *FIVE[3:]], 1, 0, 0, (2, 2), "key b'k2' became b'k3'", id="missing"
         ),
-        pytest.param(FIVE[:3], 2, 0, 0, (3, None), "target has no record", id="cut off"),
+        pytest.param(FIVE[:3], 2, 0, 0, (3, None), "the target has no more records", id="cut off"),
         pytest.param(
             [*FIVE[:2], FIVE[1], *FIVE[2:]],
             0,
@@ -93,7 +93,13 @@ def test_difficult_records_are_equal_to_themselves(clusters: Clusters, topic_nam
             id="repeated",
         ),
         pytest.param(
-            [*FIVE, replace(FIVE[0], key=b"new")], 0, 0, 1, (None, 5), "source has no", id="extra"
+            [*FIVE, replace(FIVE[0], key=b"new")],
+            0,
+            0,
+            1,
+            (None, 5),
+            "the source has no more records",
+            id="extra",
         ),
         pytest.param(
             [FIVE[1], FIVE[0], *FIVE[2:]], 0, 0, 0, (0, 0), "key b'k0' became b'k1'", id="order"

@@ -11,7 +11,7 @@ from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
 from replication.kafka.cluster import Cluster
 from replication.mm2.wire import Heartbeat
-from replication.model import Committed, TopicPartition
+from replication.model import Committed, Flow, TopicPartition
 from replication.state.tables import Tables
 from tests.support.commands import Completed, replication, spark_submit, start_mirror
 from tests.support.flows import unique_flow
@@ -41,6 +41,7 @@ class Course:
     the source topic's retention, the metadata job, both in drain mode.
     """
 
+    flow: Flow
     remote: TopicPartition
     copied: int
     state: Path
@@ -82,6 +83,7 @@ def course(
     checkpoints.stop()  # raises if it had not ended with exit code 0
 
     return Course(
+        flow=flow,
         remote=remote,
         copied=log_ends(target.bootstrap, [remote.topic])[remote.topic],
         state=folder / "state",
@@ -143,7 +145,10 @@ def test_the_checkpoints_table_has_each_position_of_the_group(
 
 
 def test_the_checkpoints_job_alone_is_stopped_by_the_command(course: Course) -> None:
-    assert (course.stop.returncode, course.stop.stdout) == (0, "stopped\n"), course.stop.stderr
+    assert (course.stop.returncode, course.stop.stdout) == (
+        0,
+        f"{course.flow} stopped\n",
+    ), course.stop.stderr
 
 
 def test_the_heartbeats_job_alone_emits_one_heartbeat_and_ends(course: Course) -> None:
