@@ -243,8 +243,9 @@ def test_deleting_a_source_topic_does_not_stop_the_others(
     flow.stop()
 
     assert_equal(clusters, topic_name)
-    (event,) = flow.tables.read("events").collect()
-    assert (event.kind, event.policy) == ("restarted", "retry")
+    # one restart if the query failed first, none if a refresh saw first that the topic is gone
+    events = [(row.kind, row.policy) for row in flow.tables.read("events").collect()]
+    assert events in ([], [("restarted", "retry")])
 
 
 def test_a_recreated_source_topic_is_refused(
