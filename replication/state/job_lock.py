@@ -4,6 +4,7 @@ A process takes these locks before anything else, so that a second start is refu
 stop request reaches the process that runs the job. Who may write the tables depends on the lease.
 """
 
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,11 @@ from replication.model import RECORDS, Flow, Job
 from replication.state import file_lock
 from replication.state.file_lock import FileLock, Owner, take_lock
 from replication.state.paths import job_name, local_path
+
+ENDING_SECONDS = 1.5
+"""How long a killed process may take to end."""
+
+RETRY_SECONDS = 0.05
 
 
 def find_owner(state_dir: str, flow: Flow, job: Job = "mirror") -> Owner | None:
@@ -28,14 +34,18 @@ def find_owner(state_dir: str, flow: Flow, job: Job = "mirror") -> Owner | None:
 def refuse_second_process(state_dir: str, flows: Collection[Flow], job: Job) -> None:
     """Raises an error if another process carries the records of one of *flows*.
 
+    Waits a moment for one that has just been killed: its lock is free once its memory is.
+
     Raises:
         LeaseError: Another process does; the text names it.
         StateError: The state directory cannot be read.
     """
+    deadline = time.monotonic() + ENDING_SECONDS
     for flow in flows if job in RECORDS else ():
-        owner = find_owner(state_dir, flow, job)
-        if owner is not None:
-            raise already_running(flow, owner)
+        while (owner := find_owner(state_dir, flow, job)) is not None:
+            if time.monotonic() >= deadline:
+                raise already_running(flow, owner)
+            time.sleep(RETRY_SECONDS)
 
 
 class JobLocks:
