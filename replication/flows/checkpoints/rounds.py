@@ -96,7 +96,8 @@ class Checkpoints:
             until = time.monotonic() + BATCH_SECONDS
             while time.monotonic() < until and not ended.is_set():
                 self._round_or_warn()
-                ended.wait(max(0.0, min(self._due_at(), until) - time.monotonic()))
+                due_at = min(due_at for due_at, _ in self._steps())
+                ended.wait(max(0.0, min(due_at, until) - time.monotonic()))
 
         return trigger_stream(self._context.tables.spark).writeStream.foreachBatch(batch)
 
@@ -119,21 +120,15 @@ class Checkpoints:
                 self.round()
         except ClusterError as error:
             log.warning("checkpoint_round_failed", flow=self._config.flow, text=error)
-            retry_at = time.monotonic() + self._shortest_interval
+            retry_at = time.monotonic() + min(interval for _, interval in self._steps())
             self._emit_at, self._sync_at = retry_at, retry_at
 
-    def _due_at(self) -> float:
+    def _steps(self) -> list[tuple[float, int]]:
+        """When each enabled step is due, and its interval in seconds; there is at least one."""
         groups = self._config.groups
-        due = [self._emit_at] * groups.checkpoints_enabled + [self._sync_at] * groups.sync_enabled
-        return min(due)
-
-    @property
-    def _shortest_interval(self) -> int:
-        groups = self._config.groups
-        return min(
-            [groups.checkpoints_interval_seconds] * groups.checkpoints_enabled
-            + [groups.sync_interval_seconds] * groups.sync_enabled
-        )
+        emit = (self._emit_at, groups.checkpoints_interval_seconds)
+        sync = (self._sync_at, groups.sync_interval_seconds)
+        return [emit] * groups.checkpoints_enabled + [sync] * groups.sync_enabled
 
     def _refresh(self, *, at_once: bool) -> None:
         """Lists the groups again when that is due."""
