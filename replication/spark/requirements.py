@@ -1,5 +1,7 @@
 """The classes that a session must be able to load, checked before anything else uses it."""
 
+from collections.abc import Mapping
+
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
@@ -22,13 +24,17 @@ PACKAGES = {
 """The class that stands for each package, and the package's name."""
 
 
-def check_packages(spark: SparkSession) -> None:
+def check_packages(spark: SparkSession, packages: Mapping[str, str] = PACKAGES) -> None:
     """Makes sure that the driver can load the Kafka connector and Delta.
+
+    Args:
+        spark: The session.
+        packages: The class that stands for each package, and how an error names the package.
 
     Raises:
         SetupError: It cannot; the text names every missing package.
     """
-    missing = [text for name, text in PACKAGES.items() if not _is_loadable(spark, name)]
+    missing = [text for name, text in packages.items() if not _is_loadable(spark, name)]
     if missing:
         raise SetupError(
             f"Spark's class path lacks {'; '.join(missing)}. Pass the packages with --packages or "

@@ -21,11 +21,11 @@ def test_a_session_with_its_jars_passes(spark: SparkSession) -> None:
     check_interceptor(spark)
 
 
-def test_a_missing_package_is_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PACKAGES, "com.acme.Missing", "a package, package acme")
+def test_a_missing_package_is_named(spark: SparkSession) -> None:
+    packages = {**PACKAGES, "com.acme.Missing": "a package, package acme"}
 
     with pytest.raises(SetupError, match=r"class path lacks a package, package acme\. Pass"):
-        check_packages(spark)
+        check_packages(spark, packages)
 
 
 def test_a_job_without_its_jars_exits_2_and_names_them(tmp_path: Path) -> None:
