@@ -62,7 +62,7 @@ def background_metadata(context: FlowContext, job: Job) -> Iterator[None]:
     A drain does its one round before the block: the target must not delete what is then copied.
 
     Raises:
-        ClusterError: In a drain: a cluster does not answer, or refuses.
+        ClusterError: In a drain: a cluster does not answer or rejects a request.
         StateError: In a drain: the tables cannot be read or written.
     """
     config = context.config

@@ -46,7 +46,7 @@ def is_copied(key: str, setting: TopicSetting, config: TopicConfigsConfig) -> bo
     )
 
 
-def without_rejected(topic: NewTopic, reason: str) -> NewTopic | None:
+def topic_to_retry(topic: NewTopic, reason: str) -> NewTopic | None:
     """The topic to create after the target rejected *topic* for one of its settings.
 
     Without the setting that *reason* names first; if it names none, with ``max.message.bytes``

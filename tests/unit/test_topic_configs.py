@@ -10,7 +10,7 @@ from replication.topics.configs import (
     Settings,
     describe_losses,
     settings_to_create,
-    without_rejected,
+    topic_to_retry,
 )
 
 EXCLUDE = items(KEYS["config.properties.exclude"].default)
@@ -124,7 +124,7 @@ def test_the_default_excludes_are_those_of_mirrormaker_4_3(key: str, *, is_exclu
     ],
 )
 def test_what_to_try_after_a_rejection(keys: str, reason: str, left: str | None) -> None:
-    simpler = without_rejected(new_topic(keys), reason)
+    simpler = topic_to_retry(new_topic(keys), reason)
 
     assert simpler == (None if left is None else new_topic(left))
 

@@ -8,7 +8,7 @@ from replication.errors import GuardError
 from replication.kafka.cluster import Cluster
 from replication.log import Log
 from replication.model import Flow, NewTopic
-from replication.topics.configs import describe_losses, settings_to_create, without_rejected
+from replication.topics.configs import describe_losses, settings_to_create, topic_to_retry
 from replication.topics.selection import remote_topics
 from replication.topics.topic_plan import TopicPlan, plan_topics
 
@@ -100,7 +100,7 @@ class _RejectedSettings:
         self._rejected: list[tuple[str, str, str, str]] = []
 
     def simplify(self, topic: NewTopic, reason: str) -> NewTopic | None:
-        simpler = without_rejected(topic, reason)
+        simpler = topic_to_retry(topic, reason)
         if simpler is not None:
             self._rejected += (
                 (topic.name, key, value, reason)
