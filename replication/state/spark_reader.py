@@ -1,4 +1,4 @@
-"""Reads a state directory through Spark, for storage that only Spark can reach."""
+"""Reads a state directory in a process that has a Spark session: through Spark only if it must."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,13 +6,15 @@ from datetime import datetime, timezone
 from typing import Any
 
 from replication.model import Flow
+from replication.state.delta_reader import DeltaReader, can_reach
 from replication.state.offset_rows import OffsetReader
 from replication.state.offset_table import OffsetTable
+from replication.state.readers import StateReader
 from replication.state.tables import Tables, local_tables
 
 
 class SparkReader:
-    """A `StateReader` that uses a Spark session."""
+    """A `StateReader` that uses Spark, for storage that only Spark can reach."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -25,6 +27,14 @@ class SparkReader:
     def offsets(self, flow: Flow) -> OffsetReader:
         """The offset map of *flow*."""
         return OffsetTable(self._tables, flow)
+
+
+def reader_of(tables: Tables) -> StateReader:
+    """A reader of *tables* for a job: delta-rs where it reaches them, else Spark.
+
+    A query of Spark's over a small table takes a task slot and hundreds of milliseconds.
+    """
+    return DeltaReader(tables.root) if can_reach(tables.root) else SparkReader(tables)
 
 
 @contextmanager

@@ -7,15 +7,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.errors import StateError
+from replication.flows.checkpoints.translate import live_maps
 from replication.model import Flow, Position, TopicPartition
+from replication.offsets.map import Ahead, Exact, Translation
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.state.delta_reader import DeltaReader, can_reach
 from replication.state.lease import LeaseName, hold_lease
 from replication.state.offset_rows import StoredProgress
 from replication.state.offset_table import Compaction, OffsetTable
 from replication.state.readers import StateReader
-from replication.state.spark_reader import SparkReader
+from replication.state.spark_reader import SparkReader, reader_of
 from replication.state.tables import Tables
+from tests.support.flows import flow_context
+from tests.support.settings import ONE_FLOW, parse_settings
 
 pytestmark = pytest.mark.spark
 
@@ -108,6 +112,42 @@ def test_maps_of_random_runs_are_the_same(spark: SparkSession, tmp_path: Path) -
     assert [found[0].translate(offset) for offset in range(least[ORDERS_0], source + 5)] == [
         found[1].translate(offset) for offset in range(least[ORDERS_0], source + 5)
     ], seed
+
+
+def test_a_job_that_runs_checkpoints_only_reads_the_newest_map_without_a_spark_job(
+    spark: SparkSession, tables: Tables
+) -> None:
+    context = flow_context(spark, tables, parse_settings(ONE_FLOW).flows[0])
+    maps_of = live_maps(context)
+
+    def translated(offset: int) -> Translation:
+        spark.sparkContext.setJobGroup("reads", "")
+        found = maps_of({ORDERS_1: offset, NONE: 0})
+        spark.sparkContext.setJobGroup("the rest", "")
+        return found[ORDERS_1].offsets.translate(offset)
+
+    before = translated(30)
+    more = {ORDERS_1: [OffsetRun(9, 40, 9, 31)]}  # written by the job that copies records
+    OffsetTable(tables, FLOW).append(FinishedRuns(20, more, {"orders": "id-3"}))
+
+    assert (before, translated(30)) == (Ahead(9, 21), Exact(30))
+    jobs = spark.sparkContext.statusTracker()
+    assert jobs.getJobIdsForGroup("the rest")
+    assert not jobs.getJobIdsForGroup("reads")
+
+
+@pytest.mark.parametrize(
+    ("state_dir", "expected"),
+    [
+        pytest.param("file:///state", DeltaReader, id="local"),
+        pytest.param("file:///my%2520state", SparkReader, id="out of delta-rs' reach"),
+        pytest.param("hdfs:///state", SparkReader, id="remote"),
+    ],
+)
+def test_a_job_reads_through_spark_only_what_delta_rs_cannot_reach(
+    spark: SparkSession, state_dir: str, expected: type
+) -> None:
+    assert isinstance(reader_of(Tables(spark, state_dir)), expected)
 
 
 def test_a_state_directory_without_tables_is_empty(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 A round reads what the groups have committed, translates it with the offset map, emits a checkpoint
 where the translation changed, and commits it for groups that are idle on the target. It runs no
-Spark job and reads no table: the map is in memory, and the tables are written behind.
+Spark job: the map is in memory, or is read without Spark, and the tables are written behind.
 """
 
 import time

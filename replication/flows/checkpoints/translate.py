@@ -11,7 +11,7 @@ from replication.log import Log
 from replication.model import Committed, TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.offsets.map import NoAnswer
-from replication.state.offset_table import OffsetTable
+from replication.state.spark_reader import reader_of
 from replication.topics.selection import remote_topics
 
 log = Log(__name__)
@@ -136,14 +136,15 @@ def translate_groups(
 def live_maps(context: FlowContext) -> MapsOf:
     """The flow's maps in memory; stored runs are read when a partition is first asked about.
 
-    While no flow of this process writes the map, every question reads the table.
+    While no flow of this process writes the map, as in a job that runs checkpoints only, every
+    question reads the table.
     """
-    table = OffsetTable(context.tables, context.config.flow)
+    stored = reader_of(context.tables).offsets(context.config.flow)
 
     def maps_of(least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
         not_loaded = context.live_map.not_loaded(least)
         if not_loaded:
-            context.live_map.load(not_loaded, table.maps(dict.fromkeys(not_loaded, 0)))
+            context.live_map.load(not_loaded, stored.maps(dict.fromkeys(not_loaded, 0)))
         return context.live_map.maps(least)
 
     return maps_of
