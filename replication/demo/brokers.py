@@ -20,6 +20,7 @@ from typing import IO
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from replication.demo.child import log_end, start_child
 from replication.demo.ports import HOST, free_port, is_free
 from replication.demo.watchdog import Watchdog
 from replication.errors import ClusterError
@@ -207,15 +208,8 @@ class Broker:
         return log4j
 
     def _run(self, command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        # In its own session: Ctrl-C must reach only the parent, which stops its brokers cleanly.
         try:
-            return subprocess.Popen(  # noqa: S603 - our own command
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            return start_child(command, log)
         except FileNotFoundError as error:
             raise ClusterError(
                 f"cluster {self.alias}: cannot run {command[0]!r}: {error.strerror}; "
@@ -252,10 +246,9 @@ class Broker:
         if self._process is not None and self._process.returncode is not None:
             ended += f" with exit code {self._process.returncode}"
         self._end(signal.SIGKILL)
-        tail = self.log.read_text(errors="replace").splitlines()[-15:] if self.log.exists() else []
         return ClusterError(
             f"cluster {self.alias}: the broker {what} ({value}; its process {ended}); "
-            f"see {self.log}, which ends with:\n  " + "\n  ".join(tail or ["(nothing)"])
+            f"{log_end(self.log)}"
         )
 
 

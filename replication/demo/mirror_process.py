@@ -6,11 +6,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from replication.demo.child import log_end, start_child
 from replication.demo.watchdog import Watchdog
 from replication.errors import FlowError
 
 STOP_TIMEOUT_SECONDS = 90.0  # the script itself gives up after 60 s
-LOG_LINES = 30
 
 
 class MirrorProcess:
@@ -27,15 +27,7 @@ class MirrorProcess:
         command = [str(script), *arguments]
         with log.open("wb") as output:
             try:
-                self._process = subprocess.Popen(  # noqa: S603 - our own script
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, "PYTHONUNBUFFERED": "1"},
-                    # Ctrl-C must reach only this process, which stops the mirror cleanly.
-                    start_new_session=True,
-                )
+                self._process = start_child(command, output)
             except OSError as error:
                 raise FlowError(f"cannot start the mirror: {script}: {error.strerror}") from error
         self._watchdog = Watchdog(self._process.pid, signal.SIGTERM)
@@ -49,7 +41,9 @@ class MirrorProcess:
         """Raises FlowError with the end of the log if the mirror has ended."""
         code = self._process.poll()
         if code is not None:
-            raise FlowError(f"the mirror ended unexpectedly with exit code {code}; {self._tail()}")
+            raise FlowError(
+                f"the mirror ended unexpectedly with exit code {code}; {log_end(self.log)}"
+            )
 
     def run_for(self, seconds: float) -> None:
         """Waits for *seconds*; raises FlowError as soon as the mirror ends."""
@@ -64,7 +58,9 @@ class MirrorProcess:
         already = self._process.poll()
         code = self._end() if already is None else already
         if code != 0:
-            raise FlowError(f"the mirror ended with exit code {code} on SIGTERM; {self._tail()}")
+            raise FlowError(
+                f"the mirror ended with exit code {code} on SIGTERM; {log_end(self.log)}"
+            )
 
     def discard(self) -> None:
         """Stops the mirror if it is still running, and ignores its exit code."""
@@ -81,7 +77,3 @@ class MirrorProcess:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             return self._process.wait()
-
-    def _tail(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-        return f"see {self.log}, which ends with:\n  " + "\n  ".join(lines or ["(nothing)"])

@@ -1,18 +1,17 @@
 """A program that runs beside a test or a benchmark, and whose log is shown when it fails."""
 
 import contextlib
-import os
 import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from replication.demo.child import log_end, start_child
 from replication.demo.watchdog import Watchdog
 from tests.support.local import REPOSITORY
 from tests.support.process_tree import family, kill
 
 STOP_TIMEOUT_SECONDS = 75.0  # spark-submit.sh gives its job 60 s
-LOG_LINES = 30
 
 
 class ProcessError(Exception):
@@ -31,15 +30,7 @@ class RunningProcess:
     def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
         self.name, self._log = name, log
         with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
-                cwd=REPOSITORY,
-                start_new_session=True,  # Ctrl-C must reach us only: we stop it in order
-            )
+            self._process = start_child(command, output, REPOSITORY)
         self._watchdog = Watchdog(self._process.pid, signal.SIGTERM)
 
     @property
@@ -54,9 +45,7 @@ class RunningProcess:
 
     def failure(self, what: str) -> ProcessError:
         """An error that says *what* happened and shows the end of the log."""
-        lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-        tail = "\n  ".join(lines or ["(nothing)"])
-        return ProcessError(f"{self.name} {what}; {self._log} ends with:\n  {tail}")
+        return ProcessError(f"{self.name} {what}; {log_end(self._log)}")
 
     def __enter__(self) -> "RunningProcess":  # noqa: PYI034 - typing has Self from 3.11
         return self
