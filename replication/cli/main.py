@@ -63,5 +63,5 @@ def main() -> None:
     """Kafka-to-Kafka replication on Spark Structured Streaming.
 
     FILE is a configuration file, YAML or .properties, as in conf/example.yaml. Start a mirror with
-    ./spark-submit.sh --config FILE; these commands look at it and steer it.
+    ./spark-submit.sh --config FILE; these commands inspect it and control it.
     """

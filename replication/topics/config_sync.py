@@ -63,7 +63,7 @@ class SyncHistory:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> "SyncHistory":
-        """The history that rows of the table ``topic_configs`` tell, in whatever order."""
+        """The history in the rows of the table ``topic_configs``, in any order."""
         history = cls()
         for row in sorted(rows, key=lambda row: row["at"]):
             remote = (row["remote_topic"], row["remote_id"])

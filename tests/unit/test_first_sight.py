@@ -40,7 +40,7 @@ def test_a_group_waits_until_the_copy_has_reached_it(
 def test_a_group_waits_for_its_first_position_only() -> None:
     seen = FirstSight(10)
 
-    # (committed, replicated until): it reads on while the copy catches up, and is ahead for ever
+    # (committed, replicated until): it reads on while the copy catches up, and is always ahead
     rounds = [(100, 0), (120, 60), (140, 100), (160, 159), (180, 170)]
     assert [ready(seen, *round_) for round_ in rounds] == [False, False, True, True, True]
 
