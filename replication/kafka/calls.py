@@ -99,7 +99,7 @@ class Calls:
         """Raises an error if there are *keys*: what exists must not be reported as not found."""
         if keys:
             call = f"{call} {join_names([str(key) for key in keys])}"
-            reason = f"no broker led it for {self._timeout_s:g} s"
+            reason = f"no broker led it, or not every broker knew it, for {self._timeout_s:g} s"
             raise call_error(self._alias, self._servers, call, "LEADER_NOT_AVAILABLE", reason)
 
     def require(

@@ -70,14 +70,22 @@ class Cluster(AbstractContextManager["Cluster"]):
         metadata = self._calls.call_blocking("listing topics", self._admin.list_topics)
         return set(metadata.topics)
 
-    def describe(self, names: Iterable[str]) -> dict[str, Topic]:
-        """The topics of *names* that exist."""
+    def describe(self, names: Iterable[str], *, listed: bool = False) -> dict[str, Topic]:
+        """The topics of *names* that exist.
+
+        Args:
+            names: The topics.
+            listed: Whether `topic_names` gave *names*. Brokers learn of a new topic one after the
+                other, so a topic that the answering broker does not know is asked for again while
+                the cluster lists it.
+        """
         results = self._calls.results(
             "describing topics",
             lambda keys, s: self._admin.describe_topics(
                 TopicCollection(list(keys)), request_timeout=s
             ),
             names,
+            lambda name: listed and name in self.topic_names(),
         )
         return {
             name: Topic(name, str(found.topic_id), len(found.partitions))

@@ -280,22 +280,45 @@ def test_new_topics_and_partitions_are_found_and_deleted_ones_are_not(
     assert f"A.{name}-b" in target.describe([f"A.{name}-b"]), "deletions are not copied"
 
 
-class ForgetfulCluster(Cluster):
-    """A real cluster that lists a topic which is deleted before it can be described."""
+class InconsistentCluster(Cluster):
+    """A real cluster whose first list has a topic that no broker can describe yet or any more.
+
+    Args:
+        servers: Its bootstrap.servers.
+        topic: The topic.
+        before_the_second_list: Called when the topics are listed again.
+    """
+
+    def __init__(
+        self, servers: str, topic: str, before_the_second_list: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__("A", {"bootstrap.servers": servers})
+        self._steps = iter((lambda: {topic}, before_the_second_list))
 
     def topic_names(self) -> set[str]:
-        """All names, and one that no longer exists."""
-        return super().topic_names() | {"topics-deleted-meanwhile"}
+        """All names; the first time, the topic as well."""
+        step = next(self._steps, lambda: None)
+        return (step() or set()) | super().topic_names()
 
 
-def test_a_topic_deleted_between_list_and_describe_is_ignored(sides: Sides) -> None:
+def test_a_topic_deleted_between_list_and_describe_is_ignored(sides: Sides, name: str) -> None:
     source, target = sides
-    forgetful = ForgetfulCluster("A", {"bootstrap.servers": source.servers})
+    inconsistent = InconsistentCluster(source.servers, name)
 
-    plan = prepare_topics(flow_config("topics-deleted.*"), forgetful, target)
+    plan = prepare_topics(flow_config(name), inconsistent, target)
 
     assert plan.topics == {}
-    assert target.describe(["A.topics-deleted-meanwhile"]) == {}
+    assert target.describe([f"A.{name}"]) == {}
+
+
+def test_a_new_topic_that_not_every_broker_knows_is_replicated(sides: Sides, name: str) -> None:
+    source, target = sides
+    inconsistent = InconsistentCluster(source.servers, name, lambda: create(source, name, 2))
+
+    plan = prepare_topics(flow_config(name, replication_factor="1"), inconsistent, target)
+
+    assert plan.topics == {name: f"A.{name}"}
+    assert target.describe([f"A.{name}"])[f"A.{name}"].partitions == 2
 
 
 def test_a_pattern_without_a_match_gives_an_empty_plan(sides: Sides) -> None:

@@ -52,7 +52,7 @@ def look(config: FlowConfig, source: Cluster, target: Cluster) -> TopicPlan:
     """
     _reject_one_cluster(config, source, target)
     selected = remote_topics(config, source.topic_names())
-    upstream = source.describe(selected)
+    upstream = source.describe(selected, listed=True)
     downstream = target.describe({selected[name] for name in upstream})
     return plan_topics(
         config,
