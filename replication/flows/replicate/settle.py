@@ -24,6 +24,7 @@ def settled_log_ends(
     partitions: Collection[TopicPartition],
     spark: SparkSession,
     client_id: str | None,
+    patience_seconds: float = PATIENCE_SECONDS,
 ) -> dict[TopicPartition, int]:
     """The log end offsets of *partitions*, once none of our records is in flight to them.
 
@@ -33,12 +34,13 @@ def settled_log_ends(
         spark: The session whose executors count the records in flight.
         client_id: The producer's client id; None without an interceptor, where only the log ends
             count.
+        patience_seconds: How long to wait.
 
     Raises:
         ClusterError: The logs did not stop growing: another producer writes to these topics, or
             records in flight wait for the target.
     """
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + patience_seconds
     ends: dict[TopicPartition, int] = {}
     since = time.monotonic()
     while time.monotonic() < deadline:
@@ -51,6 +53,6 @@ def settled_log_ends(
             return ends
         time.sleep(POLL_SECONDS)
     raise ClusterError(
-        f"the topics on cluster {target.alias} still grow {PATIENCE_SECONDS} s after the flow "
+        f"the topics on cluster {target.alias} still grow {patience_seconds:g} s after the flow "
         "stopped; find the other producer that writes to them, then start again"
     )
