@@ -315,6 +315,24 @@ def test_without_its_tables_a_flow_finds_its_position_again(
     assert_equal(clusters, topic_name)
 
 
+def test_a_remote_topic_that_another_producer_has_filled_stops_a_flow_without_a_map(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    fill(source, topic_name, 1, 100, difficult)
+    foreign = (ProducedRecord(partition=0, key=b"foreign", value=b"%d" % n) for n in range(30))
+    create_topic(target.bootstrap, f"A.{topic_name}", 1)
+    send_records(target, f"A.{topic_name}", foreign)
+
+    flow = RunningFlow(spark, tmp_path, flow_config(source, target, topic_name), "drain")
+
+    nothing_found = f"none of its last 20 records was found in {topic_name}-0 on cluster A"
+    with pytest.raises(GuardError, match=nothing_found):
+        flow.join()
+    assert copied(clusters, topic_name) == 30
+    assert OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0)) == []
+
+
 def set_max_message_bytes(broker: Broker, topic: str, limit: int) -> None:
     entry = ConfigEntry(
         "max.message.bytes", str(limit), incremental_operation=AlterConfigOpType.SET
