@@ -9,7 +9,7 @@ export REPLICATION_HOME=$home
 cache=${REPLICATION_CACHE:-${XDG_CACHE_HOME:-${HOME:-$home}/.cache}/kafka-replication}
 venv=$home/venv
 interceptor=$repo/replication/jvm/preserve-timestamps.jar
-interceptor_source=$repo/replication/jvm/PreserveTimestamps.java
+interceptor_source=$repo/replication/jvm # all Java files there
 
 say() { printf 'spark-submit.sh: %s\n' "$*" >&2; }
 
@@ -103,10 +103,15 @@ resolve_jars() { # CONFIGURATION
   mv "$part" "$home/jars/$1"
 }
 
+is_compiled() {
+  [ -f "$interceptor" ] && [ -z "$(find "$interceptor_source" -name '*.java' -newer "$interceptor")" ]
+}
+
 compile_interceptor() {
   local log=$home/log/javac classes=$home/classes
   rm -rf "$classes"
-  { "${java}c" --release 17 -Xlint:all -cp "$home/jars/spark/*" -d "$classes" "$interceptor_source" &&
+  { "${java}c" --release 17 -Xlint:all,-path -d "$classes" \
+    -cp "$home/jars/spark/*:$(echo "$venv"/lib/python*/site-packages/pyspark/jars)/*" "$interceptor_source"/*.java &&
     "${java%java}jar" --create --date=2020-01-01T00:00:00Z --file "$interceptor.part" -C "$classes" .; } \
     >"$log" 2>&1 || fail "cannot compile $interceptor_source: $(head -n 1 "$log"); all of it: $log"
   mv "$interceptor.part" "$interceptor"
@@ -120,7 +125,7 @@ set_up() { # [dev] [CONFIGURATION of conf/jars.xml]...
   find_java
   { [ -x "$venv/bin/python" ] && is_ready "$extras" "$packages"; } || missing=1
   for step in "$@"; do is_ready "jars-$step" "$jars" || missing=1; done
-  if [ ! "$interceptor" -nt "$interceptor_source" ]; then
+  if ! is_compiled; then
     missing=1
     check_javac # before anything is downloaded
   fi
@@ -143,6 +148,6 @@ set_up() { # [dev] [CONFIGURATION of conf/jars.xml]...
       stamp "jars-$step" "$jars"
     fi
   done
-  if [ ! "$interceptor" -nt "$interceptor_source" ]; then compile_interceptor; fi
+  is_compiled || compile_interceptor
   exec 8>&- 9>&-
 }

@@ -37,10 +37,13 @@ EventKind = Literal[
     "group-gone",
     "config-overwritten",
     "config-rejected",
+    "unconfirmed",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 
-EventPolicy = Literal["retry", "at least once", "match", "fail", "skip", "keep", "overwrite"]
+EventPolicy = Literal[
+    "retry", "at least once", "match", "fail", "skip", "keep", "overwrite", "batch"
+]
 """How the flow reacts to an event."""
 
 Isolation = Literal["read_uncommitted", "read_committed"]

@@ -64,8 +64,9 @@ def spark() -> "Iterator[SparkSession]":
 
     connectors = sorted(jars("spark", override="SPARK_JARS").glob("*.jar"))
     interceptor = REPOSITORY / "replication" / "jvm" / "preserve-timestamps.jar"
-    if not interceptor.exists():
-        pytest.fail(f"{interceptor} is missing: run ./spark-submit.sh once, which compiles it")
+    sources = max(file.stat().st_mtime for file in interceptor.parent.glob("*.java"))
+    if not interceptor.exists() or interceptor.stat().st_mtime < sources:
+        pytest.fail(f"{interceptor} is missing or old: ./spark-submit.sh --setup compiles it")
     session = local_session([*connectors, interceptor], SPARK_SLOTS, "tests")
     yield session
     session.stop()

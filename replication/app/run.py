@@ -30,6 +30,7 @@ from replication.log import Log, LogFormat, configure
 from replication.model import Job, Mode, runs
 from replication.spark.requirements import check_interceptor, check_packages
 from replication.spark.session import jvm_of, session, task_slots
+from replication.spark.static_settings import check_static_settings
 from replication.state.job_lock import JobLocks, hold_jobs
 from replication.state.lease import holds_lease
 from replication.state.paths import local_path
@@ -123,6 +124,7 @@ class _Application:
         self._spark, self._config, self._chosen, self._job = spark, config, chosen, job
 
     def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> int:
+        check_static_settings(self._spark)
         preserves = any(flow.record_timestamps == "preserve" for flow in self._chosen)
         if runs(self._job, "records") and preserves:
             check_interceptor(self._spark)

@@ -2,66 +2,124 @@ package replication;
 
 import java.util.Arrays;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.LongAdder;
+import java.util.function.BiConsumer;
 import org.apache.kafka.clients.producer.ProducerInterceptor;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
+import org.apache.spark.TaskContext;
 
 /**
- * Gives a copied record the timestamp of its original, which Spark's Kafka sink has no column for.
+ * Gives a copied record the timestamp of its original and remembers the original's offset until the
+ * target acknowledges the copy. Spark's Kafka sink has a column for neither.
  *
- * <p>The query appends the timestamp to the headers; here that carrier becomes the record's timestamp
- * and is taken off again. Kafka logs and swallows what an interceptor throws, and would then send the
- * record with the wrong time and one header too many. So a record whose carrier cannot be read is sent
- * to a topic name that no broker accepts: the send fails at once, and with it the Spark task.
+ * <p>The query appends both to the headers; the interceptor removes that carrier. Kafka logs and
+ * swallows what an interceptor throws, and would then send the record with the wrong time and one
+ * header too many. Hence a record that must not be written goes to a topic name that no broker
+ * accepts: the send fails at once, and with it the Spark task. Such records are those whose carrier
+ * cannot be read, and all records of a task's second attempt, which would repeat what the first one
+ * wrote: Spark runs the tasks of a lost executor again, whatever {@code spark.task.maxFailures} says.
  */
 public final class PreserveTimestamps implements ProducerInterceptor<byte[], byte[]> {
-  /** Always the last header, 8 bytes: epoch milliseconds, big-endian; below 0 means none. */
-  static final String CARRIER = "__replication.timestamp";
+  /** Always the last header: the original's epoch milliseconds and offset, 8 bytes each. */
+  static final String CARRIER = "__replication.origin";
 
-  // Static, so that the driver can ask: producers live in Spark's own pool, out of its reach.
-  private static final Map<String, LongAdder> SENT = new ConcurrentHashMap<>();
-  private static final Map<String, LongAdder> UNACKNOWLEDGED = new ConcurrentHashMap<>();
+  /** Task property: flow and number of the generation that a record belongs to, {@code A->B#7}. */
+  static final String GENERATION = "replication.generation";
 
-  private LongAdder sent = new LongAdder();
-  private LongAdder unacknowledged = new LongAdder();
+  /** Task property: records between two borders in the sparse parts of the offset map. */
+  static final String SPACING = "replication.spacing";
 
-  /** How many records this JVM's producers with this client.id were given, as a decimal number. */
-  public static String sent(String clientId) {
-    return count(SENT, clientId);
+  // Static, so that the executor's reports find them: producers live in Spark's own pool.
+  private static final Set<PreserveTimestamps> OPEN = ConcurrentHashMap.newKeySet();
+  private static final ThreadLocal<Sending> SENDING = ThreadLocal.withInitial(Sending::new);
+
+  private final Map<TopicPartition, PartitionCopy> copies = new ConcurrentHashMap<>();
+  private PartitionCopy lastAcknowledged;
+
+  /** What a task's thread is sending. One task writes one partition, so this changes rarely. */
+  private static final class Sending {
+    private PreserveTimestamps producer;
+    private long task;
+    private String topic;
+    private Integer partition;
+    private PartitionCopy copy;
+    private String refusal;
+
+    private boolean continues(
+        PreserveTimestamps by, long attempt, ProducerRecord<byte[], byte[]> record) {
+      return producer == by
+          && task == attempt
+          && record.partition().equals(partition)
+          && record.topic().equals(topic);
+    }
   }
 
-  /** How many of those neither arrived nor failed yet, as a decimal number. */
-  public static String unacknowledged(String clientId) {
-    return count(UNACKNOWLEDGED, clientId);
+  /** Records of {@code flow} that this JVM has sent and the target has not answered, in decimals. */
+  public static String unacknowledged(String flow) {
+    long[] sum = {0};
+    forEachCopy((tp, copy) -> sum[0] += copy.unacknowledged(flow));
+    return Long.toString(sum[0]);
   }
 
-  private static String count(Map<String, LongAdder> counts, String clientId) {
-    LongAdder count = counts.get(clientId);
-    return Long.toString(count == null ? 0 : count.sum());
+  static void forEachCopy(BiConsumer<TopicPartition, PartitionCopy> action) {
+    OPEN.forEach(producer -> producer.copies.forEach(action));
   }
 
   @Override
   public void configure(Map<String, ?> configs) {
-    String clientId = String.valueOf(configs.get("client.id"));
-    sent = SENT.computeIfAbsent(clientId, unused -> new LongAdder());
-    unacknowledged = UNACKNOWLEDGED.computeIfAbsent(clientId, unused -> new LongAdder());
+    OPEN.add(this);
   }
 
   @Override
   public ProducerRecord<byte[], byte[]> onSend(ProducerRecord<byte[], byte[]> record) {
-    sent.increment();
-    unacknowledged.increment();
     try {
-      return withTimestamp(record);
+      Sending sending = SENDING.get();
+      TaskContext task = TaskContext.get();
+      long attempt = task == null ? -1 : task.taskAttemptId();
+      if (!sending.continues(this, attempt, record)) {
+        start(sending, task, attempt, record);
+      }
+      if (sending.refusal != null) {
+        return unsendable(record, sending.refusal);
+      }
+      if (ExecutorReports.isCutOff()) {
+        return unsendable(record, "this executor has lost its driver");
+      }
+      return original(record, sending.copy);
     } catch (RuntimeException e) {
       return unsendable(record, e.toString());
     }
   }
 
-  private static ProducerRecord<byte[], byte[]> withTimestamp(ProducerRecord<byte[], byte[]> record) {
+  private void start(
+      Sending sending, TaskContext task, long attempt, ProducerRecord<byte[], byte[]> record) {
+    TopicPartition tp = new TopicPartition(record.topic(), record.partition());
+    PartitionCopy copy = copies.computeIfAbsent(tp, PartitionCopy::new);
+    sending.producer = this;
+    sending.task = attempt;
+    sending.topic = record.topic();
+    sending.partition = record.partition();
+    sending.copy = copy;
+    if (task != null && (task.attemptNumber() > 0 || task.stageAttemptNumber() > 0)) {
+      sending.refusal = "a second attempt";
+    } else if (!copy.begin(attempt, property(task, GENERATION, ""), property(task, SPACING, "0"))) {
+      sending.refusal = "records of an earlier task are still in flight";
+    } else {
+      sending.refusal = null;
+    }
+  }
+
+  private static String property(TaskContext task, String name, String otherwise) {
+    String value = task == null ? null : task.getLocalProperty(name);
+    return value == null ? otherwise : value;
+  }
+
+  private static ProducerRecord<byte[], byte[]> original(
+      ProducerRecord<byte[], byte[]> record, PartitionCopy copy) {
     Header[] headers = record.headers().toArray();
     int last = headers.length - 1;
     // Only the last one is ours: the original may carry headers of the same name.
@@ -69,20 +127,28 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
       return unsendable(record, "no carrier header");
     }
     byte[] carrier = headers[last].value();
-    if (carrier == null || carrier.length != Long.BYTES) {
-      return unsendable(record, "a carrier header that is not 8 bytes");
+    if (carrier == null || carrier.length != 2 * Long.BYTES) {
+      return unsendable(record, "a carrier header that is not 16 bytes");
     }
-    long timestamp = 0;
-    for (byte octet : carrier) {
-      timestamp = timestamp << Byte.SIZE | octet & 0xff;
+    long timestamp = number(carrier, 0);
+    ProducerRecord<byte[], byte[]> original =
+        new ProducerRecord<>(
+            record.topic(),
+            record.partition(),
+            timestamp < 0 ? null : timestamp, // without one, the producer takes the present
+            record.key(),
+            record.value(),
+            Arrays.asList(Arrays.copyOf(headers, last)));
+    copy.sent(number(carrier, Long.BYTES));
+    return original;
+  }
+
+  private static long number(byte[] octets, int from) {
+    long number = 0;
+    for (int i = from; i < from + Long.BYTES; i++) {
+      number = number << Byte.SIZE | octets[i] & 0xff;
     }
-    return new ProducerRecord<>(
-        record.topic(),
-        record.partition(),
-        timestamp < 0 ? null : timestamp, // without one, the producer takes the present
-        record.key(),
-        record.value(),
-        Arrays.asList(Arrays.copyOf(headers, last)));
+    return number;
   }
 
   private static ProducerRecord<byte[], byte[]> unsendable(
@@ -94,9 +160,30 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   /** Called once per record, also for one that failed before it reached a batch. */
   @Override
   public void onAcknowledgement(RecordMetadata metadata, Exception exception) {
-    unacknowledged.decrement();
+    PartitionCopy copy = metadata == null ? null : copy(metadata.topic(), metadata.partition());
+    if (copy == null) {
+      return;
+    }
+    if (exception == null) {
+      copy.acknowledged(metadata.hasOffset() ? metadata.offset() : -1);
+    } else if (SENDING.get().copy == copy) {
+      copy.notSent(); // the call is still in send(), in the task's own thread
+    } else {
+      copy.failed();
+    }
+  }
+
+  private PartitionCopy copy(String topic, int partition) {
+    PartitionCopy last = lastAcknowledged; // acknowledgements come in batches of one partition
+    if (last == null || !last.isOf(topic, partition)) {
+      last = copies.get(new TopicPartition(topic, partition));
+      lastAcknowledged = last;
+    }
+    return last;
   }
 
   @Override
-  public void close() {}
+  public void close() {
+    OPEN.remove(this);
+  }
 }

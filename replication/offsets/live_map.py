@@ -12,6 +12,10 @@ from threading import Lock
 from replication.model import TopicPartition
 from replication.offsets.map import OffsetMap
 from replication.offsets.runs import OffsetRun, join_runs
+from replication.offsets.thinning import thin_runs
+
+FEW_RUNS = 4_096
+"""Runs that a partition collects before they are thinned; then twice as many as were left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class _Partition:
     topic_id: str
     stored: Sequence[OffsetRun] = ()
     added: list[OffsetRun] = field(default_factory=list)
+    thin_at: int = FEW_RUNS
     map: TopicMap | None = None
 
     def add(self, run: OffsetRun) -> None:
@@ -37,6 +42,9 @@ class _Partition:
             self.added.append(run)
         else:
             self.added[-1] = joined
+        if len(self.added) >= self.thin_at:
+            self.added = thin_runs(self.added)
+            self.thin_at = max(FEW_RUNS, 2 * len(self.added))
         self.map = None
 
     def indexed(self) -> TopicMap:

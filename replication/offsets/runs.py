@@ -56,6 +56,21 @@ class OffsetRun:
         """The positions after the run: where its successor starts on both sides."""
         return Position(self.src_until, self.tgt_until)
 
+    def after(self, position: Position) -> "OffsetRun":
+        """The part of the run that lies beyond *position*, which an earlier run covers.
+
+        Returns:
+            The run itself where that part is not known, which is in a sparse run only.
+        """
+        past = position.downstream - self.tgt_from
+        if self.tgt_until <= position.downstream and self.src_until <= position.upstream:
+            return anchor(position)
+        if self.is_dense and past > 0 and self.src_from + past == position.upstream:
+            return OffsetRun(
+                position.upstream, self.src_until, position.downstream, self.count - past
+            )
+        return self
+
     def lowest(self, committed: int) -> int:
         """The lowest target offset at which the run's first record >= *committed* can be."""
         return max(self.tgt_from, self.tgt_until - max(0, self.src_until - committed))
@@ -142,6 +157,22 @@ def join_runs(run: OffsetRun, after: OffsetRun) -> OffsetRun | None:
     if run.count == after.count == 0 and run.end == Position(after.src_from, after.tgt_from):
         return OffsetRun(run.src_from, after.src_until, run.tgt_from, 0)
     return None
+
+
+def coarser(run: OffsetRun, after: OffsetRun, records: int) -> OffsetRun | None:
+    """One run in place of two neighbours, without the border between them.
+
+    The answers for positions in them stay safe, but up to as many records are read again as there
+    are gaps.
+
+    Returns:
+        None where the two are no neighbours, are joined without loss by `join_runs`, or would hold
+        more than *records* records.
+    """
+    is_neighbour = run.end == Position(after.src_from, after.tgt_from)
+    if not is_neighbour or run.is_anchor or run.count + after.count > records:
+        return None
+    return OffsetRun(run.src_from, after.src_until, run.tgt_from, run.count + after.count)
 
 
 def _reject_contradiction(run: OffsetRun, after: OffsetRun) -> None:

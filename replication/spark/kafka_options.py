@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from replication.model import Flow, Timestamps, TopicPartition
+from replication.model import Flow, TopicPartition
 from replication.spark.interceptor import INTERCEPTOR
 
 PRODUCER_DEFAULTS: Final = {
@@ -65,10 +65,10 @@ def source_options(
     }
 
 
-def sink_options(producer: Mapping[str, str], flow: Flow, timestamps: Timestamps) -> dict[str, str]:
+def sink_options(producer: Mapping[str, str], flow: Flow, *, intercepted: bool) -> dict[str, str]:
     """Options of the sink; values of *producer* override the defaults."""
     options = _kafka({**PRODUCER_DEFAULTS, "client.id": client_id(flow), **producer})
-    if timestamps == "preserve":
+    if intercepted:
         options["kafka.interceptor.classes"] = INTERCEPTOR
     return options
 

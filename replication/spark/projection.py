@@ -31,7 +31,11 @@ TARGET_SCHEMA = (
 
 
 def to_target(
-    records: DataFrame, remote_topics: Mapping[str, str], timestamps: Timestamps
+    records: DataFrame,
+    remote_topics: Mapping[str, str],
+    timestamps: Timestamps,
+    *,
+    intercepted: bool,
 ) -> DataFrame:
     """The source's records as they are written to the target.
 
@@ -40,14 +44,16 @@ def to_target(
     Args:
         records: `SOURCE_SCHEMA`.
         remote_topics: The remote topic of every upstream topic in *records*.
-        timestamps: ``preserve`` appends the `CARRIER`, which the interceptor removes.
+        timestamps: With ``preserve`` the `CARRIER` holds each record's timestamp, else none.
+        intercepted: Whether to append the `CARRIER`, which the interceptor removes.
 
     Returns:
         `TARGET_SCHEMA`, in the order of *records*.
     """
     headers = F.col("headers")
-    if timestamps == "preserve":
-        headers = F.concat(F.coalesce(headers, F.array().cast(_HEADERS)), F.array(_carrier()))
+    if intercepted:
+        carrier = F.array(_carrier(timestamps))
+        headers = F.concat(F.coalesce(headers, F.array().cast(_HEADERS)), carrier)
     return records.select(
         "key",
         "value",
@@ -81,10 +87,11 @@ def counts_of(
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
-def _carrier() -> Column:
-    """The carrier header: epoch milliseconds in 8 big-endian bytes, -1 for no timestamp."""
-    millis = F.unix_millis(F.col("timestamp")).cast("binary")
-    return F.struct(F.lit(CARRIER).alias("key"), millis.alias("value"))
+def _carrier(timestamps: Timestamps) -> Column:
+    """The carrier header: epoch milliseconds (-1 for none) and offset, 8 big-endian bytes each."""
+    millis = F.unix_millis(F.col("timestamp")) if timestamps == "preserve" else F.lit(-1)
+    numbers = (number.cast("bigint").cast("binary") for number in (millis, F.col("offset")))
+    return F.struct(F.lit(CARRIER).alias("key"), F.concat(*numbers).alias("value"))
 
 
 def _remote_topic(remote_topics: Mapping[str, str]) -> Column:

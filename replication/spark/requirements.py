@@ -48,12 +48,17 @@ def check_interceptor(spark: SparkSession) -> None:
     Raises:
         SetupError: It cannot.
     """
-    if not _is_loadable(spark, INTERCEPTOR):
+    if not has_interceptor(spark):
         raise SetupError(
             f"record.timestamps=preserve needs the class {INTERCEPTOR}, which is not on Spark's "
             "class path: pass preserve-timestamps.jar with --jars (spark-submit.sh does so), or "
             "set record.timestamps=broker"
         )
+
+
+def has_interceptor(spark: SparkSession) -> bool:
+    """Whether the driver can load the interceptor."""
+    return _is_loadable(spark, INTERCEPTOR)
 
 
 def _is_loadable(spark: SparkSession, name: str) -> bool:

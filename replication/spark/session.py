@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from py4j.java_gateway import JVMView
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+
+from replication.spark.acknowledged import PLUGIN, PLUGINS, is_on_class_path
 
 _LOG4J2 = Path(__file__).resolve().parents[2] / "conf" / "log4j2.properties"
 _QUIET = f" -Dlog4j2.configurationFile={_LOG4J2}" if _LOG4J2.exists() else ""  # not in a wheel
@@ -20,7 +23,13 @@ REQUIRED = {
     "spark.speculation": "false",
     "spark.locality.wait": "0",
     "spark.sql.adaptive.enabled": "false",
-    # CAST(bigint AS binary), the carrier of the timestamp, is big-endian bytes and not ANSI SQL.
+    # Executors that have lost the driver end by themselves within 10 s (the plugin) or 15 s.
+    "spark.executor.heartbeatInterval": "5s",
+    "spark.executor.heartbeat.maxFailures": "3",
+    # The driver gives up a silent executor after 30 s instead of 120 s.
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "30s",
+    "spark.network.timeoutInterval": "5s",
+    # CAST(bigint AS binary), the carrier of timestamp and offset, is big-endian. ANSI SQL has none.
     "spark.sql.ansi.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # The offset map is built from progress events, which are read every few seconds at most.
@@ -57,7 +66,7 @@ def session(app: str) -> SparkSession:
     """The session of a submitted job. spark-submit sets master, jars and memory."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app)
-    for key, value in REQUIRED.items():
+    for key, value in {**REQUIRED, **_plugins()}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
@@ -74,11 +83,20 @@ def local_session(jars: Sequence[Path], slots: int, app: str) -> SparkSession:
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{slots}]").appName(app)
-    for key, value in {**REQUIRED, **LOCAL}.items():
+    for key, value in {**REQUIRED, **LOCAL, PLUGINS: PLUGIN}.items():
         builder = builder.config(key, value)
     spark = builder.config("spark.jars", ",".join(map(str, jars))).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _plugins() -> dict[str, str]:
+    """``spark.plugins`` with ours, if its jar is there: Spark does not start without the class."""
+    SparkContext._ensure_initialized()  # noqa: SLF001 - the JVM exists before the session
+    if not is_on_class_path(SparkContext._jvm):  # noqa: SLF001
+        return {}
+    others = [name for name in SparkConf().get(PLUGINS, "").split(",") if name and name != PLUGIN]
+    return {PLUGINS: ",".join([*others, PLUGIN])}
 
 
 def small_query_session(spark: SparkSession) -> SparkSession:

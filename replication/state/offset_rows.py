@@ -1,13 +1,16 @@
 """The values that the rows of ``offset_runs`` record. Pure, whichever library read the rows."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Protocol
 
 from replication.model import Position, TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.offsets.map import OffsetMap
 from replication.offsets.runs import OffsetRun, merge_runs
+from replication.offsets.thinning import thin_runs
 
 OFFSET_RUNS = "offset_runs"
 OLDEST_FIRST = ("generation", "tgt_from", "written_at")
@@ -84,17 +87,20 @@ def maps_of(rows: Iterable[TableRow]) -> dict[TopicPartition, TopicMap]:
 
 
 def merged_rows(rows: Iterable[TableRow]) -> Iterator[dict[str, Any]]:
-    """The same map in fewer rows. Each keeps the newest generation and time of what it replaces."""
+    """The map in fewer rows, older sparse ranges with fewer borders.
+
+    Each row keeps the newest generation and time of what it replaces.
+    """
     partitions: dict[tuple[str, int, str], list[TableRow]] = {}
     for row in rows:
         key = (row["topic"], row["partition"], row["topic_id"])
         partitions.setdefault(key, []).append(row)
     for same_topic in partitions.values():
-        for run in merge_runs(map(_run, same_topic)):
-            last = max(
-                (row for row in same_topic if run.tgt_from <= row["tgt_from"] <= run.tgt_until),
-                key=lambda row: (row["generation"], row["tgt_from"]),
-            )
+        by_target = sorted(same_topic, key=itemgetter("tgt_from"))
+        starts = [row["tgt_from"] for row in by_target]
+        for run in thin_runs(merge_runs(map(_run, same_topic))):
+            replaced = slice(bisect_left(starts, run.tgt_from), bisect_right(starts, run.tgt_until))
+            last = max(by_target[replaced], key=itemgetter("generation", "tgt_from"))
             yield {
                 **last,
                 "src_from": run.src_from,

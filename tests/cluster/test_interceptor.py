@@ -11,13 +11,16 @@ from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
 from replication.model import Flow
 from replication.spark.interceptor import unacknowledged
-from replication.spark.kafka_options import client_id, sink_options
+from replication.spark.kafka_options import sink_options
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 FLOW = Flow("X", "Y")
-GOOD = "array(named_struct('key', '__replication.timestamp', 'value', X'0000000000000001'))"
-SHORT = "array(named_struct('key', '__replication.timestamp', 'value', X'01'))"
+GOOD = (
+    "array(named_struct('key', '__replication.origin', "
+    "'value', X'00000000000000010000000000000007'))"
+)
+SHORT = "array(named_struct('key', '__replication.origin', 'value', X'01'))"
 OTHER = "array(named_struct('key', 'other', 'value', X'0000000000000001'))"
 
 
@@ -28,7 +31,7 @@ OTHER = "array(named_struct('key', 'other', 'value', X'0000000000000001'))"
             "cast(null as array<struct<key:string,value:binary>>)", "no carrier", id="none"
         ),
         pytest.param(OTHER, "no carrier header", id="another header"),
-        pytest.param(SHORT, "not 8 bytes", id="a short one"),
+        pytest.param(SHORT, "not 16 bytes", id="a short one"),
     ],
 )
 def test_a_record_without_its_timestamp_fails_the_query_and_is_not_written(
@@ -36,7 +39,7 @@ def test_a_record_without_its_timestamp_fails_the_query_and_is_not_written(
 ) -> None:
     target = clusters[1].bootstrap
     create_topic(target, topic_name, 1)
-    options = sink_options({"bootstrap.servers": target}, FLOW, "preserve")
+    options = sink_options({"bootstrap.servers": target}, FLOW, intercepted=True)
     row = f"select X'01' as value, 0 as partition, '{topic_name}' as topic, {headers} as headers"
     started = time.monotonic()
 
@@ -45,7 +48,7 @@ def test_a_record_without_its_timestamp_fails_the_query_and_is_not_written(
 
     assert time.monotonic() - started < 30, "it must fail at once, not wait for metadata"
     assert log_ends(target, [topic_name]) == {topic_name: 0}
-    assert unacknowledged(spark, client_id(FLOW)) == 0
+    assert unacknowledged(spark, FLOW) == 0
 
 
 def test_sent_records_are_acknowledged_in_the_end(
@@ -53,10 +56,10 @@ def test_sent_records_are_acknowledged_in_the_end(
 ) -> None:
     target = clusters[1].bootstrap
     create_topic(target, topic_name, 1)
-    options = sink_options({"bootstrap.servers": target}, FLOW, "preserve")
+    options = sink_options({"bootstrap.servers": target}, FLOW, intercepted=True)
     row = f"select X'01' as value, 0 as partition, '{topic_name}' as topic, {GOOD} as headers"
 
     spark.sql(row).write.format("kafka").options(**options).save()
 
     assert log_ends(target, [topic_name]) == {topic_name: 1}
-    assert unacknowledged(spark, client_id(FLOW)) == 0
+    assert unacknowledged(spark, FLOW) == 0

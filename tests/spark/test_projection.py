@@ -20,8 +20,8 @@ pytestmark = pytest.mark.spark
 
 NOT_UTF8 = bytearray(b"\xff\x00")
 AT = datetime(2001, 2, 3, 4, 5, 6, 789000, tzinfo=timezone.utc)
-AT_MILLIS = bytearray((981173106789).to_bytes(8, "big"))
-NONE_MILLIS = bytearray(b"\xff" * 8)
+AT_ORIGIN = bytearray((981173106789).to_bytes(8, "big") + (7).to_bytes(8, "big"))
+NO_TIME_ORIGIN = bytearray(b"\xff" * 8 + (8).to_bytes(8, "big"))
 BEFORE_1970 = datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=timezone.utc)
 
 
@@ -38,14 +38,16 @@ def test_a_record_is_copied_byte_for_byte_with_its_timestamp_after_the_headers(
     )
     expected = spark.createDataFrame(
         [
-            (NOT_UTF8, None, [*twice, (CARRIER, AT_MILLIS)], "us.orders", 3),
-            (None, bytearray(b""), [(CARRIER, NONE_MILLIS)], "us.orders", 0),
+            (NOT_UTF8, None, [*twice, (CARRIER, AT_ORIGIN)], "us.orders", 3),
+            (None, bytearray(b""), [(CARRIER, NO_TIME_ORIGIN)], "us.orders", 0),
         ],
         TARGET_SCHEMA,
     )
 
     assert_df_equality(
-        to_target(source, {"orders": "us.orders"}, "preserve"), expected, ignore_nullable=True
+        to_target(source, {"orders": "us.orders"}, "preserve", intercepted=True),
+        expected,
+        ignore_nullable=True,
     )
 
 
@@ -54,7 +56,9 @@ def test_without_preserved_timestamps_the_headers_are_untouched(spark: SparkSess
     expected = spark.createDataFrame([(None, None, None, "us.orders", 0)], TARGET_SCHEMA)
 
     assert_df_equality(
-        to_target(source, {"orders": "us.orders"}, "broker"), expected, ignore_nullable=True
+        to_target(source, {"orders": "us.orders"}, "broker", intercepted=False),
+        expected,
+        ignore_nullable=True,
     )
 
 
@@ -70,7 +74,7 @@ def test_topics_get_their_remote_names(spark: SparkSession, remote: dict[str, st
     rows = [(None, None, topic, 0, 0, AT, 0, None) for topic in remote]
     source = spark.createDataFrame(rows, SOURCE_SCHEMA)
 
-    renamed = to_target(source, remote, "broker").select("topic").collect()
+    renamed = to_target(source, remote, "broker", intercepted=False).select("topic").collect()
 
     assert [row.topic for row in renamed] == list(remote.values())
 

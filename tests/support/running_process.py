@@ -43,6 +43,18 @@ class RunningProcess:
         if self._process.poll():
             raise self.failure(f"ended with exit code {self._process.returncode}")
 
+    def wait(self, seconds: float) -> int:
+        """Waits for the end of the program and returns its exit code."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise self.failure(f"did not end within {seconds} s") from None
+
+    def end(self) -> int:
+        """Asks the program to end (SIGTERM), waits for it, and returns its exit code."""
+        self._process.terminate()
+        return self.wait(STOP_TIMEOUT_SECONDS)
+
     def failure(self, what: str) -> ProcessError:
         """An error that says *what* happened and shows the end of the log."""
         return ProcessError(f"{self.name} {what}; {log_end(self._log)}")

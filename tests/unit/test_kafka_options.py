@@ -38,10 +38,10 @@ def test_the_user_overrides_our_defaults_but_not_what_spark_owns() -> None:
 def test_only_preserved_timestamps_need_the_interceptor() -> None:
     flow = Flow("A", "B")
 
-    assert sink_options({}, flow, "preserve")["kafka.interceptor.classes"] == (
+    assert sink_options({}, flow, intercepted=True)["kafka.interceptor.classes"] == (
         "replication.PreserveTimestamps"
     )
-    assert "kafka.interceptor.classes" not in sink_options({}, flow, "broker")
+    assert "kafka.interceptor.classes" not in sink_options({}, flow, intercepted=False)
 
 
 def test_parse_offsets_inverts_offsets_json() -> None:

@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.model import TopicPartition
-from replication.offsets.live_map import LiveMap, TopicMap
-from replication.offsets.map import OffsetMap
+from replication.offsets.live_map import FEW_RUNS, LiveMap, TopicMap
+from replication.offsets.map import NoAnswer, OffsetMap
 from replication.offsets.runs import OffsetRun
+from replication.offsets.thinning import RESOLUTION
 
 TP, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 IDS = {"orders": "id-1"}
@@ -117,3 +118,18 @@ def test_a_writer_forgets_what_was_loaded_before_it_owned_the_map() -> None:
     live.attach()
 
     assert (live.not_loaded([TP]), live.maps([TP])) == ([TP], {})
+
+
+def test_a_sparse_partition_stays_small_however_long_the_process_runs() -> None:
+    live = attached()
+    live.load([TP], {})
+    for record in range(100_000):  # every other offset holds a record
+        live.add({TP: [OffsetRun(2 * record, 2 * record + 2, record, 1)]}, IDS)
+
+    offsets = live.maps([TP])[TP].offsets
+
+    assert len(offsets.runs) < 3 * FEW_RUNS
+    for record in range(0, 100_000, 997):
+        answer = offsets.translate(2 * record)
+        assert not isinstance(answer, NoAnswer)
+        assert 0 <= record - answer.offset <= (100_000 - record) // RESOLUTION + 1

@@ -29,6 +29,19 @@ TOO_LARGE = "RecordTooLargeException"
 PATTERNS = (
     _Pattern(TOO_LARGE, "the target rejected a record as too large", is_final=True),
     _Pattern(
+        "a second attempt",
+        "an executor was lost in mid-batch, and a second attempt of its tasks would have repeated "
+        "records",
+        is_final=False,
+    ),
+    _Pattern(
+        "ExecutorLostFailure",
+        "an executor was lost in mid-batch",
+        is_final=False,
+    ),
+    _Pattern("lost its driver", "an executor lost its driver", is_final=False),
+    _Pattern("earlier task are still in flight", "a task was cut short", is_final=False),
+    _Pattern(
         "InvalidTopicException",
         "a record reached the producer without its timestamp: the interceptor's version differs",
         is_final=True,

@@ -22,10 +22,12 @@ from replication.config.tree import FlowConfig
 from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import explain
 from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.reports import Reports
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import FinishedRuns, ProgressGapError
+from replication.spark.acknowledged import generation_tag, is_reported
 from replication.spark.kafka_options import sink_options, source_options
 from replication.spark.progress import Progress
 from replication.spark.projection import counts_column, to_target
@@ -47,15 +49,17 @@ class Generation:
         map_writer: MapWriter,
         plan: TopicPlan,
         positions: Mapping[TopicPartition, Position],
+        reports: Reports,
         folder: Path,
         *,
         number: int,
     ) -> None:
         self.plan, self.number = plan, number
         self._query, self._map_writer, self._folder = query, map_writer, folder
+        self._reports = reports
         self._flow = map_writer.flow
         self._progress = Progress(query, query.name, plan.partitions)
-        self._pending = PendingRuns(positions)
+        self.pending = PendingRuns(positions, spacing=reports.spacing)
         self._batches = (-1, -1)
         self._written_at = time.monotonic()
 
@@ -87,12 +91,15 @@ class Generation:
         folder = Path(tempfile.mkdtemp(prefix=f"{config.flow.slug}-{number}-"))
         name = f"{config.flow.slug} generation {number}"
         starts = {tp: positions[tp].upstream for tp in plan.partitions}
+        reports = Reports(context, plan, number)
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
         try:
             writer = replication_query(spark, config, plan, starts, name=name, mode=mode)
-            query = start_query(writer, mode, config, folder)
-            return cls(query, map_writer, plan, positions, folder, number=number)
+            with generation_tag(spark, config.flow, number, spacing=reports.spacing or 0):
+                query = start_query(writer, mode, config, folder)
+            return cls(query, map_writer, plan, positions, reports, folder, number=number)
         except BaseException as error:
+            reports.close()
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, (PySparkException, Py4JJavaError)):
                 raise explain(config.flow, error) from error
@@ -114,22 +121,24 @@ class Generation:
             Whether a batch had finished.
         """
         batches = self._progress.finished()
-        positions = self._pending.positions() if batches else {}
+        self._reports.add_to(self.pending)
         for batch in batches:
-            start = batch.start or {tp: positions[tp].upstream for tp in batch.end}
-            runs = self._pending.add_batch(batch.batch_id, start, batch.end, batch.counts)
-            self._map_writer.record(runs, self.plan.source_ids)
+            starts = self.pending.batch_starts()
+            start = batch.start or {tp: starts[tp] for tp in batch.end}
+            self.pending.add_batch(batch.batch_id, start, batch.end, batch.counts)
             self._batches = (
                 min(self._batches[0], batch.batch_id) if self._batches[0] >= 0 else batch.batch_id,
                 batch.batch_id,
             )
+        self._reports.accept_unconfirmed(self.pending)
+        self._map_writer.record(self.pending.take_new(), self.plan.source_ids)
         if time.monotonic() - self._written_at >= WRITE_SECONDS:
             self.write_pending()
         return bool(batches)
 
     def write_pending(self) -> None:
         """Writes the pending runs to the offset map, if there are any."""
-        runs = self._pending.take()
+        runs = self.pending.take()
         if runs:
             self._map_writer.write(
                 FinishedRuns(self.number, runs, self.plan.source_ids, self._batches)
@@ -145,6 +154,7 @@ class Generation:
         flow = self._flow
         try:
             self._query.stop()
+            self._reports.finish()
             try:
                 self.record_progress()
             except ProgressGapError as gap:  # `find_positions` counts what follows the gap
@@ -154,8 +164,9 @@ class Generation:
             # without the JVM nothing can be read; the next start counts in the target's log
             log.warning("spark_lost", flow=flow, generation=self.number, text=error)
         finally:
+            self._reports.close()
             shutil.rmtree(self._folder, ignore_errors=True)
-        return self._pending.positions()
+        return self.pending.positions()
 
 
 def replication_query(
@@ -184,8 +195,9 @@ def replication_query(
     if mode != "realtime":
         source = source.option("maxOffsetsPerTrigger", config.batch_max_records)
     records = source.load().observe(name, counts_column(plan.partitions))
-    crossing = to_target(records, plan.topics, config.record_timestamps)
-    sink = sink_options(config.target.producer, config.flow, config.record_timestamps)
+    intercepted = config.record_timestamps == "preserve" or is_reported(spark)
+    crossing = to_target(records, plan.topics, config.record_timestamps, intercepted=intercepted)
+    sink = sink_options(config.target.producer, config.flow, intercepted=intercepted)
     return crossing.writeStream.format("kafka").queryName(name).options(**sink)
 
 

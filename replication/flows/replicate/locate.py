@@ -25,7 +25,6 @@ from replication.offsets.resume import (
 )
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, runs_between
 from replication.spark.counting import RecordSpan, offsets_after
-from replication.spark.kafka_options import client_id
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
@@ -85,8 +84,7 @@ def find_positions(
 def _log_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
     config = context.config
     remote = {tp: TopicPartition(plan.topics[tp.topic], tp.partition) for tp in plan.partitions}
-    counted_by = client_id(config.flow) if config.record_timestamps == "preserve" else None
-    ends = settled_log_ends(context.target, list(remote.values()), context.spark, counted_by)
+    ends = settled_log_ends(context.target, list(remote.values()), context.spark, config.flow)
     return LogEnds(
         remote,
         context.source.log_ends(plan.partitions, config.isolation),

@@ -13,6 +13,7 @@ from replication.errors import ClusterError, GuardError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import TOO_LARGE, QueryError, explain
 from replication.flows.replicate.generation import Generation
+from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.oversized import oversized_records
@@ -132,6 +133,7 @@ class _FlowLoop:
     def _attend(self, generation: Generation) -> Ending:
         """Records a running query's progress until something ends it."""
         refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
+        idle = IdlePartitions(self._context, generation.plan)
         while True:
             stopped = self._stop.wait(POLL_SECONDS)
             if generation.record_progress():
@@ -147,7 +149,14 @@ class _FlowLoop:
             if self._config.refresh_topics_enabled and time.monotonic() >= refresh_at:
                 if self._has_changed(generation.plan):
                     return "changed"
+                self._skip_markers(idle, generation)
                 refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
+
+    def _skip_markers(self, idle: IdlePartitions, generation: Generation) -> None:
+        try:
+            idle.skip(generation.pending)
+        except ClusterError as error:
+            log.warning("idle_check_failed", flow=self._config.flow, text=error)
 
     def _has_changed(self, plan: TopicPlan) -> bool:
         try:

@@ -11,8 +11,10 @@ from pyspark.sql import SparkSession
 
 from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
-from replication.model import TopicPartition
+from replication.model import Flow, TopicPartition
+from replication.spark.acknowledged import await_silence, is_reported
 from replication.spark.interceptor import unacknowledged
+from replication.spark.requirements import has_interceptor
 
 STILL_SECONDS = 0.6
 POLL_SECONDS = 0.2
@@ -23,36 +25,48 @@ def settled_log_ends(
     target: Cluster,
     partitions: Collection[TopicPartition],
     spark: SparkSession,
-    client_id: str | None,
+    flow: Flow,
     patience_seconds: float = PATIENCE_SECONDS,
 ) -> dict[TopicPartition, int]:
-    """The log end offsets of *partitions*, once none of our records is in flight to them.
+    """The log end offsets of *partitions* once nothing of *flow* is in flight.
+
+    Waits for executors that were lost and may still live, until they must have ended.
 
     Args:
         target: The target cluster.
         partitions: Remote partitions.
-        spark: The session whose executors count the records in flight.
-        client_id: The producer's client id; None without an interceptor, where only the log ends
-            count.
+        spark: The session whose executors write.
+        flow: Must not be running.
         patience_seconds: How long to wait.
 
     Raises:
-        ClusterError: The logs did not stop growing: another producer writes to these topics, or
-            records in flight wait for the target.
+        ClusterError: The logs keep growing because another producer writes to them, or the target
+            does not answer while records are in flight.
     """
     deadline = time.monotonic() + patience_seconds
     ends: dict[TopicPartition, int] = {}
-    since = time.monotonic()
+    since, writers = time.monotonic(), ""
     while time.monotonic() < deadline:
         # read before the log ends, which then include every record acknowledged by now
-        is_quiet = client_id is None or unacknowledged(spark, client_id) == 0
+        writers = _writers(spark, flow, patience_seconds)
         now = target.log_ends(partitions)
         if now != ends:
             ends, since = now, time.monotonic()
-        elif is_quiet and time.monotonic() - since >= STILL_SECONDS:
+        elif not writers and time.monotonic() - since >= STILL_SECONDS:
             return ends
         time.sleep(POLL_SECONDS)
     raise ClusterError(
         f"the topics on cluster {target.alias} still grow {patience_seconds:g} s after the flow "
-        "stopped; find the other producer that writes to them, then start again"
+        f"stopped ({writers or 'no executor writes to them'}); find the other producer that writes "
+        "to them, then start again"
     )
+
+
+def _writers(spark: SparkSession, flow: Flow, patience_seconds: float) -> str:
+    """Which executors may still write, and why; empty if none, or where nobody counts."""
+    if is_reported(spark):
+        return await_silence(spark, flow, patience_seconds)
+    if not has_interceptor(spark):
+        return ""
+    records = unacknowledged(spark, flow)
+    return f"{records} records are in flight" if records else ""

@@ -1,0 +1,79 @@
+"""Feeds a generation's pending runs with what the executors report of each acknowledged record."""
+
+import time
+from contextlib import suppress
+
+from py4j.protocol import Py4JError
+
+from replication.flows.context import FlowContext
+from replication.model import TopicPartition
+from replication.offsets.pending import PendingRuns
+from replication.spark.acknowledged import Acknowledged, await_silence, is_reported
+from replication.topics.topic_plan import TopicPlan
+
+CONFIRM_SECONDS = 5
+"""How long the reports of a finished batch's records may take; executors report twice a second."""
+
+
+class Reports:
+    """The reports of one generation; nothing in a session without the plugin. `close` them.
+
+    Args:
+        context: Of the flow.
+        plan: The topics of the generation.
+        number: Of the generation.
+    """
+
+    def __init__(self, context: FlowContext, plan: TopicPlan, number: int) -> None:
+        self._context, self._flow = context, context.config.flow
+        self._upstream = {
+            TopicPartition(plan.topics[tp.topic], tp.partition): tp for tp in plan.partitions
+        }
+        is_counted = is_reported(context.spark)
+        self._acknowledged = Acknowledged(context.spark, self._flow, number) if is_counted else None
+        self._unconfirmed_since: float | None = None
+
+    @property
+    def spacing(self) -> int | None:
+        """Records between two borders in sparse ranges; None where executors do not report."""
+        return self._context.config.offset_syncs.lag_max if self._acknowledged else None
+
+    def add_to(self, pending: PendingRuns) -> None:
+        """Adds what was reported since the last call.
+
+        Raises:
+            ProgressGapError: The reports contradict the batches.
+        """
+        if self._acknowledged is not None:
+            for remote, runs in self._acknowledged.take().items():
+                pending.add_acknowledged(self._upstream[remote], runs)
+
+    def accept_unconfirmed(self, pending: PendingRuns) -> None:
+        """Takes a finished batch's own counts where its reports are overdue, and records that."""
+        partitions, now = pending.unconfirmed(), time.monotonic()
+        if not partitions:
+            self._unconfirmed_since = None
+        elif self._unconfirmed_since is None:
+            self._unconfirmed_since = now
+        elif now - self._unconfirmed_since >= CONFIRM_SECONDS:
+            self._unconfirmed_since = None
+            pending.accept_batches()
+            names = ", ".join(map(str, partitions))
+            self._context.tables.record_event(
+                self._flow,
+                "unconfirmed",
+                f"executors did not report all records of a finished batch on {names} within "
+                f"{CONFIRM_SECONDS} s; the batch's own counts are used",
+                policy="batch",
+            )
+
+    def finish(self) -> None:
+        """Waits a moment for what a stopped query has in flight, so that it is reported, too."""
+        if self._acknowledged is not None:
+            await_silence(self._context.spark, self._flow, CONFIRM_SECONDS)
+
+    def close(self) -> None:
+        """Drops all further reports."""
+        if self._acknowledged is not None:
+            with suppress(Py4JError):  # the JVM may be gone, and the reports with it
+                self._acknowledged.close()

@@ -1,0 +1,198 @@
+package replication;
+
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.plugin.DriverPlugin;
+import org.apache.spark.api.plugin.PluginContext;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
+
+/**
+ * The driver's half: keeps the executors' reports until Python takes them, and knows which executors
+ * may still write.
+ */
+public final class DriverReports implements DriverPlugin {
+  private static final String INTERVAL_KEY = "spark.replication.report.interval.ms";
+  private static final String LEASE_KEY = "spark.replication.executor.lease.ms";
+  private static final String INTERVAL_MS = "500";
+  private static final String LEASE_MS = "10000";
+  private static final long MARGIN_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  /** Characters of runs kept for a flow that takes none; then the oldest go. */
+  private static final long MOST_CHARACTERS = 64L << 20;
+
+  // Static, since Python reaches classes and not Spark's plugin objects. Guarded by the class.
+  private static final Map<String, Executor> EXECUTORS = new TreeMap<>();
+  private static final Map<String, Runs> RUNS = new HashMap<>();
+  private static boolean isLoaded;
+  private static long leaseNanos;
+  private static long hurryUntil;
+
+  private static final class Executor {
+    private long number = -1;
+    private long heardAt = System.nanoTime();
+    private long heardBefore = heardAt;
+    private boolean isLost;
+    private final Map<String, long[]> busy = new HashMap<>(); // flow: records, tasks
+  }
+
+  private static final class Runs {
+    private final Deque<String> lines = new ArrayDeque<>();
+    private long characters;
+  }
+
+  /** Whether Spark has started the plugin in this process. */
+  public static synchronized boolean isLoaded() {
+    return isLoaded;
+  }
+
+  /** A time to give to {@link #mayWrite}. */
+  public static long now() {
+    return System.nanoTime();
+  }
+
+  /** Keeps the runs of {@code generation} from now on. */
+  public static synchronized void open(String generation) {
+    RUNS.putIfAbsent(generation, new Runs());
+  }
+
+  /** Lets go of a generation; what is reported of it afterwards is dropped. */
+  public static synchronized void close(String generation) {
+    RUNS.remove(generation);
+  }
+
+  /** The runs of {@code generation} reported since the last call, a line for each partition. */
+  public static synchronized String take(String generation) {
+    Runs runs = RUNS.get(generation);
+    if (runs == null || runs.lines.isEmpty()) {
+      return "";
+    }
+    String lines = String.join("\n", runs.lines);
+    runs.lines.clear();
+    runs.characters = 0;
+    return lines;
+  }
+
+  /**
+   * Which executors may still write for {@code flow}; empty once all have reported, after {@code
+   * since}, that nothing of it is running or in flight, or must have ended.
+   */
+  public static synchronized String mayWrite(String flow, long since) {
+    long now = System.nanoTime();
+    hurryUntil = now + TimeUnit.SECONDS.toNanos(1);
+    StringBuilder found = new StringBuilder();
+    EXECUTORS.values().removeIf(executor -> executor.isLost && leftNanos(executor, now) <= 0);
+    EXECUTORS.forEach(
+        (id, executor) -> {
+          String reason = reason(executor, flow, since, now, ExecutorReports.LOCAL.equals(id));
+          if (!reason.isEmpty()) {
+            found.append(found.length() == 0 ? "" : ", ");
+            found.append("executor ").append(id).append(' ').append(reason);
+          }
+        });
+    return found.toString();
+  }
+
+  private static String reason(
+      Executor executor, String flow, long since, long now, boolean isLocal) {
+    long leftMs = TimeUnit.NANOSECONDS.toMillis(leftNanos(executor, now));
+    if (executor.isLost) {
+      return "is lost and may live for another " + leftMs + " ms";
+    }
+    if (leftMs <= 0 && !isLocal) {
+      return ""; // it has ended by itself, though Spark has not noticed yet
+    }
+    if (executor.heardBefore - since <= 0) { // the last report may have been made before
+      return "has not reported yet";
+    }
+    long[] busy = executor.busy.get(flow);
+    if (busy == null || busy[0] == 0 && busy[1] == 0) {
+      return "";
+    }
+    return "has " + busy[0] + " records in flight and runs " + busy[1] + " tasks";
+  }
+
+  private static long leftNanos(Executor executor, long now) {
+    return executor.heardAt + leaseNanos + MARGIN_NANOS - now;
+  }
+
+  @Override
+  public Map<String, String> init(SparkContext spark, PluginContext context) {
+    String lease = context.conf().get(LEASE_KEY, LEASE_MS);
+    synchronized (DriverReports.class) {
+      EXECUTORS.clear();
+      RUNS.clear();
+      isLoaded = true;
+      leaseNanos = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(lease));
+    }
+    spark.addSparkListener(
+        new SparkListener() {
+          @Override
+          public void onExecutorRemoved(SparkListenerExecutorRemoved event) {
+            lost(event.executorId());
+          }
+        });
+    String interval = context.conf().get(INTERVAL_KEY, INTERVAL_MS);
+    return Map.of(ExecutorReports.INTERVAL, interval, ExecutorReports.LEASE, lease);
+  }
+
+  private static synchronized void lost(String id) {
+    // one that never reported is not known: it had no task yet
+    if (EXECUTORS.containsKey(id)) {
+      EXECUTORS.get(id).isLost = true;
+    }
+  }
+
+  /** Takes a report; the answer is whether the next one should come at once. */
+  @Override
+  public Object receive(Object message) {
+    synchronized (DriverReports.class) {
+      String[] lines = ((String) message).split("\n");
+      String[] from = lines[0].split("\t");
+      Executor executor = EXECUTORS.computeIfAbsent(from[1], unused -> new Executor());
+      long now = System.nanoTime();
+      executor.heardBefore = executor.heardAt;
+      executor.heardAt = now;
+      long number = Long.parseLong(from[2]);
+      if (number > executor.number) { // not one that came before and whose answer was lost
+        executor.number = number;
+        executor.busy.clear();
+        for (int i = 1; i < lines.length; i++) {
+          keep(executor, lines[i]);
+        }
+      }
+      return hurryUntil - now > 0;
+    }
+  }
+
+  private static void keep(Executor executor, String line) {
+    String[] fields = line.split("\t", 3);
+    if (fields[0].equals("flow")) {
+      String[] counts = fields[2].split("\t");
+      executor.busy.put(
+          fields[1], new long[] {Long.parseLong(counts[0]), Long.parseLong(counts[1])});
+      return;
+    }
+    Runs runs = RUNS.get(fields[1]);
+    if (runs == null) {
+      return;
+    }
+    runs.lines.add(fields[2]);
+    runs.characters += fields[2].length();
+    while (runs.characters > MOST_CHARACTERS) {
+      runs.characters -= runs.lines.remove().length();
+    }
+  }
+
+  @Override
+  public void shutdown() {
+    synchronized (DriverReports.class) {
+      isLoaded = false;
+    }
+  }
+}

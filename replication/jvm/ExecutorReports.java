@@ -1,0 +1,148 @@
+package replication;
+
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.plugin.ExecutorPlugin;
+import org.apache.spark.api.plugin.PluginContext;
+
+/**
+ * The executor's half: reports twice a second what the target has acknowledged, and ends a process
+ * that the driver no longer hears.
+ *
+ * <p>Each report is a request, so that both sides know how old their contact is. An executor whose
+ * driver has not answered for the length of the lease halts: no shutdown hook runs, since Spark's
+ * hook flushes the producers and may wait for a broker for ever. The driver counts the same time
+ * from the last report it got, which is never earlier, and lets nobody else write before.
+ *
+ * <p>A report is lines of tab-separated fields: {@code executor id number}, then {@code flow name
+ * records tasks} with the records in flight and the tasks running, then {@code runs generation topic
+ * partition srcFrom,srcUntil,tgtFrom,count;...}.
+ */
+final class ExecutorReports implements ExecutorPlugin {
+  static final String INTERVAL = "interval.ms";
+  static final String LEASE = "lease.ms";
+
+  static final String LOCAL = "driver"; // the executor's id in local mode
+
+  private static final Set<TaskContext> TASKS = ConcurrentHashMap.newKeySet();
+  private static volatile boolean isCutOff;
+
+  private PluginContext context;
+  private long intervalMs;
+  private long leaseNanos;
+  private volatile long heardAt;
+  private volatile boolean isShutDown;
+  private long number;
+  private String unsent;
+
+  /** Whether this process must not write any more. */
+  static boolean isCutOff() {
+    return isCutOff;
+  }
+
+  @Override
+  public void init(PluginContext pluginContext, Map<String, String> settings) {
+    context = pluginContext;
+    intervalMs = Long.parseLong(settings.get(INTERVAL));
+    leaseNanos = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(settings.get(LEASE)));
+    heardAt = System.nanoTime();
+    report(); // before the first task, so that the driver knows of this executor
+    daemon("replication-reports", this::reports);
+    if (!LOCAL.equals(context.executorID())) {
+      daemon("replication-lease", this::watchLease);
+    }
+  }
+
+  private static void daemon(String name, Runnable body) {
+    Thread thread = new Thread(body, name);
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  @Override
+  public void onTaskStart() {
+    TaskContext task = TaskContext.get();
+    if (task != null && task.getLocalProperty(PreserveTimestamps.GENERATION) != null) {
+      TASKS.add(task);
+    }
+  }
+
+  @Override
+  public void shutdown() {
+    isShutDown = true;
+  }
+
+  private void reports() {
+    while (!isShutDown) {
+      long pauseMs = report();
+      try {
+        Thread.sleep(pauseMs);
+      } catch (InterruptedException e) {
+        return;
+      }
+    }
+  }
+
+  /** Sends one report, or again the last one that got no answer; says how long to wait. */
+  private long report() {
+    long at = System.nanoTime();
+    try {
+      if (unsent == null) {
+        unsent = next();
+      }
+      Object answer = context.ask(unsent);
+      unsent = null;
+      heardAt = at;
+      return Boolean.TRUE.equals(answer) ? Math.min(50, intervalMs) : intervalMs;
+    } catch (Exception e) { // the driver is busy, or ends; the lease says when that is too long
+      return intervalMs;
+    }
+  }
+
+  private String next() {
+    StringBuilder lines = new StringBuilder();
+    lines.append("executor\t").append(context.executorID()).append('\t').append(number++);
+    lines.append('\n');
+    // Counted before the runs are taken: a flow without records in flight has all runs reported.
+    Map<String, Long> tasks = tasks();
+    Map<String, Long> records = new TreeMap<>();
+    tasks.keySet().forEach(flow -> records.put(flow, 0L));
+    PreserveTimestamps.forEachCopy((tp, copy) -> copy.countInto(records));
+    records.forEach(
+        (flow, count) ->
+            lines.append("flow\t").append(flow).append('\t').append(count)
+                .append('\t').append(tasks.getOrDefault(flow, 0L)).append('\n'));
+    PreserveTimestamps.forEachCopy((tp, copy) -> copy.report(lines));
+    return lines.toString();
+  }
+
+  private static Map<String, Long> tasks() {
+    TASKS.removeIf(TaskContext::isCompleted);
+    Map<String, Long> tasks = new TreeMap<>();
+    for (TaskContext task : TASKS) {
+      String generation = task.getLocalProperty(PreserveTimestamps.GENERATION);
+      tasks.merge(PartitionCopy.flowOf(generation), 1L, Long::sum);
+    }
+    return tasks;
+  }
+
+  private void watchLease() {
+    while (true) {
+      long leftNanos = heardAt + leaseNanos - System.nanoTime();
+      if (leftNanos <= 0) {
+        isCutOff = true;
+        System.err.println("replication: the driver has not answered in time, this executor ends");
+        Runtime.getRuntime().halt(1);
+      }
+      try {
+        TimeUnit.NANOSECONDS.sleep(Math.min(leftNanos, TimeUnit.MILLISECONDS.toNanos(200)));
+      } catch (InterruptedException e) {
+        return;
+      }
+    }
+  }
+}

@@ -1,0 +1,202 @@
+package replication;
+
+import java.util.Arrays;
+import java.util.Map;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * The records that one producer writes to one target partition: which source offsets are in flight,
+ * and which target offsets the acknowledged ones got.
+ *
+ * <p>One task at a time writes a partition and the producer is idempotent, so acknowledgements come
+ * in the order of the records sent. Both sides are kept as ranges in arrays that are used again: a
+ * record of a dense topic costs two additions and no memory.
+ */
+final class PartitionCopy {
+  /** Acknowledged runs kept between two reports; beyond that, neighbours are joined. */
+  private static final int MOST_RUNS = 8_192;
+
+  /** The newest runs of a report stay as they are, however small. */
+  private static final int FINE_RUNS = 64;
+
+  private static final int WIDTH = 4; // numbers of a run: srcFrom, srcUntil, tgtFrom, count
+
+  private final TopicPartition partition;
+  private String generation = "";
+  private String flow = "";
+  private long spacing;
+  private long task = Long.MIN_VALUE;
+
+  private int inFlight;
+  private boolean isBroken;
+  private long[] sent = new long[16]; // a ring of source ranges: from, until
+  private int oldest;
+  private int ranges;
+  private long[] runs = new long[16 * WIDTH];
+  private int count;
+
+  PartitionCopy(TopicPartition partition) {
+    this.partition = partition;
+  }
+
+  /** The flow of a generation: {@code A->B} of {@code A->B#7}. */
+  static String flowOf(String generation) {
+    return generation.substring(0, Math.max(0, generation.lastIndexOf('#')));
+  }
+
+  boolean isOf(String topic, int number) {
+    return partition.partition() == number && partition.topic().equals(topic);
+  }
+
+  /** Lets a task write; false if records of another one are in flight and might come after its. */
+  synchronized boolean begin(long attempt, String ofGeneration, String recordsBetweenBorders) {
+    if (task == attempt && generation.equals(ofGeneration)) {
+      return true; // between two partitions of one task
+    }
+    if (inFlight > 0) {
+      return false;
+    }
+    if (!generation.equals(ofGeneration)) {
+      generation = ofGeneration;
+      flow = flowOf(ofGeneration);
+      count = 0; // what the generation before had not reported is found from the target's log
+    }
+    spacing = Long.parseLong(recordsBetweenBorders);
+    task = attempt;
+    isBroken = false;
+    ranges = 0;
+    return true;
+  }
+
+  synchronized void sent(long source) {
+    inFlight++;
+    if (isBroken) {
+      return;
+    }
+    int newest = at(ranges - 1);
+    if (ranges > 0 && sent[newest + 1] == source) {
+      sent[newest + 1]++;
+      return;
+    }
+    if (2 * ranges == sent.length) {
+      growSent();
+    }
+    newest = at(ranges);
+    sent[newest] = source;
+    sent[newest + 1] = source + 1;
+    ranges++;
+  }
+
+  /** Takes back the newest record, which never reached a batch. */
+  synchronized void notSent() {
+    inFlight--;
+    if (!isBroken && ranges > 0 && --sent[at(ranges - 1) + 1] == sent[at(ranges - 1)]) {
+      ranges--;
+    }
+  }
+
+  /** A record was lost on its way: those after it may or may not be written, in any order. */
+  synchronized void failed() {
+    inFlight--;
+    isBroken = true;
+  }
+
+  /** The oldest record in flight is on the target; its offset there is -1 if the broker forgot. */
+  synchronized void acknowledged(long target) {
+    inFlight--;
+    if (isBroken || ranges == 0) {
+      return;
+    }
+    long source = sent[oldest]++;
+    if (sent[oldest] == sent[oldest + 1]) {
+      oldest = (oldest + 2) % sent.length;
+      ranges--;
+    }
+    if (target >= 0 && !generation.isEmpty()) {
+      add(source, target);
+    }
+  }
+
+  synchronized long unacknowledged(String ofFlow) {
+    return flow.equals(ofFlow) ? inFlight : 0;
+  }
+
+  /** The flow and its unacknowledged records, by {@code sum}. */
+  synchronized void countInto(Map<String, Long> sum) {
+    if (!flow.isEmpty()) {
+      sum.merge(flow, (long) inFlight, Long::sum);
+    }
+  }
+
+  /** Appends a line with the runs acknowledged since the last call, if there are any. */
+  synchronized void report(StringBuilder lines) {
+    if (count == 0) {
+      return;
+    }
+    if (spacing > 1) {
+      join(count - FINE_RUNS, spacing);
+    }
+    lines.append("runs\t").append(generation);
+    lines.append('\t').append(partition.topic()).append('\t').append(partition.partition());
+    lines.append('\t');
+    for (int i = 0; i < count * WIDTH; i++) {
+      lines.append(runs[i]).append(i % WIDTH == WIDTH - 1 ? ';' : ',');
+    }
+    lines.append('\n');
+    count = 0;
+    if (runs.length > 256 * WIDTH) {
+      runs = new long[16 * WIDTH];
+    }
+  }
+
+  private void add(long source, long target) {
+    int last = (count - 1) * WIDTH;
+    if (count > 0 && runs[last + 1] == source && runs[last + 2] + runs[last + 3] == target) {
+      runs[last + 1]++;
+      runs[last + 3]++;
+      return;
+    }
+    for (long width = Math.max(2, spacing); count >= MOST_RUNS && width > 0; width *= 2) {
+      join(count, width);
+    }
+    if ((count + 1) * WIDTH > runs.length) {
+      runs = Arrays.copyOf(runs, 2 * runs.length);
+    }
+    last = count++ * WIDTH;
+    runs[last] = source;
+    runs[last + 1] = source + 1;
+    runs[last + 2] = target;
+    runs[last + 3] = 1;
+  }
+
+  /** Joins neighbours among the first {@code among} runs up to {@code most} records each. */
+  private void join(int among, long most) {
+    int kept = 0; // index of the run that the next one may join
+    for (int i = 1; i < count; i++) {
+      int run = kept * WIDTH;
+      int next = i * WIDTH;
+      boolean isNeighbour = runs[run + 2] + runs[run + 3] == runs[next + 2];
+      boolean isInOrder = runs[run + 1] <= runs[next];
+      if (i < among && isNeighbour && isInOrder && runs[run + 3] + runs[next + 3] <= most) {
+        runs[run + 1] = runs[next + 1];
+        runs[run + 3] += runs[next + 3];
+      } else {
+        System.arraycopy(runs, next, runs, ++kept * WIDTH, WIDTH);
+      }
+    }
+    count = Math.min(count, kept + 1);
+  }
+
+  private int at(int range) {
+    return Math.floorMod(oldest + 2 * range, sent.length);
+  }
+
+  private void growSent() {
+    long[] larger = new long[2 * sent.length];
+    int untilEnd = sent.length - oldest;
+    System.arraycopy(sent, oldest, larger, 0, untilEnd);
+    System.arraycopy(sent, 0, larger, untilEnd, oldest);
+    sent = larger;
+    oldest = 0;
+  }
+}

@@ -1,0 +1,111 @@
+"""What the executors report of each acknowledged record, taken from the plugin in Spark's driver.
+
+The plugin (``replication.Acknowledgements``, in the interceptor's jar) also knows which executors
+may still write: one whose driver is silent ends by itself, and the driver counts the same time.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from py4j.java_gateway import JavaClass
+from pyspark.sql import SparkSession
+
+from replication.model import Flow, TopicPartition
+from replication.offsets.runs import OffsetRun
+
+PLUGIN: Final = "replication.Acknowledgements"
+PLUGINS: Final = "spark.plugins"
+
+GENERATION_PROPERTY: Final = "replication.generation"
+SPACING_PROPERTY: Final = "replication.spacing"
+
+POLL_SECONDS = 0.05
+
+
+def is_on_class_path(jvm: Any) -> bool:  # noqa: ANN401 - py4j's own view of a JVM
+    """Whether the driver's *jvm* can load the plugin."""
+    return isinstance(jvm.replication.Acknowledgements, JavaClass)
+
+
+def is_reported(spark: SparkSession) -> bool:
+    """Whether the executors of this session report what they write."""
+    driver = _driver(spark)
+    return driver is not None and bool(driver.isLoaded())
+
+
+@contextmanager
+def generation_tag(
+    spark: SparkSession, flow: Flow, number: int, *, spacing: int = 0
+) -> Iterator[None]:
+    """Tags the tasks of a query that is started in the block, for the interceptor.
+
+    Args:
+        spark: The session that starts the query, in this thread.
+        flow: Whose generation it is.
+        number: Of the generation.
+        spacing: Records between two borders of the map where the source has gaps; 0 for every gap.
+    """
+    context: Any = spark.sparkContext  # its stubs lack None, which removes a property
+    tags = {GENERATION_PROPERTY: f"{flow}#{number}", SPACING_PROPERTY: str(spacing)}
+    for name, value in tags.items():
+        context.setLocalProperty(name, value)
+    try:
+        yield
+    finally:
+        for name in tags:
+            context.setLocalProperty(name, None)
+
+
+class Acknowledged:
+    """The runs that executors report for one generation; `close` it.
+
+    Args:
+        spark: The session that runs the generation's query.
+        flow: Whose generation it is.
+        number: Its number.
+    """
+
+    def __init__(self, spark: SparkSession, flow: Flow, number: int) -> None:
+        self._name = f"{flow}#{number}"
+        self._driver: Any = _driver(spark)
+        self._driver.open(self._name)
+
+    def take(self) -> dict[TopicPartition, list[OffsetRun]]:
+        """The runs reported since the last call, oldest first, by remote partition."""
+        runs: dict[TopicPartition, list[OffsetRun]] = {}
+        for line in self._driver.take(self._name).splitlines():
+            topic, partition, text = line.split("\t")
+            tp = TopicPartition(topic, int(partition))
+            runs.setdefault(tp, []).extend(
+                OffsetRun(*map(int, run.split(","))) for run in text.split(";") if run
+            )
+        return runs
+
+    def close(self) -> None:
+        """Drops what is reported from now on."""
+        self._driver.close(self._name)
+
+
+def await_silence(spark: SparkSession, flow: Flow, seconds: float) -> str:
+    """Waits until no executor can write for *flow* any more, up to *seconds*.
+
+    Executors that are lost but may still live are waited for until they must have ended.
+
+    Returns:
+        Which executors may still write, and why; empty if none.
+    """
+    driver: Any = _driver(spark)
+    since = driver.now()
+    deadline = time.monotonic() + seconds
+    while (writers := str(driver.mayWrite(str(flow), since))) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)  # executors report on their own schedule
+    return writers
+
+
+def _driver(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's own
+    """The plugin's driver half; None where its jar is not on the driver's class path."""
+    jvm: Any = spark._jvm  # noqa: SLF001 - the way to Java classes
+    found = jvm.replication.DriverReports
+    return found if isinstance(found, JavaClass) else None

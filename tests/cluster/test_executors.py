@@ -1,0 +1,132 @@
+"""Executors and workers that die in mid-batch on a real Spark cluster: nothing lost or repeated.
+
+The job runs as a user runs it, through spark-submit.sh with a standalone master. Spark itself would
+run the tasks of a lost executor again within the batch and so write their records twice.
+"""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.demo.brokers import Broker
+from replication.demo.compare import TopicReport, compare
+from replication.demo.topic_log import log_ends
+from replication.demo.workload import create_topic, plain_records, sending
+from replication.model import Mode, TopicPartition
+from replication.offsets.map import Exact
+from replication.state.offset_table import OffsetTable
+from replication.state.tables import Tables
+from tests.support.local import SCRIPT, Clusters
+from tests.support.mirror_files import FLOW, write_config
+from tests.support.running_process import RunningProcess
+from tests.support.standalone import Standalone, WorkerSize, standalone
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
+
+PARTITIONS = 2
+BACKLOG_RECORDS = 800_000
+START_SECONDS = 300.0  # on a busy machine
+COPY_SECONDS = 240.0
+END_SECONDS = 90.0
+# A worker that is left alone must have the slots of a Real-Time flow: a partition each, and two.
+SETTINGS = {"replication.realtime.batch.seconds": 30}
+SIZE = WorkerSize(cores=PARTITIONS + 2)
+QUICK = "-XX:TieredStopAtLevel=1"
+SPARK = [
+    *("--conf", f"spark.driver.defaultJavaOptions={QUICK}"),
+    *("--conf", f"spark.executor.extraJavaOptions={QUICK}"),
+    *("--conf", "spark.executor.memory=700m", "--conf", "spark.driver.bindAddress=127.0.0.1"),
+    *("--conf", "spark.driver.host=127.0.0.1", "--conf", f"spark.cores.max={2 * SIZE.cores}"),
+    *("--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0"),
+    *("--conf", "spark.scheduler.maxRegisteredResourcesWaitingTime=60s"),
+]
+
+
+@pytest.fixture(scope="module")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """A master and two workers; a test that kills workers starts as many again."""
+    with standalone(tmp_path_factory.mktemp("spark"), workers=2, size=SIZE) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("mode", ["realtime", "microbatch", "drain"])
+@pytest.mark.parametrize("victim", ["executor", "worker", "both"])
+def test_a_lost_executor_loses_and_repeats_nothing(
+    spark: SparkSession,
+    clusters: Clusters,
+    spark_cluster: Standalone,
+    tmp_path: Path,
+    topic_name: str,
+    mode: Mode,
+    victim: str,
+) -> None:
+    source, target = clusters
+    remote = f"A.{topic_name}"
+    create_topic(source.bootstrap, topic_name, PARTITIONS)
+    with sending(source.bootstrap) as sender:
+        now_ms = time.time_ns() // 1_000_000
+        records = plain_records(PARTITIONS, size_bytes=200, now_ms=now_ms)
+        sender.send_all(topic_name, islice(records, BACKLOG_RECORDS))
+    config = write_config(tmp_path, clusters, topic_name, SETTINGS | {"groups": [topic_name]})
+    arguments = ["--config", str(config), "--mode", mode, "--", *SPARK]
+    arguments += ["--master", spark_cluster.url]  # MASTER would refuse a local state.dir
+
+    with RunningProcess("mirror", [str(SCRIPT), *arguments], tmp_path / "mirror.log") as job:
+        await_records(target, remote, 1, job, START_SECONDS)
+        lose(spark_cluster, victim)
+        at_kill = log_ends(target.bootstrap, [remote])[remote]
+        await_records(target, remote, BACKLOG_RECORDS, job, COPY_SECONDS)
+        code = job.end() if mode != "drain" else job.wait(END_SECONDS)
+    again = subprocess.run(
+        [SCRIPT, *arguments[:2], "--mode", "drain"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert at_kill < BACKLOG_RECORDS, "the copy was over before anything was killed"
+    report = compare(source.bootstrap, target.bootstrap, {topic_name: remote}, keep_offsets=True)
+    assert report[topic_name].is_equal, str(report[topic_name])
+    assert code == 0
+    assert again.returncode == 0, again.stdout[-3000:]
+    tables = Tables(spark, (tmp_path / "state").as_uri())
+    assert_exact(tables, report[topic_name])
+    events = tables.of("events", FLOW).select("kind", "text").collect()
+    assert {event["kind"] for event in events} == {"restarted"}
+    assert any("executor" in event["text"] for event in events), events
+
+
+def lose(cluster: Standalone, victim: str) -> None:
+    """Kills what one worker runs; the cluster has two workers again afterwards."""
+    worker = next(it for it in cluster.workers if it.executors())
+    if victim == "executor":
+        worker.kill_executors()
+        return
+    (worker.kill if victim == "worker" else worker.kill_all)()
+    cluster.workers.remove(worker)
+    cluster.add_worker()
+
+
+def await_records(
+    target: Broker, remote: str, records: int, job: RunningProcess, seconds: float
+) -> None:
+    """Until the remote topic holds *records*. Reads log ends only: a repeated record counts too."""
+    deadline = time.monotonic() + seconds
+    while log_ends(target.bootstrap, [remote]).get(remote, 0) < records:
+        assert time.monotonic() < deadline, f"not copied in {seconds} s"
+        job.check()
+        time.sleep(0.02)  # between two looks at the target
+
+
+def assert_exact(tables: Tables, report: TopicReport) -> None:
+    """The offset map gives each record's own offset, for every record of the topic."""
+    for part in report.partitions:
+        tp = TopicPartition(report.topic, part.partition)
+        offsets = OffsetTable(tables, FLOW).maps({tp: 0})[tp].offsets
+        wrong = [pair for pair in part.offsets if offsets.translate(pair[0]) != Exact(pair[1])]
+        assert wrong == []

@@ -1,0 +1,171 @@
+"""A Spark standalone cluster on this machine, from PySpark's own classes: a master and workers."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import pyspark
+
+from replication.demo.ports import HOST, free_port
+from replication.demo.watchdog import Watchdog
+
+START_SECONDS = 60.0
+SPARK_HOME = Path(pyspark.__file__).parent
+CLASSES = "org.apache.spark.deploy"
+EXECUTOR = "CoarseGrainedExecutorBackend"
+ENVIRONMENT = {
+    "SPARK_HOME": str(SPARK_HOME),
+    "SPARK_LOCAL_IP": HOST,
+    "SPARK_DAEMON_MEMORY": "256m",
+    "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -Dspark.master.rest.enabled=false",  # its port is fixed
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSize:
+    """What each worker offers; cores are task slots, not processors."""
+
+    cores: int
+    memory: str = "1g"
+
+
+class Worker:
+    """One worker process and the executors that it has started."""
+
+    def __init__(self, master: str, size: WorkerSize, folder: Path) -> None:
+        self._daemon = _Daemon(
+            "worker.Worker",
+            folder,
+            [
+                *("--host", HOST, "--webui-port", str(free_port())),
+                *("--cores", str(size.cores), "--memory", size.memory, "--work-dir", str(folder)),
+                master,
+            ],
+        )
+
+    def executors(self) -> list[int]:
+        """Process ids of its executors."""
+        return [pid for pid in _children(self._daemon.pid) if _runs(pid, EXECUTOR)]
+
+    def kill_executors(self) -> None:
+        """SIGKILL for its executors; the worker lives on and starts others."""
+        for pid in self.executors():
+            os.kill(pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """SIGKILL for the worker alone: its executors notice and end by themselves."""
+        self._daemon.kill()
+
+    def kill_all(self) -> None:
+        """SIGKILL for the worker and its executors at once."""
+        executors = self.executors()
+        self.kill()
+        for pid in executors:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@dataclass(slots=True)
+class Standalone:
+    """A running master and its workers. ``url`` is what spark-submit takes as ``--master``."""
+
+    url: str
+    folder: Path
+    size: WorkerSize
+    workers: list[Worker]
+    _ui: str
+
+    def add_worker(self) -> Worker:
+        """Starts another worker and waits until the master knows it."""
+        registered = self._registered()
+        worker = Worker(self.url, self.size, self.folder / f"worker-{len(self.workers)}")
+        self.workers.append(worker)
+        deadline = time.monotonic() + START_SECONDS
+        while self._registered() <= registered:
+            assert time.monotonic() < deadline, f"the worker did not register; see {self.folder}"
+            time.sleep(0.1)  # between two looks at the master's page
+        return worker
+
+    def stop(self) -> None:
+        """Ends all workers with their executors."""
+        for worker in self.workers:
+            worker.kill_all()
+
+    def _registered(self) -> int:
+        with suppress(OSError), urllib.request.urlopen(self._ui, timeout=5) as page:  # noqa: S310
+            return int(json.load(page)["aliveworkers"])
+        return -1
+
+
+@contextmanager
+def standalone(folder: Path, *, workers: int, size: WorkerSize) -> Iterator[Standalone]:
+    """A cluster for the block. It ends with this process, however that one ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port, ui = free_port(), free_port()
+    arguments = ["--host", HOST, "--port", str(port), "--webui-port", str(ui)]
+    master = _Daemon("master.Master", folder / "master", arguments)
+    cluster = Standalone(f"spark://{HOST}:{port}", folder, size, [], f"http://{HOST}:{ui}/json/")
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while cluster._registered() < 0:  # noqa: SLF001 - of this module
+            assert time.monotonic() < deadline, f"the master did not start; see {folder}"
+            time.sleep(0.1)  # between two looks at the master's page
+        for _ in range(workers):
+            cluster.add_worker()
+        yield cluster
+    finally:
+        cluster.stop()
+        master.kill()
+
+
+class _Daemon:
+    """A JVM of Spark's own, without its shell scripts that would put it into the background."""
+
+    def __init__(self, name: str, folder: Path, arguments: list[str]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._log: IO[bytes] = (folder / "log").open("wb")
+        self._process = subprocess.Popen(
+            [str(SPARK_HOME / "bin" / "spark-class"), f"{CLASSES}.{name}", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **ENVIRONMENT},
+            start_new_session=True,
+        )
+        self._watchdog = Watchdog(self._process.pid, signal.SIGKILL)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def kill(self) -> None:
+        self._watchdog.dismiss()
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._log.close()
+
+
+def _runs(pid: int, name: str) -> bool:
+    with suppress(OSError):
+        return name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def _children(pid: int) -> list[int]:
+    """All descendants of *pid*."""
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += [int(child), *_children(int(child))]
+    return found

@@ -1,0 +1,203 @@
+"""Executors' reports and finished batches become one map, and must agree at every batch's end."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replication.model import Position, TopicPartition
+from replication.offsets.map import Exact, NoAnswer, OffsetMap
+from replication.offsets.pending import PendingRuns
+from replication.offsets.runs import OffsetRun, ProgressGapError, anchor, coarser
+
+TP = TopicPartition("orders", 0)
+START = Position(100, 0)
+
+
+def pending_runs(spacing: int = 0) -> PendingRuns:
+    return PendingRuns({TP: START}, spacing=spacing)
+
+
+def test_a_report_moves_the_position_before_its_batch_ends() -> None:
+    pending = pending_runs()
+
+    pending.add_acknowledged(TP, [OffsetRun(100, 150, 0, 50)])
+
+    assert pending.positions() == {TP: Position(150, 50)}
+    assert pending.batch_starts() == {TP: 100}
+    assert pending.take() == {TP: [OffsetRun(100, 150, 0, 50)]}
+
+
+def test_a_batch_that_agrees_moves_the_position_over_the_gap_at_its_end() -> None:
+    pending = pending_runs()
+    pending.add_acknowledged(TP, [OffsetRun(100, 150, 0, 50)])
+
+    pending.add_batch(0, {TP: 100}, {TP: 152}, {TP: 50})
+
+    assert pending.positions() == {TP: Position(152, 50)}
+    assert pending.unconfirmed() == []
+
+
+def test_a_report_that_already_holds_the_next_batch_agrees_too() -> None:
+    pending = pending_runs()
+    pending.add_acknowledged(TP, [OffsetRun(100, 180, 0, 80)])
+
+    pending.add_batch(0, {TP: 100}, {TP: 150}, {TP: 50})
+
+    assert pending.positions() == {TP: Position(180, 80)}
+    assert pending.take() == {TP: [OffsetRun(100, 180, 0, 80)]}
+
+
+def test_a_batch_waits_for_its_reports() -> None:
+    pending = pending_runs()
+
+    pending.add_batch(0, {TP: 100}, {TP: 150}, {TP: 50})
+    pending.add_acknowledged(TP, [OffsetRun(100, 140, 0, 40)])
+    waiting = pending.unconfirmed()
+    pending.add_acknowledged(TP, [OffsetRun(140, 150, 40, 10)])
+
+    assert waiting == [TP]
+    assert pending.unconfirmed() == []
+
+
+def test_without_its_reports_the_batch_counts_and_late_reports_change_nothing() -> None:
+    pending = pending_runs()
+    pending.add_batch(0, {TP: 100}, {TP: 150}, {TP: 50})
+
+    pending.accept_batches()
+    pending.add_acknowledged(TP, [OffsetRun(100, 160, 0, 60)])
+
+    assert pending.positions() == {TP: Position(160, 60)}
+    assert pending.take() == {TP: [OffsetRun(100, 160, 0, 60)]}
+
+
+@pytest.mark.parametrize(
+    ("end", "count"),
+    [
+        pytest.param(150, 49, id="fewer than acknowledged"),
+        pytest.param(149, 49, id="an earlier end, all offsets with records"),
+        pytest.param(145, 45, id="inside the gap's far side"),
+    ],
+)
+def test_a_batch_that_contradicts_the_reports_is_a_gap(end: int, count: int) -> None:
+    pending = pending_runs()
+    pending.add_acknowledged(TP, [OffsetRun(100, 140, 0, 40), OffsetRun(145, 160, 41, 15)])
+
+    with pytest.raises(ProgressGapError, match="batch 7, orders-0: the batch ends at"):
+        pending.add_batch(7, {TP: 100}, {TP: end}, {TP: count})
+
+
+def test_a_report_from_before_the_position_is_a_gap() -> None:
+    pending = pending_runs()
+    pending.add_acknowledged(TP, [OffsetRun(100, 140, 0, 40)])
+
+    with pytest.raises(ProgressGapError, match="orders-0: executors report"):
+        pending.add_acknowledged(TP, [OffsetRun(130, 150, 40, 20)])
+
+
+def test_the_map_in_memory_gets_each_run_once_whenever_the_table_is_written() -> None:
+    pending = pending_runs()
+    pending.add_acknowledged(TP, [OffsetRun(100, 140, 0, 40)])
+    first = pending.take_new()
+    pending.take()
+    pending.add_acknowledged(TP, [OffsetRun(150, 160, 40, 10)])
+
+    second = pending.take_new()
+
+    assert (first, pending.take_new()) == ({TP: [OffsetRun(100, 140, 0, 40)]}, {})
+    answers = OffsetMap([*first[TP], *second[TP]])
+    assert [answers.translate(at) for at in (120, 155)] == [Exact(20), Exact(45)]
+
+
+def test_an_idle_partition_moves_over_markers() -> None:
+    pending = pending_runs()
+
+    pending.skip(TP, 104)
+    pending.add_batch(0, {TP: 100}, {TP: 100}, {})
+    pending.add_acknowledged(TP, [OffsetRun(104, 110, 0, 6)])
+    pending.add_batch(1, {TP: 100}, {TP: 110}, {TP: 6})
+
+    assert pending.positions() == {TP: Position(110, 6)}
+
+
+def test_without_reports_too_an_idle_partition_moves_over_markers() -> None:
+    pending = PendingRuns({TP: START})
+
+    pending.skip(TP, 104)
+    pending.add_batch(0, {TP: 100}, {TP: 100}, {})
+    pending.add_batch(1, {TP: 100}, {TP: 110}, {TP: 6})
+
+    assert pending.positions() == {TP: Position(110, 6)}
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[int], list[int], list[int], int]:
+    """Source offsets with records, batch ends, report sizes, and the spacing."""
+    end = draw(st.integers(101, 180))
+    density = draw(st.sampled_from([1, 2, 20, 100]))  # in percent of gaps: none, half, most
+    records = [
+        offset for offset in range(100, end) if draw(st.integers(0, 99)) >= density or density == 1
+    ]
+    ends = sorted({*draw(st.lists(st.integers(100, end), max_size=4)), end})
+    sizes = draw(st.lists(st.integers(1, 40), min_size=1, max_size=10))
+    return records, ends, sizes, draw(st.sampled_from([0, 2, 7, 100]))
+
+
+def reports(records: list[int], sizes: list[int], spacing: int) -> list[list[OffsetRun]]:
+    """What executors send: runs per dense range, neighbours joined up to *spacing* records."""
+    found: list[list[OffsetRun]] = []
+    at = 0
+    while at < len(records):
+        size = sizes[len(found) % len(sizes)]
+        runs: list[OffsetRun] = []
+        for downstream, upstream in enumerate(records[at : at + size], start=at):
+            run = OffsetRun(upstream, upstream + 1, downstream, 1)
+            last = runs[-1] if runs else None
+            if (last and last.src_until == upstream and last.is_dense) or (
+                last and last.count < spacing
+            ):
+                runs[-1] = OffsetRun(last.src_from, upstream + 1, last.tgt_from, last.count + 1)
+            else:
+                runs.append(run)
+        found.append(runs)
+        at += size
+    return found
+
+
+@given(histories(), st.data())
+def test_in_any_order_of_reports_and_batches_the_map_is_safe_and_complete(
+    history: tuple[list[int], list[int], list[int], int], data: st.DataObject
+) -> None:
+    records, ends, sizes, spacing = history
+    pending = pending_runs(spacing)
+    waiting = reports(records, sizes, spacing)
+    runs, start = [anchor(START)], 100
+
+    for number, end in enumerate(ends):
+        due = sum(1 for offset in records if offset < end)
+        while data.draw(st.booleans()) and waiting and waiting[0][0].tgt_from < due:
+            pending.add_acknowledged(TP, waiting.pop(0))
+        count = sum(1 for offset in records if start <= offset < end)
+        pending.add_batch(number, {TP: start}, {TP: end}, {TP: count})
+        runs += pending.take().get(TP, [])
+        start = end
+    for report in waiting:
+        pending.add_acknowledged(TP, report)
+    runs += pending.take().get(TP, [])
+
+    assert pending.unconfirmed() == []
+    assert pending.positions() == {TP: Position(ends[-1], len(records))}
+    answers = OffsetMap(runs)
+    for committed in range(100, ends[-1] + 1):
+        true = sum(1 for offset in records if offset < committed)
+        answer = answers.translate(committed)
+        assert not isinstance(answer, NoAnswer)
+        assert answer.offset <= true
+        assert true - answer.offset <= max(spacing, 0), "a border every so many records"
+
+
+def test_coarser_runs_keep_to_their_bound() -> None:
+    run, after = OffsetRun(0, 10, 0, 8), OffsetRun(10, 20, 8, 5)
+
+    assert coarser(run, after, 13) == OffsetRun(0, 20, 0, 13)
+    assert coarser(run, after, 12) is None
+    assert coarser(run, OffsetRun(11, 20, 8, 5), 100) is None, "not adjacent"
