@@ -20,7 +20,7 @@ import org.apache.spark.api.plugin.PluginContext;
  *
  * <p>A report is lines of tab-separated fields: {@code executor id number}, then {@code flow name
  * records tasks} with the records in flight and the tasks running, then {@code runs generation topic
- * partition srcFrom,srcUntil,tgtFrom,count;...}.
+ * partition srcFrom,srcUntil,tgtFrom,count;... sync,...}.
  */
 final class ExecutorReports implements ExecutorPlugin {
   static final String INTERVAL = "interval.ms";

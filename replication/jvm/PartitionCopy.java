@@ -16,8 +16,8 @@ final class PartitionCopy {
   /** Acknowledged runs kept between two reports; beyond that, neighbours are joined. */
   private static final int MOST_RUNS = 8_192;
 
-  /** The newest runs of a report stay as they are, however small. */
-  private static final int FINE_RUNS = 64;
+  /** Two neighbours stay apart where together they are more than this share of what follows. */
+  private static final int RESOLUTION = 64; // as in offsets/thinning.py
 
   private static final int WIDTH = 4; // numbers of a run: srcFrom, srcUntil, tgtFrom, count
 
@@ -34,6 +34,8 @@ final class PartitionCopy {
   private int ranges;
   private long[] runs = new long[16 * WIDTH];
   private int count;
+  private final MirrorSyncs syncs = new MirrorSyncs();
+  private long[] kept = {};
 
   PartitionCopy(TopicPartition partition) {
     this.partition = partition;
@@ -60,6 +62,7 @@ final class PartitionCopy {
       generation = ofGeneration;
       flow = flowOf(ofGeneration);
       count = 0; // what the generation before had not reported is found from the target's log
+      syncs.restart();
     }
     spacing = Long.parseLong(recordsBetweenBorders);
     task = attempt;
@@ -133,14 +136,16 @@ final class PartitionCopy {
     if (count == 0) {
       return;
     }
-    if (spacing > 1) {
-      join(count - FINE_RUNS, spacing);
-    }
+    joinOlder();
     lines.append("runs\t").append(generation);
     lines.append('\t').append(partition.topic()).append('\t').append(partition.partition());
     lines.append('\t');
     for (int i = 0; i < count * WIDTH; i++) {
       lines.append(runs[i]).append(i % WIDTH == WIDTH - 1 ? ';' : ',');
+    }
+    lines.append('\t');
+    for (long sync : kept) {
+      lines.append(sync).append(',');
     }
     lines.append('\n');
     count = 0;
@@ -156,8 +161,11 @@ final class PartitionCopy {
       runs[last + 3]++;
       return;
     }
+    if (count >= MOST_RUNS) {
+      joinOlder();
+    }
     for (long width = Math.max(2, spacing); count >= MOST_RUNS && width > 0; width *= 2) {
-      join(count, width);
+      join(width, 0);
     }
     if ((count + 1) * WIDTH > runs.length) {
       runs = Arrays.copyOf(runs, 2 * runs.length);
@@ -169,15 +177,30 @@ final class PartitionCopy {
     runs[last + 3] = 1;
   }
 
-  /** Joins neighbours among the first {@code among} runs up to {@code most} records each. */
-  private void join(int among, long most) {
+  /** Joins neighbours up to the spacing, the fewer the newer: a group near the end stays exact. */
+  private void joinOlder() {
+    for (int i = 0; i < count * WIDTH; i += WIDTH) {
+      syncs.add(runs[i], runs[i + 2], runs[i + 3], spacing);
+    }
+    kept = syncs.kept();
+    if (spacing > 1) {
+      join(spacing, RESOLUTION);
+    }
+  }
+
+  /** Joins neighbours up to {@code most} records, and to a share of the records after them unless 0. */
+  private void join(long most, int share) {
+    long end = count == 0 ? 0 : runs[count * WIDTH - 2] + runs[count * WIDTH - 1];
     int kept = 0; // index of the run that the next one may join
     for (int i = 1; i < count; i++) {
       int run = kept * WIDTH;
       int next = i * WIDTH;
+      long after = end - runs[next + 2] - runs[next + 3];
+      long limit = share == 0 ? most : Math.min(most, after / share);
       boolean isNeighbour = runs[run + 2] + runs[run + 3] == runs[next + 2];
       boolean isInOrder = runs[run + 1] <= runs[next];
-      if (i < among && isNeighbour && isInOrder && runs[run + 3] + runs[next + 3] <= most) {
+      boolean isFree = share == 0 || !holdsSync(runs[run], runs[run + 1]);
+      if (isNeighbour && isInOrder && isFree && runs[run + 3] + runs[next + 3] <= limit) {
         runs[run + 1] = runs[next + 1];
         runs[run + 3] += runs[next + 3];
       } else {
@@ -185,6 +208,12 @@ final class PartitionCopy {
       }
     }
     count = Math.min(count, kept + 1);
+  }
+
+  private boolean holdsSync(long from, long until) {
+    int at = Arrays.binarySearch(kept, from);
+    int next = at < 0 ? -at - 1 : at;
+    return next < kept.length && kept[next] < until;
   }
 
   private int at(int range) {

@@ -14,7 +14,7 @@ from replication.offsets.map import OffsetMap
 from replication.offsets.runs import OffsetRun, join_runs
 from replication.offsets.thinning import thin_runs
 
-FEW_RUNS = 4_096
+FEW_RUNS = 1_024
 """Runs that a partition collects before they are thinned; then twice as many as were left."""
 
 
@@ -33,6 +33,7 @@ class _Partition:
     topic_id: str
     stored: Sequence[OffsetRun] = ()
     added: list[OffsetRun] = field(default_factory=list)
+    mirror_syncs: Sequence[int] = ()
     thin_at: int = FEW_RUNS
     map: TopicMap | None = None
 
@@ -43,17 +44,25 @@ class _Partition:
         else:
             self.added[-1] = joined
         if len(self.added) >= self.thin_at:
-            self.added = thin_runs(self.added)
+            self.added = thin_runs(self.added, self.mirror_syncs)
             self.thin_at = max(FEW_RUNS, 2 * len(self.added))
         self.map = None
 
     def indexed(self) -> TopicMap:
         if self.map is None:
-            # what was stored meanwhile is among the added runs too, perhaps with other borders
-            end = max((run.src_until for run in self.stored), default=-1)
-            beyond = (run for run in self.added if run.src_until > end)
-            self.map = TopicMap(self.topic_id, OffsetMap([*self.stored, *beyond]))
+            self.map = TopicMap(self.topic_id, OffsetMap([*self._stored_before(), *self.added]))
         return self.map
+
+    def _stored_before(self) -> Sequence[OffsetRun]:
+        """The stored runs that no added run repeats: those added have more borders."""
+        if not self.added:
+            return self.stored
+        first = self.added[0]
+        return [
+            run
+            for run in self.stored
+            if run.tgt_from < first.tgt_from or run.src_from < first.src_from
+        ]
 
 
 class LiveMap:
@@ -81,15 +90,20 @@ class LiveMap:
             self._forget()
 
     def add(
-        self, runs: Mapping[TopicPartition, Iterable[OffsetRun]], topic_ids: Mapping[str, str]
+        self,
+        runs: Mapping[TopicPartition, Iterable[OffsetRun]],
+        topic_ids: Mapping[str, str],
+        mirror_syncs: Mapping[TopicPartition, Sequence[int]] | None = None,
     ) -> None:
         """Adds runs that the flow has just finished, oldest first.
 
         A partition whose topic id changed starts over: its offsets mean other records now.
+        *mirror_syncs* are the source offsets at which no border is given up with age.
         """
         with self._lock:
             for tp, finished in runs.items():
                 partition = self._of(tp, topic_ids[tp.topic])
+                partition.mirror_syncs = (mirror_syncs or {}).get(tp, ())
                 for run in finished:
                     partition.add(run)
 

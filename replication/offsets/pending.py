@@ -5,12 +5,25 @@ finished batch reports its range and its count. Where both exist they must agree
 One thread may add while another takes the pending runs, hence the lock.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
 from replication.model import Position, TopicPartition
 from replication.offsets.runs import OffsetRun, ProgressGapError, coarser, join_runs, next_run
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What executors report of one partition.
+
+    Args:
+        runs: Acknowledged records, in the order of the target's log.
+        mirror_syncs: The source offsets that MirrorMaker 2 would translate by, in order.
+    """
+
+    runs: Sequence[OffsetRun]
+    mirror_syncs: tuple[int, ...] = ()
 
 
 class PendingRuns:
@@ -40,15 +53,17 @@ class PendingRuns:
         with self._lock:
             return {tp: partition.batch.upstream for tp, partition in self._partitions.items()}
 
-    def add_acknowledged(self, tp: TopicPartition, runs: Iterable[OffsetRun]) -> None:
-        """Adds what executors reported of one partition, in the order of the target's log.
+    def add_acknowledged(self, tp: TopicPartition, report: Report) -> None:
+        """Adds what executors reported of one partition.
 
         Raises:
             ProgressGapError: The report contradicts what is known.
         """
         with self._lock:
-            for run in runs:
-                self._partitions[tp].acknowledge(f"{tp}", run)
+            partition = self._partitions[tp]
+            for run in report.runs:
+                partition.acknowledge(f"{tp}", run)
+            partition.mirror_syncs = report.mirror_syncs
 
     def add_batch(
         self,
@@ -122,8 +137,13 @@ class PendingRuns:
                 if (runs := partition.pending.take())
             }
 
+    def mirror_syncs(self) -> dict[TopicPartition, tuple[int, ...]]:
+        """The source offsets that MirrorMaker 2 would translate by, where executors report."""
+        with self._lock:
+            return {tp: partition.mirror_syncs for tp, partition in self._partitions.items()}
+
     def take_new(self) -> dict[TopicPartition, list[OffsetRun]]:
-        """The runs added since the last call, merged, for the map in memory."""
+        """The runs added since the last call, for the map in memory, with each border reported."""
         with self._lock:
             return {
                 tp: runs
@@ -147,10 +167,11 @@ class _Partition:
     new: "_Runs" = field(init=False)
     ends: list[Position] = field(default_factory=list)
     unchecked: list[OffsetRun] = field(default_factory=list)
+    mirror_syncs: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         self.batch = self.position
-        self.pending, self.new = _Runs(self.spacing or 0), _Runs(self.spacing or 0)
+        self.pending, self.new = _Runs(self.spacing or 0), _Runs(0)
 
     def acknowledge(self, what: str, run: OffsetRun) -> None:
         run = run.after(self.position)

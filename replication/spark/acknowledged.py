@@ -13,6 +13,7 @@ from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from replication.model import Flow, TopicPartition
+from replication.offsets.pending import Report
 from replication.offsets.runs import OffsetRun
 
 PLUGIN: Final = "replication.Acknowledgements"
@@ -72,20 +73,21 @@ class Acknowledged:
         self._driver: Any = _driver(spark)
         self._driver.open(self._name)
 
-    def take(self) -> dict[TopicPartition, list[OffsetRun]]:
-        """The runs reported since the last call, oldest first, by remote partition."""
-        runs: dict[TopicPartition, list[OffsetRun]] = {}
-        for line in self._driver.take(self._name).splitlines():
-            topic, partition, text = line.split("\t")
-            tp = TopicPartition(topic, int(partition))
-            runs.setdefault(tp, []).extend(
-                OffsetRun(*map(int, run.split(","))) for run in text.split(";") if run
-            )
-        return runs
+    def take(self) -> list[tuple[TopicPartition, Report]]:
+        """What was reported since the last call, oldest first, with the remote partitions."""
+        return [_report(line) for line in self._driver.take(self._name).splitlines()]
 
     def close(self) -> None:
         """Drops what is reported from now on."""
         self._driver.close(self._name)
+
+
+def _report(line: str) -> tuple[TopicPartition, Report]:
+    topic, partition, runs, syncs = line.split("\t")
+    return TopicPartition(topic, int(partition)), Report(
+        [OffsetRun(*map(int, run.split(","))) for run in runs.split(";") if run],
+        tuple(int(sync) for sync in syncs.split(",") if sync),
+    )
 
 
 def await_silence(spark: SparkSession, flow: Flow, seconds: float) -> str:

@@ -2,9 +2,11 @@ package replication;
 
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Deque;
 import java.util.List;
 import java.util.Random;
+import java.util.stream.LongStream;
 import org.apache.kafka.common.TopicPartition;
 
 /** Random sends, acknowledgements and reports, held against a list of all pairs. */
@@ -24,12 +26,32 @@ final class PartitionCopyCheck {
   }
 
   public static void main(String[] arguments) {
+    checkSyncs(1_000, 1000, 990, 960, 900, 840, 720, 480, 0);
+    checkSyncs(10_000, 10000, 9990, 9960, 9900, 9840, 9600, 9120, 8640, 7680, 3840, 0);
     for (int seed = 0; seed < 2_000; seed++) {
       for (int spacing : new int[] {0, 3, 100}) {
         new PartitionCopyCheck(seed).run(spacing);
       }
     }
     System.out.println("ok");
+  }
+
+  /** Every tenth offset holds a record: which of them MirrorMaker 2's store keeps. */
+  private static void checkSyncs(int until, long... newestFirst) {
+    MirrorSyncs alone = new MirrorSyncs();
+    MirrorSyncs inReports = new MirrorSyncs();
+    for (int offset = 0; offset <= until; offset += 10) {
+      alone.add(offset, offset / 10, 1, 100);
+      inReports.add(offset, offset / 10, 1, 100);
+      inReports.add(offset, offset / 10, 1, 100); // the last run of a report comes twice
+    }
+    long[] expected = LongStream.of(newestFirst).sorted().toArray();
+    check(Arrays.equals(expected, alone.kept()), Arrays.toString(alone.kept()));
+    check(Arrays.equals(expected, inReports.kept()), Arrays.toString(inReports.kept()));
+    MirrorSyncs dense = new MirrorSyncs();
+    dense.add(0, 0, 150, 100);
+    dense.add(0, 0, 250, 100); // the run has grown: syncs at 0, 101 and 202
+    check(Arrays.equals(new long[] {0, 101, 202}, dense.kept()), Arrays.toString(dense.kept()));
   }
 
   private void run(int spacing) {
@@ -78,7 +100,8 @@ final class PartitionCopyCheck {
     int at = 0;
     for (String line : reports.toString().split("\n")) {
       String[] fields = line.split("\t");
-      for (String text : fields.length > 4 ? fields[4].split(";") : new String[0]) {
+      int last = at + records(fields);
+      for (String text : fields.length > 5 ? fields[4].split(";") : new String[0]) {
         String[] run = text.split(",");
         int count = Integer.parseInt(run[3]);
         check(Long.parseLong(run[0]) == pairs.get(at)[0], "the run starts at its first record");
@@ -87,9 +110,18 @@ final class PartitionCopyCheck {
         check(Long.parseLong(run[1]) == pairs.get(at - 1)[0] + 1, "it ends after its last record");
         boolean isDense = Long.parseLong(run[1]) - Long.parseLong(run[0]) == count;
         check(isDense || count <= spacing, "a border every so many records");
+        check(isDense || count <= (last - at) / 64, "and more of them among the newest");
       }
     }
     check(at == pairs.size(), "every acknowledged record is reported once");
+  }
+
+  private static int records(String[] report) {
+    int sum = 0;
+    for (String run : report.length > 5 ? report[4].split(";") : new String[0]) {
+      sum += Integer.parseInt(run.split(",")[3]);
+    }
+    return sum;
   }
 
   private static void check(boolean holds, String what) {

@@ -87,13 +87,13 @@ def test_only_what_was_replicated_has_a_map() -> None:
     assert set(live.maps([TP, OTHER])) == {TP}
 
 
-def test_a_stored_range_counts_once_even_if_it_was_stored_with_other_borders() -> None:
+def test_the_map_in_memory_keeps_borders_that_the_stored_one_gave_up() -> None:
     live = attached()
-    live.add({TP: [OffsetRun(0, 4, 0, 2), OffsetRun(4, 10, 2, 3), OffsetRun(10, 12, 5, 1)]}, IDS)
+    added = (OffsetRun(0, 4, 0, 2), OffsetRun(4, 10, 2, 3), OffsetRun(10, 12, 5, 1))
+    live.add({TP: added}, IDS)
     live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 10, 0, 5)]))})
 
-    expected = (OffsetRun(0, 10, 0, 5), OffsetRun(10, 12, 5, 1))
-    assert live.maps([TP])[TP].offsets.runs == expected
+    assert live.maps([TP])[TP].offsets.runs == added
 
 
 def test_without_a_writer_in_this_process_every_question_reads_the_table_again() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from replication.model import Position, TopicPartition
 from replication.offsets.map import Exact, NoAnswer, OffsetMap
-from replication.offsets.pending import PendingRuns
+from replication.offsets.pending import PendingRuns, Report
 from replication.offsets.runs import OffsetRun, ProgressGapError, anchor, coarser
 
 TP = TopicPartition("orders", 0)
@@ -20,7 +20,7 @@ def pending_runs(spacing: int = 0) -> PendingRuns:
 def test_a_report_moves_the_position_before_its_batch_ends() -> None:
     pending = pending_runs()
 
-    pending.add_acknowledged(TP, [OffsetRun(100, 150, 0, 50)])
+    pending.add_acknowledged(TP, Report([OffsetRun(100, 150, 0, 50)]))
 
     assert pending.positions() == {TP: Position(150, 50)}
     assert pending.batch_starts() == {TP: 100}
@@ -29,7 +29,7 @@ def test_a_report_moves_the_position_before_its_batch_ends() -> None:
 
 def test_a_batch_that_agrees_moves_the_position_over_the_gap_at_its_end() -> None:
     pending = pending_runs()
-    pending.add_acknowledged(TP, [OffsetRun(100, 150, 0, 50)])
+    pending.add_acknowledged(TP, Report([OffsetRun(100, 150, 0, 50)]))
 
     pending.add_batch(0, {TP: 100}, {TP: 152}, {TP: 50})
 
@@ -39,7 +39,7 @@ def test_a_batch_that_agrees_moves_the_position_over_the_gap_at_its_end() -> Non
 
 def test_a_report_that_already_holds_the_next_batch_agrees_too() -> None:
     pending = pending_runs()
-    pending.add_acknowledged(TP, [OffsetRun(100, 180, 0, 80)])
+    pending.add_acknowledged(TP, Report([OffsetRun(100, 180, 0, 80)]))
 
     pending.add_batch(0, {TP: 100}, {TP: 150}, {TP: 50})
 
@@ -51,9 +51,9 @@ def test_a_batch_waits_for_its_reports() -> None:
     pending = pending_runs()
 
     pending.add_batch(0, {TP: 100}, {TP: 150}, {TP: 50})
-    pending.add_acknowledged(TP, [OffsetRun(100, 140, 0, 40)])
+    pending.add_acknowledged(TP, Report([OffsetRun(100, 140, 0, 40)]))
     waiting = pending.unconfirmed()
-    pending.add_acknowledged(TP, [OffsetRun(140, 150, 40, 10)])
+    pending.add_acknowledged(TP, Report([OffsetRun(140, 150, 40, 10)]))
 
     assert waiting == [TP]
     assert pending.unconfirmed() == []
@@ -64,7 +64,7 @@ def test_without_its_reports_the_batch_counts_and_late_reports_change_nothing() 
     pending.add_batch(0, {TP: 100}, {TP: 150}, {TP: 50})
 
     pending.accept_batches()
-    pending.add_acknowledged(TP, [OffsetRun(100, 160, 0, 60)])
+    pending.add_acknowledged(TP, Report([OffsetRun(100, 160, 0, 60)]))
 
     assert pending.positions() == {TP: Position(160, 60)}
     assert pending.take() == {TP: [OffsetRun(100, 160, 0, 60)]}
@@ -80,7 +80,7 @@ def test_without_its_reports_the_batch_counts_and_late_reports_change_nothing() 
 )
 def test_a_batch_that_contradicts_the_reports_is_a_gap(end: int, count: int) -> None:
     pending = pending_runs()
-    pending.add_acknowledged(TP, [OffsetRun(100, 140, 0, 40), OffsetRun(145, 160, 41, 15)])
+    pending.add_acknowledged(TP, Report([OffsetRun(100, 140, 0, 40), OffsetRun(145, 160, 41, 15)]))
 
     with pytest.raises(ProgressGapError, match="batch 7, orders-0: the batch ends at"):
         pending.add_batch(7, {TP: 100}, {TP: end}, {TP: count})
@@ -88,18 +88,18 @@ def test_a_batch_that_contradicts_the_reports_is_a_gap(end: int, count: int) -> 
 
 def test_a_report_from_before_the_position_is_a_gap() -> None:
     pending = pending_runs()
-    pending.add_acknowledged(TP, [OffsetRun(100, 140, 0, 40)])
+    pending.add_acknowledged(TP, Report([OffsetRun(100, 140, 0, 40)]))
 
     with pytest.raises(ProgressGapError, match="orders-0: executors report"):
-        pending.add_acknowledged(TP, [OffsetRun(130, 150, 40, 20)])
+        pending.add_acknowledged(TP, Report([OffsetRun(130, 150, 40, 20)]))
 
 
 def test_the_map_in_memory_gets_each_run_once_whenever_the_table_is_written() -> None:
     pending = pending_runs()
-    pending.add_acknowledged(TP, [OffsetRun(100, 140, 0, 40)])
+    pending.add_acknowledged(TP, Report([OffsetRun(100, 140, 0, 40)]))
     first = pending.take_new()
     pending.take()
-    pending.add_acknowledged(TP, [OffsetRun(150, 160, 40, 10)])
+    pending.add_acknowledged(TP, Report([OffsetRun(150, 160, 40, 10)]))
 
     second = pending.take_new()
 
@@ -113,7 +113,7 @@ def test_an_idle_partition_moves_over_markers() -> None:
 
     pending.skip(TP, 104)
     pending.add_batch(0, {TP: 100}, {TP: 100}, {})
-    pending.add_acknowledged(TP, [OffsetRun(104, 110, 0, 6)])
+    pending.add_acknowledged(TP, Report([OffsetRun(104, 110, 0, 6)]))
     pending.add_batch(1, {TP: 100}, {TP: 110}, {TP: 6})
 
     assert pending.positions() == {TP: Position(110, 6)}
@@ -175,13 +175,13 @@ def test_in_any_order_of_reports_and_batches_the_map_is_safe_and_complete(
     for number, end in enumerate(ends):
         due = sum(1 for offset in records if offset < end)
         while data.draw(st.booleans()) and waiting and waiting[0][0].tgt_from < due:
-            pending.add_acknowledged(TP, waiting.pop(0))
+            pending.add_acknowledged(TP, Report(waiting.pop(0)))
         count = sum(1 for offset in records if start <= offset < end)
         pending.add_batch(number, {TP: start}, {TP: end}, {TP: count})
         runs += pending.take().get(TP, [])
         start = end
     for report in waiting:
-        pending.add_acknowledged(TP, report)
+        pending.add_acknowledged(TP, Report(report))
     runs += pending.take().get(TP, [])
 
     assert pending.unconfirmed() == []

@@ -131,7 +131,9 @@ class Generation:
                 batch.batch_id,
             )
         self._reports.accept_unconfirmed(self.pending)
-        self._map_writer.record(self.pending.take_new(), self.plan.source_ids)
+        self._map_writer.record(
+            self.pending.take_new(), self.plan.source_ids, self.pending.mirror_syncs()
+        )
         if time.monotonic() - self._written_at >= WRITE_SECONDS:
             self.write_pending()
         return bool(batches)

@@ -38,10 +38,13 @@ class MapWriter:
         self._syncs = Syncs(context, stored.replicated_until)
 
     def record(
-        self, runs: Mapping[TopicPartition, Iterable[OffsetRun]], topic_ids: Mapping[str, str]
+        self,
+        runs: Mapping[TopicPartition, Iterable[OffsetRun]],
+        topic_ids: Mapping[str, str],
+        mirror_syncs: Mapping[TopicPartition, Sequence[int]] | None = None,
     ) -> None:
         """Adds finished *runs* to the map in memory, so that groups are translated by them."""
-        self._live_map.add(runs, topic_ids)
+        self._live_map.add(runs, topic_ids, mirror_syncs)
 
     def write(self, finished: FinishedRuns) -> None:
         """Writes the runs, then the offset syncs that follow from them."""

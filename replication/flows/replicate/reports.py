@@ -45,8 +45,8 @@ class Reports:
             ProgressGapError: The reports contradict the batches.
         """
         if self._acknowledged is not None:
-            for remote, runs in self._acknowledged.take().items():
-                pending.add_acknowledged(self._upstream[remote], runs)
+            for remote, report in self._acknowledged.take():
+                pending.add_acknowledged(self._upstream[remote], report)
 
     def accept_unconfirmed(self, pending: PendingRuns) -> None:
         """Takes a finished batch's own counts where its reports are overdue, and records that."""
