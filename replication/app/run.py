@@ -28,6 +28,7 @@ from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
 from replication.log import Log, LogFormat, configure
 from replication.model import Job, Mode, runs
+from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.spark.requirements import check_interceptor, check_packages
 from replication.spark.session import jvm_of, session, task_slots
 from replication.spark.static_settings import check_static_settings
@@ -128,6 +129,8 @@ class _Application:
         preserves = any(flow.record_timestamps == "preserve" for flow in self._chosen)
         if runs(self._job, "records") and preserves:
             check_interceptor(self._spark)
+        if runs(self._job, "records") and not is_reported(self._spark):
+            log.warning("records_not_reported", text=NOT_REPORTED)
         contexts = [self._context(flow, tables) for flow in self._chosen]
         cluster_ids = {
             cluster.alias: cluster.cluster_id()

@@ -147,8 +147,8 @@ _CATALOGUE: Final = (
     ConfigKey(
         "replication.realtime.batch.seconds",
         "number",
-        "60",
-        "length of a Real-Time batch, and so the age of the offset map, in seconds",
+        "600",
+        "length of a Real-Time batch in seconds; at most 60 where executors cannot report",
         "not a key of MirrorMaker 2",
         least=5,
     ),

@@ -22,6 +22,13 @@ PLUGINS: Final = "spark.plugins"
 GENERATION_PROPERTY: Final = "replication.generation"
 SPACING_PROPERTY: Final = "replication.spacing"
 
+NOT_REPORTED: Final = (
+    f"this Spark session runs without the plugin {PLUGIN}: the offset map learns of records when "
+    "their batch ends, and a lost executor is found by counting; start the session with "
+    f"{PLUGINS}={PLUGIN} and preserve-timestamps.jar in spark.jars"
+)
+"""What the log says at the start where executors cannot report."""
+
 POLL_SECONDS = 0.05
 
 

@@ -11,6 +11,7 @@ from replication.flows.replicate.settle import settled_log_ends
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from tests.support.local import Clusters, Until
+from tests.support.mirror_files import FLOW
 from tests.support.topics import plain
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -28,7 +29,7 @@ def test_log_ends_settle_only_when_the_other_producer_stops(
     with Cluster("B", {"bootstrap.servers": servers}) as target:
         still_growing = r"topics on cluster B still grow 3 s .* find the other producer"
         with pytest.raises(ClusterError, match=still_growing):
-            settled_log_ends(target, [remote], spark, None, patience_seconds=3)
+            settled_log_ends(target, [remote], spark, FLOW, patience_seconds=3)
         sent = other.finish()[topic_name]
 
-        assert settled_log_ends(target, [remote], spark, None) == {remote: sent}
+        assert settled_log_ends(target, [remote], spark, FLOW) == {remote: sent}

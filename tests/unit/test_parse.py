@@ -52,7 +52,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 refresh_topics_enabled=True,
                 refresh_topics_interval_seconds=600,
                 mode="auto",
-                realtime_batch_seconds=60,
+                realtime_batch_seconds=600,
                 batch_max_records=1_000_000,
                 record_timestamps="preserve",
                 auto_offset_reset="earliest",

@@ -17,6 +17,7 @@ from replication.flows.checkpoints.emit import Emission
 from replication.flows.checkpoints.group_sync import GroupSync
 from replication.flows.checkpoints.translate import Translator, live_maps
 from replication.flows.context import FlowContext
+from replication.flows.replicate.reports import UNREPORTED_BATCH_SECONDS
 from replication.groups.first_sight import FirstSight
 from replication.groups.positions import is_rewound
 from replication.kafka.consumer_groups import Groups
@@ -28,8 +29,8 @@ log = Log(__name__)
 BATCH_SECONDS = 60.0
 """A batch of the query costs about 80 ms of CPU, so one batch holds the rounds of a minute."""
 
-STALLED_BATCHES = 2
-"""A map that has not grown for so many Real-Time batches does not grow any more."""
+STALLED_SECONDS = 2 * UNREPORTED_BATCH_SECONDS
+"""A map that has not grown for so long does not grow any more."""
 
 
 class Checkpoints:
@@ -46,7 +47,7 @@ class Checkpoints:
         self._emission = Emission(context)
         self._translator = Translator(config, context.source, live_maps(context))
         self._sync = GroupSync(context, target_groups) if config.groups.sync_enabled else None
-        self._first_sight = FirstSight(STALLED_BATCHES * config.realtime_batch_seconds)
+        self._first_sight = FirstSight(STALLED_SECONDS)
         self._groups: set[str] = set()
         self._gone: set[str] = set()
         self._ended = Event()

@@ -96,7 +96,7 @@ class Generation:
         try:
             writer = replication_query(spark, config, plan, starts, name=name, mode=mode)
             with generation_tag(spark, config.flow, number, spacing=reports.spacing or 0):
-                query = start_query(writer, mode, config, folder)
+                query = start_query(writer, mode, reports.batch_seconds, folder)
             return cls(query, map_writer, plan, positions, reports, folder, number=number)
         except BaseException as error:
             reports.close()
@@ -204,14 +204,20 @@ def replication_query(
 
 
 def start_query(
-    writer: DataStreamWriter, mode: Mode, config: FlowConfig, folder: Path
+    writer: DataStreamWriter, mode: Mode, batch_seconds: int, folder: Path
 ) -> StreamingQuery:
-    """Starts *writer* in *mode*; *folder* is for Spark's own progress, which nothing reads."""
+    """Starts *writer* in *mode*.
+
+    Args:
+        writer: The query.
+        mode: How it runs.
+        batch_seconds: Length of a Real-Time batch.
+        folder: For Spark's own progress, which nothing reads.
+    """
     writer = writer.option("checkpointLocation", folder.as_uri())
     if mode == "realtime":
-        batch = f"{config.realtime_batch_seconds} seconds"
         realtime: Any = writer.outputMode("update")  # Spark's own overloads lack realTime
-        query: StreamingQuery = realtime.trigger(realTime=batch).start()
+        query: StreamingQuery = realtime.trigger(realTime=f"{batch_seconds} seconds").start()
         return query
     if mode == "drain":
         return writer.trigger(availableNow=True).start()

@@ -11,6 +11,9 @@ from replication.offsets.pending import PendingRuns
 from replication.spark.acknowledged import Acknowledged, await_silence, is_reported
 from replication.topics.topic_plan import TopicPlan
 
+UNREPORTED_BATCH_SECONDS = 60
+"""The longest Real-Time batch where executors do not report."""
+
 CONFIRM_SECONDS = 5
 """How long the reports of a finished batch's records may take; executors report twice a second."""
 
@@ -37,6 +40,12 @@ class Reports:
     def spacing(self) -> int | None:
         """Records between two borders in sparse ranges; None where executors do not report."""
         return self._context.config.offset_syncs.lag_max if self._acknowledged else None
+
+    @property
+    def batch_seconds(self) -> int:
+        """How long a Real-Time batch lasts: without reports its end is what updates the map."""
+        configured = self._context.config.realtime_batch_seconds
+        return configured if self._acknowledged else min(configured, UNREPORTED_BATCH_SECONDS)
 
     def add_to(self, pending: PendingRuns) -> None:
         """Adds what was reported since the last call.
