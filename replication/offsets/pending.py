@@ -210,7 +210,7 @@ class _Partition:
             self.ends, self.unchecked = [], []
 
     def skip(self, until: int) -> None:
-        if not self.ends and not self.unchecked and self.position.upstream < until:
+        if not self.ends and self.position.upstream < until:
             self._add(OffsetRun(self.position.upstream, until, self.position.downstream, 0))
 
     def _check(self, what: str) -> None:

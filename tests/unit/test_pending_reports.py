@@ -119,6 +119,19 @@ def test_an_idle_partition_moves_over_markers() -> None:
     assert pending.positions() == {TP: Position(110, 6)}
 
 
+def test_an_idle_partition_moves_over_markers_in_the_midst_of_a_batch() -> None:
+    pending = pending_runs()
+    pending.add_acknowledged(TP, Report([OffsetRun(100, 150, 0, 50)]))
+
+    pending.skip(TP, 152)
+    pending.add_batch(0, {TP: 100}, {TP: 150}, {TP: 50})
+    pending.add_acknowledged(TP, Report([OffsetRun(152, 160, 50, 8)]))
+    pending.add_batch(1, {TP: 150}, {TP: 160}, {TP: 8})
+
+    assert pending.unconfirmed() == []
+    assert pending.positions() == {TP: Position(160, 58)}
+
+
 def test_without_reports_too_an_idle_partition_moves_over_markers() -> None:
     pending = PendingRuns({TP: START})
 

@@ -1,0 +1,120 @@
+"""What a round of checkpoints and group offsets costs, in percent of one core.
+
+The mirror runs idle, once with checkpoints and group sync every second and once without; the
+difference of its CPU time is the rounds' cost. Both runs copy the same topic first:
+
+    .local/venv/bin/python -m tests.bench.rounds                                    # two minutes
+    .local/venv/bin/python -m tests.bench.rounds --partitions 1000 --groups 100
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from replication.config.home import home
+from replication.demo.brokers import BrokerSettings, two_clusters
+from replication.demo.topic_log import log_ends
+from replication.demo.workload import create_topic, plain_records, sending
+from replication.kafka.consumer_groups import Groups
+from replication.kafka.jvm import kafka_jars, open_jvm
+from replication.model import Committed, TopicPartition
+from tests.bench.peers import Mirror, Race, running
+from tests.bench.usage import usage
+from tests.support.local import Clusters
+
+TOPIC = "numbers"
+ROUNDS: Mapping[str, str] = {
+    "emit.checkpoints.interval.seconds": "1",
+    "sync.group.offsets.enabled": "true",
+    "sync.group.offsets.interval.seconds": "1",
+}
+NO_ROUNDS: Mapping[str, str] = {"emit.checkpoints.enabled": "false"}
+START_SECONDS = 300.0
+POLL_SECONDS = 0.5
+
+
+def main() -> int:
+    """Prints the table."""
+    options = _options()
+    brokers = BrokerSettings(jars=home() / "jars" / "kafka")
+    with (
+        tempfile.TemporaryDirectory(prefix="rounds-") as name,
+        two_clusters(Path(name, "brokers"), brokers) as clusters,
+    ):
+        _fill(clusters, options.partitions, options.groups)
+        cores = {
+            title: _cores(clusters, Path(name, title), settings, options)
+            for title, settings in (("without", NO_ROUNDS), ("with", ROUNDS))
+        }
+    table = Table(title=f"{options.partitions} partitions, {options.groups} groups, idle")
+    for heading in ("rounds", "CPU, % of a core"):
+        table.add_column(heading, justify="right")
+    for title, used in cores.items():
+        table.add_row(title, f"{100 * used:.1f}")
+    table.add_row("difference", f"{100 * (cores['with'] - cores['without']):.1f}")
+    Console().print(table)
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--partitions", type=int, default=31)
+    parser.add_argument("--groups", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=60, help="how long each run is measured")
+    parser.add_argument("--warm-up", type=int, default=60, help="before that, for the JVM")
+    parser.add_argument("--mode", default="microbatch", help="of the mirror")
+    return parser.parse_args()
+
+
+def _fill(clusters: Clusters, partitions: int, groups: int) -> None:
+    source, _ = clusters
+    create_topic(source.bootstrap, TOPIC, partitions)
+    with sending(source.bootstrap) as sender:
+        now_ms = time.time_ns() // 1_000_000
+        records = plain_records(partitions, size_bytes=100, now_ms=now_ms)
+        sender.send_all(TOPIC, islice(records, 100 * partitions))
+    positions = {TopicPartition(TOPIC, number): Committed(50) for number in range(partitions)}
+    with (
+        open_jvm(kafka_jars()) as jvm,
+        Groups(jvm, "A", {"bootstrap.servers": source.bootstrap}) as client,
+    ):
+        for number in range(groups):
+            client.commit(f"group-{number}", positions)
+
+
+def _cores(
+    clusters: Clusters, folder: Path, settings: Mapping[str, str], options: argparse.Namespace
+) -> float:
+    """CPU seconds per second of an idle mirror."""
+    source, target = clusters
+    race = Race(
+        folder=folder,
+        source=folder.name,
+        source_bootstrap=source.bootstrap,
+        target_bootstrap=target.bootstrap,
+        topic=TOPIC,
+    )
+    mirror = Mirror(mode=options.mode, settings={"emit.heartbeats.enabled": "false", **settings})
+    with running(mirror, race) as process:
+        expected = 100 * options.partitions
+        deadline = time.monotonic() + START_SECONDS
+        while log_ends(target.bootstrap, [race.remote_topic]).get(race.remote_topic, 0) < expected:
+            process.check()
+            assert time.monotonic() < deadline, f"nothing was copied; see {folder}"
+            time.sleep(POLL_SECONDS)
+        time.sleep(options.warm_up)  # the JVM compiles what it runs often
+        before, began = usage(process.pid), time.monotonic()
+        time.sleep(options.seconds)
+        process.check()
+        return (usage(process.pid) - before).cpu_seconds / (time.monotonic() - began)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
