@@ -7,6 +7,7 @@ records passing through Python would cost several times the CPU.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,7 +16,10 @@ from replication.model import Timestamps, TopicPartition
 from replication.spark.interceptor import CARRIER
 
 COUNTS = "counts"
-"""Observed metric: a histogram ``[{x: partition index, y: records}]`` of a batch."""
+"""Observed metric: a histogram ``[{x: code of a partition, y: records}]`` of a batch."""
+
+PARTITION_BITS = 20
+"""Bits of a code that hold the partition's number; the others hold the topic's CRC."""
 
 SOURCE_SCHEMA = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
@@ -70,18 +74,33 @@ def counts_column(partitions: Sequence[TopicPartition]) -> Column:
     than bins, so no bins are merged.
     """
     bins = max(2, len(partitions))
-    return F.histogram_numeric(_index(partitions), F.lit(bins)).alias(COUNTS)
+    return F.histogram_numeric(_code(partitions), F.lit(bins)).alias(COUNTS)
 
 
 def counts_of(
     histogram: Iterable[Any] | None, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Records per partition, from the bars of `counts_column`; without records it is absent."""
+    by_code = {code: tp for tp, code in partition_codes(partitions).items()}
     counts: Counter[TopicPartition] = Counter()
     for bar in histogram or ():
         # merging the histograms of two tasks may leave two bars for one partition
-        counts[partitions[round(bar["x"])]] += round(bar["y"])
+        counts[by_code[round(bar["x"])]] += round(bar["y"])
     return dict(counts)
+
+
+def partition_codes(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """A number below 2^53 for each of *partitions*, which a double holds exactly.
+
+    It is computed from a record's topic alone, so it costs the same with one topic and with 2000.
+    Only where two topics have the same CRC (one in 2000 flows of 2000 topics) it is the topic's
+    place among *partitions*, which costs a comparison per topic and record.
+    """
+    topics = list(dict.fromkeys(tp.topic for tp in partitions))
+    codes = {topic: crc32(topic.encode()) for topic in topics} if len(topics) > 1 else {}
+    if len(set(codes.values())) < len(topics):
+        codes = {topic: place for place, topic in enumerate(topics)}
+    return {tp: (codes[tp.topic] << PARTITION_BITS) + tp.partition for tp in partitions}
 
 
 _HEADERS = "array<struct<key:string,value:binary>>"
@@ -113,17 +132,15 @@ def _remote_topic(remote_topics: Mapping[str, str]) -> Column:
     return renamed
 
 
-def _index(partitions: Sequence[TopicPartition]) -> Column:
-    """The index of a record's partition in *partitions*, which lists topics from partition 0 on."""
-    first = {tp.topic: index for index, tp in enumerate(partitions) if tp.partition == 0}
-    if list(partitions) != [
-        TopicPartition(topic, partition)
-        for topic in first
-        for partition in range(sum(tp.topic == topic for tp in partitions))
-    ]:
-        raise ValueError("partitions must list whole topics, each from partition 0 on")
-    (topic, index), *others = first.items()
-    start = F.when(F.col("topic") == topic, index)
-    for topic, index in others:
-        start = start.when(F.col("topic") == topic, index)
-    return F.col("partition") + start if others else F.col("partition")
+def _code(partitions: Sequence[TopicPartition]) -> Column:
+    """A record's code, as `partition_codes` gives it."""
+    first = {tp.topic: code - tp.partition for tp, code in partition_codes(partitions).items()}
+    if len(first) == 1:
+        return F.col("partition")
+    if all(code == crc32(topic.encode()) << PARTITION_BITS for topic, code in first.items()):
+        return F.shiftleft(F.crc32("topic"), PARTITION_BITS) + F.col("partition")
+    (topic, code), *others = first.items()
+    start = F.when(F.col("topic") == topic, code)
+    for topic, code in others:
+        start = start.when(F.col("topic") == topic, code)
+    return start + F.col("partition")

@@ -30,6 +30,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 
 PARTITIONS = 2
 BACKLOG_RECORDS = 800_000
+# A case takes a minute; --soak runs all nine.
+IN_EVERY_RUN = {("realtime", "executor"), ("microbatch", "worker"), ("drain", "both")}
 START_SECONDS = 300.0  # on a busy machine
 COPY_SECONDS = 240.0
 END_SECONDS = 90.0
@@ -54,8 +56,14 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalo
         yield cluster
 
 
-@pytest.mark.parametrize("mode", ["realtime", "microbatch", "drain"])
-@pytest.mark.parametrize("victim", ["executor", "worker", "both"])
+@pytest.mark.parametrize(
+    ("mode", "victim"),
+    [
+        pytest.param(mode, victim, marks=[] if (mode, victim) in IN_EVERY_RUN else pytest.mark.soak)
+        for mode in ("realtime", "microbatch", "drain")
+        for victim in ("executor", "worker", "both")
+    ],
+)
 def test_a_lost_executor_loses_and_repeats_nothing(
     spark: SparkSession,
     clusters: Clusters,

@@ -79,10 +79,16 @@ def test_topics_get_their_remote_names(spark: SparkSession, remote: dict[str, st
     assert [row.topic for row in renamed] == list(remote.values())
 
 
-def test_records_are_counted_by_topic_and_partition(spark: SparkSession) -> None:
-    partitions = [
-        TopicPartition(topic, partition) for topic in ("a", "b") for partition in range(40)
-    ]
+@pytest.mark.parametrize(
+    "topics",
+    [
+        pytest.param(["a"], id="one topic"),
+        pytest.param(["a", "b", "naïve"], id="topics with CRCs of their own"),
+        pytest.param(["plumless", "a", "buckeroo"], id="topics with the same CRC"),
+    ],
+)
+def test_records_are_counted_by_topic_and_partition(spark: SparkSession, topics: list[str]) -> None:
+    partitions = [TopicPartition(topic, partition) for topic in topics for partition in range(40)]
     expected = {tp: 1 + index for index, tp in enumerate(partitions) if index % 3}
     rows = [(None, None, *tp, 0, AT, 0, None) for tp, n in expected.items() for _ in range(n)]
     source = spark.createDataFrame(rows, SOURCE_SCHEMA)
