@@ -38,6 +38,8 @@ EventKind = Literal[
     "config-overwritten",
     "config-rejected",
     "unconfirmed",
+    "set-aside",
+    "rejoined",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 

@@ -155,12 +155,19 @@ class _Application:
 
 
 def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: threading.Event) -> None:
-    """Runs the parts of one flow that belong to *job*; a drain ends with one checkpoint round."""
+    """Runs the parts of one flow that belong to *job*; a drain ends with one checkpoint round.
+
+    Raises:
+        ReplicationError: The flow failed, or a drain has set topics aside.
+    """
     config = context.config
+    left_out: ReplicationError | None = None
     with background_metadata(context, job), background_checkpoints(context, job):
         if runs(job, "records"):
-            replicate(context, partial(admission.admit, config), stop)
+            left_out = replicate(context, partial(admission.admit, config), stop)
         elif config.mode != "drain":
             stop.wait()
     if config.mode == "drain" and not stop.is_set():
         checkpoints_once(context, job)  # after the records, so that it covers all of them
+    if left_out is not None:
+        raise left_out

@@ -27,6 +27,7 @@ from replication.state.readers import StateReader, open_reader
 from replication.topics.config_sync import SyncHistory
 
 HEADINGS = ("partition", "remote topic", "resumes at", "because of", "to do")
+ASIDE_HEADINGS = ("topic", "because")
 SETTING_HEADINGS = ("remote topic", "setting", "now", "then", "note")
 DEFAULT = "(target's default)"
 INTERNAL_HEADINGS = ("internal topic", "cluster", "purpose", "to do")
@@ -40,7 +41,7 @@ INTERNAL_HEADINGS = ("internal topic", "cluster", "purpose", "to do")
 def plan(*, file: str, name: str | None, as_json: bool) -> None:
     """Show topics, resume positions and what would be created.
 
-    Creates nothing. Exits with 5 if a flow would not start.
+    Creates nothing. Exits with 5 if a flow would not start, or would set a topic aside.
     """
     config = load_config(file)
     flows = chosen_flows(config, name)
@@ -54,7 +55,7 @@ def plan(*, file: str, name: str | None, as_json: bool) -> None:
     problems = [f"{plan.config.flow}: {text}" for plan in plans for text in plan.problems]
     if problems:
         raise GuardError(
-            "".join(["these flows would not start:", *(f"\n  - {problem}" for problem in problems)])
+            "".join(["not everything would be replicated:", *(f"\n  - {it}" for it in problems)])
         )
 
 
@@ -102,6 +103,9 @@ def _print(plan: FlowPlan) -> None:
         for start in plan.starts
     )
     print_table(f"{flow}", HEADINGS, rows)
+    aside = plan.topics.rejected.items()
+    if aside:
+        print_table(f"topics that {flow} would set aside", ASIDE_HEADINGS, aside)
     internal = (
         (topic.name, topic.cluster, topic.purpose, "" if topic.exists else "create")
         for topic in plan.internal_topics
@@ -157,6 +161,7 @@ def _document(plan: FlowPlan) -> dict[str, object]:
             }
             for topic, remote in plan.topics.topics.items()
         ],
+        "set_aside": dict(plan.topics.rejected),
         "internal_topics": [
             {
                 "topic": topic.name,

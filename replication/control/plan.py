@@ -78,10 +78,11 @@ class FlowPlan:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Why the flow would not start, one line each."""
+        """Why the flow would not start, or would set a topic aside, one line each."""
+        aside = (f"{topic}: {text}" for topic, text in self.topics.rejected.items())
         unsafe = (start for start in self.starts if start.origin == "problem")
         lines = (f"{start.partition}: {start.reason}" for start in unsafe)
-        return (*self.topics.problems, *lines)
+        return (*self.topics.problems, *aside, *lines)
 
 
 def plan_flow(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from replication.config.tree import FlowConfig
 from replication.kafka.cluster import Cluster
+from replication.kafka.rejections import Rejections
+from replication.log import Log
 from replication.model import Topic
 from replication.topics.config_sync import (
     Applied,
@@ -13,7 +15,9 @@ from replication.topics.config_sync import (
     plan_changes,
     split_rejected,
 )
-from replication.topics.selection import remote_topics
+from replication.topics.selection import remote_topics, too_long
+
+log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,18 @@ def plan_config_sync(
         applied: What earlier rounds applied to each remote topic.
 
     Raises:
-        ClusterError: A cluster does not answer, or denies the settings of a topic.
+        ClusterError: A cluster does not answer.
     """
     selected = remote_topics(config, source.topic_names())
-    remotes = target.describe(selected.values())
-    upstream = source.topic_config(name for name, remote in selected.items() if remote in remotes)
-    downstream = target.topic_config(remotes)
+    of_source, of_target = Rejections(), Rejections()
+    of_target.texts.update({selected[name]: text for name, text in too_long(selected).items()})
+    remotes = of_target.call(target.describe, selected.values())
+    upstream = of_source.call(
+        source.topic_config, [name for name, remote in selected.items() if remote in remotes]
+    )
+    downstream = of_target.call(target.topic_config, remotes)
+    for topic, text in {**of_source.texts, **of_target.texts}.items():
+        log.warning("settings_not_compared", flow=config.flow, topic=topic, text=text)
     planned = (
         TopicChanges(
             topic,

@@ -20,6 +20,7 @@ from replication.kafka.diagnosis import (
     call_error,
     kafka_error,
 )
+from replication.model import TopicPartition
 
 KeyT = TypeVar("KeyT")
 ResultT = TypeVar("ResultT")
@@ -108,7 +109,11 @@ class Calls:
         results: Mapping[KeyT, "ResultT | KafkaError"],
         tolerated: Collection[str] = (),
     ) -> dict[KeyT, "ResultT"]:
-        """The results without the *tolerated* errors; raises all other errors as one."""
+        """The results without the *tolerated* errors; raises all other errors as one.
+
+        Raises:
+            CallError: Names the topics that the cluster rejects, unless waiting might help.
+        """
         succeeded: dict[KeyT, ResultT] = {}
         failed: dict[KeyT, KafkaError] = {}
         for key, result in results.items():
@@ -120,8 +125,19 @@ class Calls:
             reason = "; ".join(f"{key}: {error.str()}" for key, error in failed.items())
             code = next(iter(failed.values())).name()
             names = join_names([str(key) for key in failed])
-            raise call_error(self._alias, self._servers, f"{call} {names}", code, reason)
+            error = call_error(self._alias, self._servers, f"{call} {names}", code, reason)
+            raise CallError(str(error), code, self._rejected(call, failed))
         return succeeded
+
+    def _rejected(self, call: str, failed: Mapping[KeyT, KafkaError]) -> dict[str, str]:
+        if any(error.name() in RETRIABLE for error in failed.values()):
+            return {}
+        return {
+            topic_of(key): str(
+                call_error(self._alias, self._servers, f"{call} {key}", error.name(), error.str())
+            )
+            for key, error in failed.items()
+        }
 
     def call_blocking(self, call: str, send: Callable[..., ResultT]) -> ResultT:
         """The result of one of the few calls that take a ``timeout`` and return no future."""
@@ -164,6 +180,11 @@ class Calls:
     def _error(self, call: str, error: KafkaError | None) -> CallError:
         code, reason = self._diagnostics.reason(error)
         return call_error(self._alias, self._servers, call, code, reason)
+
+
+def topic_of(key: object) -> str:
+    """The topic that a call's *key* is about."""
+    return key.topic if isinstance(key, TopicPartition) else str(key)
 
 
 def join_names(names: Collection[str], most: int = 5) -> str:

@@ -70,6 +70,8 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+NO_TOPICS: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 class CallError(ClusterError):
     """A call to a cluster failed.
@@ -77,10 +79,12 @@ class CallError(ClusterError):
     Args:
         text: What the operator reads.
         code: Kafka's or librdkafka's name of the error: ``_TRANSPORT``, ``INVALID_CONFIG``.
+        rejected: Why the cluster rejected the single topics of the call, by name. Empty where the
+            cluster as a whole failed, so that a call without them would fail as well.
     """
 
-    def __init__(self, text: str, code: str) -> None:
-        self.code = code
+    def __init__(self, text: str, code: str, rejected: Mapping[str, str] = NO_TOPICS) -> None:
+        self.code, self.rejected = code, rejected
         super().__init__(text)
 
 

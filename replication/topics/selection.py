@@ -1,10 +1,13 @@
 """Which topics a flow replicates, and under which remote names. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from replication.config.tree import FlowConfig
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import is_cycle
+
+LONGEST_NAME = 249
+"""Kafka's limit for the name of a topic, in characters."""
 
 
 def replicated_topics(config: FlowConfig, names: Iterable[str]) -> tuple[str, ...]:
@@ -33,4 +36,17 @@ def remote_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
     source = config.flow.source
     return {
         name: config.policy.remote_topic(source, name) for name in replicated_topics(config, names)
+    }
+
+
+def too_long(remote: Mapping[str, str]) -> dict[str, str]:
+    """Why Kafka would not accept a remote name, by upstream name; *remote* maps one to the other.
+
+    The prefix of a remote name makes a legal name too long.
+    """
+    return {
+        name: f"the name of its remote topic, {copy}, has {len(copy)} characters; Kafka allows "
+        f"{LONGEST_NAME}: choose a shorter alias, or exclude the topic with topics.exclude"
+        for name, copy in remote.items()
+        if len(copy) > LONGEST_NAME
     }

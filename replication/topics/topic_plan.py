@@ -4,8 +4,8 @@ Lists of topics come in as values, and decisions come out.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from replication.config.tree import FlowConfig
@@ -27,6 +27,7 @@ class TopicPlan:
         source_ids: Upstream name -> topic id on the source.
         remote_ids: Remote name -> topic id on the target, for the topics that exist.
         problems: Why the plan must not be carried out, one line each.
+        rejected: Why a cluster rejects other topics of the flow, by their upstream names.
     """
 
     topics: Mapping[str, str]
@@ -36,6 +37,7 @@ class TopicPlan:
     source_ids: Mapping[str, str]
     remote_ids: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    rejected: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
@@ -49,6 +51,20 @@ class TopicPlan:
             self.partitions,
             tuple(sorted(self.source_ids.items())),
             tuple(sorted(self.remote_ids.items())),
+        )
+
+    def without(self, names: Collection[str]) -> "TopicPlan":
+        """The plan for the other topics than *names*, which are upstream ones."""
+        topics = {name: remote for name, remote in self.topics.items() if name not in names}
+        remotes = set(topics.values())
+        return replace(
+            self,
+            topics=topics,
+            create=tuple(topic for topic in self.create if topic.name in remotes),
+            grow={remote: count for remote, count in self.grow.items() if remote in remotes},
+            partitions=tuple(tp for tp in self.partitions if tp.topic in topics),
+            source_ids={name: self.source_ids[name] for name in topics},
+            remote_ids={name: uid for name, uid in self.remote_ids.items() if name in remotes},
         )
 
 

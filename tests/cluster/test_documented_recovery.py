@@ -1,4 +1,4 @@
-"""What conf/operations.md says to do when a flow refuses to start."""
+"""What conf/operations.md says to do with a topic that no longer fits its position."""
 
 import re
 from pathlib import Path

@@ -4,6 +4,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -83,10 +84,10 @@ class RunningFlow:
 
     def __init__(self, spark: SparkSession, state: Path, config: FlowConfig, mode: Mode) -> None:
         self.tables = Tables(spark, state.as_uri())
-        self.config = config
+        self.config = replace(config, mode=mode)
         self._stop = threading.Event()
         self._error: BaseException | None = None
-        self.context = flow_context(spark, self.tables, config)
+        self.context = flow_context(spark, self.tables, self.config)
         self._thread = threading.Thread(target=self._run, args=(mode,), name="flow", daemon=True)
         self._thread.start()
 
@@ -95,7 +96,7 @@ class RunningFlow:
             return mode
 
         try:
-            replicate(self.context, admit, self._stop)
+            self._error = replicate(self.context, admit, self._stop)
         except BaseException as error:  # noqa: BLE001 - raised again in the test's thread
             self._error = error
 

@@ -6,7 +6,7 @@ import pytest
 
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig
-from replication.topics.selection import remote_topics, replicated_topics
+from replication.topics.selection import remote_topics, replicated_topics, too_long
 
 NAMES = (
     "orders",
@@ -97,3 +97,11 @@ def test_remote_topics_pair_each_replicated_topic_with_its_name_on_the_target() 
     config = flow(topics="orders", heartbeats_replication_enabled="false")
 
     assert remote_topics(config, NAMES) == {"orders": "A.orders"}
+
+
+def test_a_remote_name_has_at_most_as_many_characters_as_kafka_allows() -> None:
+    fits, long = "f" * 247, "l" * 248
+
+    (name,) = too_long(remote_topics(flow(), [fits, long]))
+
+    assert name == long

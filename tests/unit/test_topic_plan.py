@@ -129,3 +129,10 @@ def test_the_fingerprint_changes_with_the_replicated_partitions(
     now = plan_topics(flow_config(), source, target)
 
     assert (now.fingerprint == running.fingerprint) is is_equal
+
+
+def test_a_plan_without_a_topic_is_the_plan_of_the_others() -> None:
+    config = flow_config(topics="a,b,c")
+    both = plan_topics(config, cluster(a=2, b=2, c=1), cluster(A_a=1, A_b=1))
+
+    assert both.without({"b", "c"}) == plan_topics(config, cluster(a=2), cluster(A_a=1))

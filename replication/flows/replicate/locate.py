@@ -8,36 +8,33 @@ are counted on the source, and the last of them are compared before the count is
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replication.errors import GuardError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.decide import LogEnds, decide, settled_ends
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.match import match_existing_target, realign, tails_match
-from replication.flows.replicate.settle import settled_log_ends
+from replication.flows.replicate.match import Match, realign, tails_match
 from replication.log import Log
 from replication.model import Position, TopicPartition
-from replication.offsets.resume import (
-    CountAhead,
-    MatchTail,
-    Problem,
-    Resume,
-    StartFresh,
-    plan_positions,
-)
+from replication.offsets.resume import CountAhead, Resume, StartFresh
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, runs_between
 from replication.spark.counting import RecordSpan, offsets_after
-from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class LogEnds:
-    """The log end offsets of both sides while the flow is stopped, by upstream partition."""
+class Located:
+    """Where the partitions of a plan resume. Topics in ``refused`` and ``gone`` have no position.
 
-    remote: Mapping[TopicPartition, TopicPartition]
-    source_ends: Mapping[TopicPartition, int]
-    target_ends: Mapping[TopicPartition, int]
+    Args:
+        positions: By upstream partition.
+        refused: Why continuing would lose or repeat records, by upstream partition.
+        gone: Topics that were deleted on one of the clusters since the plan was made.
+    """
+
+    positions: dict[TopicPartition, Position]
+    refused: dict[TopicPartition, str]
+    gone: frozenset[str]
 
 
 def find_positions(
@@ -45,51 +42,32 @@ def find_positions(
     plan: TopicPlan,
     map_writer: MapWriter,
     generation: int,
-) -> dict[TopicPartition, Position]:
-    """Finds where every partition of *plan* resumes, and writes what is new to the offset map.
+) -> Located:
+    """Finds where the partitions of *plan* resume, and writes what is new to the offset map.
 
     Raises:
-        GuardError: Some partitions have no safe position; the text names all of them.
         ClusterError: A cluster does not answer.
     """
-    config = context.config
+    log_ends = settled_ends(context, plan)
     anchors = map_writer.anchors
-    _reject_recreated(context, plan, anchors)
-    log_ends = _log_ends(context, plan)
-    decisions = plan_positions(
-        plan.partitions,
-        {tp: anchors[tp].position for tp in plan.partitions if tp in anchors},
-        log_ends.target_ends,
-        context.source.earliest(plan.partitions),
-        log_ends.source_ends,
-        reset=config.auto_offset_reset,
-    )
-    problems = {tp: found.text for tp, found in decisions.items() if isinstance(found, Problem)}
-    _reject(context, problems)
-    ahead = {tp: found for tp, found in decisions.items() if isinstance(found, CountAhead)}
+    decided = decide(context, plan, anchors, log_ends)
+    found = decided.found
+    ahead = {tp: at for tp, at in found.items() if isinstance(at, CountAhead)}
     new_runs = _count_ahead(context, ahead, log_ends)
-    for tp, decision in decisions.items():
-        if isinstance(decision, StartFresh):
-            new_runs[tp] = [anchor(decision.position)]
-        elif isinstance(decision, MatchTail):
-            position = match_existing_target(context, tp, log_ends.remote[tp], decision.position)
+    for tp, at in found.items():
+        if isinstance(at, StartFresh):
+            new_runs[tp] = [anchor(at.position)]
+        elif isinstance(at, Match):
+            at.record(context, tp)
             start = anchors.get(tp)
-            new_runs[tp] = runs_between(start.position, position) if start else [anchor(position)]
+            new_runs[tp] = (
+                runs_between(start.position, at.position) if start else [anchor(at.position)]
+            )
     map_writer.record(new_runs, plan.source_ids)
     map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
-    resumed = {tp: found.position for tp, found in decisions.items() if isinstance(found, Resume)}
-    return resumed | {tp: runs[-1].end for tp, runs in new_runs.items()}
-
-
-def _log_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
-    config = context.config
-    remote = {tp: TopicPartition(plan.topics[tp.topic], tp.partition) for tp in plan.partitions}
-    ends = settled_log_ends(context.target, list(remote.values()), context.spark, config.flow)
-    return LogEnds(
-        remote,
-        context.source.log_ends(plan.partitions, config.isolation),
-        {tp: ends[remote[tp]] for tp in plan.partitions if remote[tp] in ends},
-    )
+    resumed = {tp: at.position for tp, at in found.items() if isinstance(at, Resume)}
+    positions = resumed | {tp: runs[-1].end for tp, runs in new_runs.items()}
+    return Located(positions, decided.refused, decided.gone)
 
 
 def _count_ahead(
@@ -116,39 +94,3 @@ def _count_ahead(
         else:
             runs[tp] = realign(context, tp, remote, ahead, log_ends.source_ends[tp])
     return runs
-
-
-def _reject_recreated(
-    context: FlowContext, plan: TopicPlan, anchors: Mapping[TopicPartition, Anchor]
-) -> None:
-    """Stops the flow if a topic id changed: the stored offsets belong to the deleted topic."""
-    config = context.config
-    _reject(
-        context,
-        {
-            tp: (
-                f"topic {tp.topic} on cluster {config.flow.source} was deleted and created again "
-                f"(id {anchors[tp].topic_id}, now {plan.source_ids[tp.topic]}), and the offset map "
-                f"ends at offset {anchors[tp].position.upstream} of the deleted topic"
-            )
-            for tp in plan.partitions
-            if tp in anchors and anchors[tp].topic_id != plan.source_ids[tp.topic]
-        },
-    )
-
-
-def _reject(context: FlowContext, problems: Mapping[TopicPartition, str]) -> None:
-    """Stops the flow because of *problems*, if there are any; each becomes an event row."""
-    config = context.config
-    if not problems:
-        return
-    for tp, text in problems.items():
-        context.tables.record_event(
-            config.flow, "refused", text, topic=tp.topic, partition=tp.partition, policy="fail"
-        )
-    lines = "".join(f"\n  - {tp}: {text}" for tp, text in sorted(problems.items()))
-    raise GuardError(
-        f"flow {config.flow} stopped: continuing would lose or repeat records:{lines}\n"
-        "Delete the remote topic and the topic's rows in the table offset_runs to replicate it "
-        "again from the source's earliest offset, or exclude the topic with topics.exclude"
-    )

@@ -11,13 +11,15 @@ from typing import Literal
 
 from replication.errors import ClusterError, GuardError, ReplicationError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import TOO_LARGE, QueryError, explain
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.oversized import oversized_records
-from replication.flows.replicate.prepare import prepare_topics, topic_warnings
+from replication.flows.replicate.prepare import topic_warnings
+from replication.kafka.diagnosis import CallError
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
@@ -38,17 +40,23 @@ FAILURES_IN_A_ROW = 5
 LONGEST_PAUSE_SECONDS = 30
 
 
-def replicate(context: FlowContext, admit: Admit, stop: Event) -> None:
+def replicate(context: FlowContext, admit: Admit, stop: Event) -> ReplicationError | None:
     """Replicates one flow until *stop* is set or, in drain mode, everything is copied.
+
+    A topic that cannot be replicated is set aside and does not stop the others.
 
     Args:
         context: The flow.
         admit: Called with the plan of each generation; may raise `GuardError`.
         stop: Ends the flow.
 
+    Returns:
+        The error of the topics that a drain has set aside; None if everything is copied.
+
     Raises:
         LeaseError: Another process runs the flow.
-        GuardError: Continuing would lose or repeat records, or *admit* rejected the plan.
+        GuardError: Continuing would lose or repeat records of all topics, or *admit* rejected the
+            plan.
         FlowError: The query failed, and restarting it did not help.
         ClusterError: A cluster does not answer.
         StateError: The state directory cannot be read or written.
@@ -56,7 +64,7 @@ def replicate(context: FlowContext, admit: Admit, stop: Event) -> None:
     config = context.config
     with hold_lease(context.tables, LeaseName(config.flow)) as lease:
         try:
-            _FlowLoop(context, admit, stop, lease).run()
+            return _FlowLoop(context, admit, stop, lease).run()
         finally:
             context.live_map.detach()
 
@@ -72,20 +80,24 @@ class _FlowLoop:
         self._failures = 0
         self._map_writer = MapWriter(context)
         self._number = self._map_writer.last_generation
+        self._choice = TopicChoice(context, self._map_writer.anchors)
 
-    def run(self) -> None:
+    def run(self) -> ReplicationError | None:
         ending: Ending = "changed"
         while ending == "changed":
             self._number += 1
             try:
                 ending = self._run_generation()
             except (QueryError, ProgressGapError, ClusterError) as error:
-                self._pause_or_raise(error)
+                rejected = error.rejected if isinstance(error, CallError) else {}
+                if not self._choice.reject(rejected, self._plan):
+                    self._pause_or_raise(error)
         self._record_last_batch(ending)
+        return self._choice.error() if ending == "drained" else None
 
     def _run_generation(self) -> Ending:
         config = self._config
-        plan = prepare_topics(config, self._context.source, self._context.target)
+        plan = self._choice.plan()
         if not plan.partitions:
             return self._wait_for_topics()
         mode = self._admit(plan)
@@ -94,7 +106,11 @@ class _FlowLoop:
         self._plan = plan
         self._log_warnings(plan)
         positions = self._find_positions(plan)
+        plan = self._plan
+        if not plan.partitions:
+            return "changed"
         self._record_topics(plan)
+        self._choice.accept(plan)
         generation = Generation.start(
             self._context, self._map_writer, plan, positions, number=self._number, mode=mode
         )
@@ -146,7 +162,8 @@ class _FlowLoop:
                 return "drained"
             if stopped:
                 return "stopped"
-            if self._config.refresh_topics_enabled and time.monotonic() >= refresh_at:
+            is_due = self._config.refresh_topics_enabled and time.monotonic() >= refresh_at
+            if is_due or self._choice.has_retry():
                 if self._has_changed(generation.plan):
                     return "changed"
                 self._skip_markers(idle, generation)
@@ -160,7 +177,7 @@ class _FlowLoop:
 
     def _has_changed(self, plan: TopicPlan) -> bool:
         try:
-            refreshed = prepare_topics(self._config, self._context.source, self._context.target)
+            refreshed = self._choice.plan()
         except ClusterError as error:
             log.warning("topic_refresh_failed", flow=self._config.flow, text=error)
             return False
@@ -180,9 +197,11 @@ class _FlowLoop:
         return "stopped" if stopped else "changed"
 
     def _find_positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
-        positions = find_positions(self._context, plan, self._map_writer, self._number)
-        self._remember(plan, positions)
-        return positions
+        """The positions of *plan*'s topics; those that have none are no longer in the plan."""
+        located = find_positions(self._context, plan, self._map_writer, self._number)
+        self._remember(plan, located.positions)
+        self._plan = self._choice.refuse(plan, located.refused).without(located.gone)
+        return located.positions
 
     def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         for tp, position in positions.items():

@@ -5,6 +5,8 @@ to which record do both sides agree? Where does replication resume on a target t
 replicator, such as MirrorMaker 2, has written?
 """
 
+from dataclasses import dataclass
+
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
 from replication.flows.context import FlowContext
@@ -81,12 +83,36 @@ def realign(
     return [*found.runs, anchor(Position(found.upstream, end))]
 
 
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Resume at *position*, which the target's last records give; *text* says how.
+
+    ``text`` is empty where the target holds no record any more, so that nothing can be repeated.
+    """
+
+    position: Position
+    text: str = ""
+
+    def record(self, context: FlowContext, tp: TopicPartition) -> None:
+        """Records an event for *tp*, if records were compared."""
+        if self.text:
+            context.tables.record_event(
+                context.config.flow,
+                "adopted",
+                self.text,
+                topic=tp.topic,
+                partition=tp.partition,
+                offset_until=self.position.upstream,
+                policy="match",
+            )
+
+
 def match_existing_target(
     context: FlowContext,
     tp: TopicPartition,
     remote: TopicPartition,
     fresh: Position,
-) -> Position:
+) -> Match:
     """Finds where to resume in a partition that has records but no offset map.
 
     Replication resumes after the target's newest record that the source still has. Timestamps tell
@@ -107,27 +133,20 @@ def match_existing_target(
         config.target.consumer, remote, max(0, end - COMPARED_RECORDS), end, "read_uncommitted"
     )
     if not written:  # retention has emptied the target, so nothing can be repeated
-        return fresh
+        return Match(fresh)
     for record in reversed(written):
         found = _found_on_source(context, tp, record)
         if found is not None:
-            context.tables.record_event(
-                config.flow,
-                "adopted",
+            return Match(
+                Position(found.offset + 1, end),
                 f"{remote} has records but no offset map; its offset {record.offset} is {tp} "
                 f"offset {found.offset}, resuming after it",
-                topic=tp.topic,
-                partition=tp.partition,
-                offset_until=found.offset + 1,
-                policy="match",
             )
-            return Position(found.offset + 1, end)
     raise GuardError(
-        f"flow {config.flow}: {remote} on cluster {config.flow.target} has records up to offset "
+        f"{remote} on cluster {config.flow.target} has records up to offset "
         f"{end} but no offset map in state.dir, and none of its last {len(written)} records was "
         f"found in {tp} on cluster {config.flow.source}: another producer wrote them, or the "
-        f"source no longer has them. Delete the topic to start over, or exclude {tp.topic} with "
-        "topics.exclude"
+        f"source no longer has them"
     )
 
 

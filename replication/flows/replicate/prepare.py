@@ -1,49 +1,70 @@
 """Prepares the target's topics: lists, selects, creates and grows; returns the plan."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
 from replication.kafka.cluster import Cluster
+from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Flow, NewTopic
 from replication.topics.configs import describe_losses, settings_to_create, topic_to_retry
-from replication.topics.selection import remote_topics
+from replication.topics.selection import remote_topics, too_long
 from replication.topics.topic_plan import TopicPlan, plan_topics
 
 log = Log(__name__)
 
 
-def prepare_topics(config: FlowConfig, source: Cluster, target: Cluster) -> TopicPlan:
+def prepare_topics(
+    config: FlowConfig, source: Cluster, target: Cluster, without: Collection[str] = ()
+) -> TopicPlan:
     """Creates and grows the remote topics that the flow needs, and returns what to replicate.
 
     Changes nothing if nothing is missing. A topic that was deleted on the source is left out of the
-    plan; nothing is ever deleted or shrunk on the target.
+    plan, and so is one that a cluster rejects; nothing is ever deleted or shrunk on the target.
+
+    Args:
+        config: The flow.
+        source: Its source cluster.
+        target: Its target cluster.
+        without: Upstream topics to leave alone.
 
     Raises:
         GuardError: Source and target are one cluster, or two topics share a remote name.
-        ClusterError: A cluster does not answer or rejects a topic.
+        ClusterError: A cluster does not answer.
     """
-    plan = look(config, source, target)
+    plan = look(config, source, target, without)
     if plan.problems:
         raise GuardError("\n".join(f"flow {config.flow}: {text}" for text in plan.problems))
-    rejected = _RejectedSettings()
-    created = target.create_topics(plan.create, rejected.simplify)
-    rejected.log(config.flow)
+    settings, rejections = _RejectedSettings(), Rejections()
+    created = rejections.call(
+        lambda names: target.create_topics(
+            [topic for topic in plan.create if topic.name in names], settings.simplify
+        ),
+        [topic.name for topic in plan.create],
+    )
+    settings.log(config.flow)
     smaller = {  # another process created it at the same moment
         topic.name: topic.partitions
         for topic in plan.create
-        if created[topic.name].partitions < topic.partitions
+        if topic.name in created and created[topic.name].partitions < topic.partitions
     }
-    created |= target.create_partitions({**plan.grow, **smaller})
+    grow = {**plan.grow, **smaller}
+    created |= rejections.call(
+        lambda names: target.create_partitions({name: grow[name] for name in names}), grow
+    )
     for topic in created.values():
         log.info("topic_prepared", flow=config.flow, topic=topic.name, partitions=topic.partitions)
     new_ids = {name: topic.topic_id for name, topic in created.items()}
-    return replace(plan, remote_ids={**plan.remote_ids, **new_ids})
+    plan = replace(plan, remote_ids={**plan.remote_ids, **new_ids})
+    return _without_rejected(plan, {}, rejections.texts)
 
 
-def look(config: FlowConfig, source: Cluster, target: Cluster) -> TopicPlan:
+def look(
+    config: FlowConfig, source: Cluster, target: Cluster, without: Collection[str] = ()
+) -> TopicPlan:
     """The plan that `prepare_topics` would carry out; changes nothing.
 
     Raises:
@@ -52,24 +73,40 @@ def look(config: FlowConfig, source: Cluster, target: Cluster) -> TopicPlan:
     """
     _reject_one_cluster(config, source, target)
     selected = remote_topics(config, source.topic_names())
-    upstream = source.describe(selected, listed=True)
-    downstream = target.describe({selected[name] for name in upstream})
-    return plan_topics(
+    of_source, of_target = Rejections(), Rejections()
+    of_source.texts.update(too_long(selected))
+    upstream = of_source.call(partial(source.describe, listed=True), selected.keys() - set(without))
+    downstream = of_target.call(target.describe, [selected[name] for name in upstream])
+    missing = [name for name in upstream if selected[name] not in downstream]
+    settings = of_source.call(source.topic_config, missing)
+    plan = plan_topics(
         config,
         upstream,
         downstream,
-        _settings_to_create(config, source, [n for n in upstream if selected[n] not in downstream]),
+        {name: settings_to_create(own, config.topic_configs) for name, own in settings.items()},
     )
+    return _without_rejected(plan, of_source.texts, of_target.texts)
+
+
+def _without_rejected(
+    plan: TopicPlan, upstream: Mapping[str, str], remote: Mapping[str, str]
+) -> TopicPlan:
+    """*plan* without the topics that a cluster rejects, by their upstream or by remote names."""
+    of_target = {name: remote[copy] for name, copy in plan.topics.items() if copy in remote}
+    rejected = {**upstream, **of_target}
+    left = plan.without(rejected.keys())
+    return replace(left, rejected={**plan.rejected, **rejected})
 
 
 def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[str, ...]:
     """One line for each remote topic that would not keep what its source topic keeps.
 
     Copied records have the source's timestamps: a shorter retention on the target deletes them at
-    once. Topics of *plan* that do not exist on the target yet are not judged.
+    once. Topics of *plan* that do not exist on the target yet, or whose settings a cluster does not
+    show, are not judged.
     """
-    upstream = source.topic_config(plan.topics)
-    downstream = target.topic_config(plan.topics.values())
+    upstream = Rejections().call(source.topic_config, plan.topics)
+    downstream = Rejections().call(target.topic_config, plan.topics.values())
     losses = {
         topic: describe_losses(upstream[topic], downstream[remote])
         for topic, remote in plan.topics.items()
@@ -82,15 +119,6 @@ def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[s
         for topic, phrases in losses.items()
         if phrases
     )
-
-
-def _settings_to_create(
-    config: FlowConfig, source: Cluster, topics: list[str]
-) -> Mapping[str, Mapping[str, str]]:
-    return {
-        topic: settings_to_create(settings, config.topic_configs)
-        for topic, settings in source.topic_config(topics).items()
-    }
 
 
 class _RejectedSettings:

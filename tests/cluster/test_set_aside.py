@@ -1,0 +1,128 @@
+"""One topic that cannot be replicated never stops the others, on two real clusters."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.demo.workload import create_topic
+from replication.errors import ClusterError, GuardError
+from replication.flows.replicate.locate import find_positions
+from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.prepare import prepare_topics
+from replication.state.tables import Tables
+from tests.support.flows import RunningFlow, flow_config, flow_context
+from tests.support.local import Clusters
+from tests.support.topics import assert_equal, copied, delete_topic, fill, send
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+
+def kinds(tables: Tables) -> list[tuple[str, str | None]]:
+    """Kind and topic of each event, oldest first."""
+    rows = tables.read("events").orderBy("at").collect()
+    return [(row.kind, row.topic) for row in rows]
+
+
+def test_a_remote_name_that_is_too_long_is_set_aside(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    long = f"{topic_name}-long".ljust(248, "x")
+    fill(source, long, 1, 10)
+    fill(source, topic_name, 1, 100)
+    flow = RunningFlow(spark, tmp_path, flow_config(source, target, f"{topic_name}.*"), "drain")
+
+    with pytest.raises(ClusterError, match="has 250 characters; Kafka allows 249"):
+        flow.join()
+
+    assert_equal(clusters, topic_name)
+    assert kinds(flow.tables) == [("set-aside", long)]
+
+
+def test_a_drain_copies_the_others_if_a_topic_was_created_again(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    again = f"{topic_name}-again"
+    config = flow_config(source, target, f"{topic_name}.*")
+    fill(source, topic_name, 2, 100)
+    fill(source, again, 2, 100)
+    RunningFlow(spark, tmp_path, config, "drain").join()
+
+    delete_topic(source, again)
+    fill(source, again, 2, 300)
+    send(source, topic_name, 2, 50)
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    with pytest.raises(GuardError, match=rf"(?s){again}-0: .*created again.*{again}-1: "):
+        flow.join()
+
+    assert copied(clusters, topic_name) == 150
+    assert_equal(clusters, topic_name)
+    assert copied(clusters, again) == 100
+    assert kinds(flow.tables) == [("set-aside", again)]
+
+
+def test_a_topic_that_the_target_rejects_joins_once_the_target_accepts_it(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    # Kafka rejects names that differ in dots and underscores only
+    rejected, in_the_way, later = f"{topic_name}.c", f"A.{topic_name}_c", f"{topic_name}-later"
+    create_topic(target.bootstrap, in_the_way, 1)
+    fill(source, rejected, 1, 30)
+    fill(source, topic_name, 1, 100)
+    config = flow_config(source, target, rf"{topic_name}.*")
+    flow = RunningFlow(spark, tmp_path, config, "microbatch")
+    flow.until(lambda: copied(clusters, topic_name) >= 100)
+
+    fill(source, later, 1, 20)
+    flow.until(lambda: copied(clusters, later) >= 20)
+    delete_topic(target, in_the_way)
+    flow.until(lambda: copied(clusters, rejected) >= 30)
+    flow.stop()
+
+    assert_equal(clusters, topic_name, later, rejected)
+    assert kinds(flow.tables) == [("set-aside", rejected), ("rejoined", rejected)]
+
+
+def test_a_topic_created_again_while_the_flow_runs_is_set_aside(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    again = f"{topic_name}-again"
+    fill(source, topic_name, 1, 100)
+    fill(source, again, 1, 100)
+    config = flow_config(source, target, f"{topic_name}.*")
+    flow = RunningFlow(spark, tmp_path, config, "microbatch")
+    flow.until(lambda: copied(clusters, topic_name) + copied(clusters, again) >= 200)
+
+    delete_topic(source, again)
+    fill(source, again, 1, 10)
+    flow.until(lambda: ("set-aside", again) in kinds(flow.tables))
+    send(source, topic_name, 1, 100)
+    flow.until(lambda: copied(clusters, topic_name) >= 200)
+    flow.stop()
+
+    assert_equal(clusters, topic_name)
+    assert copied(clusters, again) == 100
+
+
+def test_a_topic_that_is_deleted_before_its_position_is_found_is_left_out(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    doomed = f"{topic_name}-doomed"
+    fill(source, topic_name, 1, 100)
+    fill(source, doomed, 1, 100)
+    tables = Tables(spark, tmp_path.as_uri())
+    context = flow_context(spark, tables, flow_config(source, target, f"{topic_name}.*"))
+    plan = prepare_topics(context.config, context.source, context.target)
+
+    delete_topic(source, doomed)
+    located = find_positions(context, plan, MapWriter(context), 1)
+
+    assert {tp.topic for tp in located.positions} == {topic_name}
+    assert located.refused == {}
+    assert located.gone == {doomed}
+    assert kinds(tables) == []
