@@ -20,7 +20,10 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class CountAhead:
-    """The target holds *records* records after *anchor*: find the source offset after as many."""
+    """The target holds *records* records after *anchor*: find the source offset after as many.
+
+    The source may hold fewer: then another producer wrote some of them.
+    """
 
     anchor: Position
     records: int
@@ -50,7 +53,6 @@ ProblemKind = Literal[
     "target-truncated",
     "source-truncated",
     "records-expired",
-    "extra-records",
 ]
 
 
@@ -106,7 +108,7 @@ def plan_positions(
 
 def _resume_from_anchor(anchor: Position, log_end: int, earliest: int, end: int) -> Decision:
     records = log_end - anchor.downstream
-    reached = anchor.upstream + records  # at least: offsets have gaps
+    reached = min(end, anchor.upstream + records)  # at least: offsets have gaps
     problem = _problem(anchor, log_end, earliest, end)
     if problem is not None:
         return problem
@@ -119,7 +121,7 @@ def _resume_from_anchor(anchor: Position, log_end: int, earliest: int, end: int)
 
 def _problem(anchor: Position, log_end: int, earliest: int, end: int) -> Problem | None:
     records = log_end - anchor.downstream
-    reached = anchor.upstream + records
+    reached = min(end, anchor.upstream + records)
     if records < 0:
         return Problem(
             "target-truncated",
@@ -131,12 +133,6 @@ def _problem(anchor: Position, log_end: int, earliest: int, end: int) -> Problem
             "source-truncated",
             f"the source's log ends at {end}, but the offset map ends at {anchor.upstream}: "
             "the topic was recreated or truncated",
-        )
-    if reached > end:
-        return Problem(
-            "extra-records",
-            f"the target holds {records} records that are not in the offset map, but the source "
-            f"has at most {end - anchor.upstream}: another producer writes to the remote topic",
         )
     if reached < earliest:
         return Problem(

@@ -300,6 +300,29 @@ def test_a_record_of_another_producer_in_the_target_costs_no_record_of_the_sourc
     assert [row.kind for row in flow.tables.read("events").collect()] == ["realigned"]
 
 
+def test_a_stray_record_in_an_idle_remote_topic_is_passed_over(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    config = flow_config(source, target, topic_name)
+    fill(source, topic_name, 1, 100, difficult)
+    RunningFlow(spark, tmp_path, config, "drain").join()
+
+    stray = ProducedRecord(partition=0, key=b"stray", value=b"x")
+    send_records(target, f"A.{topic_name}", [stray])
+    RunningFlow(spark, tmp_path, config, "drain").join()
+    send(source, topic_name, 1, 50, difficult)
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    flow.join()
+
+    (report,) = compare(
+        source.bootstrap, target.bootstrap, {topic_name: f"A.{topic_name}"}
+    ).values()
+    assert (report.missing, report.repeated, report.extra) == (0, 0, 1)
+    (event,) = flow.tables.read("events").collect()
+    assert (event.kind, event.offset_from, event.offset_until) == ("realigned", 100, 100)
+
+
 def test_without_its_tables_a_flow_finds_its_position_again(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
