@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from threading import Lock
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -78,6 +79,8 @@ class Tables:
         self._optimize_every = optimize_every
         self.spark = small_query_session(spark)
         self._appends: Counter[str] = Counter()
+        self._unwritten_events: list[dict[str, Any]] = []
+        self._events_lock = Lock()
         self.leases: set[str] = set()  # names of the leases that this process holds
         self.root = state_dir.rstrip("/")
         folder = local_path(self.root)
@@ -155,11 +158,22 @@ class Tables:
         policy: EventPolicy,
         **details: str | int,
     ) -> None:
-        """Appends a row to ``events`` and logs it; *details* are further columns."""
+        """Appends a row to ``events`` and logs it; *details* are further columns.
+
+        A row that cannot be written is kept and written with the next one: what the event is about
+        must not become worse because of it.
+        """
         columns = {"policy": policy, **details}
         log.warning(kind.replace("-", "_"), flow=flow, text=text, **columns)
         row = {"flow": str(flow), "at": now(), "kind": kind, "text": text, **columns}
-        self.append("events", [row])
+        with self._events_lock:
+            self._unwritten_events.append(row)
+            try:
+                self.append("events", self._unwritten_events)
+            except StateError as error:
+                log.warning("event_not_written", flow=flow, kind=kind, text=error)
+            else:
+                self._unwritten_events.clear()
 
     def read(self, table: str) -> DataFrame:
         """The whole *table*; empty if nothing was ever appended to it."""

@@ -1,7 +1,12 @@
-"""Explains why a query failed, and whether restarting it can help. Pure."""
+"""Explains why Spark failed, and whether trying again can help."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from replication.errors import FlowError
 from replication.model import Flow
@@ -80,3 +85,15 @@ def explain(flow: Flow, error: BaseException) -> QueryError:
                 f"flow {flow}: {pattern.meaning} ({detail})", is_final=pattern.is_final
             )
     return QueryError(f"flow {flow}: the query failed: {detail}", is_final=False)
+
+
+@contextmanager
+def spark_errors(flow: Flow) -> Iterator[None]:
+    """Turns Spark's errors of the block into a `QueryError`.
+
+    Spark's own jobs fail as a query does: a broker restarts, an executor is lost.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise explain(flow, error) from error

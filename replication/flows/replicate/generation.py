@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException, StreamingQueryException
+from py4j.protocol import Py4JError
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.config.tree import FlowConfig
 from replication.flows.context import FlowContext
-from replication.flows.replicate.failures import explain
+from replication.flows.replicate.failures import spark_errors
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
 from replication.log import Log
@@ -94,15 +94,14 @@ class Generation:
         reports = Reports(context, plan, number)
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
         try:
-            writer = replication_query(spark, config, plan, starts, name=name, mode=mode)
-            with generation_tag(spark, config.flow, number, spacing=reports.spacing or 0):
-                query = start_query(writer, mode, reports.batch_seconds, folder)
+            with spark_errors(config.flow):
+                writer = replication_query(spark, config, plan, starts, name=name, mode=mode)
+                with generation_tag(spark, config.flow, number, spacing=reports.spacing or 0):
+                    query = start_query(writer, mode, reports.batch_seconds, folder)
             return cls(query, map_writer, plan, positions, reports, folder, number=number)
-        except BaseException as error:
+        except BaseException:
             reports.close()
             shutil.rmtree(folder, ignore_errors=True)
-            if isinstance(error, (PySparkException, Py4JJavaError)):
-                raise explain(config.flow, error) from error
             raise
 
     @property
@@ -139,13 +138,16 @@ class Generation:
         return bool(batches)
 
     def write_pending(self) -> None:
-        """Writes the pending runs to the offset map, if there are any."""
+        """Writes the pending runs to the offset map, if there are any.
+
+        Raises:
+            StateError: Several attempts in a row have failed; the runs are kept all the same.
+        """
         runs = self.pending.take()
-        if runs:
-            self._map_writer.write(
-                FinishedRuns(self.number, runs, self.plan.source_ids, self._batches)
-            )
-            self._batches = (-1, -1)
+        self._map_writer.write_or_keep(
+            FinishedRuns(self.number, runs, self.plan.source_ids, self._batches)
+        )
+        self._batches = (-1, -1)
         self._written_at = time.monotonic()
 
     def close(self) -> dict[TopicPartition, Position]:

@@ -2,11 +2,13 @@
 
 The offset map in Delta is the truth and is written first. The offset syncs serve MirrorMaker 2's
 own tools: one that cannot be written is retried with the next ones and never stops replication.
+Runs of a running query that cannot be written are kept, and written with the next ones.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from replication.errors import ClusterError
+from replication.errors import ClusterError, StateError
 from replication.flows.context import FlowContext
 from replication.kafka.internal_topic import InternalTopic
 from replication.log import Log
@@ -17,6 +19,9 @@ from replication.offsets.syncs import offset_syncs
 from replication.state.offset_table import OffsetTable
 
 log = Log(__name__)
+
+WRITE_ATTEMPTS = 6
+"""How many writes in a row may fail while a query runs: a minute of them. Nothing is lost."""
 
 
 class MapWriter:
@@ -36,6 +41,8 @@ class MapWriter:
         stored = self._table.compacted_progress()
         self.last_generation, self.anchors = stored.last_generation, stored.anchors
         self._syncs = Syncs(context, stored.replicated_until)
+        self._kept: deque[FinishedRuns] = deque()
+        self._failures = 0
 
     def record(
         self,
@@ -47,7 +54,37 @@ class MapWriter:
         self._live_map.add(runs, topic_ids, mirror_syncs)
 
     def write(self, finished: FinishedRuns) -> None:
-        """Writes the runs, then the offset syncs that follow from them."""
+        """Writes the runs after those that were kept, then the offset syncs that follow.
+
+        Raises:
+            StateError: The offset map cannot be written. What was kept is still kept.
+        """
+        self._write_kept()
+        self._append(finished)
+
+    def write_or_keep(self, finished: FinishedRuns) -> None:
+        """As `write`, but runs that cannot be written are kept for the next call.
+
+        Raises:
+            StateError: Several calls in a row have failed; the runs are kept all the same.
+        """
+        if finished.runs:
+            self._kept.append(finished)
+        try:
+            self._write_kept()
+        except StateError as error:
+            self._failures += 1
+            if self._failures >= WRITE_ATTEMPTS:
+                raise
+            log.warning("map_write_failed", flow=self.flow, attempt=self._failures, text=error)
+
+    def _write_kept(self) -> None:
+        while self._kept:
+            self._append(self._kept[0])
+            self._kept.popleft()
+        self._failures = 0
+
+    def _append(self, finished: FinishedRuns) -> None:
         self._table.append(finished)
         self._syncs.write(finished.runs)
 

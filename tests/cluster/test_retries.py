@@ -1,0 +1,130 @@
+"""What fails once is tried again: Spark's own jobs, and writes to Delta."""
+
+import logging
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.demo.brokers import Broker, BrokerSettings
+from replication.kafka.cluster import Cluster
+from replication.model import TopicPartition
+from replication.state.offset_table import OffsetTable
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters
+from tests.support.mirror_files import FLOW
+from tests.support.topics import assert_equal, copied, fill, send
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def own_broker(broker_settings: BrokerSettings, tmp_path: Path) -> Iterator[Broker]:
+    """A cluster of this test alone, which it may kill."""
+    broker = Broker("A", tmp_path / "own", broker_settings)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+class DyingCluster(Cluster):
+    """A real cluster that dies after the first answer about earliest offsets."""
+
+    broker: Broker
+    has_died = False
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The answer; the broker is killed before it returns, once."""
+        answer = super().earliest(partitions)
+        if not self.has_died:
+            self.has_died = True
+            self.broker.kill()
+        return answer
+
+
+def test_a_source_that_dies_while_records_are_counted_is_waited_for(
+    spark: SparkSession, clusters: Clusters, own_broker: Broker, tmp_path: Path, topic_name: str
+) -> None:
+    both = (own_broker, clusters[1])
+    settings = {
+        "A.admin.default.api.timeout.ms": "2000",
+        "A.consumer.default.api.timeout.ms": "5000",
+        "emit.offset-syncs.enabled": "false",
+    }
+    config = flow_config(*both, topic_name, settings)
+    fill(own_broker, topic_name, 1, 100)
+    RunningFlow(spark, tmp_path / "state", config, "drain").join()
+    send(own_broker, topic_name, 1, 50)
+    # the records of another state directory are not in this one's offset map
+    RunningFlow(spark, tmp_path / "other", config, "drain").join()
+
+    dying = DyingCluster("A", config.source.admin)
+    dying.broker = own_broker
+    flow = RunningFlow(spark, tmp_path / "state", config, "microbatch", source=dying)
+    flow.until(lambda: flow.tables.read("events").where("kind = 'restarted'").count())
+    own_broker.start()
+    send(own_broker, topic_name, 1, 30)
+    flow.until(lambda: copied(both, topic_name) >= 180)
+    flow.stop()
+
+    assert copied(both, topic_name) == 180
+    assert_equal(both, topic_name)
+    (run,) = OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0))
+    assert run.is_dense
+    assert run.count == 180
+
+
+def test_runs_that_cannot_be_written_are_written_later(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source, target = clusters
+    fill(source, topic_name, 1, 100)
+    config = flow_config(source, target, topic_name)
+    flow = RunningFlow(spark, tmp_path, config, "microbatch")
+    flow.until(lambda: copied(clusters, topic_name) >= 100)
+
+    table, away = tmp_path / "offset_runs", tmp_path / "away"
+    table.rename(away)
+    table.touch()  # a file in the place of the table's folder: every write fails
+    with caplog.at_level(logging.WARNING):
+        send(source, topic_name, 1, 50)
+        flow.until(lambda: "event=map_write_failed" in caplog.text)
+    table.unlink()
+    away.rename(table)
+    send(source, topic_name, 1, 50)
+    flow.until(lambda: copied(clusters, topic_name) >= 200)
+    flow.stop()
+
+    assert_equal(clusters, topic_name)
+    (run,) = OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0))
+    assert run.is_dense
+    assert run.count == 200
+    assert flow.tables.read("events").count() == 0
+
+
+def test_a_flow_whose_map_cannot_be_written_at_its_start_tries_again(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source, target = clusters
+    fill(source, topic_name, 1, 100)
+    table = tmp_path / "offset_runs"
+    table.touch()
+    with caplog.at_level(logging.WARNING):
+        flow = RunningFlow(spark, tmp_path, flow_config(source, target, topic_name), "drain")
+        flow.until(lambda: "event=restarting" in caplog.text)
+    table.unlink()
+    flow.join()
+
+    assert_equal(clusters, topic_name)
+    assert [row.kind for row in flow.tables.read("events").collect()] == ["restarted"]
