@@ -1,7 +1,7 @@
 """Shared value types. Pure: no I/O."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -40,6 +40,8 @@ EventKind = Literal[
     "unconfirmed",
     "set-aside",
     "rejoined",
+    "unreachable",
+    "reachable",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 
@@ -84,11 +86,16 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as a cluster describes it. ``topic_id`` changes when a topic is recreated."""
+    """A topic as a cluster describes it. ``topic_id`` changes when a topic is recreated.
+
+    ``leaderless`` are the partitions that no broker leads now: they can be neither read nor
+    written.
+    """
 
     name: str
     topic_id: str
     partitions: int
+    leaderless: frozenset[int] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,18 +20,22 @@ class Admission:
     Args:
         spark: Spark's version.
         slots: Returns the task slots of now: executors come and go.
-        cluster_ids: Alias -> the cluster's own id.
     """
 
-    def __init__(
-        self, spark: str, slots: Callable[[], int], cluster_ids: Mapping[str, str]
-    ) -> None:
-        self._spark, self._slots, self._cluster_ids = spark, slots, cluster_ids
+    def __init__(self, spark: str, slots: Callable[[], int]) -> None:
+        self._spark, self._slots = spark, slots
+        self._cluster_ids: dict[str, str] = {}
         self._plans: dict[Flow, TopicPlan] = {}
         self._lock = threading.Lock()
 
-    def admit(self, config: FlowConfig, plan: TopicPlan) -> Mode:
+    def admit(self, config: FlowConfig, plan: TopicPlan, cluster_ids: Mapping[str, str]) -> Mode:
         """Admits the flow's *plan* in place of its last one, and returns the mode to run it in.
+
+        Args:
+            config: The flow.
+            plan: What it replicates next.
+            cluster_ids: The own ids of its two clusters, by alias. Those of the other flows are
+                not needed before these flows have plans, so a cluster may be down meanwhile.
 
         Raises:
             GuardError: The plan conflicts with those of the other flows; it is not admitted.
@@ -39,6 +43,7 @@ class Admission:
         """
         with self._lock:
             plans = {**self._plans, config.flow: plan}
+            self._cluster_ids.update(cluster_ids)
             conflicts = find_conflicts(plans, self._cluster_ids)
             if conflicts:
                 raise GuardError("\n".join(conflicts))

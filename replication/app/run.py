@@ -38,6 +38,7 @@ from replication.state.paths import local_path
 from replication.state.request_files import HadoopFiles, LocalFiles
 from replication.state.stop_requests import StopRequests
 from replication.state.tables import Tables
+from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
 
@@ -132,12 +133,7 @@ class _Application:
         if runs(self._job, "records") and not is_reported(self._spark):
             log.warning("records_not_reported", text=NOT_REPORTED)
         contexts = [self._context(flow, tables) for flow in self._chosen]
-        cluster_ids = {
-            cluster.alias: cluster.cluster_id()
-            for context in contexts
-            for cluster in (context.source, context.target)
-        }
-        admission = Admission(self._spark.version, partial(task_slots, self._spark), cluster_ids)
+        admission = Admission(self._spark.version, partial(task_slots, self._spark))
         threads = [
             FlowThread(context.config.flow, partial(_run_flow, context, admission, self._job))
             for context in contexts
@@ -154,6 +150,13 @@ class _Application:
         return FlowContext(config, self._spark, tables, source, target)
 
 
+def _admit(context: FlowContext, admission: Admission, plan: TopicPlan) -> Mode:
+    cluster_ids = {
+        cluster.alias: cluster.cluster_id() for cluster in (context.source, context.target)
+    }
+    return admission.admit(context.config, plan, cluster_ids)
+
+
 def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: threading.Event) -> None:
     """Runs the parts of one flow that belong to *job*; a drain ends with one checkpoint round.
 
@@ -164,7 +167,7 @@ def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: thread
     left_out: ReplicationError | None = None
     with background_metadata(context, job), background_checkpoints(context, job):
         if runs(job, "records"):
-            left_out = replicate(context, partial(admission.admit, config), stop)
+            left_out = replicate(context, partial(_admit, context, admission), stop)
         elif config.mode != "drain":
             stop.wait()
     if config.mode == "drain" and not stop.is_set():

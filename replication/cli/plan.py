@@ -21,6 +21,7 @@ from replication.control.plan import FlowPlan, Start, plan_flow
 from replication.errors import GuardError
 from replication.flows.replicate.prepare import look
 from replication.kafka.cluster import Cluster
+from replication.kafka.diagnosis import CallError
 from replication.model import RECORDS, Job
 from replication.spark.mode import local_slots
 from replication.state.readers import StateReader, open_reader
@@ -65,12 +66,28 @@ def plan(*, file: str, name: str | None, as_json: bool) -> None:
 @JOB
 @known_errors
 def slots(file: str, name: str | None, job: Job) -> None:
-    """Print how many local task slots the flows need."""
-    partitions = 0
-    for flow in chosen_flows(load_config(file), name) if job in RECORDS else ():
+    """Print how many local task slots the flows need.
+
+    A flow whose cluster does not answer counts as in its last generation: it must not keep the
+    other flows from starting.
+    """
+    config = load_config(file)
+    flows = chosen_flows(config, name) if job in RECORDS else ()
+    click.echo(local_slots(sum(_partitions(config, flow) for flow in flows)))
+
+
+def _partitions(config: MirrorConfig, flow: FlowConfig) -> int:
+    try:
         with _clusters(flow) as (source, target):
-            partitions += len(look(flow, source, target).partitions)
-    click.echo(local_slots(partitions))
+            return len(look(flow, source, target).partitions)
+    except CallError as error:
+        if not error.is_temporary:
+            raise
+        click.echo(f"warning: slots of {flow.flow} as in its last generation: {error}", err=True)
+    with open_reader(config.state_dir) as state:
+        rows = state.rows("topics", flow.flow)
+    newest = max((row["generation"] for row in rows), default=0)
+    return sum(row["partitions"] for row in rows if row["generation"] == newest)
 
 
 @contextmanager

@@ -78,11 +78,12 @@ class FlowPlan:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Why the flow would not start, or would set a topic aside, one line each."""
+        """Why the flow would not start, or would leave something out, one line each."""
         aside = (f"{topic}: {text}" for topic, text in self.topics.rejected.items())
         unsafe = (start for start in self.starts if start.origin == "problem")
         lines = (f"{start.partition}: {start.reason}" for start in unsafe)
-        return (*self.topics.problems, *aside, *lines)
+        leaderless = (f"{tp}: no broker leads it on one side" for tp in self.topics.leaderless)
+        return (*self.topics.problems, *aside, *leaderless, *lines)
 
 
 def plan_flow(

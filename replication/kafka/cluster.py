@@ -8,7 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import IsolationLevel, KafkaError, TopicCollection
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    Node,
+    TopicCollection,
+    TopicPartitionInfo,
+)
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import (
     NewPartitions,
@@ -88,7 +94,12 @@ class Cluster(AbstractContextManager["Cluster"]):
             lambda name: listed and name in self.topic_names(),
         )
         return {
-            name: Topic(name, str(found.topic_id), len(found.partitions))
+            name: Topic(
+                name,
+                str(found.topic_id),
+                len(found.partitions),
+                frozenset(info.id for info in found.partitions if _leader(info) is None),
+            )
             for name, found in self._calls.require("describing topic", results, NOT_FOUND).items()
         }
 
@@ -266,3 +277,7 @@ def _kafka_topic(topic: NewTopic) -> KafkaNewTopic:
     return KafkaNewTopic(
         topic.name, topic.partitions, topic.replication_factor, config=dict(topic.configs)
     )
+
+
+def _leader(partition: TopicPartitionInfo) -> Node | None:
+    return partition.leader

@@ -87,6 +87,11 @@ class CallError(ClusterError):
         self.code, self.rejected = code, rejected
         super().__init__(text)
 
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the cluster may answer later without intervention: it is down, or elects."""
+        return self.code in UNREACHABLE | RETRIABLE
+
 
 class ClientDiagnostics:
     """The errors and log lines of one librdkafka client since `reset`.

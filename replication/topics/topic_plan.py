@@ -27,6 +27,8 @@ class TopicPlan:
         source_ids: Upstream name -> topic id on the source.
         remote_ids: Remote name -> topic id on the target, for the topics that exist.
         problems: Why the plan must not be carried out, one line each.
+        leaderless: Upstream partitions that no broker leads on one of the clusters; they are not in
+            ``partitions``.
         rejected: Why a cluster rejects other topics of the flow, by their upstream names.
     """
 
@@ -37,6 +39,7 @@ class TopicPlan:
     source_ids: Mapping[str, str]
     remote_ids: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    leaderless: tuple[TopicPartition, ...] = ()
     rejected: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -63,6 +66,7 @@ class TopicPlan:
             create=tuple(topic for topic in self.create if topic.name in remotes),
             grow={remote: count for remote, count in self.grow.items() if remote in remotes},
             partitions=tuple(tp for tp in self.partitions if tp.topic in topics),
+            leaderless=tuple(tp for tp in self.leaderless if tp.topic in topics),
             source_ids={name: self.source_ids[name] for name in topics},
             remote_ids={name: uid for name, uid in self.remote_ids.items() if name in remotes},
         )
@@ -87,6 +91,13 @@ def plan_topics(
     topics = remote_topics(config, source)
     missing = {name: remote for name, remote in topics.items() if remote not in target}
     existing = {name: remote for name, remote in topics.items() if remote in target}
+    partitions = tuple(_partitions(source[name] for name in sorted(topics)))
+    leaderless = tuple(
+        tp
+        for tp in partitions
+        if tp.partition in source[tp.topic].leaderless
+        or (tp.topic in existing and tp.partition in target[existing[tp.topic]].leaderless)
+    )
     return TopicPlan(
         topics=topics,
         create=tuple(
@@ -103,10 +114,11 @@ def plan_topics(
             for name, remote in existing.items()
             if target[remote].partitions < source[name].partitions
         },
-        partitions=tuple(_partitions(source[name] for name in sorted(topics))),
+        partitions=tuple(tp for tp in partitions if tp not in set(leaderless)),
         source_ids={name: source[name].topic_id for name in topics},
         remote_ids={remote: target[remote].topic_id for remote in existing.values()},
         problems=tuple(_shared_remotes(topics)),
+        leaderless=leaderless,
     )
 
 

@@ -82,12 +82,21 @@ def flow_context(spark: SparkSession, tables: Tables, config: FlowConfig) -> Flo
 class RunningFlow:
     """The replication loop in a thread. `stop` and `join` raise the flow's error."""
 
-    def __init__(self, spark: SparkSession, state: Path, config: FlowConfig, mode: Mode) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        state: Path,
+        config: FlowConfig,
+        mode: Mode,
+        source: Cluster | None = None,
+    ) -> None:
         self.tables = Tables(spark, state.as_uri())
         self.config = replace(config, mode=mode)
         self._stop = threading.Event()
         self._error: BaseException | None = None
         self.context = flow_context(spark, self.tables, self.config)
+        if source is not None:
+            self.context = replace(self.context, source=source)
         self._thread = threading.Thread(target=self._run, args=(mode,), name="flow", daemon=True)
         self._thread.start()
 

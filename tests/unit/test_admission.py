@@ -31,44 +31,44 @@ def plan(remote: str, partitions: int) -> TopicPlan:
 
 def test_a_second_writer_is_rejected_and_not_admitted() -> None:
     a_to_b, c_to_b = configs()
-    admission = Admission("4.2.0", lambda: 100, CLUSTER_IDS)
-    admission.admit(a_to_b, plan("t", 1))
+    admission = Admission("4.2.0", lambda: 100)
+    admission.admit(a_to_b, plan("t", 1), CLUSTER_IDS)
 
     with pytest.raises(GuardError, match="flows A->B, C->B would all write topic t on cluster B"):
-        admission.admit(c_to_b, plan("t", 1))
+        admission.admit(c_to_b, plan("t", 1), CLUSTER_IDS)
 
-    assert admission.admit(a_to_b, plan("t", 2)) == "realtime"
+    assert admission.admit(a_to_b, plan("t", 2), CLUSTER_IDS) == "realtime"
 
 
 def test_a_flow_may_replace_its_own_plan() -> None:
     a_to_b, c_to_b = configs()
-    admission = Admission("4.2.0", lambda: 100, CLUSTER_IDS)
-    admission.admit(a_to_b, plan("t", 1))
-    admission.admit(a_to_b, plan("A.t", 1))
+    admission = Admission("4.2.0", lambda: 100)
+    admission.admit(a_to_b, plan("t", 1), CLUSTER_IDS)
+    admission.admit(a_to_b, plan("A.t", 1), CLUSTER_IDS)
 
-    assert admission.admit(c_to_b, plan("t", 1)) == "realtime"
+    assert admission.admit(c_to_b, plan("t", 1), CLUSTER_IDS) == "realtime"
 
 
 def test_the_partitions_of_all_flows_share_the_task_slots() -> None:
     a_to_b, c_to_b = configs()
-    admission = Admission("4.2.0", lambda: 8, CLUSTER_IDS)
+    admission = Admission("4.2.0", lambda: 8)
 
-    assert admission.admit(a_to_b, plan("A.t", 6)) == "realtime"
-    assert admission.admit(c_to_b, plan("C.t", 1)) == "microbatch"
+    assert admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS) == "realtime"
+    assert admission.admit(c_to_b, plan("C.t", 1), CLUSTER_IDS) == "microbatch"
 
 
 def test_the_slots_are_counted_each_time() -> None:
     a_to_b, _ = configs()
     slots = iter([7, 8])
-    admission = Admission("4.2.0", lambda: next(slots), CLUSTER_IDS)
+    admission = Admission("4.2.0", lambda: next(slots))
 
-    assert admission.admit(a_to_b, plan("A.t", 6)) == "microbatch"
-    assert admission.admit(a_to_b, plan("A.t", 6)) == "realtime"
+    assert admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS) == "microbatch"
+    assert admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS) == "realtime"
 
 
 def test_a_configured_mode_that_does_not_fit_is_an_error() -> None:
     a_to_b, _ = configs("realtime")
-    admission = Admission("4.2.0", lambda: 7, CLUSTER_IDS)
+    admission = Admission("4.2.0", lambda: 7)
 
     with pytest.raises(FlowError, match="task slots"):
-        admission.admit(a_to_b, plan("A.t", 6))
+        admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS)

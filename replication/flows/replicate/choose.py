@@ -1,4 +1,4 @@
-"""Chooses the topics of the next generation: the prepared ones without those that are set aside."""
+"""Chooses what the next generation replicates: the prepared topics without those set aside."""
 
 from collections.abc import Collection, Mapping
 
@@ -6,10 +6,20 @@ from replication.errors import ClusterError, GuardError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.decide import find_problems, topics_of
 from replication.flows.replicate.prepare import prepare_topics
-from replication.flows.replicate.set_aside import SetAside, joined
+from replication.flows.replicate.set_aside import Part, SetAside, joined
+from replication.kafka.diagnosis import CallError
 from replication.model import TopicPartition
 from replication.state.offset_rows import Anchor
+from replication.topics.retry_times import RetryTimes
 from replication.topics.topic_plan import TopicPlan
+
+FIRST_RETRY_SECONDS = 60
+"""The pause before a topic is tried again, unless topics are refreshed more often."""
+
+LONGEST_PAUSE_SECONDS = 3600
+
+LEADER_RETRY_SECONDS = 5
+LONGEST_LEADER_PAUSE_SECONDS = 60
 
 
 class TopicChoice:
@@ -21,8 +31,13 @@ class TopicChoice:
     """
 
     def __init__(self, context: FlowContext, anchors: Mapping[TopicPartition, Anchor]) -> None:
-        self._context, self._anchors = context, anchors
-        self._set_aside = SetAside(context.tables, context.config)
+        config = context.config
+        self._context, self._flow, self._anchors = context, config.flow, anchors
+        first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
+        times = RetryTimes[Part](first, LONGEST_PAUSE_SECONDS)
+        self._topics = SetAside(context.tables, config.flow, times)
+        times = RetryTimes[Part](min(first, LEADER_RETRY_SECONDS), LONGEST_LEADER_PAUSE_SECONDS)
+        self._leaderless = SetAside(context.tables, config.flow, times)
 
     def plan(self) -> TopicPlan:
         """Prepares the target, and tries topics that were set aside and are due again.
@@ -30,19 +45,29 @@ class TopicChoice:
         Raises:
             GuardError: No topic is left that can be replicated without losing or repeating
                 records, or the flow as a whole must not run.
-            ClusterError: A cluster does not answer, or rejects all topics.
+            ClusterError: A cluster does not answer, rejects all topics, or leads no partition.
         """
-        plan = self._try_all_but(self._set_aside.waiting())
-        if not plan.partitions and self._set_aside.waiting():
+        waiting = self._topics.waiting()
+        plan = self._try_all_but(waiting)
+        if waiting and not plan.topics:
             plan = self._try_all_but(())
-        error = self._set_aside.error()
-        if error is not None and not plan.partitions:
-            raise error
+        if not plan.partitions:
+            if plan.leaderless:
+                text = str(joined(self._flow, self._leaderless.errors))
+                raise CallError(text, "LEADER_NOT_AVAILABLE")
+            error = self.error()
+            if error is not None:
+                raise error
         return plan
 
     def has_retry(self) -> bool:
-        """Whether a topic that was set aside is to be tried now."""
-        return self._set_aside.is_due()
+        """Whether anything that was set aside is to be tried now."""
+        return self._topics.is_due() or self._leaderless.is_due()
+
+    def postpone(self) -> None:
+        """Says that the tries which were due could not be made."""
+        self._topics.postpone()
+        self._leaderless.postpone()
 
     def refuse(self, plan: TopicPlan, problems: Mapping[TopicPartition, str]) -> TopicPlan:
         """Sets topics of *plan* aside whose partitions have *problems*; returns the others.
@@ -53,50 +78,61 @@ class TopicChoice:
         if not problems:
             return plan
         errors = _guard_errors(problems)
-        left = plan.without(errors)
-        if not left.partitions:
-            config = self._context.config
+        left = plan.without(topics_of(problems))
+        if not left.topics:
             for tp, text in problems.items():
                 self._context.tables.record_event(
-                    config.flow, "refused", text, topic=tp.topic, partition=tp.partition,
+                    self._flow, "refused", text, topic=tp.topic, partition=tp.partition,
                     policy="fail",
                 )  # fmt: skip
-            raise joined(config.flow, {**self._set_aside.errors, **errors})
-        self._set_aside.add(errors)
+            raise joined(self._flow, {**self._topics.errors, **errors})
+        self._topics.add(errors)
         return left
 
     def reject(self, topics: Mapping[str, str], plan: TopicPlan | None) -> bool:
         """Sets aside what a cluster rejected, by upstream or remote names; False if nothing."""
         known = plan.topics if plan else {}
-        errors: dict[str, ReplicationError] = {
+        errors: dict[Part, ReplicationError] = {
             name: ClusterError(topics.get(name) or topics[copy])
             for name, copy in known.items()
             if name in topics or copy in topics
         }
-        self._set_aside.add(errors)
+        self._topics.add(errors)
         return bool(errors)
 
     def accept(self, plan: TopicPlan) -> None:
         """Says that the topics of *plan* are replicated from now on."""
-        self._set_aside.accept(plan.topics)
+        self._topics.accept(plan.topics)
+        self._leaderless.accept(plan.partitions)
 
     def error(self) -> ReplicationError | None:
-        """The error of all topics that are set aside; None if none is."""
-        return self._set_aside.error()
+        """One error for all that is set aside; None if nothing is."""
+        errors = {**self._topics.errors, **self._leaderless.errors}
+        return joined(self._flow, errors) if errors else None
 
-    def _try_all_but(self, waiting: Collection[str]) -> TopicPlan:
-        config, aside = self._context.config, self._set_aside
-        retried = aside.errors.keys() - set(waiting)
-        plan = prepare_topics(config, self._context.source, self._context.target, waiting)
-        aside.add({topic: ClusterError(text) for topic, text in plan.rejected.items()})
-        aside.forget(retried - plan.topics.keys() - plan.rejected.keys())
-        refused = plan.without(plan.topics.keys() - aside.errors.keys())
+    def _try_all_but(self, waiting: Collection[Part]) -> TopicPlan:
+        config, topics = self._context.config, self._topics
+        retried = topics.errors.keys() - set(waiting)
+        plan = prepare_topics(
+            config, self._context.source, self._context.target, {str(name) for name in waiting}
+        )
+        topics.add({topic: ClusterError(text) for topic, text in plan.rejected.items()})
+        topics.forget(retried - plan.topics.keys() - plan.rejected.keys())
+        refused = plan.without(plan.topics.keys() - topics.errors.keys())
         problems = find_problems(self._context, refused, self._anchors) if refused.topics else {}
-        aside.add(_guard_errors(problems))
-        return plan.without(topics_of(problems))
+        topics.add(_guard_errors(problems))
+        plan = plan.without(topics_of(problems))
+        self._set_leaderless(plan)
+        return plan
+
+    def _set_leaderless(self, plan: TopicPlan) -> None:
+        gone = self._leaderless.errors.keys() - {*plan.partitions, *plan.leaderless}
+        self._leaderless.forget(gone)
+        text = "no broker leads this partition, or that of its remote topic"
+        self._leaderless.add({tp: ClusterError(text) for tp in plan.leaderless})
 
 
-def _guard_errors(problems: Mapping[TopicPartition, str]) -> dict[str, GuardError]:
+def _guard_errors(problems: Mapping[TopicPartition, str]) -> dict[Part, ReplicationError]:
     """One error for each topic that has *problems*."""
     lines: dict[str, list[str]] = {}
     for tp, text in sorted(problems.items()):

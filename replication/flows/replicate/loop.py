@@ -9,14 +9,20 @@ from collections.abc import Callable
 from threading import Event
 from typing import Literal
 
-from replication.errors import ClusterError, GuardError, ReplicationError
+from replication.errors import ClusterError, GuardError, ReplicationError, StateError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.choose import TopicChoice
-from replication.flows.replicate.failures import TOO_LARGE, QueryError, explain
+from replication.flows.replicate.failures import (
+    TOO_LARGE,
+    QueryError,
+    explain,
+    spark_errors,
+)
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.outage import Outage
 from replication.flows.replicate.oversized import oversized_records
 from replication.flows.replicate.prepare import topic_warnings
 from replication.kafka.diagnosis import CallError
@@ -81,17 +87,19 @@ class _FlowLoop:
         self._map_writer = MapWriter(context)
         self._number = self._map_writer.last_generation
         self._choice = TopicChoice(context, self._map_writer.anchors)
+        self._outage = Outage(context.tables, self._config, lease, stop)
 
     def run(self) -> ReplicationError | None:
         ending: Ending = "changed"
         while ending == "changed":
+            if self._stop.is_set():
+                ending = "stopped"
+                break
             self._number += 1
             try:
                 ending = self._run_generation()
-            except (QueryError, ProgressGapError, ClusterError) as error:
-                rejected = error.rejected if isinstance(error, CallError) else {}
-                if not self._choice.reject(rejected, self._plan):
-                    self._pause_or_raise(error)
+            except (QueryError, ProgressGapError, ClusterError, StateError) as error:
+                self._recover(error)
         self._record_last_batch(ending)
         return self._choice.error() if ending == "drained" else None
 
@@ -109,8 +117,9 @@ class _FlowLoop:
         plan = self._plan
         if not plan.partitions:
             return "changed"
-        self._record_topics(plan)
+        self._outage.end()
         self._choice.accept(plan)
+        self._record_topics(plan)
         generation = Generation.start(
             self._context, self._map_writer, plan, positions, number=self._number, mode=mode
         )
@@ -179,6 +188,7 @@ class _FlowLoop:
         try:
             refreshed = self._choice.plan()
         except ClusterError as error:
+            self._choice.postpone()
             log.warning("topic_refresh_failed", flow=self._config.flow, text=error)
             return False
         if refreshed.fingerprint == plan.fingerprint:
@@ -198,7 +208,8 @@ class _FlowLoop:
 
     def _find_positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
         """The positions of *plan*'s topics; those that have none are no longer in the plan."""
-        located = find_positions(self._context, plan, self._map_writer, self._number)
+        with spark_errors(self._config.flow):
+            located = find_positions(self._context, plan, self._map_writer, self._number)
         self._remember(plan, located.positions)
         self._plan = self._choice.refuse(plan, located.refused).without(located.gone)
         return located.positions
@@ -206,6 +217,19 @@ class _FlowLoop:
     def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         for tp, position in positions.items():
             self._map_writer.anchors[tp] = Anchor(position, plan.source_ids[tp.topic])
+
+    def _recover(self, error: ReplicationError) -> None:
+        """Does what lets the next generation succeed; raises *error* if nothing can."""
+        if isinstance(error, CallError):
+            if self._choice.reject(error.rejected, self._plan):
+                return
+            has_run = self._plan is not None  # then even a rejected password may be restored
+            is_worth_waiting = error.is_temporary or has_run
+            if self._config.mode != "drain" and is_worth_waiting and not self._stop.is_set():
+                self._failures = 0
+                self._outage.wait(error)
+                return
+        self._pause_or_raise(error)
 
     def _pause_or_raise(self, error: ReplicationError) -> None:
         """Waits before the next generation; raises *error* if a restart cannot help."""
@@ -241,17 +265,18 @@ class _FlowLoop:
     def _record_last_batch(self, ending: Ending) -> None:
         """Adds what an interrupted batch wrote to the offset map, so that groups can use it.
 
-        A drain is done only when that is known.
+        A drain is done only when that is known, so it tries again as for the query.
         """
-        if self._plan is None:
-            return
-        try:
-            self._find_positions(self._plan)
-        except (ClusterError, GuardError) as error:
-            if ending == "drained":
-                raise
-            log.warning(
-                "last_batch_not_recorded",
-                flow=self._config.flow,
-                text=f"the next start will recover it: {error}",
-            )
+        while self._plan is not None:
+            try:
+                self._find_positions(self._plan)
+            except (ClusterError, GuardError, QueryError) as error:  # noqa: PERF203 - a retry
+                if ending != "drained":
+                    text = f"the next start will recover it: {error}"
+                    log.warning("last_batch_not_recorded", flow=self._config.flow, text=text)
+                    return
+                if isinstance(error, GuardError):
+                    raise
+                self._pause_or_raise(error)
+            else:
+                return

@@ -1,5 +1,6 @@
 """Prepares the target's topics: lists, selects, creates and grows; returns the plan."""
 
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
@@ -9,12 +10,17 @@ from replication.errors import GuardError
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
 from replication.log import Log
-from replication.model import Flow, NewTopic
+from replication.model import Flow, NewTopic, Topic
 from replication.topics.configs import describe_losses, settings_to_create, topic_to_retry
 from replication.topics.selection import remote_topics, too_long
 from replication.topics.topic_plan import TopicPlan, plan_topics
 
 log = Log(__name__)
+
+ELECTION_SECONDS = 3.0
+"""How long partitions may be without a leader before they are left out: an election is short."""
+
+POLL_SECONDS = 0.1
 
 
 def prepare_topics(
@@ -75,8 +81,8 @@ def look(
     selected = remote_topics(config, source.topic_names())
     of_source, of_target = Rejections(), Rejections()
     of_source.texts.update(too_long(selected))
-    upstream = of_source.call(partial(source.describe, listed=True), selected.keys() - set(without))
-    downstream = of_target.call(target.describe, [selected[name] for name in upstream])
+    upstream = _describe(source, of_source, selected.keys() - set(without), listed=True)
+    downstream = _describe(target, of_target, [selected[name] for name in upstream])
     missing = [name for name in upstream if selected[name] not in downstream]
     settings = of_source.call(source.topic_config, missing)
     plan = plan_topics(
@@ -86,6 +92,18 @@ def look(
         {name: settings_to_create(own, config.topic_configs) for name, own in settings.items()},
     )
     return _without_rejected(plan, of_source.texts, of_target.texts)
+
+
+def _describe(cluster: Cluster, rejections: Rejections, names: Collection[str]) -> dict[str, Topic]:
+    """The topics of *names*; waits a moment for the leaders of their partitions."""
+    topics = rejections.call(cluster.describe, names)
+    deadline = time.monotonic() + ELECTION_SECONDS
+    while leaderless := [name for name, topic in topics.items() if topic.leaderless]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(POLL_SECONDS)
+        topics |= rejections.call(cluster.describe, leaderless)
+    return topics
 
 
 def _without_rejected(

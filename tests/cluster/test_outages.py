@@ -1,0 +1,154 @@
+"""Clusters that do not answer, and partitions without a leader: flows wait and go on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.demo.brokers import Broker, BrokerSettings
+from replication.demo.ports import free_port
+from replication.errors import ClusterError
+from replication.state.tables import Tables
+from tests.support.commands import replication, start_mirror
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters, Until
+from tests.support.mirror_files import write_config
+from tests.support.topics import copied, fill, send
+from tests.support.two_brokers import create_spread_topic, two_brokers
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+IMPATIENT = {
+    "A.admin.default.api.timeout.ms": "2000",
+    "B.admin.default.api.timeout.ms": "2000",
+    "emit.offset-syncs.enabled": "false",
+}
+
+
+@pytest.fixture
+def own_broker(broker_settings: BrokerSettings, tmp_path: Path) -> Iterator[Broker]:
+    """A cluster of this test alone, to be stopped and started; it keeps its address."""
+    broker = Broker("B", tmp_path / "own", broker_settings)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+def kinds(tables: Tables) -> list[str]:
+    """The kinds of all events, oldest first, without restarts of the query."""
+    rows = tables.read("events").orderBy("at").collect()
+    return [row.kind for row in rows if row.kind != "restarted"]
+
+
+@pytest.mark.spark
+def test_a_flow_waits_for_a_cluster_that_is_down_when_it_starts(
+    spark: SparkSession, clusters: Clusters, own_broker: Broker, tmp_path: Path, topic_name: str
+) -> None:
+    source = clusters[0]
+    fill(source, topic_name, 1, 100)
+    config = flow_config(source, own_broker, topic_name, IMPATIENT)
+    own_broker.stop()
+
+    flow = RunningFlow(spark, tmp_path / "state", config, "microbatch")
+    flow.until(lambda: kinds(flow.tables) == ["unreachable"])
+    own_broker.start()
+    flow.until(lambda: copied((source, own_broker), topic_name) >= 100)
+    flow.stop()
+
+    assert kinds(flow.tables) == ["unreachable", "reachable"]
+
+
+@pytest.mark.spark
+def test_a_flow_outlives_the_outage_of_its_source(
+    spark: SparkSession, clusters: Clusters, own_broker: Broker, tmp_path: Path, topic_name: str
+) -> None:
+    both = (own_broker, clusters[1])
+    fill(own_broker, topic_name, 1, 100)
+    # Spark's own consumers give up soon, too
+    timeouts = {
+        "A.consumer.default.api.timeout.ms": "5000",
+        "A.consumer.request.timeout.ms": "2000",
+    }
+    config = flow_config(*both, topic_name, {**IMPATIENT, **timeouts})
+    flow = RunningFlow(spark, tmp_path / "state", config, "microbatch")
+    flow.until(lambda: copied(both, topic_name) >= 100)
+
+    own_broker.kill()
+    flow.until(lambda: kinds(flow.tables) == ["unreachable"], timeout_seconds=120)
+    own_broker.start()
+    send(own_broker, topic_name, 1, 50)
+    flow.until(lambda: copied(both, topic_name) >= 150)
+    flow.stop()
+
+    assert copied(both, topic_name) == 150
+    assert kinds(flow.tables) == ["unreachable", "reachable"]
+
+
+@pytest.mark.spark
+def test_a_drain_gives_up(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    nowhere = {"B.bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    config = flow_config(*clusters, topic_name, {**IMPATIENT, **nowhere})
+
+    with pytest.raises(ClusterError, match="cluster B"):
+        RunningFlow(spark, tmp_path, config, "drain").join()
+
+
+@pytest.mark.spark
+def test_a_partition_without_a_leader_is_left_out_until_it_has_one(
+    spark: SparkSession,
+    clusters: Clusters,
+    broker_settings: BrokerSettings,
+    tmp_path: Path,
+    topic_name: str,
+) -> None:
+    with two_brokers(tmp_path / "source", broker_settings) as (first, second):
+        both = (first, clusters[1])
+        create_spread_topic(first, topic_name)
+        send(first, topic_name, 2, 100)
+        timeouts = {"A.consumer.default.api.timeout.ms": "5000"}
+        config = flow_config(*both, topic_name, {**IMPATIENT, **timeouts})
+        flow = RunningFlow(spark, tmp_path / "state", config, "microbatch")
+        flow.until(lambda: copied(both, topic_name) >= 100)
+
+        second.stop()
+        flow.until(lambda: "set-aside" in kinds(flow.tables), timeout_seconds=120)
+        send(first, topic_name, 1, 50)
+        flow.until(lambda: copied(both, topic_name) >= 150)
+        second.start()
+        send(first, topic_name, 2, 100)
+        flow.until(lambda: copied(both, topic_name) >= 250)
+        flow.stop()
+
+        assert copied(both, topic_name) == 250
+        rows = flow.tables.read("events").where("kind like '%set-aside%'").collect()
+        assert [(row.topic, row.partition) for row in rows] == [(topic_name, 1)]
+        assert "rejoined" in kinds(flow.tables)
+
+
+@pytest.mark.job
+def test_one_cluster_that_is_down_does_not_keep_the_other_flows_from_starting(
+    clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
+) -> None:
+    fill(clusters[0], topic_name, 1, 100)
+    more = {
+        "clusters": ["A", "B", "C"],
+        "C": {"bootstrap.servers": f"127.0.0.1:{free_port()}"},
+        "A->C": {"enabled": True, "topics": [topic_name]},
+        "emit.heartbeats.enabled": False,
+        "replication.mode": "microbatch",
+    }
+    file = write_config(tmp_path, clusters, topic_name, more)
+    mirror = start_mirror(file, tmp_path / "mirror.log")
+    try:
+        until(lambda: "event=unreachable" in mirror.log.read_text(), 120)
+        until(lambda: copied(clusters, topic_name) >= 100, 60)
+        stop = replication("stop", file)
+    finally:
+        mirror.discard()
+
+    assert (stop.returncode, stop.stdout) == (0, "stopped\n"), stop.stderr
