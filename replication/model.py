@@ -42,11 +42,13 @@ EventKind = Literal[
     "rejoined",
     "unreachable",
     "reachable",
+    "started-over",
+    "stalled",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 
 EventPolicy = Literal[
-    "retry", "at least once", "match", "fail", "skip", "keep", "overwrite", "batch"
+    "retry", "at least once", "match", "fail", "skip", "keep", "overwrite", "batch", "restart"
 ]
 """How the flow reacts to an event."""
 

@@ -107,6 +107,13 @@ class LiveMap:
                 for run in finished:
                     partition.add(run)
 
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forgets all runs of *partitions*, stored ones included: they are void."""
+        with self._lock:
+            for tp in partitions:
+                self._partitions.pop(tp, None)
+                self._loaded.add(tp)
+
     def not_loaded(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of *partitions* whose stored runs have to be read and given to `load`.
 

@@ -141,3 +141,18 @@ def _problem(anchor: Position, log_end: int, earliest: int, end: int) -> Problem
             "were deleted there and may not have been replicated",
         )
     return None
+
+
+def start_over(void: Position, earliest: int, end: int, *, keeps_offset: bool) -> Position:
+    """Where to start in an empty remote partition in place of one that no longer exists.
+
+    With ``auto.offset.reset=latest`` the start must not be the log end, which is for partitions
+    that the flow sees for the first time: records in between were never replicated.
+
+    Args:
+        void: The position that the offset map has for the old remote partition.
+        earliest: The source's first offset.
+        end: The source's log end offset.
+        keeps_offset: Whether to go on after ``void.upstream`` instead of at *earliest*.
+    """
+    return Position(max(earliest, min(void.upstream, end)) if keeps_offset else earliest, 0)

@@ -7,12 +7,15 @@ Executors count; only the results reach the driver.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from replication.model import Timestamps, TopicPartition
 from replication.spark.frames import frame_of
 from replication.spark.kafka_options import offsets_json, source_options
+
+EARLIEST = -2
+"""Spark's number for the first offset of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,14 @@ class RecordSpan:
 
     start: int
     records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """How many records of a partition equal one record, and their offsets if they are few."""
+
+    records: int
+    offsets: tuple[int, ...]
 
 
 def offsets_after(
@@ -80,14 +91,54 @@ def fingerprints(
 
     Used only to repair a mismatch. With *timestamps* of the broker they are not part of the hash.
     """
+    records = _read(spark, consumer, {tp: window})
+    for row in records.select("offset", _digest(timestamps)).toLocalIterator():
+        yield row["offset"], row["digest"]
+
+
+def equal_records(
+    spark: SparkSession,
+    source: tuple[Mapping[str, str], TopicPartition],
+    target: tuple[Mapping[str, str], TopicPartition],
+    window: tuple[int, int],
+    *,
+    most: int,
+) -> dict[int, Equal]:
+    """The records of a source partition that equal those of a window of the target.
+
+    Reads the whole source partition, twice. Timestamps are not compared.
+
+    Args:
+        spark: Needs one free slot.
+        source: Effective client properties, and the partition.
+        target: The same of the target.
+        window: First offset and end offset of the target's records.
+        most: The most equal records whose offsets are returned.
+
+    Returns:
+        By offset on the target.
+    """
+    wanted = dict(fingerprints(spark, *target, window, "broker"))
+    records = _read_all(spark, *source).select("offset", _digest("broker"))
+    equal = records.where(F.col("digest").isin(list(set(wanted.values()))))
+    counts = {row["digest"]: row["count"] for row in equal.groupBy("digest").count().collect()}
+    # counted first: the offsets of a record that is repeated for years would not fit in memory
+    few = [digest for digest, count in counts.items() if count <= most]
+    found: dict[int, list[int]] = {}
+    for row in records.where(F.col("digest").isin(few)).orderBy("offset").collect():
+        found.setdefault(row["digest"], []).append(row["offset"])
+    return {
+        offset: Equal(counts.get(digest, 0), tuple(found.get(digest, ())))
+        for offset, digest in wanted.items()
+    }
+
+
+def _digest(timestamps: Timestamps) -> Column:
     # xxhash64 skips nulls, so that null and empty would look alike without the flags
     nulls = [F.col(name).isNull() for name in ("key", "value")]
     headers = F.to_json(F.coalesce("headers", F.array()))  # Spark gives null for no headers
     times = [F.unix_millis("timestamp")] if timestamps == "preserve" else []
-    digest = F.xxhash64("key", "value", headers, *times, *nulls)
-    records = _read(spark, consumer, {tp: window})
-    for row in records.select("offset", digest.alias("digest")).toLocalIterator():
-        yield row["offset"], row["digest"]
+    return F.xxhash64("key", "value", headers, *times, *nulls).alias("digest")
 
 
 def _counted(records: DataFrame) -> DataFrame:
@@ -126,3 +177,8 @@ def _read(
     options = source_options(consumer, {tp: start for tp, (start, _) in windows.items()})
     ends = offsets_json({tp: until for tp, (_, until) in windows.items()})
     return spark.read.format("kafka").options(**options).option("endingOffsets", ends).load()
+
+
+def _read_all(spark: SparkSession, consumer: Mapping[str, str], tp: TopicPartition) -> DataFrame:
+    options = {**source_options(consumer, {tp: EARLIEST}), "endingOffsets": "latest"}
+    return spark.read.format("kafka").options(**options).load()

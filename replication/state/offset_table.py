@@ -1,6 +1,6 @@
 """The offset map of one flow, in the Delta table ``offset_runs``."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,18 @@ class OffsetTable:
         if self._appended >= self._compact_after:
             left = self._compact(self._rows())
             self._appended, self._compact_after = 0, max(self._compaction.after_rows, left)
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Deletes the map of *partitions*, whose remote partitions no longer hold its records."""
+        of_topic: dict[str, list[int]] = {}
+        for tp in partitions:
+            of_topic.setdefault(tp.topic, []).append(tp.partition)
+        for topic, numbers in of_topic.items():
+            condition = (
+                f"flow = '{self._flow}' AND topic = '{topic}' "
+                f"AND partition IN ({', '.join(map(str, numbers))})"
+            )
+            self._tables.delete(OFFSET_RUNS, condition)
 
     def progress(self) -> StoredProgress:
         """How far the flow is replicated, by all its rows."""

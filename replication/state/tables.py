@@ -39,7 +39,7 @@ SCHEMAS = {
     ),
     "topics": (
         "flow string, generation bigint, topic string, remote_topic string, topic_id string, "
-        "partitions int, at timestamp"
+        "remote_id string, partitions int, at timestamp"
     ),
     "topic_configs": (
         "flow string, topic string, remote_topic string, remote_id string, key string, "
@@ -140,6 +140,14 @@ class Tables:
             name, version = transaction
             writer = writer.option("txnAppId", name).option("txnVersion", version)
         writer.save(self.path(table))
+
+    def delete(self, table: str, condition: str) -> None:
+        """Deletes the rows of *table* that meet an SQL *condition*."""
+        if self.exists(table):
+            with self.state_errors("delete rows of", table):
+                self.spark.sql(
+                    f"DELETE FROM delta.`{self.path(table)}` WHERE {condition}"  # noqa: S608 - our own
+                ).collect()
 
     def _optimize(self, table: str) -> None:
         """Merges the small files of many appends, which make every read slow."""

@@ -265,20 +265,6 @@ def test_a_recreated_source_topic_is_refused(
     assert [row.kind for row in flow.tables.read("events").collect()] == ["refused"]
 
 
-def test_a_truncated_remote_topic_is_refused(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    source, target = clusters
-    config = flow_config(source, target, topic_name)
-    fill(source, topic_name, 1, 100, difficult)
-    RunningFlow(spark, tmp_path, config, "drain").join()
-
-    delete_topic(target, f"A.{topic_name}")
-
-    with pytest.raises(GuardError, match="ends at 0, but the offset map ends at 100"):
-        RunningFlow(spark, tmp_path, config, "drain").join()
-
-
 def test_a_record_of_another_producer_in_the_target_costs_no_record_of_the_source(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:

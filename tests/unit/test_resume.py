@@ -11,6 +11,7 @@ from replication.offsets.resume import (
     Resume,
     StartFresh,
     plan_positions,
+    start_over,
 )
 
 TP = TopicPartition("orders", 0)
@@ -155,3 +156,18 @@ def test_without_a_usable_anchor_the_configuration_or_the_tail_decides(
 )
 def test_each_kind_of_problem_names_its_offsets(decision: Decision, expected: Problem) -> None:
     assert decision == expected
+
+
+@pytest.mark.parametrize(
+    ("earliest", "end", "keeps_offset", "expected"),
+    [
+        pytest.param(7, 150, False, 7, id="from the first record that is left"),
+        pytest.param(7, 150, True, 100, id="after the last record that was copied"),
+        pytest.param(120, 150, True, 120, id="retention passed it"),
+        pytest.param(0, 80, True, 80, id="the source was truncated"),
+    ],
+)
+def test_an_empty_remote_partition_starts_over(
+    earliest: int, end: int, expected: int, *, keeps_offset: bool
+) -> None:
+    assert start_over(ANCHOR, earliest, end, keeps_offset=keeps_offset) == Position(expected, 0)

@@ -2,14 +2,16 @@
 
 from collections.abc import Collection, Mapping
 
-from replication.errors import ClusterError, GuardError, ReplicationError
+from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.decide import find_problems, topics_of
+from replication.flows.replicate.locate import Located
+from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.prepare import prepare_topics
+from replication.flows.replicate.rejected_records import rejected_records
 from replication.flows.replicate.set_aside import Part, SetAside, joined
 from replication.kafka.diagnosis import CallError
 from replication.model import TopicPartition
-from replication.state.offset_rows import Anchor
 from replication.topics.retry_times import RetryTimes
 from replication.topics.topic_plan import TopicPlan
 
@@ -27,12 +29,13 @@ class TopicChoice:
 
     Args:
         context: The flow.
-        anchors: The last known position of each partition; the replication loop updates it.
+        stored: The offset map.
     """
 
-    def __init__(self, context: FlowContext, anchors: Mapping[TopicPartition, Anchor]) -> None:
+    def __init__(self, context: FlowContext, stored: MapWriter) -> None:
         config = context.config
-        self._context, self._flow, self._anchors = context, config.flow, anchors
+        self._context, self._flow, self._stored = context, config.flow, stored
+        self._unmatched: dict[TopicPartition, int] = {}
         first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
         times = RetryTimes[Part](first, LONGEST_PAUSE_SECONDS)
         self._topics = SetAside(context.tables, config.flow, times)
@@ -69,15 +72,17 @@ class TopicChoice:
         self._topics.postpone()
         self._leaderless.postpone()
 
-    def refuse(self, plan: TopicPlan, problems: Mapping[TopicPartition, str]) -> TopicPlan:
-        """Sets topics of *plan* aside whose partitions have *problems*; returns the others.
+    def narrow(self, plan: TopicPlan, located: Located) -> TopicPlan:
+        """*plan* with the topics that have positions; sets those aside that are refused.
 
         Raises:
             GuardError: None is left; each problem is an event.
         """
+        plan, problems = plan.without(located.gone), located.refused
         if not problems:
             return plan
-        errors = _guard_errors(problems)
+        self._unmatched |= located.unmatched
+        errors = _by_topic(problems, GuardError)
         left = plan.without(topics_of(problems))
         if not left.topics:
             for tp, text in problems.items():
@@ -100,6 +105,13 @@ class TopicChoice:
         self._topics.add(errors)
         return bool(errors)
 
+    def reject_records(self, reasons: Mapping[TopicPartition, str], plan: TopicPlan) -> bool:
+        """Sets topics aside whose next record cannot be copied; False if none other is left."""
+        if not plan.without(topics_of(reasons)).topics:
+            return False
+        self._topics.add(_by_topic(reasons, FlowError))
+        return True
+
     def accept(self, plan: TopicPlan) -> None:
         """Says that the topics of *plan* are replicated from now on."""
         self._topics.accept(plan.topics)
@@ -119,11 +131,26 @@ class TopicChoice:
         topics.add({topic: ClusterError(text) for topic, text in plan.rejected.items()})
         topics.forget(retried - plan.topics.keys() - plan.rejected.keys())
         refused = plan.without(plan.topics.keys() - topics.errors.keys())
-        problems = find_problems(self._context, refused, self._anchors) if refused.topics else {}
-        topics.add(_guard_errors(problems))
+        problems = (
+            find_problems(self._context, refused, self._stored, self._unmatched)
+            if refused.topics
+            else {}
+        )
+        topics.add(_by_topic(problems, GuardError))
         plan = plan.without(topics_of(problems))
+        plan = self._without_rejected_records(plan)
         self._set_leaderless(plan)
         return plan
+
+    def _without_rejected_records(self, plan: TopicPlan) -> TopicPlan:
+        """*plan* without the topics whose next record can still not be copied."""
+        errors = self._topics.errors
+        others = {name for name in plan.topics if not isinstance(errors.get(name), FlowError)}
+        retried = plan.without(others)
+        positions = {tp: anchor.position for tp, anchor in self._stored.anchors.items()}
+        reasons = rejected_records(self._context, retried, positions) if retried.topics else {}
+        self._topics.add(_by_topic(reasons, FlowError))
+        return plan.without(topics_of(reasons))
 
     def _set_leaderless(self, plan: TopicPlan) -> None:
         gone = self._leaderless.errors.keys() - {*plan.partitions, *plan.leaderless}
@@ -132,9 +159,11 @@ class TopicChoice:
         self._leaderless.add({tp: ClusterError(text) for tp in plan.leaderless})
 
 
-def _guard_errors(problems: Mapping[TopicPartition, str]) -> dict[Part, ReplicationError]:
+def _by_topic(
+    problems: Mapping[TopicPartition, str], kind: type[ReplicationError]
+) -> dict[Part, ReplicationError]:
     """One error for each topic that has *problems*."""
     lines: dict[str, list[str]] = {}
     for tp, text in sorted(problems.items()):
-        lines.setdefault(tp.topic, []).append(f"{tp}: {text}")
-    return {topic: GuardError("\n    ".join(texts)) for topic, texts in lines.items()}
+        lines.setdefault(tp.topic, []).append(text if str(tp) in text else f"{tp}: {text}")
+    return {topic: kind("\n    ".join(texts)) for topic, texts in lines.items()}

@@ -4,11 +4,13 @@ A topic is decided as a whole: if one of its partitions cannot resume, none of t
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from replication.errors import GuardError
 from replication.flows.context import FlowContext
-from replication.flows.replicate.match import Match, match_existing_target
+from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.match import compared_timestamps
+from replication.flows.replicate.place import Match, match_existing_target
 from replication.flows.replicate.settle import settled_log_ends
 from replication.model import TopicPartition
 from replication.offsets.resume import (
@@ -18,11 +20,16 @@ from replication.offsets.resume import (
     Resume,
     StartFresh,
     plan_positions,
+    start_over,
 )
-from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
-Found = Resume | CountAhead | StartFresh | Match
+Found = Resume | CountAhead | StartFresh | MatchTail | Match
+
+UNMATCHED = (
+    "the last records of its remote partition were not found in it, and the remote partition has "
+    "not changed since"
+)
 
 DELETED = frozenset({"source-missing", "target-missing"})
 """Problems of a topic that was deleted since the plan was made; the next plan knows of it."""
@@ -45,11 +52,16 @@ class Decided:
         found: Where partitions resume.
         refused: Why continuing would lose or repeat records, by upstream partition.
         gone: Topics that were deleted on one of the clusters since the plan was made.
+        void: Partitions of ``found`` whose offset map is of deleted topics, and what was deleted.
+        unmatched: Target log ends of those refused ones whose last records were not found in the
+            source; only a target that changes can help.
     """
 
     found: dict[TopicPartition, Found]
     refused: dict[TopicPartition, str]
     gone: frozenset[str]
+    void: dict[TopicPartition, str]
+    unmatched: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 def settled_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
@@ -66,70 +78,151 @@ def settled_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
 
 
 def find_problems(
-    context: FlowContext, plan: TopicPlan, anchors: Mapping[TopicPartition, Anchor]
+    context: FlowContext,
+    plan: TopicPlan,
+    stored: MapWriter,
+    unmatched: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, str]:
     """Why partitions of *plan*, which no query replicates now, cannot resume safely.
+
+    Quick: records are not compared. Of a target that has not grown since they were, the answer is
+    known.
+
+    Args:
+        context: The flow.
+        plan: Its topics.
+        stored: The offset map.
+        unmatched: Target log ends of partitions whose records were compared in vain.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
     copies = _copies(plan)
-    log_ends = _log_ends(context, copies, context.target.log_ends(copies.values()))
-    return decide(context, plan, anchors, log_ends).refused
+    ends = _log_ends(context, copies, context.target.log_ends(copies.values()))
+    decided = _decide(context, plan, stored, ends)
+    return decided.refused | {
+        tp: UNMATCHED
+        for tp, found in decided.found.items()
+        if isinstance(found, MatchTail) and unmatched.get(tp) == found.position.downstream
+    }
 
 
-def decide(
-    context: FlowContext,
-    plan: TopicPlan,
-    anchors: Mapping[TopicPartition, Anchor],
-    log_ends: LogEnds,
-) -> Decided:
+def decide(context: FlowContext, plan: TopicPlan, stored: MapWriter, log_ends: LogEnds) -> Decided:
     """Decides where the partitions of *plan* resume.
 
     Args:
         context: The flow.
         plan: Its topics.
-        anchors: The last pair of equal positions of each partition in the offset map.
+        stored: The offset map.
         log_ends: Of the plan's partitions.
 
     Raises:
         ClusterError: A cluster does not answer.
+        QueryError: A Spark job that compares records fails.
     """
-    config = context.config
-    decisions = plan_positions(
-        plan.partitions,
-        {tp: anchors[tp].position for tp in plan.partitions if tp in anchors},
-        log_ends.target_ends,
-        context.source.earliest(plan.partitions),
-        log_ends.source_ends,
-        reset=config.auto_offset_reset,
-    )
-    problems = {tp: found for tp, found in decisions.items() if isinstance(found, Problem)}
-    gone = {tp.topic for tp, problem in problems.items() if problem.kind in DELETED}
-    refused = {tp: problem.text for tp, problem in problems.items()}
-    refused |= _recreated(context, plan, anchors)
+    decided = _decide(context, plan, stored, log_ends)
     found: dict[TopicPartition, Found] = {}
-    for tp, decision in decisions.items():
-        if isinstance(decision, MatchTail) and tp.topic not in gone | topics_of(refused):
-            try:
-                found[tp] = match_existing_target(
-                    context, tp, log_ends.remote[tp], decision.position
-                )
-            except GuardError as error:
-                refused[tp] = str(error)
-        elif not isinstance(decision, (MatchTail, Problem)):
-            found[tp] = decision
-    left_out = gone | topics_of(refused)
-    return Decided(
-        {tp: at for tp, at in found.items() if tp.topic not in left_out},
-        {tp: text for tp, text in refused.items() if tp.topic not in gone},
-        frozenset(gone),
-    )
+    refused = dict(decided.refused)
+    unmatched = {}
+    compared = {
+        log_ends.remote[tp].topic for tp, at in decided.found.items() if isinstance(at, MatchTail)
+    }
+    timestamps = compared_timestamps(context, compared)
+    for tp, at in decided.found.items():
+        if not isinstance(at, MatchTail):
+            found[tp] = at
+            continue
+        remote = log_ends.remote[tp]
+        times = timestamps[remote.topic]
+        try:
+            found[tp] = match_existing_target(context, tp, remote, at.position, times)
+        except GuardError as error:
+            refused[tp] = str(error)
+            unmatched[tp] = at.position.downstream
+    return _by_topic(Decided(found, refused, decided.gone, decided.void, unmatched))
 
 
 def topics_of(partitions: Collection[TopicPartition]) -> set[str]:
     """The topics of *partitions*."""
     return {tp.topic for tp in partitions}
+
+
+def _decide(context: FlowContext, plan: TopicPlan, stored: MapWriter, log_ends: LogEnds) -> Decided:
+    """What offsets and topic ids alone decide; records still have to be compared."""
+    config = context.config
+    void, refused = _recreated(context, plan, stored, log_ends)
+    earliest = context.source.earliest(plan.partitions)
+    decisions = plan_positions(
+        plan.partitions,
+        {
+            tp: stored.anchors[tp].position
+            for tp in plan.partitions
+            if tp in stored.anchors and tp not in void
+        },
+        log_ends.target_ends,
+        earliest,
+        log_ends.source_ends,
+        reset=config.auto_offset_reset,
+    )
+    problems = {tp: found for tp, found in decisions.items() if isinstance(found, Problem)}
+    gone = {tp.topic for tp, problem in problems.items() if problem.kind in DELETED}
+    found: dict[TopicPartition, Found] = {}
+    for tp, decision in decisions.items():
+        if isinstance(decision, StartFresh) and tp in void:
+            known = stored.anchors[tp]
+            is_same_source = known.topic_id == plan.source_ids[tp.topic]
+            position = start_over(
+                known.position,
+                earliest[tp],
+                log_ends.source_ends[tp],
+                keeps_offset=is_same_source and config.auto_offset_reset == "latest",
+            )
+            found[tp] = StartFresh(position)
+        elif not isinstance(decision, Problem):
+            found[tp] = decision
+    refused |= {tp: problem.text for tp, problem in problems.items() if tp not in refused}
+    return _by_topic(Decided(found, refused, frozenset(gone), void))
+
+
+def _by_topic(decided: Decided) -> Decided:
+    """*decided* without what it finds for single partitions of topics that are left out."""
+    left_out = decided.gone | topics_of(decided.refused)
+    return replace(
+        decided,
+        found={tp: at for tp, at in decided.found.items() if tp.topic not in left_out},
+        refused={tp: why for tp, why in decided.refused.items() if tp.topic not in decided.gone},
+        void={tp: why for tp, why in decided.void.items() if tp.topic not in left_out},
+    )
+
+
+def _recreated(
+    context: FlowContext, plan: TopicPlan, stored: MapWriter, log_ends: LogEnds
+) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
+    """The partitions whose offset map is of deleted topics: those that can start over, or cannot.
+
+    Where the target holds no record of the deleted source topic, nothing can be lost or repeated.
+    """
+    flow, void, refused = context.config.flow, dict[TopicPartition, str](), {}
+    for tp in plan.partitions:
+        if tp not in stored.anchors:
+            continue
+        known, remote = stored.anchors[tp], plan.topics[tp.topic]
+        source_id, remote_id = plan.source_ids[tp.topic], plan.remote_ids.get(remote)
+        new_remote = stored.remote_ids.get(remote, remote_id) != remote_id
+        again = (
+            f"topic {tp.topic} on cluster {flow.source} was deleted and created again "
+            f"(id {known.topic_id}, now {source_id})"
+        )
+        if new_remote:
+            void[tp] = f"topic {remote} on cluster {flow.target} was deleted and created again"
+        elif known.topic_id != source_id and log_ends.target_ends.get(tp) == 0:
+            void[tp] = again
+        elif known.topic_id != source_id:
+            refused[tp] = (
+                f"{again}, and the offset map ends at offset {known.position.upstream} of the "
+                f"deleted topic, whose records are still in {remote}"
+            )
+    return void, refused
 
 
 def _copies(plan: TopicPlan) -> dict[TopicPartition, TopicPartition]:
@@ -146,18 +239,3 @@ def _log_ends(
         context.source.log_ends(copies, context.config.isolation),
         {tp: ends[copy] for tp, copy in copies.items() if copy in ends},
     )
-
-
-def _recreated(
-    context: FlowContext, plan: TopicPlan, anchors: Mapping[TopicPartition, Anchor]
-) -> dict[TopicPartition, str]:
-    """The partitions of a new topic id: the stored offsets belong to the deleted topic."""
-    return {
-        tp: (
-            f"topic {tp.topic} on cluster {context.config.flow.source} was deleted and created "
-            f"again (id {anchors[tp].topic_id}, now {plan.source_ids[tp.topic]}), and the offset "
-            f"map ends at offset {anchors[tp].position.upstream} of the deleted topic"
-        )
-        for tp in plan.partitions
-        if tp in anchors and anchors[tp].topic_id != plan.source_ids[tp.topic]
-    }

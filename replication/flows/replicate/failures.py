@@ -13,11 +13,17 @@ from replication.model import Flow
 
 
 class QueryError(FlowError):
-    """A generation's query failed. ``is_final`` means that a restart would fail in the same way."""
+    """A generation's query failed.
 
-    def __init__(self, text: str, *, is_final: bool) -> None:
+    Args:
+        text: What the operator reads.
+        is_final: Whether a restart would fail in the same way.
+        is_of_record: Whether it would not without the record that caused it.
+    """
+
+    def __init__(self, text: str, *, is_final: bool, is_of_record: bool = False) -> None:
         super().__init__(text)
-        self.is_final = is_final
+        self.is_final, self.is_of_record = is_final, is_of_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +33,22 @@ class _Pattern:
     found: str
     meaning: str
     is_final: bool
+    is_of_record: bool = False
 
-
-TOO_LARGE = "RecordTooLargeException"
 
 PATTERNS = (
-    _Pattern(TOO_LARGE, "the target rejected a record as too large", is_final=True),
+    _Pattern(
+        "RecordTooLargeException",
+        "the target rejected a record as too large",
+        is_final=True,
+        is_of_record=True,
+    ),
+    _Pattern(
+        "ArithmeticException: long overflow",
+        "a record's timestamp does not fit Spark's type",
+        is_final=True,
+        is_of_record=True,
+    ),
     _Pattern(
         "a second attempt",
         "an executor was lost in mid-batch, and a second attempt of its tasks would have repeated "
@@ -82,7 +98,9 @@ def explain(flow: Flow, error: BaseException) -> QueryError:
     for pattern in PATTERNS:
         if pattern.found in text:
             return QueryError(
-                f"flow {flow}: {pattern.meaning} ({detail})", is_final=pattern.is_final
+                f"flow {flow}: {pattern.meaning} ({detail})",
+                is_final=pattern.is_final,
+                is_of_record=pattern.is_of_record,
             )
     return QueryError(f"flow {flow}: the query failed: {detail}", is_final=False)
 

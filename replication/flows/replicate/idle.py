@@ -1,8 +1,12 @@
-"""Moves idle partitions over transaction markers and aborted records, which no batch reports.
+"""Watches partitions that do not move although their log goes on: markers only, or a stall.
 
-A Real-Time batch ends after its last record. Where only markers follow, the position would stay
-before them until retention deletes them, and then look as if records had been deleted.
+A Real-Time batch ends after its last record. Where only transaction markers or aborted records
+follow, the position would stay before them until retention deletes them, and then look as if
+records had been deleted. Where records follow, a cluster holds the partition up without an error:
+the producer waits for its partition's leader for as long as it takes.
 """
+
+from dataclasses import dataclass
 
 from replication.flows.context import FlowContext
 from replication.kafka.reader import read_records
@@ -12,6 +16,20 @@ from replication.topics.topic_plan import TopicPlan
 
 SEARCHED_OFFSETS = 10_000
 """How far one look goes; the next one continues from there."""
+
+STALLED_SECONDS = 120
+"""How long a partition may stand before records. Where executors do not report, positions move at
+the end of a batch only."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A position that has not changed since a time, and the source's log end at the last look."""
+
+    upstream: int
+    since: float
+    end: int
+    is_recorded: bool = False
 
 
 class IdlePartitions:
@@ -24,10 +42,19 @@ class IdlePartitions:
 
     def __init__(self, context: FlowContext, plan: TopicPlan) -> None:
         self._context, self._plan = context, plan
-        self._seen: dict[TopicPartition, tuple[int, int]] = {}
+        self._seen: dict[TopicPartition, _Seen] = {}
+        batch_seconds = context.config.realtime_batch_seconds
+        self._stalled_seconds = max(STALLED_SECONDS, 2 * batch_seconds)
 
-    def skip(self, pending: PendingRuns) -> None:
-        """Moves partitions that have not moved since the last call over offsets without records.
+    def check(self, pending: PendingRuns, now: float) -> None:
+        """Looks at all partitions that have not moved since the last call.
+
+        Moves them over offsets without records. Records an event for each that stands before
+        records for too long, once.
+
+        Args:
+            pending: The positions.
+            now: The time by a clock of the caller, in seconds.
 
         Raises:
             ClusterError: The source does not answer.
@@ -35,13 +62,36 @@ class IdlePartitions:
         isolation = self._context.config.isolation
         ends = self._context.source.log_ends(self._plan.partitions, isolation)
         for tp, position in pending.positions().items():
-            at = position.upstream, ends.get(tp, position.upstream)
-            if at[0] < at[1] and self._seen.get(tp) == at:
-                until = min(at[1], at[0] + SEARCHED_OFFSETS)
-                if not self._has_records(tp, at[0], until):
+            at, end = position.upstream, ends.get(tp, position.upstream)
+            seen = self._seen.get(tp)
+            if seen is None or seen.upstream != at or at >= end:
+                self._seen[tp] = _Seen(at, now, end)
+                continue
+            is_late = now - seen.since >= self._stalled_seconds and not seen.is_recorded
+            if seen.end == end or is_late:
+                until = min(end, at + SEARCHED_OFFSETS)
+                if not self._has_records(tp, at, until):
                     pending.skip(tp, until)
-            self._seen[tp] = at
+                elif is_late:
+                    seen.is_recorded = True
+                    self._record_stall(tp, at, end, round(now - seen.since))
+            seen.end = end
 
     def _has_records(self, tp: TopicPartition, start: int, until: int) -> bool:
         config = self._context.config
         return bool(read_records(config.source.consumer, tp, start, until, config.isolation))
+
+    def _record_stall(self, tp: TopicPartition, at: int, end: int, seconds: int) -> None:
+        flow, remote = self._context.config.flow, self._plan.topics[tp.topic]
+        self._context.tables.record_event(
+            flow,
+            "stalled",
+            f"{tp} stands at offset {at} for {seconds} s, although {flow.source} has offsets up to "
+            f"{end}: check the brokers that lead it, and those that lead {remote}-{tp.partition} "
+            f"on {flow.target}. It goes on by itself",
+            topic=tp.topic,
+            partition=tp.partition,
+            offset_from=at,
+            offset_until=end,
+            policy="retry",
+        )

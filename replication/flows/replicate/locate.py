@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from replication.flows.context import FlowContext
-from replication.flows.replicate.decide import LogEnds, decide, settled_ends
+from replication.flows.replicate.decide import Found, LogEnds, decide, settled_ends
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.match import Match, realign, tails_match
+from replication.flows.replicate.match import compared_timestamps, realign, tails_match
+from replication.flows.replicate.place import Match
 from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.resume import CountAhead, Resume, StartFresh
@@ -30,11 +31,13 @@ class Located:
         positions: By upstream partition.
         refused: Why continuing would lose or repeat records, by upstream partition.
         gone: Topics that were deleted on one of the clusters since the plan was made.
+        unmatched: As in `Decided`.
     """
 
     positions: dict[TopicPartition, Position]
     refused: dict[TopicPartition, str]
     gone: frozenset[str]
+    unmatched: dict[TopicPartition, int]
 
 
 def find_positions(
@@ -50,8 +53,11 @@ def find_positions(
     """
     log_ends = settled_ends(context, plan)
     anchors = map_writer.anchors
-    decided = decide(context, plan, anchors, log_ends)
+    decided = decide(context, plan, map_writer, log_ends)
     found = decided.found
+    map_writer.forget(decided.void)
+    for tp, reason in decided.void.items():
+        _record_start_over(context, tp, reason, found[tp])
     ahead = {tp: at for tp, at in found.items() if isinstance(at, CountAhead)}
     new_runs = _count_ahead(context, ahead, log_ends)
     for tp, at in found.items():
@@ -67,7 +73,21 @@ def find_positions(
     map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
     resumed = {tp: at.position for tp, at in found.items() if isinstance(at, Resume)}
     positions = resumed | {tp: runs[-1].end for tp, runs in new_runs.items()}
-    return Located(positions, decided.refused, decided.gone)
+    return Located(positions, decided.refused, decided.gone, decided.unmatched)
+
+
+def _record_start_over(context: FlowContext, tp: TopicPartition, reason: str, found: Found) -> None:
+    if isinstance(found, StartFresh):
+        start = found.position.upstream
+        context.tables.record_event(
+            context.config.flow,
+            "started-over",
+            f"{reason}; {tp} is copied to an empty partition from offset {start} on",
+            topic=tp.topic,
+            partition=tp.partition,
+            offset_from=start,
+            policy="restart",
+        )
 
 
 def _count_ahead(
@@ -85,12 +105,14 @@ def _count_ahead(
         {tp: RecordSpan(ahead.anchor.upstream, ahead.records) for tp, ahead in wanted.items()},
         log_ends.source_ends,
     )
+    timestamps = compared_timestamps(context, {log_ends.remote[tp].topic for tp in wanted})
     runs: dict[TopicPartition, list[OffsetRun]] = {}
     for tp, ahead in wanted.items():
         upstream, downstream = ahead.anchor.upstream, ahead.anchor.downstream
-        remote = log_ends.remote[tp]
-        if tp in ends and tails_match(config, (tp, upstream, ends[tp]), (remote, ahead)):
+        remote, end = log_ends.remote[tp], log_ends.source_ends[tp]
+        times = timestamps[remote.topic]
+        if tp in ends and tails_match(config, (tp, upstream, ends[tp]), (remote, ahead), times):
             runs[tp] = [OffsetRun(upstream, ends[tp], downstream, ahead.records)]
         else:
-            runs[tp] = realign(context, tp, remote, ahead, log_ends.source_ends[tp])
+            runs[tp] = realign(context, tp, remote, ahead, end, times)
     return runs

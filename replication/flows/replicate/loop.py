@@ -13,7 +13,6 @@ from replication.errors import ClusterError, GuardError, ReplicationError, State
 from replication.flows.context import FlowContext
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import (
-    TOO_LARGE,
     QueryError,
     explain,
     spark_errors,
@@ -23,9 +22,8 @@ from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.outage import Outage
-from replication.flows.replicate.oversized import oversized_records
 from replication.flows.replicate.prepare import topic_warnings
-from replication.kafka.diagnosis import CallError
+from replication.flows.replicate.recover import Recovery
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
@@ -42,8 +40,7 @@ Admit = Callable[[TopicPlan], Mode]
 Ending = Literal["stopped", "drained", "changed"]
 
 POLL_SECONDS = 0.5
-FAILURES_IN_A_ROW = 5
-LONGEST_PAUSE_SECONDS = 30
+IDLE_CHECK_SECONDS = 60
 
 
 def replicate(context: FlowContext, admit: Admit, stop: Event) -> ReplicationError | None:
@@ -83,11 +80,11 @@ class _FlowLoop:
         self._admit, self._stop, self._lease = admit, stop, lease
         self._plan: TopicPlan | None = None
         self._warned: set[str] = set()
-        self._failures = 0
         self._map_writer = MapWriter(context)
         self._number = self._map_writer.last_generation
-        self._choice = TopicChoice(context, self._map_writer.anchors)
+        self._choice = TopicChoice(context, self._map_writer)
         self._outage = Outage(context.tables, self._config, lease, stop)
+        self._recovery = Recovery(context, self._choice, self._outage, self._find_positions, stop)
 
     def run(self) -> ReplicationError | None:
         ending: Ending = "changed"
@@ -99,7 +96,7 @@ class _FlowLoop:
             try:
                 ending = self._run_generation()
             except (QueryError, ProgressGapError, ClusterError, StateError) as error:
-                self._recover(error)
+                self._recovery.recover(error, self._plan)
         self._record_last_batch(ending)
         return self._choice.error() if ending == "drained" else None
 
@@ -141,12 +138,14 @@ class _FlowLoop:
                 "topic": topic,
                 "remote_topic": remote,
                 "topic_id": plan.source_ids[topic],
+                "remote_id": plan.remote_ids[remote],
                 "partitions": sum(tp.topic == topic for tp in plan.partitions),
                 "at": now(),
             }
             for topic, remote in plan.topics.items()
         )
         self._context.tables.append("topics", rows)
+        self._map_writer.remote_ids.update(plan.remote_ids)
 
     def _log_warnings(self, plan: TopicPlan) -> None:
         """Logs what the target would not keep, once per topic."""
@@ -159,10 +158,12 @@ class _FlowLoop:
         """Records a running query's progress until something ends it."""
         refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
         idle = IdlePartitions(self._context, generation.plan)
+        check_seconds = min(IDLE_CHECK_SECONDS, self._config.refresh_topics_interval_seconds)
+        check_at = time.monotonic() + check_seconds
         while True:
             stopped = self._stop.wait(POLL_SECONDS)
             if generation.record_progress():
-                self._failures = 0
+                self._recovery.end()
             self._lease.renew()
             if not generation.is_running:
                 failure = generation.failure()
@@ -175,12 +176,14 @@ class _FlowLoop:
             if is_due or self._choice.has_retry():
                 if self._has_changed(generation.plan):
                     return "changed"
-                self._skip_markers(idle, generation)
                 refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
+            if time.monotonic() >= check_at:
+                self._check_idle(idle, generation)
+                check_at = time.monotonic() + check_seconds
 
-    def _skip_markers(self, idle: IdlePartitions, generation: Generation) -> None:
+    def _check_idle(self, idle: IdlePartitions, generation: Generation) -> None:
         try:
-            idle.skip(generation.pending)
+            idle.check(generation.pending, time.monotonic())
         except ClusterError as error:
             log.warning("idle_check_failed", flow=self._config.flow, text=error)
 
@@ -211,56 +214,12 @@ class _FlowLoop:
         with spark_errors(self._config.flow):
             located = find_positions(self._context, plan, self._map_writer, self._number)
         self._remember(plan, located.positions)
-        self._plan = self._choice.refuse(plan, located.refused).without(located.gone)
+        self._plan = self._choice.narrow(plan, located)
         return located.positions
 
     def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         for tp, position in positions.items():
             self._map_writer.anchors[tp] = Anchor(position, plan.source_ids[tp.topic])
-
-    def _recover(self, error: ReplicationError) -> None:
-        """Does what lets the next generation succeed; raises *error* if nothing can."""
-        if isinstance(error, CallError):
-            if self._choice.reject(error.rejected, self._plan):
-                return
-            has_run = self._plan is not None  # then even a rejected password may be restored
-            is_worth_waiting = error.is_temporary or has_run
-            if self._config.mode != "drain" and is_worth_waiting and not self._stop.is_set():
-                self._failures = 0
-                self._outage.wait(error)
-                return
-        self._pause_or_raise(error)
-
-    def _pause_or_raise(self, error: ReplicationError) -> None:
-        """Waits before the next generation; raises *error* if a restart cannot help."""
-        self._failures += 1
-        first_start = self._plan is None and isinstance(error, ClusterError)
-        final = isinstance(error, QueryError) and error.is_final
-        if final or first_start or self._failures >= FAILURES_IN_A_ROW or self._stop.is_set():
-            if self._plan is not None and TOO_LARGE in str(error):
-                raise self._name_oversized_records(error, self._plan) from error
-            raise error
-        pause = min(LONGEST_PAUSE_SECONDS, 2**self._failures)
-        log.warning("restarting", flow=self._config.flow, pause_seconds=pause)
-        self._context.tables.record_event(
-            self._config.flow, "restarted", str(error), policy="retry"
-        )
-        self._stop.wait(pause)
-
-    def _name_oversized_records(self, error: ReplicationError, plan: TopicPlan) -> QueryError:
-        """*error* with the offsets of the rejected records, if they can be found.
-
-        Finding them writes the last batch's runs to the offset map and may fail in turn. That
-        failure is only logged, because *error* is what the operator must act on.
-        """
-        try:
-            positions = self._find_positions(plan)
-            lines = oversized_records(self._context, plan, positions)
-        except ReplicationError as second:
-            log.warning("oversized_records_not_found", flow=self._config.flow, text=second)
-            lines = []
-        text = "".join([str(error), *(f"\n  - {line}" for line in lines)])
-        return QueryError(text, is_final=True)
 
     def _record_last_batch(self, ending: Ending) -> None:
         """Adds what an interrupted batch wrote to the offset map, so that groups can use it.
@@ -277,6 +236,6 @@ class _FlowLoop:
                     return
                 if isinstance(error, GuardError):
                     raise
-                self._pause_or_raise(error)
+                self._recovery.pause(error)
             else:
                 return

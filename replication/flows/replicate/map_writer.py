@@ -6,17 +6,20 @@ Runs of a running query that cannot be written are kept, and written with the ne
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from pyspark.sql import functions as F
 
 from replication.errors import ClusterError, StateError
 from replication.flows.context import FlowContext
 from replication.kafka.internal_topic import InternalTopic
 from replication.log import Log
 from replication.mm2.wire import OffsetSync
-from replication.model import TopicPartition
+from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.offsets.syncs import offset_syncs
 from replication.state.offset_table import OffsetTable
+from replication.state.tables import Tables
 
 log = Log(__name__)
 
@@ -27,7 +30,9 @@ WRITE_ATTEMPTS = 6
 class MapWriter:
     """Writes one flow's offset map and offset syncs.
 
-    ``anchors`` holds each partition's last known position; the replication loop updates it.
+    Attributes:
+        anchors: Each partition's last known position; the replication loop updates it.
+        remote_ids: The topic id of each remote topic in the last generation.
 
     Raises:
         StateError: The offset map cannot be read; `write` raises it, too.
@@ -40,6 +45,7 @@ class MapWriter:
         self._table = OffsetTable(context.tables, config.flow)
         stored = self._table.compacted_progress()
         self.last_generation, self.anchors = stored.last_generation, stored.anchors
+        self.remote_ids = remote_ids(context.tables, config.flow)
         self._syncs = Syncs(context, stored.replicated_until)
         self._kept: deque[FinishedRuns] = deque()
         self._failures = 0
@@ -52,6 +58,15 @@ class MapWriter:
     ) -> None:
         """Adds finished *runs* to the map in memory, so that groups are translated by them."""
         self._live_map.add(runs, topic_ids, mirror_syncs)
+
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """Deletes the map of *partitions*: their remote partitions no longer hold its records."""
+        if partitions:
+            self._table.forget(partitions)
+            self._live_map.forget(partitions)
+            self._syncs.forget(partitions)
+            for tp in partitions:
+                self.anchors.pop(tp, None)
 
     def write(self, finished: FinishedRuns) -> None:
         """Writes the runs after those that were kept, then the offset syncs that follow.
@@ -120,6 +135,12 @@ class Syncs:
         else:
             self._unsent = {}
 
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Lets the syncs of *partitions* begin again."""
+        for tp in partitions:
+            self._until.pop(tp, None)
+            self._unsent.pop(tp, None)
+
     def _syncs_of(self, tp: TopicPartition, runs: Sequence[OffsetRun]) -> list[OffsetSync]:
         until = self._until.get(tp, 0)
         self._until[tp] = max([until, *(run.src_until for run in runs)])
@@ -144,3 +165,13 @@ def offset_syncs_topic(context: FlowContext) -> InternalTopic:
         consumer=holder.consumer,
         replication_factor=config.offset_syncs.replication_factor,
     )
+
+
+def remote_ids(tables: Tables, flow: Flow) -> dict[str, str]:
+    """The topic id that each remote topic of *flow* had in its last generation."""
+    topics = tables.of("topics", flow)
+    if "remote_id" not in topics.columns:  # a table of an earlier version
+        return {}
+    newest = F.max_by("remote_id", "at").alias("remote_id")
+    rows = tables.collect(topics.groupBy("remote_topic").agg(newest), "topics")
+    return {row["remote_topic"]: row["remote_id"] for row in rows if row["remote_id"]}

@@ -1,17 +1,16 @@
 """Compares records when offsets alone are not conclusive.
 
-Answers three questions. Are the last records of a counted span the same on both sides? If not, up
-to which record do both sides agree? Where does replication resume on a target that another
-replicator, such as MirrorMaker 2, has written?
+Answers two questions. Are the last records of a counted span the same on both sides? If not, up to
+which record do both sides agree?
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 
 from replication.config.tree import FlowConfig
-from replication.errors import GuardError
 from replication.flows.context import FlowContext
 from replication.kafka.reader import KafkaRecord, read_records
-from replication.model import Position, TopicPartition
+from replication.kafka.rejections import Rejections
+from replication.model import Isolation, Position, Timestamps, TopicPartition
 from replication.offsets.alignment import align
 from replication.offsets.resume import CountAhead
 from replication.offsets.runs import OffsetRun, anchor
@@ -20,14 +19,32 @@ from replication.spark.counting import fingerprints
 COMPARED_RECORDS = 20
 """The number of records at the end of a span that are compared one by one."""
 
-SEARCHED_RECORDS = 10_000
-"""The number of source records, from a target record's timestamp on, that are searched for it."""
+
+def compared_timestamps(
+    context: FlowContext, remote_topics: Collection[str]
+) -> dict[str, Timestamps]:
+    """Whether records on each of *remote_topics* have the timestamps of their originals.
+
+    They have not if the flow leaves them to the broker, or if the broker sets them on its own.
+    """
+    preserved = context.config.record_timestamps
+    if preserved == "broker" or not remote_topics:
+        return dict.fromkeys(remote_topics, preserved)
+    settings = Rejections().call(context.target.topic_config, remote_topics)
+    on_append = {
+        topic
+        for topic, own in settings.items()
+        if "message.timestamp.type" in own
+        and own["message.timestamp.type"].value == "LogAppendTime"
+    }
+    return {topic: "broker" if topic in on_append else preserved for topic in remote_topics}
 
 
 def tails_match(
     config: FlowConfig,
     source: tuple[TopicPartition, int, int],
     target: tuple[TopicPartition, CountAhead],
+    timestamps: Timestamps,
 ) -> bool:
     """Whether the last records of both spans are the same, in order.
 
@@ -37,16 +54,17 @@ def tails_match(
         config: The flow.
         source: Partition, first offset and end offset of the counted span.
         target: The remote partition and the count.
+        timestamps: As `compared_timestamps` has it.
     """
     tp, start, until = source
     remote, counted = target
     compared = min(COMPARED_RECORDS, counted.records)
     end = counted.anchor.downstream + counted.records
     written = read_records(config.target.consumer, remote, end - compared, end, "read_uncommitted")
-    upstream = _last_records(config, tp, start, until, compared)
+    upstream = last_records(config.source.consumer, tp, (start, until), compared, config.isolation)
     from_end = dict(enumerate(reversed(upstream), start=1))
     return all(
-        (place := end - record.offset) in from_end and _same(config, from_end[place], record)
+        (place := end - record.offset) in from_end and same(from_end[place], record, timestamps)
         for record in written
     )
 
@@ -57,6 +75,7 @@ def realign(
     remote: TopicPartition,
     counted: CountAhead,
     source_end: int,
+    timestamps: Timestamps,
 ) -> list[OffsetRun]:
     """Finds the runs on which both sides agree, and records an event with the reason.
 
@@ -65,9 +84,9 @@ def realign(
     config = context.config
     start = counted.anchor
     end = start.downstream + counted.records
-    spark, stamps = context.spark, config.record_timestamps
-    source = fingerprints(spark, config.source.consumer, tp, (start.upstream, source_end), stamps)
-    target = fingerprints(spark, config.target.consumer, remote, (start.downstream, end), stamps)
+    windows = (start.upstream, source_end), (start.downstream, end)
+    source = fingerprints(context.spark, config.source.consumer, tp, windows[0], timestamps)
+    target = fingerprints(context.spark, config.target.consumer, remote, windows[1], timestamps)
     found = align(source, target, source_end=source_end)
     context.tables.record_event(
         config.flow,
@@ -83,104 +102,39 @@ def realign(
     return [*found.runs, anchor(Position(found.upstream, end))]
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """Resume at *position*, which the target's last records give; *text* says how.
-
-    ``text`` is empty where the target holds no record any more, so that nothing can be repeated.
-    """
-
-    position: Position
-    text: str = ""
-
-    def record(self, context: FlowContext, tp: TopicPartition) -> None:
-        """Records an event for *tp*, if records were compared."""
-        if self.text:
-            context.tables.record_event(
-                context.config.flow,
-                "adopted",
-                self.text,
-                topic=tp.topic,
-                partition=tp.partition,
-                offset_until=self.position.upstream,
-                policy="match",
-            )
-
-
-def match_existing_target(
-    context: FlowContext,
+def last_records(
+    consumer: Mapping[str, str],
     tp: TopicPartition,
-    remote: TopicPartition,
-    fresh: Position,
-) -> Match:
-    """Finds where to resume in a partition that has records but no offset map.
-
-    Replication resumes after the target's newest record that the source still has. Timestamps tell
-    where to search for it.
+    span: tuple[int, int],
+    wanted: int,
+    isolation: Isolation,
+) -> list[KafkaRecord]:
+    """The last *wanted* records of *span*; reads further back where offsets have gaps.
 
     Args:
-        context: The flow.
-        tp: The upstream partition.
-        remote: The remote partition.
-        fresh: Where a start without history would begin; its downstream is the log end.
-
-    Raises:
-        GuardError: The source has none of the target's last records.
+        consumer: Client properties of the cluster.
+        tp: The partition, by its name there.
+        span: First offset and end offset.
+        wanted: The number of records; there may be fewer.
+        isolation: Whether aborted and open transactions are left out.
     """
-    config = context.config
-    end = fresh.downstream
-    written = read_records(
-        config.target.consumer, remote, max(0, end - COMPARED_RECORDS), end, "read_uncommitted"
-    )
-    if not written:  # retention has emptied the target, so nothing can be repeated
-        return Match(fresh)
-    for record in reversed(written):
-        found = _found_on_source(context, tp, record)
-        if found is not None:
-            return Match(
-                Position(found.offset + 1, end),
-                f"{remote} has records but no offset map; its offset {record.offset} is {tp} "
-                f"offset {found.offset}, resuming after it",
-            )
-    raise GuardError(
-        f"{remote} on cluster {config.flow.target} has records up to offset "
-        f"{end} but no offset map in state.dir, and none of its last {len(written)} records was "
-        f"found in {tp} on cluster {config.flow.source}: another producer wrote them, or the "
-        f"source no longer has them"
-    )
-
-
-def _found_on_source(
-    context: FlowContext, tp: TopicPartition, record: KafkaRecord
-) -> KafkaRecord | None:
-    """The source record that *record* is a copy of, searched from its timestamp on; or None."""
-    config = context.config
-    start = context.source.offset_for_time(tp, record.timestamp_ms)
-    until = start + SEARCHED_RECORDS
-    candidates = read_records(config.source.consumer, tp, start, until, config.isolation)
-    return next((found for found in candidates if _same(config, found, record)), None)
-
-
-def _last_records(
-    config: FlowConfig, tp: TopicPartition, start: int, until: int, wanted: int
-) -> list[KafkaRecord]:
-    """The last *wanted* records before *until*; reads further back where offsets have gaps."""
+    start, until = span
     width = wanted
     while True:
         begin = max(start, until - width)
-        records = read_records(config.source.consumer, tp, begin, until, config.isolation)
+        records = read_records(consumer, tp, begin, until, isolation)
         if len(records) >= wanted or begin == start:
             return records[-wanted:]
         width *= 4
 
 
-def _same(config: FlowConfig, upstream: KafkaRecord, downstream: KafkaRecord) -> bool:
+def same(upstream: KafkaRecord, downstream: KafkaRecord, timestamps: Timestamps) -> bool:
     """Whether *downstream* is a copy of *upstream*; timestamps count only if they are preserved."""
     same_content = (upstream.key, upstream.value, upstream.headers) == (
         downstream.key,
         downstream.value,
         downstream.headers,
     )
-    if config.record_timestamps == "broker":
-        return same_content
-    return same_content and upstream.timestamp_ms == downstream.timestamp_ms
+    return same_content and (
+        timestamps == "broker" or upstream.timestamp_ms == downstream.timestamp_ms
+    )

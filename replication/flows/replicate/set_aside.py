@@ -6,7 +6,7 @@ Each is recorded once for each reason, and tried again at a growing interval.
 import time
 from collections.abc import Collection, Mapping
 
-from replication.errors import ClusterError, GuardError, ReplicationError
+from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
 from replication.log import Log
 from replication.model import EventKind, Flow, TopicPartition
 from replication.state.tables import Tables
@@ -15,8 +15,8 @@ from replication.topics.retry_times import RetryTimes
 log = Log(__name__)
 
 ADVICE = (
-    "Delete the remote topic and the topic's rows in the table offset_runs to replicate it again "
-    "from the source's earliest offset, or exclude the topic with topics.exclude"
+    "Delete the remote topic to replicate it again from the source's earliest offset, or exclude "
+    "the topic with topics.exclude"
 )
 
 
@@ -92,11 +92,11 @@ def _columns(part: Part) -> dict[str, str | int]:
 
 
 def joined(flow: Flow, errors: Mapping[Part, ReplicationError]) -> ReplicationError:
-    """One error for all of *errors*; those that need a decision set its exit code."""
+    """One error for all of *errors*. Its exit code is that of a decision, if one needs it."""
     lines = "".join(f"\n  - {part}: {error}" for part, error in sorted(errors.items(), key=str))
+    text = f"flow {flow} does not replicate these topics:{lines}"
     if any(isinstance(error, GuardError) for error in errors.values()):
-        return GuardError(
-            f"flow {flow} does not replicate these topics, because continuing would lose or "
-            f"repeat records, or a cluster rejects them:{lines}\n{ADVICE}"
-        )
-    return ClusterError(f"flow {flow} does not replicate these topics:{lines}")
+        return GuardError(f"{text}\nContinuing would lose or repeat records. {ADVICE}")
+    if any(isinstance(error, FlowError) for error in errors.values()):
+        return FlowError(text)
+    return ClusterError(text)

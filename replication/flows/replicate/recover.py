@@ -1,0 +1,107 @@
+"""Does what lets the next generation of a flow succeed after an error, or gives up."""
+
+from collections.abc import Callable, Mapping
+from threading import Event
+
+from replication.errors import ClusterError, ReplicationError
+from replication.flows.context import FlowContext
+from replication.flows.replicate.choose import TopicChoice
+from replication.flows.replicate.failures import QueryError
+from replication.flows.replicate.outage import Outage
+from replication.flows.replicate.rejected_records import rejected_records
+from replication.kafka.diagnosis import CallError
+from replication.log import Log
+from replication.model import Position, TopicPartition
+from replication.topics.topic_plan import TopicPlan
+
+log = Log(__name__)
+
+FAILURES_IN_A_ROW = 5
+LONGEST_PAUSE_SECONDS = 30
+
+FindPositions = Callable[[TopicPlan], Mapping[TopicPartition, Position]]
+
+
+class Recovery:
+    """The failures of one flow.
+
+    Args:
+        context: The flow.
+        choice: Takes the topics that are to blame.
+        outage: Waits for clusters.
+        find_positions: Finds the positions of a plan at the target's log end.
+        stop: Ends every wait.
+    """
+
+    def __init__(
+        self,
+        context: FlowContext,
+        choice: TopicChoice,
+        outage: Outage,
+        find_positions: FindPositions,
+        stop: Event,
+    ) -> None:
+        self._context, self._choice, self._outage = context, choice, outage
+        self._find_positions, self._stop = find_positions, stop
+        self._failures = 0
+
+    def end(self) -> None:
+        """Says that the flow makes progress: the next failure is a first one."""
+        self._failures = 0
+
+    def recover(self, error: ReplicationError, plan: TopicPlan | None) -> None:
+        """Sets topics aside, waits for a cluster, or waits before the next generation.
+
+        Args:
+            error: What ended a generation, or kept it from starting.
+            plan: That of the last generation, None if there was none.
+
+        Raises:
+            ReplicationError: *error*, if nothing can help.
+        """
+        if isinstance(error, CallError):
+            if self._choice.reject(error.rejected, plan):
+                return
+            has_run = plan is not None  # then even a rejected password may be restored
+            if self._context.config.mode != "drain" and (error.is_temporary or has_run):
+                self._failures = 0
+                if not self._stop.is_set():
+                    self._outage.wait(error)
+                return
+        if isinstance(error, QueryError) and error.is_of_record and plan is not None:
+            self._set_aside(error, plan)
+        else:
+            self.pause(error, is_start=plan is None)
+
+    def pause(self, error: ReplicationError, *, is_start: bool = False) -> None:
+        """Waits before the next attempt.
+
+        Raises:
+            ReplicationError: *error*, if trying again cannot help, or did not help often enough.
+        """
+        self._failures += 1
+        is_final = isinstance(error, QueryError) and error.is_final
+        is_final = is_final or (is_start and isinstance(error, ClusterError))
+        if is_final or self._failures >= FAILURES_IN_A_ROW or self._stop.is_set():
+            raise error
+        pause = min(LONGEST_PAUSE_SECONDS, 2**self._failures)
+        flow = self._context.config.flow
+        log.warning("restarting", flow=flow, pause_seconds=pause)
+        self._context.tables.record_event(flow, "restarted", str(error), policy="retry")
+        self._stop.wait(pause)
+
+    def _set_aside(self, error: QueryError, plan: TopicPlan) -> None:
+        """Sets the topics aside whose next record cannot be copied.
+
+        Finding them writes the last batch's runs to the offset map and may fail in turn. That
+        failure is only logged, because *error* is what the operator must act on.
+        """
+        reasons: dict[TopicPartition, str] = {}
+        try:
+            positions = self._find_positions(plan)
+            reasons = rejected_records(self._context, plan, positions)
+        except ReplicationError as second:
+            log.warning("rejected_records_not_found", flow=self._context.config.flow, text=second)
+        if not reasons or not self._choice.reject_records(reasons, plan):
+            lines = (f"\n  - {text}" for text in reasons.values())
+            raise QueryError("".join([str(error), *lines]), is_final=True) from error

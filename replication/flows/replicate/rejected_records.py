@@ -1,0 +1,63 @@
+"""Finds the records that cannot be copied: too large for the target, or with an impossible time.
+
+Reads both clusters.
+"""
+
+from collections.abc import Mapping
+
+from replication.flows.context import FlowContext
+from replication.kafka.reader import KafkaRecord, read_records
+from replication.model import Position, TopicPartition
+from replication.topics.topic_plan import TopicPlan
+
+RECORD_OVERHEAD_BYTES = 70
+"""About what Kafka's limits count besides a record's bytes: a batch header and the own fields."""
+
+LATEST_TIMESTAMP_MS = (2**63 - 1) // 1000
+"""Spark's source converts a record's time to microseconds, and fails beyond 64 bits."""
+
+
+def rejected_records(
+    context: FlowContext,
+    plan: TopicPlan,
+    positions: Mapping[TopicPartition, Position],
+) -> dict[TopicPartition, str]:
+    """Why the next record of a partition cannot be copied, for the partitions where that is so.
+
+    Args:
+        context: The flow.
+        plan: The flow's topics.
+        positions: The positions at the target's log end, where the rejected record comes next.
+
+    Returns:
+        Topic, partition, offset and both limits, in one line.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    config = context.config
+    of_source = context.source.max_message_bytes(sorted(plan.topics))
+    of_target = context.target.max_message_bytes(sorted(plan.topics.values()))
+    reasons: dict[TopicPartition, str] = {}
+    for tp in sorted(positions.keys() & set(plan.partitions)):
+        remote, start = plan.topics[tp.topic], positions[tp].upstream
+        for record in read_records(config.source.consumer, tp, start, start + 1, config.isolation):
+            size = _size(record)
+            if size > of_target[remote]:
+                reasons[tp] = (
+                    f"{tp} offset {record.offset} has {size} bytes: max.message.bytes is "
+                    f"{of_source[tp.topic]} on {tp.topic} at {config.flow.source} and "
+                    f"{of_target[remote]} on {remote} at {config.flow.target}; raise the latter"
+                )
+            elif record.timestamp_ms > LATEST_TIMESTAMP_MS:
+                reasons[tp] = (
+                    f"{tp} offset {record.offset} has timestamp {record.timestamp_ms} ms, Spark "
+                    f"reads records up to {LATEST_TIMESTAMP_MS} ms; exclude {tp.topic} with "
+                    "topics.exclude"
+                )
+    return reasons
+
+
+def _size(record: KafkaRecord) -> int:
+    parts = [record.key, record.value, *(part for pair in record.headers for part in pair)]
+    return RECORD_OVERHEAD_BYTES + sum(len(part) for part in parts if part is not None)

@@ -1,0 +1,85 @@
+"""A record that cannot be copied is named, its topic is set aside, and the others go on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.demo.brokers import Broker
+from replication.demo.workload import ProducedRecord, create_topic
+from replication.errors import FlowError
+from replication.kafka.cluster import Cluster
+from replication.state.tables import Tables
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters
+from tests.support.topics import assert_equal, copied, fill, now_ms, send, send_records
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+LIMIT = "max.message.bytes"
+
+
+def small(count: int) -> Iterator[ProducedRecord]:
+    return (ProducedRecord(partition=0, key=None, value=b"%d" % n) for n in range(count))
+
+
+def kinds(tables: Tables) -> list[tuple[str, str]]:
+    """Kind and topic of each event, oldest first, without restarts of the query."""
+    rows = tables.read("events").orderBy("at").collect()
+    return [(row.kind, row.topic) for row in rows if row.kind != "restarted"]
+
+
+def limit_bytes(broker: Broker, topic: str, limit: int) -> None:
+    with Cluster("X", {"bootstrap.servers": broker.bootstrap}) as cluster:
+        assert cluster.alter_topic_config({topic: {LIMIT: str(limit)}}) == {}
+
+
+def test_a_topic_with_a_record_that_is_too_large_joins_once_the_limit_is_raised(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    large = f"{topic_name}-large"
+    fill(source, topic_name, 1, 100)
+    create_topic(source.bootstrap, large, 1, {LIMIT: "8000000"})
+    create_topic(target.bootstrap, f"A.{large}", 1, {LIMIT: "1000000"})
+    record = ProducedRecord(partition=0, key=None, value=b"x" * 3_000_000)
+    send_records(source, large, [*small(5), record, *small(5)])
+    config = flow_config(source, target, f"{topic_name}.*")
+    flow = RunningFlow(spark, tmp_path, config, "microbatch")
+    flow.until(lambda: ("set-aside", large) in kinds(flow.tables))
+    send(source, topic_name, 1, 100)
+    flow.until(lambda: copied(clusters, topic_name) >= 200)
+
+    limit_bytes(target, f"A.{large}", 8_000_000)
+    flow.until(lambda: ("rejoined", large) in kinds(flow.tables))
+    flow.until(lambda: copied(clusters, large) >= 11)
+    flow.stop()
+
+    assert_equal(clusters, topic_name)
+    event = flow.tables.read("events").where("kind = 'set-aside'").collect()[0]
+    for fact in (f"{large}-0 offset 5", "8000000", "1000000", LIMIT):
+        assert fact in event.text
+
+
+def test_a_record_whose_time_spark_cannot_read_is_named_and_the_others_are_copied(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    far = f"{topic_name}-far"
+    fill(source, topic_name, 1, 100)
+    create_topic(source.bootstrap, far, 1, {"message.timestamp.after.max.ms": str(2**63 - 1)})
+    times = [now_ms(), now_ms(), 9_300_000_000_000_000, now_ms()]
+    send_records(
+        source,
+        far,
+        [ProducedRecord(partition=0, key=None, value=b"x", timestamp_ms=time) for time in times],
+    )
+    flow = RunningFlow(spark, tmp_path, flow_config(source, target, f"{topic_name}.*"), "drain")
+
+    with pytest.raises(FlowError, match=rf"{far}-0 offset 2 has timestamp 9300000000000000 ms"):
+        flow.join()
+
+    assert_equal(clusters, topic_name)
+    assert copied(clusters, far) == 2
+    assert kinds(flow.tables) == [("set-aside", far)]

@@ -1,0 +1,102 @@
+"""Topics that were deleted and created again: an empty remote partition is filled again."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from replication.demo.brokers import Broker
+from replication.errors import GuardError
+from replication.model import TopicPartition
+from replication.offsets.runs import OffsetRun
+from replication.state.offset_table import OffsetTable
+from replication.state.tables import Tables
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters
+from tests.support.mirror_files import FLOW
+from tests.support.topics import assert_equal, copied, delete_topic, fill, send
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+
+def kinds(tables: Tables) -> list[str]:
+    """The kinds of all events, oldest first, without restarts of the query."""
+    rows = tables.read("events").orderBy("at").collect()
+    return [row.kind for row in rows if row.kind != "restarted"]
+
+
+def delete_records(broker: Broker, topic: str, before: int) -> None:
+    """Deletes the records of partition 0 before an offset, as retention does."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    partition = KafkaTopicPartition(topic, 0, before)
+    admin.delete_records([partition])[partition].result(30)
+
+
+def test_a_deleted_remote_topic_is_filled_again(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    config = flow_config(source, target, topic_name)
+    fill(source, topic_name, 1, 100)
+    RunningFlow(spark, tmp_path, config, "drain").join()
+    delete_records(source, topic_name, 40)
+    delete_topic(target, f"A.{topic_name}")
+    send(source, topic_name, 1, 10)
+
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    flow.join()
+    send(source, topic_name, 1, 10)
+    RunningFlow(spark, tmp_path, config, "drain").join()
+
+    assert_equal(clusters, topic_name)
+    assert OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0)) == [
+        OffsetRun(40, 120, 0, 80)
+    ]
+    (event,) = flow.tables.read("events").collect()
+    assert (event.kind, event.partition, event.offset_from) == ("started-over", 0, 40)
+
+
+def test_a_source_topic_created_again_starts_over_once_its_remote_topic_is_deleted(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    config = flow_config(source, target, topic_name)
+    fill(source, topic_name, 1, 100)
+    RunningFlow(spark, tmp_path, config, "drain").join()
+    delete_topic(source, topic_name)
+    fill(source, topic_name, 1, 300)
+    with pytest.raises(GuardError, match="Delete the remote topic"):
+        RunningFlow(spark, tmp_path, config, "drain").join()
+
+    delete_topic(target, f"A.{topic_name}")
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    flow.join()
+
+    assert copied(clusters, topic_name) == 300
+    assert_equal(clusters, topic_name)
+    assert kinds(flow.tables) == ["refused", "started-over"]
+
+
+def test_a_running_flow_takes_the_topic_back(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    again = f"{topic_name}-again"
+    fill(source, topic_name, 1, 100)
+    fill(source, again, 1, 100)
+    config = flow_config(source, target, f"{topic_name}.*")
+    flow = RunningFlow(spark, tmp_path, config, "microbatch")
+    flow.until(lambda: copied(clusters, topic_name) + copied(clusters, again) >= 200)
+    delete_topic(source, again)
+    fill(source, again, 1, 30)
+    flow.until(lambda: "set-aside" in kinds(flow.tables))
+
+    delete_topic(target, f"A.{again}")
+    flow.until(lambda: "rejoined" in kinds(flow.tables))
+    flow.until(lambda: copied(clusters, again) >= 30)
+    flow.stop()
+
+    assert_equal(clusters, topic_name, again)
+    assert kinds(flow.tables) == ["set-aside", "started-over", "rejoined"]
