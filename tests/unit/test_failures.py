@@ -62,6 +62,16 @@ def kafka(name: str, text: str) -> str:
             id="data loss",
         ),
         pytest.param(
+            "Job aborted due to stage failure: Lost task 0.0 in stage 1.0\n"
+            "java.lang.ArithmeticException: Record at topic t partition 0 offset 2 has timestamp "
+            "value 9300000000000000 that overflows when converting to Spark's microsecond-precision"
+            " TimestampType.",
+            "a record's timestamp does not fit Spark's type "
+            "(Job aborted due to stage failure: Lost task 0.0 in stage 1.0)",
+            True,
+            id="impossible time",
+        ),
+        pytest.param(
             kafka("UnknownTopicOrPartitionException", "This server does not host this topic"),
             "a topic was deleted while it was replicated "
             "(UnknownTopicOrPartitionException: This server does not host this topic)",

@@ -120,6 +120,18 @@ def test_a_writer_forgets_what_was_loaded_before_it_owned_the_map() -> None:
     assert (live.not_loaded([TP]), live.maps([TP])) == ([TP], {})
 
 
+def test_a_forgotten_partition_has_only_what_is_added_afterwards() -> None:
+    live = attached()
+    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+    live.add({TP: [OffsetRun(5, 9, 5, 4)]}, IDS)
+
+    live.forget([TP])
+    live.add({TP: [OffsetRun(7, 9, 0, 2)]}, IDS)
+
+    assert live.not_loaded([TP]) == []
+    assert live.maps([TP])[TP].offsets.runs == (OffsetRun(7, 9, 0, 2),)
+
+
 def test_a_sparse_partition_stays_small_however_long_the_process_runs() -> None:
     live = attached()
     live.load([TP], {})

@@ -44,7 +44,7 @@ PATTERNS = (
         is_of_record=True,
     ),
     _Pattern(
-        "ArithmeticException: long overflow",
+        "overflows when converting to Spark's microsecond-precision",
         "a record's timestamp does not fit Spark's type",
         is_final=True,
         is_of_record=True,

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.config.tree import FlowConfig
+from replication.errors import StateError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import spark_errors
 from replication.flows.replicate.map_writer import MapWriter
@@ -164,6 +165,8 @@ class Generation:
             except ProgressGapError as gap:  # `find_positions` counts what follows the gap
                 log.warning("progress_missing", flow=flow, generation=self.number, text=gap)
             self.write_pending()
+        except StateError as error:  # the map writer keeps what it could not write
+            log.warning("map_write_failed", flow=flow, text=error)
         except Py4JError as error:
             # without the JVM nothing can be read; the next start counts in the target's log
             log.warning("spark_lost", flow=flow, generation=self.number, text=error)

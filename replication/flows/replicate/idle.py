@@ -43,8 +43,6 @@ class IdlePartitions:
     def __init__(self, context: FlowContext, plan: TopicPlan) -> None:
         self._context, self._plan = context, plan
         self._seen: dict[TopicPartition, _Seen] = {}
-        batch_seconds = context.config.realtime_batch_seconds
-        self._stalled_seconds = max(STALLED_SECONDS, 2 * batch_seconds)
 
     def check(self, pending: PendingRuns, now: float) -> None:
         """Looks at all partitions that have not moved since the last call.
@@ -67,7 +65,7 @@ class IdlePartitions:
             if seen is None or seen.upstream != at or at >= end:
                 self._seen[tp] = _Seen(at, now, end)
                 continue
-            is_late = now - seen.since >= self._stalled_seconds and not seen.is_recorded
+            is_late = now - seen.since >= STALLED_SECONDS and not seen.is_recorded
             if seen.end == end or is_late:
                 until = min(end, at + SEARCHED_OFFSETS)
                 if not self._has_records(tp, at, until):
