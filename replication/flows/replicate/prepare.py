@@ -94,9 +94,11 @@ def look(
     return _without_rejected(plan, of_source.texts, of_target.texts)
 
 
-def _describe(cluster: Cluster, rejections: Rejections, names: Collection[str]) -> dict[str, Topic]:
+def _describe(
+    cluster: Cluster, rejections: Rejections, names: Collection[str], *, listed: bool = False
+) -> dict[str, Topic]:
     """The topics of *names*; waits a moment for the leaders of their partitions."""
-    topics = rejections.call(cluster.describe, names)
+    topics = rejections.call(partial(cluster.describe, listed=listed), names)
     deadline = time.monotonic() + ELECTION_SECONDS
     while leaderless := [name for name, topic in topics.items() if topic.leaderless]:
         if time.monotonic() > deadline:
