@@ -78,15 +78,15 @@ class OffsetTable:
             left = self._compact(self._rows())
             self._appended, self._compact_after = 0, max(self._compaction.after_rows, left)
 
-    def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Deletes the map of *partitions*, whose remote partitions no longer hold its records."""
+    def delete(self, partitions: Iterable[TopicPartition], before_generation: int) -> None:
+        """Deletes the rows about *partitions* that are older than a generation."""
         of_topic: dict[str, list[int]] = {}
         for tp in partitions:
             of_topic.setdefault(tp.topic, []).append(tp.partition)
         for topic, numbers in of_topic.items():
             condition = (
-                f"flow = '{self._flow}' AND topic = '{topic}' "
-                f"AND partition IN ({', '.join(map(str, numbers))})"
+                f"flow = '{self._flow}' AND generation < {before_generation} "
+                f"AND topic = '{topic}' AND partition IN ({', '.join(map(str, numbers))})"
             )
             self._tables.delete(OFFSET_RUNS, condition)
 

@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.ports import free_port
-from replication.errors import ClusterError, StateError
-from replication.state.tables import Tables
+from replication.errors import ClusterError
 from tests.support.commands import replication, start_mirror
+from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import write_config
@@ -38,15 +38,6 @@ def own_broker(broker_settings: BrokerSettings, tmp_path: Path) -> Iterator[Brok
         yield broker
     finally:
         broker.stop()
-
-
-def kinds(tables: Tables) -> list[str]:
-    """The kinds of all events, oldest first, without restarts of the query."""
-    try:
-        rows = tables.read("events").orderBy("at").collect()
-    except StateError:  # the flow creates the table at this moment
-        return []
-    return [row.kind for row in rows if row.kind != "restarted"]
 
 
 @pytest.mark.spark

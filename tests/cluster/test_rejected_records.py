@@ -10,7 +10,7 @@ from replication.demo.brokers import Broker
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
 from replication.kafka.cluster import Cluster
-from replication.state.tables import Tables
+from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.topics import assert_equal, copied, fill, now_ms, send, send_records
@@ -22,12 +22,6 @@ LIMIT = "max.message.bytes"
 
 def small(count: int) -> Iterator[ProducedRecord]:
     return (ProducedRecord(partition=0, key=None, value=b"%d" % n) for n in range(count))
-
-
-def kinds(tables: Tables) -> list[tuple[str, str]]:
-    """Kind and topic of each event, oldest first, without restarts of the query."""
-    rows = tables.read("events").orderBy("at").collect()
-    return [(row.kind, row.topic) for row in rows if row.kind != "restarted"]
 
 
 def limit_bytes(broker: Broker, topic: str, limit: int) -> None:
@@ -47,12 +41,12 @@ def test_a_topic_with_a_record_that_is_too_large_joins_once_the_limit_is_raised(
     send_records(source, large, [*small(5), record, *small(5)])
     config = flow_config(source, target, f"{topic_name}.*")
     flow = RunningFlow(spark, tmp_path, config, "microbatch")
-    flow.until(lambda: ("set-aside", large) in kinds(flow.tables))
+    flow.until(lambda: ("set-aside", large) in kinds_of_topics(flow.tables))
     send(source, topic_name, 1, 100)
     flow.until(lambda: copied(clusters, topic_name) >= 200)
 
     limit_bytes(target, f"A.{large}", 8_000_000)
-    flow.until(lambda: ("rejoined", large) in kinds(flow.tables))
+    flow.until(lambda: ("rejoined", large) in kinds_of_topics(flow.tables))
     flow.until(lambda: copied(clusters, large) >= 11)
     flow.stop()
 
@@ -82,4 +76,4 @@ def test_a_record_whose_time_spark_cannot_read_is_named_and_the_others_are_copie
 
     assert_equal(clusters, topic_name)
     assert copied(clusters, far) == 2
-    assert kinds(flow.tables) == [("set-aside", far)]
+    assert kinds_of_topics(flow.tables) == [("set-aside", far)]

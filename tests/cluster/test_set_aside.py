@@ -11,17 +11,12 @@ from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.prepare import prepare_topics
 from replication.state.tables import Tables
+from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters
 from tests.support.topics import assert_equal, copied, delete_topic, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
-
-
-def kinds(tables: Tables) -> list[tuple[str, str | None]]:
-    """Kind and topic of each event, oldest first."""
-    rows = tables.read("events").orderBy("at").collect()
-    return [(row.kind, row.topic) for row in rows]
 
 
 def test_a_remote_name_that_is_too_long_is_set_aside(
@@ -37,7 +32,7 @@ def test_a_remote_name_that_is_too_long_is_set_aside(
         flow.join()
 
     assert_equal(clusters, topic_name)
-    assert kinds(flow.tables) == [("set-aside", long)]
+    assert kinds_of_topics(flow.tables) == [("set-aside", long)]
 
 
 def test_a_drain_copies_the_others_if_a_topic_was_created_again(
@@ -60,7 +55,7 @@ def test_a_drain_copies_the_others_if_a_topic_was_created_again(
     assert copied(clusters, topic_name) == 150
     assert_equal(clusters, topic_name)
     assert copied(clusters, again) == 100
-    assert kinds(flow.tables) == [("set-aside", again)]
+    assert kinds_of_topics(flow.tables) == [("set-aside", again)]
 
 
 def test_a_topic_that_the_target_rejects_joins_once_the_target_accepts_it(
@@ -83,7 +78,7 @@ def test_a_topic_that_the_target_rejects_joins_once_the_target_accepts_it(
     flow.stop()
 
     assert_equal(clusters, topic_name, later, rejected)
-    assert kinds(flow.tables) == [("set-aside", rejected), ("rejoined", rejected)]
+    assert kinds_of_topics(flow.tables) == [("set-aside", rejected), ("rejoined", rejected)]
 
 
 def test_a_topic_created_again_while_the_flow_runs_is_set_aside(
@@ -99,7 +94,7 @@ def test_a_topic_created_again_while_the_flow_runs_is_set_aside(
 
     delete_topic(source, again)
     fill(source, again, 1, 10)
-    flow.until(lambda: ("set-aside", again) in kinds(flow.tables))
+    flow.until(lambda: ("set-aside", again) in kinds_of_topics(flow.tables))
     send(source, topic_name, 1, 100)
     flow.until(lambda: copied(clusters, topic_name) >= 200)
     flow.stop()
@@ -125,4 +120,4 @@ def test_a_topic_that_is_deleted_before_its_position_is_found_is_left_out(
     assert {tp.topic for tp in located.positions} == {topic_name}
     assert located.refused == {}
     assert located.gone == {doomed}
-    assert kinds(tables) == []
+    assert kinds_of_topics(tables) == []

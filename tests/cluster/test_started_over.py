@@ -12,19 +12,13 @@ from replication.errors import GuardError
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
 from replication.state.offset_table import OffsetTable
-from replication.state.tables import Tables
+from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
 from tests.support.topics import assert_equal, copied, delete_topic, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
-
-
-def kinds(tables: Tables) -> list[str]:
-    """The kinds of all events, oldest first, without restarts of the query."""
-    rows = tables.read("events").orderBy("at").collect()
-    return [row.kind for row in rows if row.kind != "restarted"]
 
 
 def delete_records(broker: Broker, topic: str, before: int) -> None:

@@ -55,9 +55,6 @@ def find_positions(
     anchors = map_writer.anchors
     decided = decide(context, plan, map_writer, log_ends)
     found = decided.found
-    map_writer.forget(decided.void)
-    for tp, reason in decided.void.items():
-        _record_start_over(context, tp, reason, found[tp])
     ahead = {tp: at for tp, at in found.items() if isinstance(at, CountAhead)}
     new_runs = _count_ahead(context, ahead, log_ends)
     for tp, at in found.items():
@@ -65,12 +62,17 @@ def find_positions(
             new_runs[tp] = [anchor(at.position)]
         elif isinstance(at, Match):
             at.record(context, tp)
-            start = anchors.get(tp)
+            start = anchors.get(tp) if tp not in decided.void else None
             new_runs[tp] = (
                 runs_between(start.position, at.position) if start else [anchor(at.position)]
             )
+    for tp, reason in decided.void.items():
+        _record_start_over(context, tp, reason, found[tp])
+    map_writer.forget(decided.void)
     map_writer.record(new_runs, plan.source_ids)
     map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
+    # after the new rows: a crash in between must not leave a partition without a position
+    map_writer.delete(decided.void, before_generation=generation)
     resumed = {tp: at.position for tp, at in found.items() if isinstance(at, Resume)}
     positions = resumed | {tp: runs[-1].end for tp, runs in new_runs.items()}
     return Located(positions, decided.refused, decided.gone, decided.unmatched)

@@ -60,13 +60,13 @@ class MapWriter:
         self._live_map.add(runs, topic_ids, mirror_syncs)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Deletes the map of *partitions*: their remote partitions no longer hold its records."""
-        if partitions:
-            self._table.forget(partitions)
-            self._live_map.forget(partitions)
-            self._syncs.forget(partitions)
-            for tp in partitions:
-                self.anchors.pop(tp, None)
+        """Forgets the map in memory: the remote partitions no longer hold its records."""
+        self._live_map.forget(partitions)
+        self._syncs.forget(partitions)
+
+    def delete(self, partitions: Collection[TopicPartition], *, before_generation: int) -> None:
+        """Deletes the rows that earlier generations wrote about *partitions*."""
+        self._table.delete(partitions, before_generation)
 
     def write(self, finished: FinishedRuns) -> None:
         """Writes the runs after those that were kept, then the offset syncs that follow.

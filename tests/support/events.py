@@ -1,0 +1,18 @@
+"""The rows of the table ``events`` while a flow may be writing them."""
+
+from replication.errors import StateError
+from replication.state.tables import Tables
+
+
+def kinds(tables: Tables) -> list[str]:
+    """The kinds of all events, oldest first, without restarts of the query."""
+    return [kind for kind, _ in kinds_of_topics(tables)]
+
+
+def kinds_of_topics(tables: Tables) -> list[tuple[str, str | None]]:
+    """Kind and topic of each event, oldest first, without restarts of the query."""
+    try:
+        rows = tables.read("events").orderBy("at").collect()
+    except StateError:  # the flow creates the table at this moment
+        return []
+    return [(row.kind, row.topic) for row in rows if row.kind != "restarted"]
