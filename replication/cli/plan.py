@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 
 import click
 
@@ -17,7 +18,7 @@ from replication.cli.options import (
 )
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.control.plan import FlowPlan, Start, plan_flow
+from replication.control.plan import FlowPlan, Start, StoredMap, plan_flow
 from replication.errors import GuardError
 from replication.flows.replicate.prepare import look
 from replication.kafka.cluster import Cluster
@@ -101,10 +102,15 @@ def _clusters(config: FlowConfig) -> Iterator[tuple[Cluster, Cluster]]:
 
 def _plan(config: MirrorConfig, flow: FlowConfig, state: StateReader) -> FlowPlan:
     heartbeats = next((pair for pair in config.heartbeats if pair.flow == flow.flow), None)
-    anchors = state.offsets(flow.flow).progress().anchors
+    stored = StoredMap(state.offsets(flow.flow).progress().anchors, _remote_ids(state, flow))
     history = SyncHistory.of(state.rows("topic_configs", flow.flow))
     with _clusters(flow) as clusters:
-        return plan_flow(flow, heartbeats, clusters, anchors, history)
+        return plan_flow(flow, heartbeats, clusters, stored, history)
+
+
+def _remote_ids(state: StateReader, flow: FlowConfig) -> dict[str, str]:
+    rows = sorted(state.rows("topics", flow.flow), key=itemgetter("at"))
+    return {row["remote_topic"]: row["remote_id"] for row in rows if row.get("remote_id")}
 
 
 def _print(plan: FlowPlan) -> None:

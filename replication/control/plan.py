@@ -20,12 +20,14 @@ from replication.offsets.resume import (
     Resume,
     StartFresh,
     plan_positions,
+    start_over,
 )
+from replication.offsets.topic_ids import Recreated, TopicIds, Void, check_topic_ids
 from replication.state.offset_rows import Anchor
 from replication.topics.config_sync import SyncHistory
 from replication.topics.topic_plan import TopicPlan
 
-Origin = Literal["offset map", "auto.offset.reset", "target", "problem"]
+Origin = Literal["offset map", "auto.offset.reset", "target", "created again", "problem"]
 Purpose = Literal["heartbeats", "checkpoints", "offset syncs"]
 
 
@@ -54,6 +56,17 @@ class InternalTopic:
     cluster: str
     purpose: Purpose
     exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMap:
+    """What the offset map says: the newest position of each partition, and the remote topics' ids.
+
+    ``remote_ids`` lacks the topics whose last generation was that of an earlier version.
+    """
+
+    anchors: Mapping[TopicPartition, Anchor]
+    remote_ids: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +103,7 @@ def plan_flow(
     config: FlowConfig,
     heartbeats: HeartbeatsConfig | None,
     clusters: tuple[Cluster, Cluster],
-    anchors: Mapping[TopicPartition, Anchor],
+    stored: StoredMap,
     history: SyncHistory,
 ) -> FlowPlan:
     """Plans a start of the flow.
@@ -99,7 +112,7 @@ def plan_flow(
         config: The flow.
         heartbeats: Of the flow's pair of clusters; None if they are disabled.
         clusters: Source and target.
-        anchors: The newest pair of equal positions of each partition in the offset map.
+        stored: Positions and topic ids of the offset map.
         history: What was applied to the settings of remote topics.
 
     Raises:
@@ -108,7 +121,7 @@ def plan_flow(
     """
     source, target = clusters
     topics = look(config, source, target)
-    starts = tuple(_starts(config, topics, clusters, anchors))
+    starts = tuple(_starts(config, topics, clusters, stored))
     wanted = list(_internal_topics(config, heartbeats))
     existing = {
         cluster.alias: cluster.describe(
@@ -144,26 +157,55 @@ def _starts(
     config: FlowConfig,
     topics: TopicPlan,
     clusters: tuple[Cluster, Cluster],
-    anchors: Mapping[TopicPartition, Anchor],
+    stored: StoredMap,
 ) -> Iterator[Start]:
     source, target = clusters
     remote = {tp: TopicPartition(topics.topics[tp.topic], tp.partition) for tp in topics.partitions}
-    target_ends = target.log_ends(remote.values())
+    found_ends = target.log_ends(remote.values())
+    # a partition that the start creates is empty
+    target_ends = {tp: found_ends.get(remote[tp], 0) for tp in topics.partitions}
+    ids = {tp: _check_ids(topics, stored, tp, target_ends[tp]) for tp in topics.partitions}
+    anchors = stored.anchors
+    earliest = source.earliest(topics.partitions)
+    source_ends = source.log_ends(topics.partitions, config.isolation)
     decisions = plan_positions(
         topics.partitions,
-        {tp: anchors[tp].position for tp in topics.partitions if tp in anchors},
-        # a partition that the start creates is empty
-        {tp: target_ends.get(remote[tp], 0) for tp in topics.partitions},
-        source.earliest(topics.partitions),
-        source.log_ends(topics.partitions, config.isolation),
+        {tp: anchors[tp].position for tp in ids if tp in anchors and ids[tp] is None},
+        target_ends,
+        earliest,
+        source_ends,
         reset=config.auto_offset_reset,
     )
     for tp, decision in decisions.items():
-        if tp in anchors and anchors[tp].topic_id != topics.source_ids[tp.topic]:
-            text = f"{tp.topic} was deleted and created again since its last replication"
-            yield Start(tp, None, "problem", text)
+        verdict = ids[tp]
+        if isinstance(verdict, Recreated):
+            yield Start(tp, None, "problem", verdict.text)
+        elif isinstance(verdict, Void) and isinstance(decision, StartFresh):
+            is_same_source = anchors[tp].topic_id == topics.source_ids[tp.topic]
+            position = start_over(
+                anchors[tp].position,
+                earliest[tp],
+                source_ends[tp],
+                keeps_offset=is_same_source and config.auto_offset_reset == "latest",
+            )
+            yield Start(tp, position.upstream, "created again", verdict.text)
         else:
             yield _start(config, tp, decision)
+
+
+def _check_ids(
+    topics: TopicPlan, stored: StoredMap, tp: TopicPartition, log_end: int
+) -> Void | Recreated | None:
+    if tp not in stored.anchors:
+        return None
+    known, remote = stored.anchors[tp], topics.topics[tp.topic]
+    return check_topic_ids(
+        (tp.topic, remote),
+        TopicIds(known.topic_id, stored.remote_ids.get(remote)),
+        TopicIds(topics.source_ids[tp.topic], topics.remote_ids.get(remote, "to be created")),
+        known.position.downstream,
+        log_end,
+    )
 
 
 def _start(config: FlowConfig, tp: TopicPartition, decision: Decision) -> Start:

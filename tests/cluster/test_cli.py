@@ -23,6 +23,7 @@ from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.offset_tables import write_offset_map
+from tests.support.topics import fill
 
 pytestmark = pytest.mark.cluster
 
@@ -95,6 +96,7 @@ def test_plan_names_a_topic_that_was_created_again(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     create_topic(clusters[0].bootstrap, topic_name, 1)
+    fill(clusters[1], f"A.{topic_name}", 1, 4)
     recorded = {TopicPartition(topic_name, 0): [OffsetRun(0, 4, 0, 4)]}
     write_offset_map(tmp_path / "state", FLOW, recorded, "another-id")
 
@@ -102,6 +104,21 @@ def test_plan_names_a_topic_that_was_created_again(
 
     assert shown.exit_code == 5
     assert f"{topic_name} was deleted and created again" in shown.stderr
+
+
+def test_plan_shows_that_an_empty_remote_topic_is_filled_again(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    fill(clusters[0], topic_name, 1, 7)
+    recorded = {TopicPartition(topic_name, 0): [OffsetRun(0, 4, 0, 4)]}
+    write_offset_map(tmp_path / "state", FLOW, recorded, topic_id(clusters[0], topic_name))
+
+    shown = run("plan", write_config(tmp_path, clusters, topic_name), "--json")
+
+    (flow,) = json.loads(shown.stdout)["flows"]
+    (start,) = flow["topics"][0]["partitions"]
+    assert (start["offset"], start["origin"]) == (0, "created again")
+    assert shown.exit_code == 0
 
 
 def test_plan_shows_the_internal_topics_and_where_they_are(

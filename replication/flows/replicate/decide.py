@@ -22,6 +22,7 @@ from replication.offsets.resume import (
     plan_positions,
     start_over,
 )
+from replication.offsets.topic_ids import Recreated, TopicIds, Void, check_topic_ids
 from replication.topics.topic_plan import TopicPlan
 
 Found = Resume | CountAhead | StartFresh | MatchTail | Match
@@ -150,7 +151,7 @@ def topics_of(partitions: Collection[TopicPartition]) -> set[str]:
 def _decide(context: FlowContext, plan: TopicPlan, stored: MapWriter, log_ends: LogEnds) -> Decided:
     """What offsets and topic ids alone decide; records still have to be compared."""
     config = context.config
-    void, refused = _recreated(context, plan, stored, log_ends)
+    void, refused = _recreated(plan, stored, log_ends)
     earliest = context.source.earliest(plan.partitions)
     decisions = plan_positions(
         plan.partitions,
@@ -196,32 +197,28 @@ def _by_topic(decided: Decided) -> Decided:
 
 
 def _recreated(
-    context: FlowContext, plan: TopicPlan, stored: MapWriter, log_ends: LogEnds
+    plan: TopicPlan, stored: MapWriter, log_ends: LogEnds
 ) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
     """The partitions whose offset map is of deleted topics: those that can start over, or cannot.
 
     Where the target holds no record of the deleted source topic, nothing can be lost or repeated.
     """
-    flow, void, refused = context.config.flow, dict[TopicPartition, str](), {}
+    void, refused = {}, {}
     for tp in plan.partitions:
         if tp not in stored.anchors:
             continue
         known, remote = stored.anchors[tp], plan.topics[tp.topic]
-        source_id, remote_id = plan.source_ids[tp.topic], plan.remote_ids.get(remote)
-        new_remote = stored.remote_ids.get(remote, remote_id) != remote_id
-        again = (
-            f"topic {tp.topic} on cluster {flow.source} was deleted and created again "
-            f"(id {known.topic_id}, now {source_id})"
+        verdict = check_topic_ids(
+            (tp.topic, remote),
+            TopicIds(known.topic_id, stored.remote_ids.get(remote)),
+            TopicIds(plan.source_ids[tp.topic], plan.remote_ids.get(remote)),
+            known.position.downstream,
+            log_ends.target_ends.get(tp),
         )
-        if new_remote:
-            void[tp] = f"topic {remote} on cluster {flow.target} was deleted and created again"
-        elif known.topic_id != source_id and log_ends.target_ends.get(tp) == 0:
-            void[tp] = again
-        elif known.topic_id != source_id:
-            refused[tp] = (
-                f"{again}, and the offset map ends at offset {known.position.upstream} of the "
-                f"deleted topic, whose records are still in {remote}"
-            )
+        if isinstance(verdict, Void):
+            void[tp] = verdict.text
+        elif isinstance(verdict, Recreated):
+            refused[tp] = verdict.text
     return void, refused
 
 
