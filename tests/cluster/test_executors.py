@@ -124,6 +124,8 @@ def test_a_second_attempt_never_ends_well_even_if_it_writes_nothing(
         env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
     )
 
+    spark_cluster.add_worker()  # in place of the one that died
+
     assert answer.stdout.startswith("failed"), answer.stdout + answer.stderr[-2000:]
     assert "a second attempt of a task cannot finish its batch" in answer.stdout
 

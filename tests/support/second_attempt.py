@@ -22,10 +22,15 @@ CLEAN = {key: REQUIRED[key] for key in ("spark.task.maxFailures", "spark.specula
 
 
 def lose_the_executor_once(numbers: Iterable[int]) -> Iterable[int]:
-    """Kills the JVM of the first attempt: the parent of the daemon that started this process."""
+    """Kills the first attempt's executor, the parent of this process's parent, and its worker.
+
+    A worker that lives would report the exit code, and Spark would count that as a failure.
+    """
     context = TaskContext.get()
     if context is not None and context.attemptNumber() == 0:
-        os.kill(_parent(os.getppid()), signal.SIGKILL)
+        executor = _parent(os.getppid())
+        os.kill(_parent(executor), signal.SIGKILL)
+        os.kill(executor, signal.SIGKILL)
     return numbers
 
 
