@@ -45,6 +45,12 @@ class FileLock(AbstractContextManager["FileLock"]):
         """Release the lock."""
         self.release()
 
+    @property
+    def identity(self) -> str:
+        """What tells the file from every other file of the machine."""
+        status = os.fstat(self._file.fileno())
+        return f"{status.st_dev}:{status.st_ino}"
+
     def release(self) -> None:
         """Frees the lock. A second call does nothing."""
         self._file.close()

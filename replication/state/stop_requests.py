@@ -68,8 +68,7 @@ class StopRequests:
 
     def find(self) -> set[Flow]:
         """The flows that are asked to stop."""
-        named = os.environ.get(STOP_FILE)
-        if named and Path(named).exists():
+        if is_stop_file_there():
             return set(self._paths)
         try:
             self.watch()
@@ -87,6 +86,12 @@ class StopRequests:
         except (OSError, Py4JError) as error:
             reason = _cause(error)
             log.warning("stop_request_left", flow=flow, path=self._paths[flow], text=reason)
+
+
+def is_stop_file_there() -> bool:
+    """Whether the file that spark-submit.sh has named asks the process to stop."""
+    named = os.environ.get(STOP_FILE)
+    return bool(named) and Path(str(named)).exists()
 
 
 def request_stop(

@@ -6,8 +6,9 @@ record: the next start recovers its positions from the last rows and the target'
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from datetime import datetime, timezone
 from typing import Any
 
@@ -51,7 +52,7 @@ SCHEMAS = {
     ),
     "leases": (
         "flow string, epoch bigint, owner string, host string, since timestamp, "
-        "renewed timestamp, released boolean"
+        "renewed timestamp, released boolean, machine string, executors string"
     ),
 }
 
@@ -79,10 +80,17 @@ class Tables:
         self.spark = small_query_session(spark)
         self._appends: Counter[str] = Counter()
         self.leases: set[str] = set()  # names of the leases that this process holds
+        self.check: Callable[[], None] = lambda: None
         self.root = state_dir.rstrip("/")
         folder = local_path(self.root)
         # Hadoop does not decode the escapes of a URI: %20 would become a folder's name
         self._location = f"file:{folder}" if folder else self.root
+
+    def guarded(self, check: Callable[[], None]) -> "Tables":
+        """The same tables for the holder of a lease: each append calls *check* first."""
+        guarded = copy(self)
+        guarded.check = check
+        return guarded
 
     def path(self, table: str) -> str:
         """The folder of *table*, as SQL takes it: ``delta.`path` ``."""
@@ -114,6 +122,7 @@ class Tables:
         values = list(rows)
         if not values:
             return
+        self.check()
         with self.state_errors("append to", table):
             for attempt in range(1, APPEND_ATTEMPTS + 1):
                 try:

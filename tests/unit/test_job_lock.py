@@ -50,7 +50,7 @@ def test_a_second_process_is_refused_by_the_first_ones_name(tmp_path: Path) -> N
     state_dir = tmp_path.as_uri()
     with holder(state_dir) as first:
         refused = pytest.raises(
-            LeaseError, match=rf"A->B is already running .*, process {first.pid}, since \d{{4}}-"
+            LeaseError, match=rf"A->B is already running: .*, process {first.pid}, since \d{{4}}-"
         )
         with refused, hold_jobs(state_dir, [BACK, FLOW], "replicate"):
             pass

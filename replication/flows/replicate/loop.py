@@ -6,6 +6,7 @@ fails; the next one finds its positions in the offset map and the target's log.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event
 from typing import Literal
 
@@ -21,7 +22,7 @@ from replication.flows.replicate.prepare import prepare_topics, topic_warnings
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
-from replication.state.lease import Lease, LeaseName, hold_lease
+from replication.state.lease import Lease, LeaseLostError, hold_lease
 from replication.state.offset_rows import Anchor
 from replication.state.tables import now
 from replication.topics.topic_plan import TopicPlan
@@ -41,6 +42,9 @@ LONGEST_PAUSE_SECONDS = 30
 def replicate(context: FlowContext, admit: Admit, stop: Event) -> None:
     """Replicates one flow until *stop* is set or, in drain mode, everything is copied.
 
+    A flow that loses its lease stops its query and claims the lease again: it goes on if no other
+    process has taken over, as after a long silence of the target.
+
     Args:
         context: The flow.
         admit: Called with the plan of each generation; may raise `GuardError`.
@@ -53,12 +57,24 @@ def replicate(context: FlowContext, admit: Admit, stop: Event) -> None:
         ClusterError: A cluster does not answer.
         StateError: The state directory cannot be read or written.
     """
-    config = context.config
-    with hold_lease(context.tables, LeaseName(config.flow)) as lease:
-        try:
-            _FlowLoop(context, admit, stop, lease).run()
-        finally:
-            context.live_map.detach()
+    while not _replicate_as_owner(context, admit, stop):
+        pass
+
+
+def _replicate_as_owner(context: FlowContext, admit: Admit, stop: Event) -> bool:
+    """Replicates the flow while this process holds its lease; False if the lease was lost."""
+    try:
+        with hold_lease(context.tables, context.claim(), stop, standby=context.standby) as lease:
+            if lease is not None:
+                tables = context.tables.guarded(lease.check)
+                try:
+                    _FlowLoop(replace(context, tables=tables), admit, stop, lease).run()
+                finally:
+                    context.live_map.detach()
+    except LeaseLostError as error:
+        log.error("lease_lost", flow=context.config.flow, text=error)
+        return False
+    return True
 
 
 class _FlowLoop:
@@ -95,6 +111,7 @@ class _FlowLoop:
         self._log_warnings(plan)
         positions = self._find_positions(plan)
         self._record_topics(plan)
+        self._lease.check()
         generation = Generation.start(
             self._context, self._map_writer, plan, positions, number=self._number, mode=mode
         )
@@ -136,9 +153,9 @@ class _FlowLoop:
         idle = IdlePartitions(self._context, generation.plan)
         while True:
             stopped = self._stop.wait(POLL_SECONDS)
+            self._lease.check()
             if generation.record_progress():
                 self._failures = 0
-            self._lease.renew()
             if not generation.is_running:
                 failure = generation.failure()
                 if failure is not None:
@@ -175,9 +192,12 @@ class _FlowLoop:
         log.warning("no_topics", flow=config.flow, text=f"no topic of {config.flow.source} matches")
         if config.mode == "drain":
             return "drained"
-        self._lease.renew()
-        stopped = self._stop.wait(config.refresh_topics_interval_seconds)
-        return "stopped" if stopped else "changed"
+        due = time.monotonic() + config.refresh_topics_interval_seconds
+        while time.monotonic() < due:
+            self._lease.check()
+            if self._stop.wait(POLL_SECONDS):
+                return "stopped"
+        return "changed"
 
     def _find_positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
         positions = find_positions(self._context, plan, self._map_writer, self._number)
@@ -190,6 +210,7 @@ class _FlowLoop:
 
     def _pause_or_raise(self, error: ReplicationError) -> None:
         """Waits before the next generation; raises *error* if a restart cannot help."""
+        self._lease.check()  # a lost lease may be the cause: its producers send nothing
         self._failures += 1
         first_start = self._plan is None and isinstance(error, ClusterError)
         final = isinstance(error, QueryError) and error.is_final
