@@ -113,6 +113,8 @@ public final class Ownership {
     config.put(SELF, this);
     thread = new Thread(this::run, "ownership " + group);
     thread.setDaemon(true);
+    // Kafka loads the assignor by its name; py4j's threads do not know the jars of spark-submit.
+    thread.setContextClassLoader(Ownership.class.getClassLoader());
     thread.start();
   }
 
@@ -189,12 +191,20 @@ public final class Ownership {
     } catch (WakeupException e) {
       // leave() was called
     } catch (KafkaException | IllegalStateException e) {
-      lose(e.getClass().getSimpleName() + ": " + e.getMessage());
+      lose(rootOf(e));
     } finally {
       if (!isClosing) {
         lose("the consumer ended");
       }
     }
+  }
+
+  private static String rootOf(Throwable error) {
+    Throwable root = error;
+    while (root.getCause() != null) {
+      root = root.getCause();
+    }
+    return root.getClass().getSimpleName() + ": " + root.getMessage();
   }
 
   private static double heartbeats(KafkaConsumer<byte[], byte[]> consumer) {

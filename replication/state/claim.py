@@ -6,6 +6,7 @@ process from taking the place of the first one in the group: both have the same 
 
 import hashlib
 import os
+import re
 import socket
 import tempfile
 import time
@@ -81,7 +82,9 @@ class Claim(AbstractContextManager["Claim"]):
         self.since = datetime.now(timezone.utc)
         self.seen, self.joined_in, self.named_at = "", 0.0, 0.0
         self._lock_path, self._join = lock_path(state_dir, name), join
-        self._instance = f"{self.host} {_digest(state_dir)}"
+        self._instance = re.sub(
+            r"[^\w.-]", "-", f"{self.host}-{_digest(state_dir)}", flags=re.ASCII
+        )
         self._producer = producer
         self._lock: FileLock | None = None
         self._ownership: Ownership | None = None
@@ -153,7 +156,7 @@ class Claim(AbstractContextManager["Claim"]):
         if standing == "lost":
             raise ClusterError(
                 f"flow {self.name}: joining the group {self.name.group} on cluster "
-                f"{self.name.flow.target} failed: {ownership.reason}. The mirror needs READ on it"
+                f"{self.name.flow.target} failed: {ownership.reason}; the mirror needs READ on the group"
             )
         if standing != "joining" and not self.joined_in:
             self.joined_in = time.monotonic() - self._joined_at
