@@ -91,9 +91,7 @@ def run(
 def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> int:
     config, job = launch.config, launch.job
     flows = [flow.flow for flow in launch.chosen]
-    requests = StopRequests(LocalFiles(), config.state_dir, flows, job, locks.holds)
-    if local_path(config.state_dir):
-        requests.watch()
+    requests = StopRequests(LocalFiles(), config.state_dir, flows, job, locks.holds, locks.address)
     spark = session(f"{job} {' '.join(map(str, flows))}")
     try:
         check_packages(spark)

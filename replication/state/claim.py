@@ -156,7 +156,8 @@ class Claim(AbstractContextManager["Claim"]):
         if standing == "lost":
             raise ClusterError(
                 f"flow {self.name}: joining the group {self.name.group} on cluster "
-                f"{self.name.flow.target} failed: {ownership.reason}; the mirror needs READ on the group"
+                f"{self.name.flow.target} failed: {ownership.reason}; "
+                "the mirror needs READ on the group"
             )
         if standing != "joining" and not self.joined_in:
             self.joined_in = time.monotonic() - self._joined_at

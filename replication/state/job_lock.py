@@ -65,6 +65,10 @@ class JobLocks:
             self._locks[flow] = lock
         return flow in self._locks
 
+    def address(self, flow: Flow) -> str:
+        """The address of this process in requests to *flow*, whose lock it holds."""
+        return self._locks[flow].owner.address
+
     def release(self, flow: Flow) -> None:
         """Frees the lock of *flow*, whose job has ended here; this process never takes it again."""
         self._ended.add(flow)
