@@ -127,6 +127,11 @@ public final class Ownership {
     return isOwner ? "owner" : isAssigned ? "waiting" : "joining";
   }
 
+  /** The generation of the group in which this member became the owner; 1 is the group's first. */
+  public synchronized int generation() {
+    return ownedGeneration;
+  }
+
   /** The description of the present owner; empty while nobody is known. */
   public synchronized String owner() {
     return ownerDescription;

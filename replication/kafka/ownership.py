@@ -81,6 +81,11 @@ class Ownership(AbstractContextManager["Ownership"]):
             return "lost"
 
     @property
+    def generation(self) -> int:
+        """The group's generation in which this member became the owner; 1 is the group's first."""
+        return int(self._java.generation())
+
+    @property
     def owner(self) -> str:
         """The description of the present owner; empty while none is known."""
         return str(self._java.owner())

@@ -165,6 +165,8 @@ class Claim(AbstractContextManager["Claim"]):
             self.seen = ownership.owner.partition(" ")[0]
         elif standing == "owner" and not self.named_at:
             self.named_at = time.monotonic()
+            if ownership.generation == 1:
+                self.joined_in = 0.0  # nobody was there before: the broker was slow
         return standing
 
     def loss(self) -> str:

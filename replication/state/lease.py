@@ -159,7 +159,7 @@ def _await_end_of(newest: Row | None, claim: Claim, stop: Event) -> bool:
         "lease_handover",
         flow=claim.name.flow,
         seconds=round(left, 1),
-        text="the last owner did not release the lease; its executors may still write",
+        text="whoever held the lease before did not release it, and may still write",
     )
     return not stop.wait(left)
 
