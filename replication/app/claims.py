@@ -50,7 +50,7 @@ class Launch:
 
 @contextmanager
 def open_claims(launch: Launch) -> Iterator[Claims]:
-    """The claims of *launch*, which have begun to join their groups and end with the block.
+    """The claims of *launch*, which end with the block.
 
     Raises:
         SetupError: The class that joins is missing, and nothing else protects the state directory.
@@ -68,8 +68,6 @@ def open_claims(launch: Launch) -> Iterator[Claims]:
     }
     mine = list(claims.values())  # a flow takes its own out of the mapping
     try:
-        for claim in mine:
-            claim.look()
         yield claims
     finally:
         for claim in mine:
@@ -80,7 +78,8 @@ def await_first(launch: Launch, claims: Claims) -> bool:
     """Waits until Spark is worth starting; returns False if a stop was requested meanwhile.
 
     A standby waits for the first flow whose records it may replicate. Any other process waits for
-    a few seconds, in which it learns of every living owner.
+    a few seconds, in which it learns of every living owner. The other claims are made afterwards:
+    a process that still waits must not keep a second one from the checkpoints.
 
     Raises:
         LeaseError: Another process replicates the records of a flow, and this one is no standby.
@@ -96,6 +95,8 @@ def await_first(launch: Launch, claims: Claims) -> bool:
         if is_stop_file_there():
             return False
         time.sleep(POLL_SECONDS)
+    for claim in claims.values():
+        claim.look()
     return True
 
 
