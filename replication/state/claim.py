@@ -82,9 +82,7 @@ class Claim(AbstractContextManager["Claim"]):
         self.since = datetime.now(timezone.utc)
         self.seen, self.joined_in, self.named_at = "", 0.0, 0.0
         self._lock_path, self._join = lock_path(state_dir, name), join
-        self._instance = re.sub(
-            r"[^\w.-]", "-", f"{self.host}-{_digest(state_dir)}", flags=re.ASCII
-        )
+        self._instance = instance_id(self.host, state_dir)
         self._producer = producer
         self._lock: FileLock | None = None
         self._ownership: Ownership | None = None
@@ -189,6 +187,11 @@ def join_from(jvm: JVMView, properties: Mapping[str, str], name: LeaseName) -> J
     client_id = "|".join(filter(None, (properties.get("client.id"), "replication-lease")))
     settings = {**properties, "client.id": client_id}
     return lambda member: Ownership(jvm, settings, name.group, member)
+
+
+def instance_id(host: str, state_dir: str) -> str:
+    """The static member id of the processes on *host*; a restart has the same one."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", f"{host}-{_digest(state_dir)}")
 
 
 def lock_path(state_dir: str, name: LeaseName) -> Path:
