@@ -28,7 +28,8 @@ Claims = dict[LeaseName, Claim]
 
 POLL_SECONDS: Final = 0.2
 FIRST_ANSWER_SECONDS: Final = 5.0
-"""A living owner is known by then. Without an answer Spark starts, and the flow waits on."""
+"""A living owner is known by then. Without an answer Spark starts, and the flow waits on. On a
+local state directory there is no wait at all: the lock has answered for this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def await_first(launch: Launch, claims: Claims) -> bool:
     """Waits until Spark is worth starting; returns False if a stop was requested meanwhile.
 
     A standby waits for the first flow whose records it may replicate. Any other process waits for
-    a few seconds, in which it learns of every living owner. The other claims are made afterwards:
+    a few seconds at most, in which it learns of every living owner. The other claims are made afterwards:
     a process that still waits must not keep a second one from the checkpoints.
 
     Raises:
@@ -86,7 +87,8 @@ def await_first(launch: Launch, claims: Claims) -> bool:
         ClusterError: A group cannot be joined.
     """
     records = [claim for name, claim in claims.items() if not name.part]
-    deadline = time.monotonic() + FIRST_ANSWER_SECONDS
+    is_local = local_path(launch.config.state_dir) is not None
+    deadline = time.monotonic() + (0 if is_local else FIRST_ANSWER_SECONDS)
     while records:
         seen = {claim.await_step(standby=launch.standby) for claim in records}
         is_late = not launch.standby and time.monotonic() > deadline
