@@ -79,8 +79,8 @@ def await_first(launch: Launch, claims: Claims) -> bool:
     """Waits until Spark is worth starting; returns False if a stop was requested meanwhile.
 
     A standby waits for the first flow whose records it may replicate. Any other process waits for
-    a few seconds at most, in which it learns of every living owner. The other claims are made afterwards:
-    a process that still waits must not keep a second one from the checkpoints.
+    a few seconds at most, in which it learns of every living owner. The other claims are made
+    afterwards: a process that still waits must not keep a second one from the checkpoints.
 
     Raises:
         LeaseError: Another process replicates the records of a flow, and this one is no standby.
