@@ -11,10 +11,11 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          Demo: two local Kafka clusters, producers, the mirror, and a comparison of source and target.
          --keep leaves the clusters and the mirror running and prints how to connect.
        ./spark-submit.sh --config FILE [--flow 'A->B'] [--mode auto|realtime|microbatch|drain]
-                         [--job mirror|replicate|checkpoints|heartbeats|metadata] [--log-format text|json] [--dry-run]
-                         [-- spark-submit arguments]
+                         [--job mirror|replicate|checkpoints|heartbeats|metadata] [--log-format text|json]
+                         [--standby] [--dry-run] [-- spark-submit arguments]
          Replicates as configured in FILE (YAML or .properties). --dry-run only prints the command.
          --job runs one part only; the default, mirror, runs all parts.
+         --standby waits while another process runs a flow, and takes over when that one ends.
        ./spark-submit.sh --setup [dev] [mm2]
          Only installs the Python packages, the JVM jars and the timestamp interceptor. dev adds the
          packages of the tests, mm2 the jars of MirrorMaker 2 for tests and benchmarks.
@@ -90,11 +91,11 @@ print(name)
 PY
 }
 
-mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode and log_format are those of main
+mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and standby are those of main
   local command slots jars zip deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
   local log4j2=$repo/conf/log4j2.properties
   local second=(--job "$job" ${flow[@]+"${flow[@]}"}) # refuses a second process before Spark starts
-  if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ]; then second=(); fi
+  if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || [ ${#standby[@]} -gt 0 ]; then second=(); fi
   "$venv/bin/python" -m replication validate "$config" ${master:+--master "$master"} \
     ${second[@]+"${second[@]}"} >/dev/null
   if [ -z "$master" ]; then
@@ -121,7 +122,7 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode and log_format are 
     --conf "spark.redaction.regex=(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key"
     "$@"
     "$repo/jobs/$job.py" --config "$config" ${flow[@]+"${flow[@]}"} ${mode[@]+"${mode[@]}"}
-    ${log_format[@]+"${log_format[@]}"}
+    ${log_format[@]+"${log_format[@]}"} ${standby[@]+"${standby[@]}"}
   )
   if [ -n "$dry_run" ]; then
     printf '%q ' "${command[@]}"
@@ -140,7 +141,7 @@ wrong() {
 }
 
 main() {
-  local config='' dry_run='' job=mirror keep=() flow=() mode=() log_format=()
+  local config='' dry_run='' job=mirror keep=() flow=() mode=() log_format=() standby=()
   while [ $# -gt 0 ]; do
     case $1 in
       -h | --help) usage && exit ;;
@@ -151,6 +152,7 @@ main() {
         ;;
       --keep) keep=(--keep) && shift ;;
       --dry-run) dry_run=1 && shift ;;
+      --standby) standby=(--standby) && shift ;;
       --config | --flow | --mode | --job | --log-format)
         [ $# -gt 1 ] || wrong "$1 needs a value"
         case $1 in
@@ -175,8 +177,8 @@ main() {
     set_up spark
     mirror "$@"
   else
-    [ "$dry_run${#flow[@]}${#mode[@]}${#log_format[@]}" = 000 ] ||
-      wrong "--flow, --mode, --log-format and --dry-run need --config FILE"
+    [ "$dry_run${#flow[@]}${#mode[@]}${#log_format[@]}${#standby[@]}" = 0000 ] ||
+      wrong "--flow, --mode, --log-format, --standby and --dry-run need --config FILE"
     set_up spark kafka
     exec "$venv/bin/python" -m replication demo ${keep[@]+"${keep[@]}"} "$@"
   fi

@@ -4,7 +4,7 @@
     |- ConfigError              2  the configuration or command line is wrong; nothing was started
     |- SetupError               2  this machine or Spark lacks something: a jar, a class, a port
     |- ClusterError             3  a Kafka cluster does not answer or rejects a request
-    |- LeaseError               4  another process runs this flow on this state directory
+    |- LeaseError               4  another process runs this flow, or has taken it over
     |- GuardError               5  continuing would lose or repeat records; an operator must decide
     |- FlowError                6  a flow's query failed and restarting it did not help
     |- StateError               7  the state directory cannot be read or written
@@ -55,7 +55,7 @@ class ClusterError(ReplicationError):
 
 
 class LeaseError(ReplicationError):
-    """Another process holds the flow's lease. The text names its host, process and start."""
+    """Another process holds the flow's lease, or this one lost it. The text names the other."""
 
     exit_code = 4
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -15,7 +15,7 @@ from replication.flows.heartbeats import Heartbeats, emit_once
 from replication.flows.metadata import ConfigSync
 from replication.flows.supervised import Supervised
 from replication.model import Flow, Job, runs
-from replication.state.lease import LeaseName, hold_lease
+from replication.state.lease import Lease, hold_lease
 
 JOIN_SECONDS = 10.0
 
@@ -27,7 +27,7 @@ def background_checkpoints(context: FlowContext, job: Job) -> Iterator[None]:
     A drain has no such query: `checkpoints_once` does its one round after the records.
     """
     config = context.config
-    if not _wants_checkpoints(config, job) or config.mode == "drain":
+    if not wants_checkpoints(config, job) or config.mode == "drain":
         yield
         return
     checkpoints = Checkpoints(context)
@@ -45,14 +45,20 @@ def checkpoints_once(context: FlowContext, job: Job) -> None:
         StateError: The tables cannot be read or written.
     """
     config = context.config
-    if _wants_checkpoints(config, job):
-        with hold_lease(context.tables, LeaseName(config.flow, "checkpoints")):
+    if wants_checkpoints(config, job):
+        with hold_lease(context.tables, context.claim("checkpoints")):
             Checkpoints(context).round(at_once=True)
 
 
-def _wants_checkpoints(config: FlowConfig, job: Job) -> bool:
+def wants_checkpoints(config: FlowConfig, job: Job) -> bool:
+    """Whether *job* translates the flow's groups."""
     is_enabled = config.groups.checkpoints_enabled or config.groups.sync_enabled
     return is_enabled and runs(job, "checkpoints")
+
+
+def wants_metadata(config: FlowConfig, job: Job) -> bool:
+    """Whether *job* keeps the settings of the flow's remote topics in step."""
+    return config.topic_configs.sync_enabled and runs(job, "metadata")
 
 
 @contextmanager
@@ -66,10 +72,10 @@ def background_metadata(context: FlowContext, job: Job) -> Iterator[None]:
         StateError: In a drain: the tables cannot be read or written.
     """
     config = context.config
-    if not config.topic_configs.sync_enabled or not runs(job, "metadata"):
+    if not wants_metadata(config, job):
         yield
     elif config.mode == "drain":
-        with hold_lease(context.tables, LeaseName(config.flow, "metadata")):
+        with hold_lease(context.tables, context.claim("metadata")):
             ConfigSync(context).round()
         yield
     else:
@@ -120,8 +126,11 @@ def _flow_query(
 ) -> Iterator[None]:
     """Runs a flow's query beside its records, under the lease of that part."""
     flow, stop = context.config.flow, threading.Event()
-    lease = partial(hold_lease, context.tables, LeaseName(flow, part))
     name = f"{flow.slug} {part}"
+
+    def lease() -> AbstractContextManager[Lease | None]:
+        return hold_lease(context.tables, context.claim(part), stop, "standby")
+
     thread = Supervised(name, context.tables.spark, query, stop, lease, *before_and_after_stop)
     with _running(thread, stop):
         yield

@@ -18,6 +18,7 @@ from replication.app.background import (
     background_metadata,
     checkpoints_once,
 )
+from replication.app.claims import Claims, Launch, await_first, open_claims
 from replication.app.flow_thread import FlowThread, wait_for_all
 from replication.app.signals import stop_on_signals
 from replication.config.file import load_config
@@ -49,6 +50,8 @@ def run(
     mode: Mode | None = None,
     job: Job = "mirror",
     log_format: LogFormat = "text",
+    *,
+    standby: bool = False,
 ) -> int:
     """Runs the flows of *file* until they are stopped or drained.
 
@@ -58,6 +61,7 @@ def run(
         mode: Overrides ``replication.mode``.
         job: Which parts of the flows run; ``mirror`` runs all.
         log_format: The shape of the log lines on stderr.
+        standby: Wait while another process runs a flow, and take over when that one ends.
 
     Returns:
         The exit code; `replication.errors` lists all.
@@ -71,20 +75,24 @@ def run(
         chosen = _chosen(config, flows, mode)
         for note in config.notes:
             log.info("configuration_note", text=note)
-        with hold_jobs(config.state_dir, [flow.flow for flow in chosen], job) as locks:
-            return _run_in_spark(config, chosen, job, locks)
+        launch = Launch(config, chosen, job, standby)
+        names = [flow.flow for flow in chosen]
+        with (
+            hold_jobs(config.state_dir, names, job, standby=standby) as locks,
+            open_claims(launch) as claims,
+        ):
+            if not await_first(launch, claims):
+                return 0
+            return _run_in_spark(launch, claims, locks)
     except ReplicationError as error:
         log.error("start_failed", text=error)
         return error.exit_code
 
 
-def _run_in_spark(
-    config: MirrorConfig, chosen: Sequence[FlowConfig], job: Job, locks: JobLocks
-) -> int:
-    flows = [flow.flow for flow in chosen]
-    requests = StopRequests(LocalFiles(), config.state_dir, flows, job, locks.holds)
-    if local_path(config.state_dir):
-        requests.watch()
+def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> int:
+    config, job = launch.config, launch.job
+    flows = [flow.flow for flow in launch.chosen]
+    requests = StopRequests(LocalFiles(), config.state_dir, flows, job, locks.holds, locks.address)
     spark = session(f"{job} {' '.join(map(str, flows))}")
     try:
         check_packages(spark)
@@ -94,7 +102,7 @@ def _run_in_spark(
             files = HadoopFiles(jvm_of(spark), context._jsc.hadoopConfiguration())  # noqa: SLF001
             holds = partial(holds_lease, tables, job=job)
             requests = StopRequests(files, config.state_dir, flows, job, holds)
-        return _Application(spark, config, chosen, job).run(tables, requests, locks)
+        return _Application(spark, launch, claims).run(tables, requests, locks)
     except ReplicationError as error:
         log.error("job_failed", text=error)
         return error.exit_code
@@ -120,10 +128,9 @@ def _chosen(
 class _Application:
     """The flows of one process, from the first one's start to the last one's end."""
 
-    def __init__(
-        self, spark: SparkSession, config: MirrorConfig, chosen: Sequence[FlowConfig], job: Job
-    ) -> None:
-        self._spark, self._config, self._chosen, self._job = spark, config, chosen, job
+    def __init__(self, spark: SparkSession, launch: Launch, claims: Claims) -> None:
+        self._spark, self._launch, self._claims = spark, launch, claims
+        self._chosen, self._job = launch.chosen, launch.job
 
     def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> int:
         check_static_settings(self._spark)
@@ -139,7 +146,7 @@ class _Application:
             for context in contexts
         ]
         stop_on_signals([thread.stop for thread in threads])
-        with background_heartbeats(tables.spark, self._config, self._chosen, self._job):
+        with background_heartbeats(tables.spark, self._launch.config, self._chosen, self._job):
             for thread in threads:
                 thread.start()
             return wait_for_all(threads, requests, locks)
@@ -147,7 +154,15 @@ class _Application:
     def _context(self, config: FlowConfig, tables: Tables) -> FlowContext:
         source = Cluster(config.source.alias, config.source.admin)
         target = Cluster(config.target.alias, config.target.admin)
-        return FlowContext(config, self._spark, tables, source, target)
+        return FlowContext(
+            config,
+            self._spark,
+            tables,
+            source,
+            target,
+            claims=self._claims,
+            standby=self._launch.standby,
+        )
 
 
 def _admit(context: FlowContext, admission: Admission, plan: TopicPlan) -> Mode:

@@ -31,7 +31,12 @@ def job_command(job: Job) -> click.Command:
         show_default=True,
         help="Write log lines as text, or as one JSON object per line.",
     )
-    def command(file: str, names: Sequence[str], mode: Mode | None, log_format: LogFormat) -> None:
-        sys.exit(run(file, names, mode, job, log_format))
+    @click.option(
+        "--standby", is_flag=True, help="Wait while another process runs a flow, then take over."
+    )
+    def command(
+        file: str, names: Sequence[str], mode: Mode | None, log_format: LogFormat, *, standby: bool
+    ) -> None:
+        sys.exit(run(file, names, mode, job, log_format, standby=standby))
 
     return command

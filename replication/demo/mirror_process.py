@@ -37,6 +37,11 @@ class MirrorProcess:
         """The script's process id."""
         return self._process.pid
 
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self._process.poll()
+
     def check(self) -> None:
         """Raises FlowError with the end of the log if the mirror has ended."""
         code = self._process.poll()

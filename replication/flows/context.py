@@ -8,7 +8,9 @@ from pyspark.sql import SparkSession
 from replication.config.tree import FlowConfig
 from replication.kafka.cluster import Cluster
 from replication.offsets.live_map import LiveMap
+from replication.spark.kafka_options import producer_client_id
 from replication.spark.session import jvm_of
+from replication.state.claim import Claim, LeaseName, join_from
 from replication.state.tables import Tables
 
 
@@ -23,6 +25,8 @@ class FlowContext:
         source: The cluster to read from.
         target: The cluster to write to.
         live_map: The flow's offset map in memory, if this process replicates the flow.
+        claims: The claims to leases that began before Spark did; `claim` makes the others.
+        standby: Whether to wait for a lease that another process holds.
     """
 
     config: FlowConfig
@@ -31,8 +35,27 @@ class FlowContext:
     source: Cluster
     target: Cluster
     live_map: LiveMap = field(default_factory=LiveMap)
+    claims: dict[LeaseName, Claim] = field(default_factory=dict)
+    standby: bool = False
 
     @property
     def jvm(self) -> JVMView:
         """The session's JVM, which has Java's Kafka client."""
         return jvm_of(self.spark)
+
+    def claim(self, part: str = "") -> Claim:
+        """A claim to the lease of the flow's records or of another *part*."""
+        name = LeaseName(self.config.flow, part)
+        claim = self.claims.pop(name, None)
+        return claim or claim_lease(self.jvm, self.tables.root, self.config, name)
+
+
+def claim_lease(jvm: JVMView, state_dir: str, config: FlowConfig, name: LeaseName) -> Claim:
+    """A claim to the lease *name* of the flow *config*; the group is joined from *jvm*."""
+    target = config.target
+    return Claim(
+        name,
+        state_dir,
+        join_from(jvm, target.consumer, name),
+        producer="" if name.part else producer_client_id(target.producer, config.flow),
+    )

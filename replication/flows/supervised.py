@@ -66,6 +66,8 @@ class Supervised(threading.Thread):
             while not self._stop_event.is_set():
                 try:
                     with self._lease() as lease:
+                        if self._stop_event.is_set():
+                            break  # while it waited for the lease
                         pause = 1.0 if self._watch(self._start(), lease) else pause
                 except (ReplicationError, PySparkException, Py4JError) as error:
                     self._log_failure(error)
@@ -86,7 +88,7 @@ class Supervised(threading.Thread):
         try:
             while not self._stop_event.wait(POLL_SECONDS):
                 if lease is not None:
-                    lease.renew()
+                    lease.check()
                 if not query.isActive:
                     self._log_failure(
                         query.exception() or RuntimeError("the query ended without an error")
@@ -96,7 +98,8 @@ class Supervised(threading.Thread):
         finally:
             self._before_stop()
             query.stop()
-            self._after_stop()
+            if lease is None or lease.is_held:
+                self._after_stop()
 
     def _log_failure(self, error: BaseException) -> None:
         log.warning("background_query_failed", query=self.name, text=first_lines(error))

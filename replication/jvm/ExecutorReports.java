@@ -8,6 +8,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.PluginContext;
+import org.apache.spark.util.TaskCompletionListener;
 
 /**
  * The executor's half: reports twice a second what the target has acknowledged, and ends a process
@@ -68,7 +69,18 @@ final class ExecutorReports implements ExecutorPlugin {
     TaskContext task = TaskContext.get();
     if (task != null && task.getLocalProperty(PreserveTimestamps.GENERATION) != null) {
       TASKS.add(task);
+      if (PreserveTimestamps.isSecondAttempt(task)) {
+        task.addTaskCompletionListener((TaskCompletionListener) ExecutorReports::fail);
+      }
     }
+  }
+
+  /**
+   * A second attempt sends nothing, so it may end well: at the end of a Real-Time batch no time is
+   * left to read a record. The batch would then hold nothing of what the first attempt has written.
+   */
+  private static void fail(TaskContext task) {
+    throw new IllegalStateException("a second attempt of a task cannot finish its batch");
   }
 
   @Override

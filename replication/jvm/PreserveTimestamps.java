@@ -104,13 +104,17 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     sending.topic = record.topic();
     sending.partition = record.partition();
     sending.copy = copy;
-    if (task != null && (task.attemptNumber() > 0 || task.stageAttemptNumber() > 0)) {
+    if (task != null && isSecondAttempt(task)) {
       sending.refusal = "a second attempt";
     } else if (!copy.begin(attempt, property(task, GENERATION, ""), property(task, SPACING, "0"))) {
       sending.refusal = "records of an earlier task are still in flight";
     } else {
       sending.refusal = null;
     }
+  }
+
+  static boolean isSecondAttempt(TaskContext task) {
+    return task.attemptNumber() > 0 || task.stageAttemptNumber() > 0;
   }
 
   private static String property(TaskContext task, String name, String otherwise) {

@@ -13,6 +13,9 @@ INTERCEPTOR: Final = "replication.PreserveTimestamps"
 CARRIER: Final = "__replication.origin"
 """The header that carries a record's timestamp and offset to the interceptor, which removes it."""
 
+OWNER_ONLY: Final = "replication.OwnerOnly"
+"""The interceptor that stops a producer whose process has lost the lease."""
+
 INTERCEPTOR_JAR: Final = Path(__file__).resolve().parents[1] / "jvm" / "preserve-timestamps.jar"
 """The compiled class. Set-up compiles it; a wheel contains it."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from replication.model import Flow, TopicPartition
-from replication.spark.interceptor import INTERCEPTOR
+from replication.spark.interceptor import INTERCEPTOR, OWNER_ONLY
 
 PRODUCER_DEFAULTS: Final = {
     # A partition's log on the target must always be a prefix of the source's. Idempotence keeps
@@ -47,6 +47,11 @@ def client_id(flow: Flow) -> str:
     return f"{flow.slug}-replication-producer"
 
 
+def producer_client_id(producer: Mapping[str, str], flow: Flow) -> str:
+    """The data producer's client id; *producer* may set another one."""
+    return producer.get("client.id", client_id(flow))
+
+
 def source_options(
     consumer: Mapping[str, str], starts: Mapping[TopicPartition, int]
 ) -> dict[str, str]:
@@ -69,7 +74,7 @@ def sink_options(producer: Mapping[str, str], flow: Flow, *, intercepted: bool) 
     """Options of the sink; values of *producer* override the defaults."""
     options = _kafka({**PRODUCER_DEFAULTS, "client.id": client_id(flow), **producer})
     if intercepted:
-        options["kafka.interceptor.classes"] = INTERCEPTOR
+        options["kafka.interceptor.classes"] = f"{INTERCEPTOR},{OWNER_ONLY}"
     return options
 
 

@@ -112,6 +112,12 @@ def jvm_of(spark: SparkSession) -> JVMView:
     return spark.sparkContext._jvm  # noqa: SLF001 - it has no public name
 
 
+def driver_jvm() -> JVMView:
+    """The driver's JVM, which exists before the session: spark-submit starts it before Python."""
+    SparkContext._ensure_initialized()  # noqa: SLF001 - it has no public name
+    return SparkContext._jvm  # noqa: SLF001
+
+
 def task_slots(spark: SparkSession) -> int:
     """How many tasks run at once. Real-Time Mode needs one for each partition."""
     return int(spark.sparkContext.defaultParallelism)

@@ -5,6 +5,7 @@ While the lock is held, the file names its owner. The name may be out of date, t
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import socket
@@ -34,16 +35,27 @@ class Owner:
     def __str__(self) -> str:
         return f"{self.host}, process {self.pid}, since {self.since}"
 
+    @property
+    def address(self) -> str:
+        """The process in the name of a file."""
+        return hashlib.sha256(str(self).encode()).hexdigest()[:12]
+
 
 class FileLock(AbstractContextManager["FileLock"]):
-    """A lock that this process holds until `release`."""
+    """A lock that this process, its *owner*, holds until `release`."""
 
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
+    def __init__(self, file: IO[str], owner: Owner) -> None:
+        self._file, self.owner = file, owner
 
     def __exit__(self, *_: object) -> None:
         """Release the lock."""
         self.release()
+
+    @property
+    def identity(self) -> str:
+        """What tells the file from every other file of the machine."""
+        status = os.fstat(self._file.fileno())
+        return f"{status.st_dev}:{status.st_ino}"
 
     def release(self) -> None:
         """Frees the lock. A second call does nothing."""
@@ -72,7 +84,7 @@ def take_lock(path: Path) -> FileLock | None:
     file.truncate(0)
     file.write(json.dumps(asdict(owner)))
     file.flush()
-    return FileLock(file)
+    return FileLock(file, owner)
 
 
 def find_owner(path: Path) -> Owner | None:

@@ -65,6 +65,10 @@ class JobLocks:
             self._locks[flow] = lock
         return flow in self._locks
 
+    def address(self, flow: Flow) -> str:
+        """The address of this process in requests to *flow*, whose lock it holds."""
+        return self._locks[flow].owner.address
+
     def release(self, flow: Flow) -> None:
         """Frees the lock of *flow*, whose job has ended here; this process never takes it again."""
         self._ended.add(flow)
@@ -73,12 +77,14 @@ class JobLocks:
 
 
 @contextmanager
-def hold_jobs(state_dir: str, flows: Collection[Flow], job: Job) -> Iterator[JobLocks]:
+def hold_jobs(
+    state_dir: str, flows: Collection[Flow], job: Job, *, standby: bool = False
+) -> Iterator[JobLocks]:
     """Holds the locks of *job* of *flows* for the block.
 
-    A second process of a job that carries records is refused. A second process of any other job
-    waits as a standby: `JobLocks.holds` is false until the first one ends. On a remote state
-    directory there are no locks, and nobody is refused here.
+    A second process of a job that carries records is refused, unless it is a *standby*. A second
+    process of any other job always waits: `JobLocks.holds` is false until the first one ends. On a
+    remote state directory there are no locks, and nobody is refused here.
 
     Raises:
         LeaseError: Another process carries the records of one of *flows*.
@@ -87,7 +93,8 @@ def hold_jobs(state_dir: str, flows: Collection[Flow], job: Job) -> Iterator[Job
     locks = JobLocks(state_dir, job)
     try:
         for flow in flows:
-            if not locks.holds(flow) and job in RECORDS and local_path(state_dir):
+            is_free = locks.holds(flow) or standby or job not in RECORDS
+            if not is_free and local_path(state_dir):
                 raise already_running(flow, find_owner(state_dir, flow, job))
         yield locks
     finally:
@@ -98,8 +105,8 @@ def hold_jobs(state_dir: str, flows: Collection[Flow], job: Job) -> Iterator[Job
 def already_running(name: object, owner: object) -> LeaseError:
     """The refusal of a second process; *owner* says which one is first, None if unknown."""
     return LeaseError(
-        f"flow {name} is already running on this state.dir: {owner or 'another process'}. "
-        "Stop it first with python -m replication stop"
+        f"flow {name} is already running: {owner or 'another process'}. Stop it first with "
+        "python -m replication stop, or start this process with --standby"
     )
 
 

@@ -1,147 +1,144 @@
-"""The lease: the right to write for a flow, held by one process per state directory.
+"""The lease: the right to write for a flow, held by one process at a time.
 
-On a local state directory the kernel's file lock decides: it ends with its process. Elsewhere the
-``leases`` table decides: the owner renews its row, and a row that was not renewed for
-`EXPIRY_SECONDS` has expired. A claim carries Delta's transaction version, so that one of two
-claims to the same epoch wins. In both cases the table records who ran when.
+Membership of a consumer group on the target decides who holds it; see `replication.state.claim`.
+The table ``leases`` records who held it when, and tells a new owner whether the last one ended
+cleanly: if not, the new owner waits until nothing of the last one can write any more.
 """
 
-import os
-import socket
 import time
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import contextmanager
 from datetime import datetime, timezone
+from threading import Event
+from typing import Final, Literal
 
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
-from replication.errors import LeaseError
+from replication.errors import ClusterError, LeaseError
 from replication.log import Log
 from replication.model import RECORDS, Flow, Job
-from replication.state.file_lock import FileLock, find_owner, take_lock
-from replication.state.job_lock import already_running
-from replication.state.paths import local_path
+from replication.state.claim import Claim, LeaseName
+from replication.state.handover import Executors, LastOwner, handover_seconds
 from replication.state.tables import Tables
 
 log = Log(__name__)
 
-RENEW_SECONDS = 20
-EXPIRY_SECONDS = 90
+POLL_SECONDS: Final = 0.2
+JOIN_SECONDS: Final = 60.0
+"""How long a process that does not stand by waits for the group's first answer. A silent member
+holds it up for a session."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseName:
-    """What a lease is for: the records of a flow, or another *part* of it."""
+LeasePatience = Literal["none", "silence", "standby"]
+"""What a process waits for without an end: nothing, an answer of the target, or also the end of
+another process that holds the lease."""
 
-    flow: Flow
-    part: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.flow} {self.part}".rstrip()
-
-    @property
-    def slug(self) -> str:
-        """The name as part of a file's name."""
-        return f"{self.flow.slug} {self.part}".rstrip()
+class LeaseLostError(LeaseError):
+    """This process held the lease and lost it. The text says why."""
 
 
 class Lease:
-    """A held lease. `renew` may be called at any pace and acts when it is due.
+    """A held lease. `check` says whether it still is."""
 
-    Args:
-        tables: Of the state directory.
-        name: Of the lease.
-        epoch: One more than that of the owner before.
-        by_kernel: Whether a file lock decides, so that the table is a record only.
-        renew_seconds: The least time between two renewals.
-    """
+    def __init__(self, tables: Tables, claim: Claim, epoch: int) -> None:
+        self.epoch = epoch
+        self._tables, self._claim = tables, claim
 
-    def __init__(
-        self,
-        tables: Tables,
-        name: LeaseName,
-        epoch: int,
-        *,
-        by_kernel: bool,
-        renew_seconds: float = RENEW_SECONDS,
-    ) -> None:
-        self.epoch, self._renew_seconds = epoch, renew_seconds
-        self._tables, self._name, self._by_kernel = tables, name, by_kernel
-        self._owner = str(uuid.uuid4())
-        self._since = datetime.now(timezone.utc)
-        self._written_at = time.monotonic()
+    @property
+    def is_held(self) -> bool:
+        """Whether this process still holds the lease."""
+        return not self._claim.loss()
 
-    def claim(self) -> bool:
-        """Writes the first row of the epoch; False if another process was first."""
-        self._write(transaction=(f"lease {self._name}", self.epoch))
-        return self._by_kernel or self._is_newest()
-
-    def renew(self) -> None:
-        """Renews the lease when that is due; a kernel lock needs no renewal.
+    def check(self) -> None:
+        """Makes sure that this process still holds the lease.
 
         Raises:
-            LeaseError: Another process took over, because this one was silent for too long.
+            LeaseLostError: It does not, and must write nothing more.
         """
-        if self._by_kernel or time.monotonic() - self._written_at < self._renew_seconds:
-            return
-        self._write()
-        if not self._is_newest():
-            raise LeaseError(f"flow {self._name}: another process took over the lease; stopping")
+        if reason := self._claim.loss():
+            raise LeaseLostError(f"flow {self._claim.name}: the lease was lost: {reason}")
 
-    def release(self) -> None:
-        """Writes the last row, so that the next process need not wait for expiry."""
-        self._write(released=True)
-
-    def _is_newest(self) -> bool:
-        newest = _newest(self._tables, self._name)
-        return newest is not None and newest["owner"] == self._owner
-
-    def _write(self, *, released: bool = False, transaction: tuple[str, int] | None = None) -> None:
+    def record(self, *, released: bool = False) -> None:
+        """Appends a row to ``leases``: the process holds the lease, or has released it."""
+        claim = self._claim
         row = {
-            "flow": str(self._name),
+            "flow": str(claim.name),
             "epoch": self.epoch,
-            "owner": self._owner,
-            "host": f"{socket.gethostname()}, process {os.getpid()}",
-            "since": self._since,
+            "owner": claim.id,
+            "host": claim.process,
+            "since": claim.since,
             "renewed": datetime.now(timezone.utc),
             "released": released,
+            "machine": claim.machine,
+            "executors": executors_of(self._tables),
         }
-        self._tables.append("leases", [row], transaction)
-        self._written_at = time.monotonic()
+        self._tables.append("leases", [row])
 
 
 @contextmanager
-def hold_lease(tables: Tables, name: LeaseName, *, file_locks: bool = True) -> Iterator[Lease]:
-    """Holds the lease *name* for the block.
+def hold_lease(
+    tables: Tables, claim: Claim, stop: Event | None = None, patience: LeasePatience = "none"
+) -> Iterator[Lease | None]:
+    """Holds the lease that *claim* is for, until the end of the block.
 
     Args:
         tables: Of the state directory.
-        name: Of the lease.
-        file_locks: Whether the state directory, if it is local, has file locks that work.
+        claim: Of this process. It ends with the block.
+        stop: Ends the wait for the lease; the block then gets None.
+        patience: What to wait for without an end.
 
     Raises:
         LeaseError: Another process holds it; the text names that process.
+        ClusterError: The target does not answer.
         StateError: The state directory cannot be read or written.
     """
-    lock = _take_kernel_lock(tables, name) if file_locks else None
-    with lock or nullcontext():
-        newest = _newest(tables, name)
-        if lock is None and newest is not None and _is_alive(newest):
-            raise _refusal(name, newest)
-        epoch = newest["epoch"] + 1 if newest is not None else 1
-        lease = Lease(tables, name, epoch, by_kernel=lock is not None)
-        if not lease.claim():
-            raise _refusal(name, _newest(tables, name))
-        log.info("lease_held", flow=name.flow, part=name.part or "records", epoch=epoch)
+    stop = stop or Event()
+    with claim:
+        if not await_lease(claim, stop, patience):
+            yield None
+            return
+        newest = _newest(tables, claim.name)
+        if not _await_end_of(newest, claim, stop):
+            yield None
+            return
+        lease = Lease(tables, claim, newest["epoch"] + 1 if newest is not None else 1)
+        lease.check()
+        lease.record()
+        name = claim.name
+        log.info("lease_held", flow=name.flow, part=name.part or "records", epoch=lease.epoch)
         tables.leases.add(str(name))
         try:
             yield lease
         finally:
             tables.leases.discard(str(name))
-            lease.release()
+            if not claim.loss():
+                lease.record(released=True)
+
+
+def await_lease(claim: Claim, stop: Event, patience: LeasePatience) -> bool:
+    """Waits until *claim* has the lease; returns whether it has. If not, *stop* is set.
+
+    Raises:
+        LeaseError: Another process holds it, and this one does not stand by.
+        ClusterError: The target does not answer.
+    """
+    deadline = time.monotonic() + JOIN_SECONDS
+    standby = patience == "standby"
+    while (progress := claim.await_step(standby=standby)) != "owner":
+        if progress == "joining" and not standby and time.monotonic() > deadline:
+            silence = (
+                f"flow {claim.name}: cluster {claim.name.flow.target} named no owner of the group "
+                f"{claim.name.group} within {JOIN_SECONDS:g} s; check that its brokers answer"
+            )
+            if patience == "none":
+                raise ClusterError(silence)
+            log.warning("still_unreachable", flow=claim.name.flow, text=silence)
+            deadline = time.monotonic() + JOIN_SECONDS
+        if stop.wait(POLL_SECONDS):
+            return False
+    return True
 
 
 def holds_lease(tables: Tables, flow: Flow, job: Job) -> bool:
@@ -150,32 +147,34 @@ def holds_lease(tables: Tables, flow: Flow, job: Job) -> bool:
     return job == "heartbeats" or str(name) in tables.leases
 
 
-def _take_kernel_lock(tables: Tables, name: LeaseName) -> FileLock | None:
-    """The file lock, None where there are no file locks."""
-    folder = local_path(tables.root)
-    if folder is None:
-        return None
-    path = folder / "_locks" / f"{name.slug}.lock"
-    lock = take_lock(path)
-    if lock is None:
-        raise already_running(name, find_owner(path))
-    return lock
+def executors_of(tables: Tables) -> Executors:
+    """Where the tasks of this process run."""
+    master = tables.spark.sparkContext.master or ""
+    return "local" if master.startswith("local") else "cluster"
+
+
+def _await_end_of(newest: Row | None, claim: Claim, stop: Event) -> bool:
+    """Waits until nothing of the last owner can write; returns whether *stop* is not set."""
+    last = None
+    if newest is not None:
+        row = newest.asDict()  # a table of an earlier version lacks the last two columns
+        last = LastOwner(row["owner"], row["released"], row.get("machine"), row.get("executors"))
+    seconds = handover_seconds(
+        last, machine=claim.machine, seen=claim.seen, joined_in=claim.joined_in
+    )
+    left = claim.named_at + seconds - time.monotonic()
+    if left <= 0:
+        return True
+    log.info(
+        "lease_handover",
+        flow=claim.name.flow,
+        seconds=round(left, 1),
+        text="whoever held the lease before did not release it, and may still write",
+    )
+    return not stop.wait(left)
 
 
 def _newest(tables: Tables, name: LeaseName) -> Row | None:
     rows = tables.read("leases").where(F.col("flow") == str(name))
     newest = rows.orderBy("epoch", "renewed", ascending=False).limit(1)
     return next(iter(tables.collect(newest, "leases")), None)
-
-
-def _is_alive(row: Row) -> bool:
-    age = datetime.now(timezone.utc) - row["renewed"].astimezone(timezone.utc)
-    return not row["released"] and age.total_seconds() < EXPIRY_SECONDS
-
-
-def _refusal(name: LeaseName, row: Row | None) -> LeaseError:
-    owner = f"{row['host']}, since {row['since']:%Y-%m-%d %H:%M:%S} UTC" if row else None
-    error = already_running(name, owner)
-    return LeaseError(
-        f"{error}. If its machine crashed, the lease expires within {EXPIRY_SECONDS} s"
-    )

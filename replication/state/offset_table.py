@@ -156,7 +156,7 @@ class OffsetTable:
         """
         merged = list(merged_rows(rows))
         try:
-            with self._tables.state_errors("compact", OFFSET_RUNS):
+            with self._tables.committing("compact", OFFSET_RUNS):
                 frame = frame_of(self._tables.spark, merged, SCHEMAS[OFFSET_RUNS]).coalesce(1)
                 (
                     frame.write.format("delta")

@@ -1,9 +1,14 @@
-"""Where files lie under a state directory. Pure."""
+"""Where files lie under a state directory."""
 
+import uuid
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlparse
 
 from replication.model import RECORDS, Flow, Job
+
+ANYONE: Final = "anyone"
+"""The addressee of a request to whichever process runs the job."""
 
 
 def local_path(state_dir: str) -> Path | None:
@@ -17,6 +22,23 @@ def job_name(flow: Flow, job: Job) -> str:
     return flow.slug if job in RECORDS else f"{flow.slug}-{job}"
 
 
-def request_path(state_dir: str, flow: Flow, job: Job = "mirror") -> str:
-    """The file that asks *job* of *flow* to stop. Its content does not matter."""
-    return f"{state_dir.rstrip('/')}/_control/stop-{job_name(flow, job)}"
+def request_prefix(state_dir: str, flow: Flow, job: Job = "mirror") -> str:
+    """How the paths of all requests to stop *job* of *flow* begin."""
+    return f"{state_dir.rstrip('/')}/_control/stop-{job_name(flow, job)}@"
+
+
+def new_request(state_dir: str, flow: Flow, job: Job = "mirror", addressee: str = ANYONE) -> str:
+    """The path of a new request to stop *job* of *flow*, unlike that of any other request.
+
+    Args:
+        state_dir: The state directory.
+        flow: The flow.
+        job: The job.
+        addressee: The address of the process that is meant; by default the one that runs the job.
+    """
+    return f"{request_prefix(state_dir, flow, job)}{addressee}@{uuid.uuid4().hex}"
+
+
+def addressee_of(request: str) -> str:
+    """The address in the path of *request*."""
+    return request.rsplit("@", 2)[-2]

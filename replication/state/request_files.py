@@ -16,6 +16,9 @@ class RequestFiles(Protocol):
     def exists(self, path: str) -> bool:
         """Whether the file is there."""
 
+    def find(self, prefix: str) -> list[str]:
+        """The files whose paths begin with *prefix*, which ends within a name."""
+
     def create(self, path: str) -> None:
         """Creates the file and its folder, if they are missing."""
 
@@ -29,6 +32,15 @@ class LocalFiles(RequestFiles):
     def exists(self, path: str) -> bool:
         """Whether the file is there."""
         return _file(path).exists()
+
+    def find(self, prefix: str) -> list[str]:
+        """The files whose paths begin with *prefix*, which ends within a name."""
+        folder, _, name = prefix.rpartition("/")
+        try:
+            names = [file.name for file in _file(folder).iterdir()]
+        except FileNotFoundError:
+            return []
+        return [f"{folder}/{found}" for found in names if found.startswith(name)]
 
     def create(self, path: str) -> None:
         """Creates the file and its folder, if they are missing."""
@@ -56,6 +68,15 @@ class HadoopFiles(RequestFiles):
         """Whether the file is there."""
         system, java = self._locate(path)
         return bool(system.exists(java))
+
+    def find(self, prefix: str) -> list[str]:
+        """The files whose paths begin with *prefix*, which ends within a name."""
+        folder, _, name = prefix.rpartition("/")
+        system, java = self._locate(folder)
+        if not system.exists(java):
+            return []
+        names = [status.getPath().getName() for status in system.listStatus(java)]
+        return [f"{folder}/{found}" for found in names if found.startswith(name)]
 
     def create(self, path: str) -> None:
         """Creates the file and its folder, if they are missing."""

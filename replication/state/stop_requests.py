@@ -17,7 +17,13 @@ from replication.kafka.jvm import open_jvm
 from replication.log import Log
 from replication.model import Flow, Job
 from replication.state.job_lock import find_owner
-from replication.state.paths import local_path, request_path
+from replication.state.paths import (
+    ANYONE,
+    addressee_of,
+    local_path,
+    new_request,
+    request_prefix,
+)
 from replication.state.request_files import (
     HadoopFiles,
     LocalFiles,
@@ -35,12 +41,16 @@ POLL_SECONDS = 1.0
 class StopRequests:
     """The requests to one process, in its state directory and in ``REPLICATION_STOP_FILE``.
 
+    A request is one new file, which names the process that is meant if the requester knows it. It
+    is removed by whom it is meant for, when the job has ended, or by its requester.
+
     Args:
         files: Where requests are.
         state_dir: The state directory.
         flows: The flows of this process.
         job: What it runs of them.
         may_answer: Whether this process, and no other, runs the job of a flow.
+        address: The address of this process in requests to a flow that it runs.
     """
 
     def __init__(
@@ -50,43 +60,59 @@ class StopRequests:
         flows: Iterable[Flow],
         job: Job,
         may_answer: Callable[[Flow], bool],
+        address: Callable[[Flow], str] = lambda _flow: ANYONE,
     ) -> None:
-        self._files, self._may_answer = files, may_answer
-        self._paths = {flow: request_path(state_dir, flow, job) for flow in flows}
-        self._watched: set[Flow] = set()
-        self._found: set[Flow] = set()
+        self._files, self._may_answer, self._address = files, may_answer, address
+        self._prefixes = {flow: request_prefix(state_dir, flow, job) for flow in flows}
+        self._old: frozenset[str] | None = None
+        self._found: dict[Flow, set[str]] = {}
 
     def watch(self) -> None:
-        """Begins to watch for requests to each flow that this process runs by now.
-
-        Requests that are older than that are stale, and removed.
-        """
-        for flow, path in self._paths.items():
-            if flow not in self._watched and self._may_answer(flow):
-                self._files.delete(path)
-                self._watched.add(flow)
+        """Begins to watch: requests to anyone that are there by now are stale."""
+        if self._old is None:
+            there = (
+                path for prefix in self._prefixes.values() for path in self._files.find(prefix)
+            )
+            self._old = frozenset(path for path in there if addressee_of(path) == ANYONE)
 
     def find(self) -> set[Flow]:
         """The flows that are asked to stop."""
-        named = os.environ.get(STOP_FILE)
-        if named and Path(named).exists():
-            return set(self._paths)
+        if is_stop_file_there():
+            return set(self._prefixes)
         try:
             self.watch()
-            self._found |= {flow for flow in self._watched if self._files.exists(self._paths[flow])}
+            for flow, prefix in self._prefixes.items():
+                if self._may_answer(flow):
+                    self._look(flow, prefix)
         except (OSError, Py4JError) as error:
             log.warning("stop_requests_unreadable", text=_cause(error))
         return set(self._found)
 
     def answer(self, flow: Flow) -> None:
-        """Removes the request that `find` has found for *flow*: its job has ended."""
-        if flow not in self._found:
-            return
-        try:
-            self._files.delete(self._paths[flow])
-        except (OSError, Py4JError) as error:
-            reason = _cause(error)
-            log.warning("stop_request_left", flow=flow, path=self._paths[flow], text=reason)
+        """Removes the requests that `find` has found for *flow*: its job has ended."""
+        for path in self._found.get(flow, ()):
+            try:
+                self._files.delete(path)
+            except (OSError, Py4JError) as error:  # noqa: PERF203 - the others are removed
+                log.warning("stop_request_left", flow=flow, path=path, text=_cause(error))
+
+    def _look(self, flow: Flow, prefix: str) -> None:
+        for path in self._files.find(prefix):
+            addressee = addressee_of(path)
+            if addressee == ANYONE:
+                is_meant = path not in (self._old or ())
+            else:
+                is_meant = addressee == self._address(flow)
+                if not is_meant:  # it is for an earlier process, which has ended
+                    self._files.delete(path)
+            if is_meant:
+                self._found.setdefault(flow, set()).add(path)
+
+
+def is_stop_file_there() -> bool:
+    """Whether the file that spark-submit.sh has named asks the process to stop."""
+    named = os.environ.get(STOP_FILE)
+    return bool(named) and Path(str(named)).exists()
 
 
 def request_stop(
@@ -104,7 +130,7 @@ def request_stop(
     """
     if local_path(state_dir) is None:
         with open_jvm(hadoop_class_path()) as jvm:
-            paths = [request_path(state_dir, flow, job) for flow in flows]
+            paths = [new_request(state_dir, flow, job) for flow in flows]
             request_and_wait(HadoopFiles(jvm), paths, timeout_seconds)
         return list(flows)
     return _stop_local(state_dir, flows, timeout_seconds, job)
@@ -116,20 +142,24 @@ def _stop_local(
     """Requests to the owners of the job locks; waits until each lock is free or has a new owner."""
     files = LocalFiles()
     owners = {flow: find_owner(state_dir, flow, job) for flow in flows}
-    running = [flow for flow, owner in owners.items() if owner]
-    for flow in running:
-        files.create(request_path(state_dir, flow, job))
+    requests = {
+        flow: new_request(state_dir, flow, job, owner.address)
+        for flow, owner in owners.items()
+        if owner
+    }
+    for path in requests.values():
+        files.create(path)
     deadline = time.monotonic() + timeout_seconds
-    while left := [flow for flow in running if find_owner(state_dir, flow, job) == owners[flow]]:
+    while left := [flow for flow in requests if find_owner(state_dir, flow, job) == owners[flow]]:
         if time.monotonic() > deadline:
             for flow in left:
-                files.delete(request_path(state_dir, flow, job))
+                files.delete(requests[flow])
             names = "; ".join(f"{flow}: {owners[flow]}" for flow in left)
             raise StateError(f"still running after {timeout_seconds:g} s: {names}")
         time.sleep(POLL_SECONDS / 4)
-    for flow in running:
-        files.delete(request_path(state_dir, flow, job))
-    return running
+    for path in requests.values():
+        files.delete(path)
+    return list(requests)
 
 
 def request_and_wait(files: RequestFiles, paths: Collection[str], timeout_seconds: float) -> None:

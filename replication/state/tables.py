@@ -6,8 +6,9 @@ record: the next start recovers its positions from the last rows and the target'
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from copy import copy
 from datetime import datetime, timezone
 from threading import Lock
 from typing import Any
@@ -23,6 +24,7 @@ from replication.model import EventKind, EventPolicy, Flow
 from replication.spark.frames import frame_of
 from replication.spark.local import local_spark
 from replication.spark.session import jvm_of, small_query_session
+from replication.state.commit_lock import hold_commit_lock
 from replication.state.paths import local_path
 
 log = Log(__name__)
@@ -52,7 +54,7 @@ SCHEMAS = {
     ),
     "leases": (
         "flow string, epoch bigint, owner string, host string, since timestamp, "
-        "renewed timestamp, released boolean"
+        "renewed timestamp, released boolean, machine string, executors string"
     ),
 }
 
@@ -82,10 +84,23 @@ class Tables:
         self._unwritten_events: list[dict[str, Any]] = []
         self._events_lock = Lock()
         self.leases: set[str] = set()  # names of the leases that this process holds
+        self.check: Callable[[], None] = lambda: None
         self.root = state_dir.rstrip("/")
         folder = local_path(self.root)
         # Hadoop does not decode the escapes of a URI: %20 would become a folder's name
         self._location = f"file:{folder}" if folder else self.root
+
+    def guarded(self, check: Callable[[], None]) -> "Tables":
+        """The same tables for the holder of a lease: each append calls *check*, too."""
+        earlier = self.check
+
+        def both() -> None:
+            earlier()
+            check()
+
+        guarded = copy(self)
+        guarded.check = both
+        return guarded
 
     def path(self, table: str) -> str:
         """The folder of *table*, as SQL takes it: ``delta.`path` ``."""
@@ -117,7 +132,7 @@ class Tables:
         values = list(rows)
         if not values:
             return
-        with self.state_errors("append to", table):
+        with self.committing("append to", table):
             for attempt in range(1, APPEND_ATTEMPTS + 1):
                 try:
                     self._write(table, values, transaction)
@@ -152,10 +167,23 @@ class Tables:
     def _optimize(self, table: str) -> None:
         """Merges the small files of many appends, which make every read slow."""
         try:
-            with self.state_errors("optimize", table):
+            with self.committing("optimize", table):
                 self.spark.sql(f"OPTIMIZE delta.`{self.path(table)}`").collect()
         except StateError as error:  # another process was first, or the next attempt succeeds
             log.warning("optimize_failed", table=table, text=error)
+
+    @contextmanager
+    def committing(self, verb: str, table: str) -> Iterator[None]:
+        """Calls `check`; then no other process of this machine commits to *table* in the block.
+
+        Raises:
+            StateError: Of `state_errors`, or the table is locked for too long.
+        """
+        self.check()
+        folder = local_path(self.root)
+        lock = hold_commit_lock(folder / "_locks" / f"{table}.commit") if folder else nullcontext()
+        with lock, self.state_errors(verb, table):
+            yield
 
     def record_event(
         self,

@@ -116,7 +116,7 @@ def test_a_second_process_is_refused_and_a_stop_request_is_answered(
 
     assert second.returncode == 4
     assert seconds < REFUSAL_SECONDS, "it is refused before Spark starts"
-    assert "already running on this state.dir" in second.stderr
+    assert "is already running: " in second.stderr
     assert (stop.returncode, stop.stdout) == (0, "A->B stopped\n"), stop.stderr
 
 

@@ -4,7 +4,9 @@ The job runs as a user runs it, through spark-submit.sh with a standalone master
 run the tasks of a lost executor again within the batch and so write their records twice.
 """
 
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from itertools import islice
@@ -21,7 +23,7 @@ from replication.model import Mode, TopicPartition
 from replication.offsets.map import Exact
 from replication.state.offset_table import OffsetTable
 from replication.state.tables import Tables
-from tests.support.local import SCRIPT, Clusters
+from tests.support.local import REPOSITORY, SCRIPT, Clusters
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.running_process import RunningProcess
 from tests.support.standalone import Standalone, WorkerSize, standalone
@@ -107,6 +109,25 @@ def test_a_lost_executor_loses_and_repeats_nothing(
     events = tables.of("events", FLOW).select("kind", "text").collect()
     assert {event["kind"] for event in events} == {"restarted"}
     assert any("executor" in event["text"] for event in events), events
+
+
+def test_a_second_attempt_never_ends_well_even_if_it_writes_nothing(
+    spark_cluster: Standalone,
+) -> None:
+    module = [sys.executable, "-m", "tests.support.second_attempt"]
+    answer = subprocess.run(
+        [*module, spark_cluster.url],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=REPOSITORY,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
+    )
+
+    spark_cluster.add_worker()  # in place of the one that died
+
+    assert answer.stdout.startswith("failed"), answer.stdout + answer.stderr[-2000:]
+    assert "a second attempt of a task cannot finish its batch" in answer.stdout
 
 
 def lose(cluster: Standalone, victim: str) -> None:

@@ -11,8 +11,9 @@ from replication.flows.checkpoints.translate import live_maps
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.map import Ahead, Exact, Translation
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
+from replication.state.claim import Claim, LeaseName
 from replication.state.delta_reader import DeltaReader, can_reach
-from replication.state.lease import LeaseName, hold_lease
+from replication.state.lease import hold_lease
 from replication.state.offset_rows import StoredProgress
 from replication.state.offset_table import Compaction, OffsetTable
 from replication.state.readers import StateReader
@@ -81,7 +82,7 @@ def test_both_readers_give_the_same_answers(tables: Tables) -> None:
 
 
 def test_tables_and_locks_are_in_one_folder(tables: Tables, tmp_path: Path) -> None:
-    with hold_lease(tables, LeaseName(FLOW)):
+    with hold_lease(tables, Claim(LeaseName(FLOW), tables.root, None)):
         (folder,) = tmp_path.iterdir()
         assert folder.name == "with a space"
         assert {file.name for file in folder.iterdir()} == {

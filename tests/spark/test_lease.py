@@ -1,9 +1,12 @@
-"""One process per flow and state directory: a second one is rejected, a dead one is replaced."""
+"""The lease on one machine: a second process is refused, a dead one is replaced, rows are written.
+
+Here the kernel's lock alone decides; tests/cluster/test_ownership.py adds the group.
+"""
 
 import subprocess
 import sys
+import threading
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -11,8 +14,10 @@ from pyspark.sql import SparkSession
 
 from replication.errors import LeaseError
 from replication.model import Flow
-from replication.state.lease import EXPIRY_SECONDS, Lease, LeaseName, hold_lease
+from replication.state.claim import Claim, LeaseName
+from replication.state.lease import Lease, hold_lease
 from replication.state.tables import Tables
+from tests.support.local import Until
 
 pytestmark = pytest.mark.spark
 
@@ -32,14 +37,27 @@ def tables(spark: SparkSession, tmp_path: Path) -> Tables:
     return Tables(spark, tmp_path.as_uri())
 
 
+def hold(
+    tables: Tables,
+    name: LeaseName = RECORDS,
+    stop: threading.Event | None = None,
+    *,
+    standby: bool = False,
+) -> AbstractContextManager[Lease | None]:
+    return hold_lease(
+        tables, Claim(name, tables.root, None), stop, "standby" if standby else "none"
+    )
+
+
 def test_a_second_holder_is_refused_while_the_first_lives(tables: Tables) -> None:
-    refused = pytest.raises(LeaseError, match=r"already running.*process \d+")
-    with hold_lease(tables, RECORDS), refused, hold_lease(tables, RECORDS):
+    refused = pytest.raises(LeaseError, match=r"already running: .*, process \d+, since .*")
+    with hold(tables), refused, hold(tables):
         pass
 
 
 def test_the_lease_of_another_flow_is_free(tables: Tables) -> None:
-    with hold_lease(tables, RECORDS), hold_lease(tables, LeaseName(Flow("B", "A"))) as lease:
+    with hold(tables), hold(tables, LeaseName(Flow("B", "A"))) as lease:
+        assert lease is not None
         assert lease.epoch == 1
 
 
@@ -52,55 +70,63 @@ def test_a_killed_holder_is_replaced_at_once(tables: Tables, tmp_path: Path) -> 
     with holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"locked\n"
-        with pytest.raises(LeaseError), hold_lease(tables, RECORDS):
+        with pytest.raises(LeaseError), hold(tables):
             pass
         holder.kill()
 
-    with hold_lease(tables, RECORDS) as lease:
+    with hold(tables) as lease:
+        assert lease is not None
         assert lease.epoch == 1
 
 
-class TestWithoutFileLocks:
-    """On a file system without file locks the table alone decides."""
+def test_a_standby_holds_the_lease_when_the_first_process_releases_it(
+    tables: Tables, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    held: list[Lease | None] = []
 
-    def test_a_living_owner_is_respected(self, tables: Tables) -> None:
-        refused = pytest.raises(LeaseError)
-        with without_file_locks(tables), refused, without_file_locks(tables):
+    def stand_by() -> None:
+        with hold(tables, standby=True) as lease:
+            held.append(lease)
+
+    thread = threading.Thread(target=stand_by)
+    with hold(tables):
+        thread.start()
+        until(lambda: "event=lease_awaited" in caplog.text, 30)
+        assert held == []
+    thread.join(60)
+
+    assert [lease and lease.epoch for lease in held] == [2]
+
+
+def test_a_standby_that_is_stopped_holds_nothing(tables: Tables) -> None:
+    stop = threading.Event()
+    stop.set()
+    with hold(tables), hold(tables, stop=stop, standby=True) as lease:
+        assert lease is None
+
+
+def test_each_holder_and_its_release_are_recorded(tables: Tables) -> None:
+    for _ in range(2):
+        with hold(tables):
             pass
 
-    def test_a_released_lease_is_free_at_once(self, tables: Tables) -> None:
-        with without_file_locks(tables):
-            pass
-
-        with without_file_locks(tables) as lease:
-            assert lease.epoch == 2
-
-    def test_an_owner_that_did_not_renew_for_too_long_is_dead(self, tables: Tables) -> None:
-        last = datetime.now(timezone.utc) - timedelta(seconds=EXPIRY_SECONDS + 1)
-        row = {"flow": str(RECORDS), "epoch": 4, "owner": "x", "host": "h", "since": last}
-        tables.append("leases", [{**row, "renewed": last, "released": False}])
-
-        with without_file_locks(tables) as lease:
-            assert lease.epoch == 5
-
-    def test_one_of_two_claims_to_the_same_epoch_wins(self, tables: Tables) -> None:
-        first, second = (Lease(tables, RECORDS, 1, by_kernel=False) for _ in range(2))
-
-        assert first.claim()
-        assert not second.claim()
-
-    def test_an_owner_whose_lease_was_taken_over_stops_at_its_next_renewal(
-        self, tables: Tables
-    ) -> None:
-        owner = Lease(tables, RECORDS, 1, by_kernel=False, renew_seconds=0)
-        assert owner.claim()
-        owner.renew()
-
-        assert Lease(tables, RECORDS, 2, by_kernel=False).claim()
-
-        with pytest.raises(LeaseError, match="flow A->B: another process took over the lease"):
-            owner.renew()
+    rows = tables.read("leases").orderBy("epoch", "renewed").collect()
+    assert [(row.epoch, row.released, row.executors) for row in rows] == [
+        (1, False, "local"),
+        (1, True, "local"),
+        (2, False, "local"),
+        (2, True, "local"),
+    ]
+    assert len({row.machine for row in rows}) == 1
 
 
-def without_file_locks(tables: Tables) -> AbstractContextManager[Lease]:
-    return hold_lease(tables, RECORDS, file_locks=False)
+def test_guarded_tables_write_nothing_without_the_lease(tables: Tables) -> None:
+    def lost() -> None:
+        raise LeaseError("lost")
+
+    guarded = tables.guarded(lost)
+    with pytest.raises(LeaseError, match="lost"):
+        guarded.record_event(RECORDS.flow, "restarted", "text", policy="retry")
+
+    assert not tables.exists("events")

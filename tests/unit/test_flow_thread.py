@@ -12,7 +12,7 @@ from replication.app.flow_thread import FlowThread, wait_for_all
 from replication.errors import ClusterError, GuardError
 from replication.model import Flow
 from replication.state.job_lock import JobLocks, find_owner, hold_jobs
-from replication.state.paths import request_path
+from replication.state.paths import new_request
 from replication.state.request_files import LocalFiles
 from replication.state.stop_requests import StopRequests
 
@@ -27,8 +27,9 @@ def started(
     """A running thread for each of *works*, with real locks and request files."""
     flows = [FIRST, SECOND][: len(works)]
     with hold_jobs(state_dir, flows, "mirror") as locks:
-        requests = StopRequests(LocalFiles(), state_dir, flows, "mirror", locks.holds)
-        requests.watch()
+        requests = StopRequests(
+            LocalFiles(), state_dir, flows, "mirror", locks.holds, locks.address
+        )
         threads = [FlowThread(flow, work) for flow, work in zip(flows, works, strict=True)]
         for thread in threads:
             thread.start()
@@ -109,7 +110,7 @@ def test_a_request_stops_its_flow_only_and_frees_its_lock(tmp_path: Path) -> Non
             assert not stop.wait(0.05)
 
     with started(state_dir, until_stopped, until_other_is_free) as (threads, requests, locks):
-        LocalFiles().create(request_path(state_dir, FIRST, "mirror"))
+        LocalFiles().create(new_request(state_dir, FIRST, "mirror", locks.address(FIRST)))
 
         assert wait_for_all(threads, requests, locks) == 0
         assert [thread.stop.is_set() for thread in threads] == [True, False]

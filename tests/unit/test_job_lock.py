@@ -16,8 +16,8 @@ import pytest
 from replication.errors import LeaseError, StateError
 from replication.model import Flow
 from replication.state.file_lock import take_lock
-from replication.state.job_lock import find_owner, hold_jobs
-from replication.state.paths import request_path
+from replication.state.job_lock import JobLocks, find_owner, hold_jobs
+from replication.state.paths import new_request, request_prefix
 from replication.state.request_files import LocalFiles
 from replication.state.stop_requests import StopRequests, request_and_wait, request_stop
 
@@ -50,7 +50,7 @@ def test_a_second_process_is_refused_by_the_first_ones_name(tmp_path: Path) -> N
     state_dir = tmp_path.as_uri()
     with holder(state_dir) as first:
         refused = pytest.raises(
-            LeaseError, match=rf"A->B is already running .*, process {first.pid}, since \d{{4}}-"
+            LeaseError, match=rf"A->B is already running: .*, process {first.pid}, since \d{{4}}-"
         )
         with refused, hold_jobs(state_dir, [BACK, FLOW], "replicate"):
             pass
@@ -122,7 +122,7 @@ def test_a_stop_is_seen_by_the_process_that_holds_the_lock_and_by_no_other(
         hold_jobs(state_dir, [FLOW], "checkpoints") as standby,
     ):
         mine, others = (
-            StopRequests(LocalFiles(), state_dir, [FLOW], "checkpoints", locks.holds)
+            StopRequests(LocalFiles(), state_dir, [FLOW], "checkpoints", locks.holds, locks.address)
             for locks in (first, standby)
         )
         assert mine.find() == others.find() == set()
@@ -139,16 +139,58 @@ def test_a_stop_is_seen_by_the_process_that_holds_the_lock_and_by_no_other(
         assert others.find() == set()
 
 
-def test_a_request_from_before_the_start_is_stale(tmp_path: Path) -> None:
+def requests_of(state_dir: str, locks: JobLocks) -> StopRequests:
+    return StopRequests(LocalFiles(), state_dir, [FLOW], "mirror", locks.holds, locks.address)
+
+
+def test_a_request_made_before_the_first_look_counts(tmp_path: Path) -> None:
     state_dir = tmp_path.as_uri()
-    LocalFiles().create(request_path(state_dir, FLOW))
+    with hold_jobs(state_dir, [FLOW], "mirror") as locks:
+        owner = find_owner(state_dir, FLOW)
+        assert owner is not None
+        request = new_request(state_dir, FLOW, addressee=owner.address)
+        LocalFiles().create(request)
+        requests = requests_of(state_dir, locks)
+
+        assert requests.find() == {FLOW}
+        requests.answer(FLOW)
+        assert not LocalFiles().exists(request)
+
+
+def test_a_request_to_an_earlier_process_stops_no_other_and_is_removed(tmp_path: Path) -> None:
+    state_dir = tmp_path.as_uri()
+    request = new_request(state_dir, FLOW, addressee="0123456789ab")
+    LocalFiles().create(request)
 
     with hold_jobs(state_dir, [FLOW], "mirror") as locks:
-        requests = StopRequests(LocalFiles(), state_dir, [FLOW], "mirror", locks.holds)
+        assert requests_of(state_dir, locks).find() == set()
+    assert not LocalFiles().exists(request)
 
-        assert requests.find() == set()
-        LocalFiles().create(request_path(state_dir, FLOW))
-        assert requests.find() == {FLOW}
+
+def test_a_standby_leaves_a_request_to_the_process_that_runs_the_job(tmp_path: Path) -> None:
+    state_dir = tmp_path.as_uri()
+    with (
+        hold_jobs(state_dir, [FLOW], "mirror") as first,
+        hold_jobs(state_dir, [FLOW], "mirror", standby=True) as standby,
+    ):
+        request = new_request(state_dir, FLOW, addressee=first.address(FLOW))
+        LocalFiles().create(request)
+
+        assert requests_of(state_dir, standby).find() == set()
+        assert LocalFiles().exists(request)
+        assert requests_of(state_dir, first).find() == {FLOW}
+
+
+def test_a_request_to_anyone_is_stale_if_it_was_there_at_the_start(tmp_path: Path) -> None:
+    state_dir = tmp_path.as_uri()
+    stale, fresh = (new_request(state_dir, FLOW) for _ in range(2))
+    LocalFiles().create(stale)
+    requests = StopRequests(LocalFiles(), state_dir, [FLOW], "mirror", lambda _flow: True)
+
+    assert requests.find() == set()
+    assert LocalFiles().exists(stale), "its requester would take it for answered"
+    LocalFiles().create(fresh)
+    assert requests.find() == {FLOW}
 
 
 def test_a_process_that_does_not_stop_is_named(tmp_path: Path) -> None:
@@ -158,11 +200,12 @@ def test_a_process_that_does_not_stop_is_named(tmp_path: Path) -> None:
     ):
         request_stop(tmp_path.as_uri(), [FLOW], timeout_seconds=0.5)
 
-    assert not LocalFiles().exists(request_path(tmp_path.as_uri(), FLOW)), "it must not stop later"
+    prefix = request_prefix(tmp_path.as_uri(), FLOW)
+    assert LocalFiles().find(prefix) == [], "it must not stop later"
 
 
 def test_a_remote_request_waits_for_its_removal(tmp_path: Path, until: Until) -> None:
-    files, path = LocalFiles(), request_path(tmp_path.as_uri(), FLOW)
+    files, path = LocalFiles(), new_request(tmp_path.as_uri(), FLOW)
     thread = threading.Thread(target=request_and_wait, args=(files, [path], 30))
     thread.start()
     until(lambda: files.exists(path), 10)
@@ -175,9 +218,11 @@ def test_a_remote_request_waits_for_its_removal(tmp_path: Path, until: Until) ->
 
 
 def test_a_remote_request_without_an_answer_is_withdrawn(tmp_path: Path) -> None:
-    files, path = LocalFiles(), request_path(tmp_path.as_uri(), FLOW)
+    files, path = LocalFiles(), new_request(tmp_path.as_uri(), FLOW)
 
-    with pytest.raises(StateError, match=r"no process answered file:.*/stop-A-to-B within 0 s"):
+    with pytest.raises(
+        StateError, match=r"no process answered file:.*/stop-A-to-B@anyone@\w+ within 0 s"
+    ):
         request_and_wait(files, [path], 0)
 
     assert not files.exists(path)

@@ -157,7 +157,9 @@ def value_of(command: list[str], option: str) -> str:
     [
         pytest.param(["--config"], "--config needs a value", id="no file"),
         pytest.param(["--confg", "a.yaml"], "unknown argument '--confg'", id="unknown"),
-        pytest.param(["--mode", "drain"], "--flow, --mode, --log-format and", id="no --config"),
+        pytest.param(
+            ["--mode", "drain"], "--flow, --mode, --log-format, --standby and", id="no --config"
+        ),
         pytest.param(["--keep", "--config", "a.yaml"], "--keep belongs to the demo", id="keep"),
         pytest.param(["--setup", "kafka"], "--setup takes dev and mm2", id="unknown set-up"),
     ],

@@ -6,6 +6,7 @@ fails; the next one finds its positions in the offset map and the target's log.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event
 from typing import Literal
 
@@ -27,7 +28,7 @@ from replication.flows.replicate.recover import Recovery
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
-from replication.state.lease import Lease, LeaseName, hold_lease
+from replication.state.lease import Lease, LeaseLostError, LeasePatience, hold_lease
 from replication.state.offset_rows import Anchor
 from replication.state.tables import now
 from replication.topics.topic_plan import TopicPlan
@@ -46,7 +47,9 @@ IDLE_CHECK_SECONDS = 60
 def replicate(context: FlowContext, admit: Admit, stop: Event) -> ReplicationError | None:
     """Replicates one flow until *stop* is set or, in drain mode, everything is copied.
 
-    A topic that cannot be replicated is set aside and does not stop the others.
+    A topic that cannot be replicated is set aside and does not stop the others. A flow that loses
+    its lease stops its query and claims the lease again: it goes on if no other process has taken
+    over, as after a long silence of the target.
 
     Args:
         context: The flow.
@@ -64,10 +67,28 @@ def replicate(context: FlowContext, admit: Admit, stop: Event) -> ReplicationErr
         ClusterError: A cluster does not answer.
         StateError: The state directory cannot be read or written.
     """
-    config = context.config
-    with hold_lease(context.tables, LeaseName(config.flow)) as lease:
+    while True:
         try:
-            return _FlowLoop(context, admit, stop, lease).run()
+            return _replicate_as_owner(context, admit, stop)
+        except LeaseLostError as error:  # noqa: PERF203 - it happens after a long silence
+            log.error("lease_lost", flow=context.config.flow, text=error)
+
+
+def _replicate_as_owner(context: FlowContext, admit: Admit, stop: Event) -> ReplicationError | None:
+    """Replicates the flow while this process holds its lease.
+
+    Raises:
+        LeaseLostError: The lease was lost.
+    """
+    patience: LeasePatience = "standby" if context.standby else "silence"
+    if context.config.mode == "drain" and not context.standby:
+        patience = "none"
+    with hold_lease(context.tables, context.claim(), stop, patience) as lease:
+        if lease is None:
+            return None
+        tables = context.tables.guarded(lease.check)
+        try:
+            return _FlowLoop(replace(context, tables=tables), admit, stop, lease).run()
         finally:
             context.live_map.detach()
 
@@ -96,6 +117,7 @@ class _FlowLoop:
             try:
                 ending = self._run_generation()
             except (QueryError, ProgressGapError, ClusterError, StateError) as error:
+                self._lease.check()  # a lost lease may be the cause: its producers send nothing
                 self._recovery.recover(error, self._plan)
         self._record_last_batch(ending)
         return self._choice.error() if ending == "drained" else None
@@ -117,6 +139,7 @@ class _FlowLoop:
         self._outage.end()
         self._choice.accept(plan)
         self._record_topics(plan)
+        self._lease.check()
         generation = Generation.start(
             self._context, self._map_writer, plan, positions, number=self._number, mode=mode
         )
@@ -162,9 +185,9 @@ class _FlowLoop:
         check_at = time.monotonic() + check_seconds
         while True:
             stopped = self._stop.wait(POLL_SECONDS)
+            self._lease.check()
             if generation.record_progress():
                 self._recovery.end()
-            self._lease.renew()
             if not generation.is_running:
                 failure = generation.failure()
                 if failure is not None:
@@ -205,9 +228,12 @@ class _FlowLoop:
         log.warning("no_topics", flow=config.flow, text=f"no topic of {config.flow.source} matches")
         if config.mode == "drain":
             return "drained"
-        self._lease.renew()
-        stopped = self._stop.wait(config.refresh_topics_interval_seconds)
-        return "stopped" if stopped else "changed"
+        due = time.monotonic() + config.refresh_topics_interval_seconds
+        while time.monotonic() < due:
+            self._lease.check()
+            if self._stop.wait(POLL_SECONDS):
+                return "stopped"
+        return "changed"
 
     def _find_positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
         """The positions of *plan*'s topics; those that have none are no longer in the plan."""

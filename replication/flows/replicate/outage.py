@@ -21,7 +21,7 @@ class Outage:
     Args:
         tables: For the events.
         config: The flow.
-        lease: Renewed before every attempt.
+        lease: Checked before every attempt.
         stop: Ends every wait.
     """
 
@@ -45,7 +45,7 @@ class Outage:
             self._logged_at = now
             seconds = round(now - self._since)
             log.warning("still_unreachable", flow=self._flow, seconds=seconds, text=error)
-        self._lease.renew()
+        self._lease.check()
         self._stop.wait(pause_seconds(self._attempts))
 
     def end(self) -> None:

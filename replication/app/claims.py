@@ -1,0 +1,111 @@
+"""The leases that a process needs, claimed before Spark starts.
+
+Joining a group takes seconds, in which Spark starts. A process that another one keeps from running
+its flows is refused at once and needs no Spark; a standby waits without one.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from replication.app.background import wants_checkpoints, wants_metadata
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.errors import SetupError
+from replication.flows.context import claim_lease
+from replication.kafka.ownership import can_join
+from replication.log import Log
+from replication.model import Job, runs
+from replication.spark.session import driver_jvm
+from replication.state.claim import Claim, LeaseName
+from replication.state.paths import local_path
+from replication.state.stop_requests import is_stop_file_there
+
+log = Log(__name__)
+
+Claims = dict[LeaseName, Claim]
+
+POLL_SECONDS: Final = 0.2
+FIRST_ANSWER_SECONDS: Final = 5.0
+"""A living owner is known by then. Without an answer Spark starts, and the flow waits on. On a
+local state directory there is no wait at all: the lock has answered for this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What one process is to run.
+
+    Args:
+        config: The whole configuration.
+        chosen: The flows.
+        job: What runs of them.
+        standby: Whether to wait while another process runs a flow.
+    """
+
+    config: MirrorConfig
+    chosen: Sequence[FlowConfig]
+    job: Job
+    standby: bool = False
+
+
+@contextmanager
+def open_claims(launch: Launch) -> Iterator[Claims]:
+    """The claims of *launch*, which end with the block.
+
+    Raises:
+        SetupError: The class that joins is missing, and nothing else protects the state directory.
+    """
+    state_dir, jvm = launch.config.state_dir, driver_jvm()
+    if not can_join(jvm):
+        text = "preserve-timestamps.jar is not on Spark's class path; pass it with --jars"
+        if local_path(state_dir) is None:
+            raise SetupError(f"no lease can be held: {text}")
+        log.warning("lease_by_lock_only", text=f"other machines are not kept out: {text}")
+    claims = {
+        name: claim_lease(jvm, state_dir, flow, name)
+        for flow in launch.chosen
+        for name in _leases_of(flow, launch.job)
+    }
+    mine = list(claims.values())  # a flow takes its own out of the mapping
+    try:
+        yield claims
+    finally:
+        for claim in mine:
+            claim.__exit__()
+
+
+def await_first(launch: Launch, claims: Claims) -> bool:
+    """Waits until Spark is worth starting; returns False if a stop was requested meanwhile.
+
+    A standby waits for the first flow whose records it may replicate. Any other process waits for
+    a few seconds at most, in which it learns of every living owner. The other claims are made
+    afterwards: a process that still waits must not keep a second one from the checkpoints.
+
+    Raises:
+        LeaseError: Another process replicates the records of a flow, and this one is no standby.
+        ClusterError: A group cannot be joined.
+    """
+    records = [claim for name, claim in claims.items() if not name.part]
+    is_local = local_path(launch.config.state_dir) is not None
+    deadline = time.monotonic() + (0 if is_local else FIRST_ANSWER_SECONDS)
+    while records:
+        seen = {claim.await_step(standby=launch.standby) for claim in records}
+        is_late = not launch.standby and time.monotonic() > deadline
+        if is_late or ("owner" in seen if launch.standby else "joining" not in seen):
+            break
+        if is_stop_file_there():
+            return False
+        time.sleep(POLL_SECONDS)
+    for claim in claims.values():
+        claim.look()
+    return True
+
+
+def _leases_of(flow: FlowConfig, job: Job) -> Iterator[LeaseName]:
+    if runs(job, "records"):
+        yield LeaseName(flow.flow)
+    if wants_checkpoints(flow, job):
+        yield LeaseName(flow.flow, "checkpoints")
+    if wants_metadata(flow, job):
+        yield LeaseName(flow.flow, "metadata")

@@ -1,0 +1,352 @@
+package replication;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.regex.Pattern;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.MemberToRemove;
+import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.Cluster;
+import org.apache.kafka.common.Configurable;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.WakeupException;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/**
+ * One owner among the members of a consumer group, as Connect's workers have one leader.
+ *
+ * <p>The members subscribe to a pattern that matches no topic, so the group needs no topic and reads
+ * no record. The group's leader names one member the owner and sends the name to all. An owner stays
+ * the owner over rebalances for as long as it stays the same member: it reports the generation in
+ * which it last was the owner, and the greatest such generation wins. A member that was expelled
+ * comes back under another member id, and is not the owner any more.
+ *
+ * <p>Loss is final and noticed in three ways: another member is named, this member's id has changed,
+ * or no heartbeat was answered for {@code silenceMs}. The last one needs no broker: it holds for an
+ * owner that is cut off, and for a process that was stopped and goes on later. No clock of another
+ * machine is compared. Whoever is named next must wait longer than {@code silenceMs} if the last
+ * owner did not release the lease.
+ */
+public final class Ownership {
+  /** Matches nothing: no position is a word boundary and none at the same time. */
+  private static final Pattern NO_TOPIC = Pattern.compile("\\b\\B");
+
+  private static final String SELF = "replication.ownership";
+  private static final Duration POLL = Duration.ofMillis(200);
+  private static final Duration LEAVE = Duration.ofSeconds(5);
+
+  private final String group;
+  private final String instance;
+  private final String description;
+  private final String producer;
+  private final long silenceNanos;
+  private final Map<String, Object> config;
+  private final Thread thread;
+
+  private volatile boolean isClosing;
+  private volatile KafkaConsumer<byte[], byte[]> consumer;
+
+  // Guarded by `this`.
+  private String identity = ""; // under which this member is the owner
+  private String ownerDescription = "";
+  private String reason = "";
+  private int ownedGeneration = -1;
+  private boolean isAssigned;
+  private boolean isOwner;
+  private boolean isLost;
+  private long joinedAt = System.nanoTime(); // when the join that is under way was sent, or before
+  private long answeredAt = System.nanoTime(); // a request of this time or later was answered
+
+  /**
+   * Joins the group; returns at once.
+   *
+   * @param properties client properties of the cluster, security included
+   * @param group the group's id
+   * @param instance a name that a restart of this member keeps: the restarted process takes its
+   *     predecessor's place without waiting for the session to end
+   * @param description what other members are shown of this one
+   * @param producer client.id of the producers that may send only while this member is the owner;
+   *     empty for none
+   * @param sessionMs after which the coordinator expels a silent member
+   * @param rebalanceMs for which a rebalance waits for its members; longer than a session, so that a
+   *     dead member is expelled and not named
+   * @param silenceMs after which an owner that hears nothing stops being one
+   */
+  public Ownership(
+      Map<String, String> properties,
+      String group,
+      String instance,
+      String description,
+      String producer,
+      int sessionMs,
+      int rebalanceMs,
+      long silenceMs) {
+    this.group = group;
+    this.instance = instance;
+    this.description = description;
+    this.producer = producer;
+    this.silenceNanos = Duration.ofMillis(silenceMs).toNanos();
+    config = new HashMap<>(properties);
+    config.put("group.id", group);
+    config.put("group.instance.id", instance);
+    config.put("group.protocol", "classic");
+    config.put("session.timeout.ms", sessionMs);
+    config.put("heartbeat.interval.ms", sessionMs / 5);
+    config.put("max.poll.interval.ms", rebalanceMs);
+    config.put("enable.auto.commit", false);
+    config.put("allow.auto.create.topics", false);
+    config.put("partition.assignment.strategy", List.of(Assignor.class.getName()));
+    config.put("key.deserializer", ByteArrayDeserializer.class.getName());
+    config.put("value.deserializer", ByteArrayDeserializer.class.getName());
+    config.put(SELF, this);
+    thread = new Thread(this::run, "ownership " + group);
+    thread.setDaemon(true);
+    // Kafka loads the assignor by its name; py4j's threads do not know the jars of spark-submit.
+    thread.setContextClassLoader(Ownership.class.getClassLoader());
+    thread.start();
+  }
+
+  /** One of {@code joining}, {@code waiting}, {@code owner}, {@code lost}. */
+  public synchronized String state() {
+    refuseSilence(); // not left to the thread: it may be the one that hangs
+    if (isLost) {
+      return "lost";
+    }
+    return isOwner ? "owner" : isAssigned ? "waiting" : "joining";
+  }
+
+  /** The generation of the group in which this member became the owner; 1 is the group's first. */
+  public synchronized int generation() {
+    return ownedGeneration;
+  }
+
+  /** The description of the present owner; empty while nobody is known. */
+  public synchronized String owner() {
+    return ownerDescription;
+  }
+
+  /** Why the lease was lost or the group cannot be joined; empty while all is well. */
+  public synchronized String reason() {
+    return reason;
+  }
+
+  /** Leaves the group, so that another member is named at once. Of no use afterwards. */
+  public void leave() throws InterruptedException {
+    isClosing = true;
+    KafkaConsumer<byte[], byte[]> current = consumer;
+    if (current != null) {
+      current.wakeup();
+    }
+    thread.join(LEAVE.toMillis());
+    if (!hasLost()) {
+      giveUpPlace();
+      release();
+    }
+  }
+
+  /** A static member does not leave by closing its consumer: its place is kept for a restart. */
+  private void giveUpPlace() throws InterruptedException {
+    Map<String, Object> properties = new HashMap<>(config);
+    List.of(SELF, "partition.assignment.strategy").forEach(properties::remove);
+    properties.put("request.timeout.ms", (int) LEAVE.toMillis());
+    properties.put("default.api.timeout.ms", (int) LEAVE.toMillis());
+    try (Admin admin = Admin.create(properties)) {
+      MemberToRemove self = new MemberToRemove(instance);
+      admin
+          .removeMembersFromConsumerGroup(
+              group, new RemoveMembersFromConsumerGroupOptions(List.of(self)))
+          .all()
+          .get(LEAVE.toSeconds(), TimeUnit.SECONDS);
+    } catch (KafkaException | ExecutionException | TimeoutException e) {
+      // The session will end by itself: the next owner waits a few seconds longer.
+    }
+  }
+
+  private void run() {
+    try (KafkaConsumer<byte[], byte[]> joined = new KafkaConsumer<>(config)) {
+      consumer = joined;
+      joined.subscribe(NO_TOPIC);
+      double heartbeats = 0;
+      long checkedAt = System.nanoTime();
+      long sentAt = checkedAt; // the heartbeat that will be answered next was sent then or later
+      while (!isClosing && !hasLost()) {
+        joined.poll(POLL);
+        double answered = heartbeats(joined);
+        if (answered > heartbeats) {
+          // Only one heartbeat is under way at a time, so this one was sent after the answer to the
+          // one before it. Its own answer may have waited in a socket while the process was paused.
+          heartbeats = answered;
+          answered(sentAt);
+          sentAt = checkedAt;
+        }
+        checkedAt = System.nanoTime();
+      }
+    } catch (WakeupException e) {
+      // leave() was called
+    } catch (KafkaException | IllegalStateException e) {
+      lose(rootOf(e));
+    } finally {
+      if (!isClosing) {
+        lose("the consumer ended");
+      }
+    }
+  }
+
+  private static String rootOf(Throwable error) {
+    Throwable root = error;
+    while (root.getCause() != null) {
+      root = root.getCause();
+    }
+    return root.getClass().getSimpleName() + ": " + root.getMessage();
+  }
+
+  private static double heartbeats(KafkaConsumer<byte[], byte[]> consumer) {
+    return consumer.metrics().values().stream()
+        .filter(metric -> metric.metricName().name().equals("heartbeat-total"))
+        .mapToDouble(metric -> ((Number) metric.metricValue()).doubleValue())
+        .sum();
+  }
+
+  private synchronized boolean hasLost() {
+    refuseSilence();
+    return isLost;
+  }
+
+  private synchronized void answered(long sentAt) {
+    if (sentAt - answeredAt > 0) {
+      answeredAt = sentAt;
+      allow();
+    }
+  }
+
+  private void refuseSilence() {
+    long silence = System.nanoTime() - answeredAt;
+    if (isOwner && silence > silenceNanos) {
+      lose("no heartbeat was answered for " + Duration.ofNanos(silence).toMillis() + " ms");
+    }
+  }
+
+  private synchronized void lose(String why) {
+    if (!isLost) {
+      isLost = true;
+      reason = why;
+      if (isOwner && !producer.isEmpty()) {
+        OwnerOnly.allowUntil(producer, System.nanoTime() - 1); // until another lease is held
+      }
+    }
+    isOwner = false;
+  }
+
+  private void allow() {
+    if (isOwner && !producer.isEmpty()) {
+      OwnerOnly.allowUntil(producer, answeredAt + silenceNanos);
+    }
+  }
+
+  private synchronized void release() {
+    if (isOwner && !producer.isEmpty()) {
+      OwnerOnly.remove(producer);
+    }
+  }
+
+  private synchronized ByteBuffer report() {
+    joinedAt = System.nanoTime();
+    String report = ownedGeneration + "\n" + description;
+    return ByteBuffer.wrap(report.getBytes(StandardCharsets.UTF_8));
+  }
+
+  private synchronized void assigned(String named, String shown, ConsumerGroupMetadata member) {
+    String id = identity(member.groupInstanceId().orElse(null), member.memberId());
+    refuseSilence(); // before the answer is counted: it may have waited while the process was paused
+    if (isLost) {
+      return;
+    }
+    answeredAt = joinedAt;
+    ownerDescription = shown;
+    isAssigned = true;
+    if (!named.equals(id)) {
+      if (isOwner) {
+        lose("the group named another owner: " + shown);
+      }
+    } else if (isOwner && !identity.equals(member.memberId())) {
+      lose("the coordinator had expelled this member");
+    } else {
+      isOwner = true;
+      identity = member.memberId();
+      ownedGeneration = member.generationId();
+      allow();
+    }
+  }
+
+  private static String identity(String instance, String memberId) {
+    return instance == null ? memberId : "instance " + instance;
+  }
+
+  /** Names the owner. Public only because Kafka creates it by its class name. */
+  public static final class Assignor implements ConsumerPartitionAssignor, Configurable {
+    private Ownership ownership;
+
+    @Override
+    public void configure(Map<String, ?> configs) {
+      ownership = (Ownership) configs.get(SELF);
+    }
+
+    @Override
+    public String name() {
+      return "replication-owner";
+    }
+
+    @Override
+    public ByteBuffer subscriptionUserData(Set<String> topics) {
+      return ownership.report();
+    }
+
+    @Override
+    public GroupAssignment assign(Cluster metadata, GroupSubscription group) {
+      Map<String, Subscription> members = group.groupSubscription();
+      // Of members that never were the owner any will do, if all leaders would choose the same.
+      String owner =
+          members.keySet().stream()
+              .max(
+                  Comparator.comparingInt((String id) -> ownedGeneration(members.get(id)))
+                      .thenComparing(Comparator.reverseOrder()))
+              .orElseThrow();
+      Subscription of = members.get(owner);
+      String named = identity(of.groupInstanceId().orElse(null), owner);
+      byte[] sent = (named + "\n" + parts(of.userData())[1]).getBytes(StandardCharsets.UTF_8);
+      Map<String, Assignment> assignments = new HashMap<>();
+      members.keySet().forEach(id -> assignments.put(id, assignment(sent)));
+      return new GroupAssignment(assignments);
+    }
+
+    @Override
+    public void onAssignment(Assignment assignment, ConsumerGroupMetadata member) {
+      String[] sent = parts(assignment.userData());
+      ownership.assigned(sent[0], sent[1], member);
+    }
+
+    private static Assignment assignment(byte[] sent) {
+      return new Assignment(List.of(), ByteBuffer.wrap(sent));
+    }
+
+    private static int ownedGeneration(Subscription subscription) {
+      return Integer.parseInt(parts(subscription.userData())[0]);
+    }
+
+    private static String[] parts(ByteBuffer data) {
+      return StandardCharsets.UTF_8.decode(data.duplicate()).toString().split("\n", 2);
+    }
+  }
+}

@@ -1,0 +1,211 @@
+"""A claim to a lease: first a kernel lock on this machine, then membership of the lease's group.
+
+The group decides. The lock answers at once on one machine, also after a kill -9, and keeps a second
+process from taking the place of the first one in the group: both have the same static member.
+"""
+
+import hashlib
+import os
+import re
+import socket
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Final, Literal
+
+from py4j.java_gateway import JVMView
+
+from replication.errors import ClusterError
+from replication.kafka.ownership import Member, Ownership, can_join
+from replication.log import Log
+from replication.model import Flow
+from replication.state.file_lock import FileLock, find_owner, take_lock
+from replication.state.job_lock import already_running
+from replication.state.paths import local_path
+
+log = Log(__name__)
+
+Progress = Literal["joining", "waiting", "owner"]
+Join = Callable[[Member], Ownership]
+
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseName:
+    """What a lease is for: the records of a flow, or another *part* of it."""
+
+    flow: Flow
+    part: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.flow} {self.part}".rstrip()
+
+    @property
+    def slug(self) -> str:
+        """The name as part of a file's name."""
+        return f"{self.flow.slug} {self.part}".rstrip()
+
+    @property
+    def group(self) -> str:
+        """The consumer group on the target. `groups.exclude` leaves such names out by default."""
+        return f"__replication-lease.{self.flow.slug}.{self.part or 'records'}"
+
+
+class Claim(AbstractContextManager["Claim"]):
+    """A process that wants a lease: waits for it, holds it, or has lost it.
+
+    Args:
+        name: Of the lease.
+        state_dir: The state directory.
+        join: Joins the lease's group. None where this process cannot: then the lock alone decides.
+        producer: client.id of the producers that may send only while the lease is held.
+        host: Of this process; a parameter because tests need two.
+    """
+
+    def __init__(
+        self,
+        name: LeaseName,
+        state_dir: str,
+        join: Join | None,
+        *,
+        producer: str = "",
+        host: str = "",
+    ) -> None:
+        self.name, self.id = name, str(uuid.uuid4())
+        self.host = host or socket.gethostname()
+        self.since = datetime.now(timezone.utc)
+        self.seen, self.joined_in, self.named_at = "", 0.0, 0.0
+        self._lock_path, self._join = lock_path(state_dir, name), join
+        self._instance = instance_id(self.host, state_dir)
+        self._producer = producer
+        self._lock: FileLock | None = None
+        self._ownership: Ownership | None = None
+        self._joined_at = 0.0
+        self._is_waiting = False
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the group and free the lock."""
+        if self._ownership is not None:
+            self._ownership.__exit__()
+        if self._lock is not None:
+            self._lock.release()
+        self._ownership = self._lock = None
+
+    @property
+    def process(self) -> str:
+        """This process, as other processes and the table ``leases`` name it."""
+        return f"{self.host}, process {os.getpid()}"
+
+    @property
+    def machine(self) -> str:
+        """This machine and its lock file; a process with the same ones had the same lock."""
+        boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else hex(uuid.getnode())
+        return f"{boot} {self._lock.identity}" if self._lock else ""
+
+    @property
+    def owner(self) -> str:
+        """The process that holds the lease; empty if it is not known."""
+        if self._ownership is not None:
+            return _text(self._ownership.owner)
+        return str(find_owner(self._lock_path) or "")
+
+    def look(self) -> Progress:
+        """Takes the next step that is possible, and says how far the claim is.
+
+        Raises:
+            ClusterError: The group cannot be joined.
+            StateError: The lock file cannot be written.
+        """
+        if self._lock is None:
+            self._lock = take_lock(self._lock_path)
+        if self._lock is None:
+            return "waiting"
+        if self._join is None:
+            return "owner"
+        if self._ownership is None:
+            self._joined_at = time.monotonic()
+            text = f"{self.id} {self.process}, since {self.since:%Y-%m-%d %H:%M:%S} UTC"
+            self._ownership = self._join(Member(self._instance, text, self._producer))
+        return self._look_at_group(self._ownership)
+
+    def await_step(self, *, standby: bool) -> Progress:
+        """As `look`, for a process that waits only if it stands by.
+
+        Raises:
+            LeaseError: Another process holds the lease, and this one does not stand by.
+        """
+        progress = self.look()
+        if progress == "waiting":
+            if not standby:
+                raise already_running(self.name, self.owner)
+            if not self._is_waiting:
+                log.info("lease_awaited", flow=self.name.flow, text=f"held by {self.owner}")
+        self._is_waiting = progress == "waiting"
+        return progress
+
+    def _look_at_group(self, ownership: Ownership) -> Progress:
+        standing = ownership.standing
+        if standing == "lost":
+            raise ClusterError(
+                f"flow {self.name}: joining the group {self.name.group} on cluster "
+                f"{self.name.flow.target} failed: {ownership.reason}; "
+                "the mirror needs READ on the group"
+            )
+        if standing != "joining" and not self.joined_in:
+            self.joined_in = time.monotonic() - self._joined_at
+        if standing == "waiting":
+            self.seen = ownership.owner.partition(" ")[0]
+        elif standing == "owner" and not self.named_at:
+            self.named_at = time.monotonic()
+            if ownership.generation == 1:
+                self.joined_in = 0.0  # nobody was there before: the broker was slow
+        return standing
+
+    def loss(self) -> str:
+        """Why the lease, which this process held, is lost; empty while it is held."""
+        if self._ownership is None or self._ownership.standing == "owner":
+            return ""
+        return self._ownership.reason or "the group has another owner"
+
+
+def join_from(jvm: JVMView, properties: Mapping[str, str], name: LeaseName) -> Join | None:
+    """How a process joins the group of *name* from *jvm*; None if the jar is not there.
+
+    Args:
+        jvm: The driver's JVM.
+        properties: Of consumers on the flow's target.
+        name: Of the lease.
+    """
+    if not can_join(jvm):
+        return None
+    client_id = "|".join(filter(None, (properties.get("client.id"), "replication-lease")))
+    settings = {**properties, "client.id": client_id}
+    return lambda member: Ownership(jvm, settings, name.group, member)
+
+
+def instance_id(host: str, state_dir: str) -> str:
+    """The static member id of the processes on *host*; a restart has the same one."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", f"{host}-{_digest(state_dir)}")
+
+
+def lock_path(state_dir: str, name: LeaseName) -> Path:
+    """The lock file of *name*; in the machine's own folder if *state_dir* is remote."""
+    folder = local_path(state_dir)
+    if folder is not None:
+        return folder / "_locks" / f"{name.slug}.lock"
+    temporary = Path(tempfile.gettempdir()) / f"replication-locks-{os.getuid()}"
+    return temporary / f"{_digest(state_dir)} {name.slug}.lock"
+
+
+def _text(description: str) -> str:
+    return description.partition(" ")[2]
+
+
+def _digest(state_dir: str) -> str:
+    return hashlib.sha256(state_dir.rstrip("/").encode()).hexdigest()[:12]

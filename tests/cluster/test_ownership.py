@@ -1,0 +1,226 @@
+"""One owner among processes: who is named, when another follows, and when an owner has lost."""
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.java_gateway import JVMView
+from py4j.protocol import Py4JJavaError
+
+from replication.demo.brokers import Broker, BrokerSettings
+from replication.demo.ports import HOST, free_port
+from replication.demo.workload import create_topic
+from replication.kafka.jvm import open_jvm
+from replication.kafka.ownership import (
+    REBALANCE_SECONDS,
+    SESSION_SECONDS,
+    SILENCE_SECONDS,
+    Member,
+    Ownership,
+)
+from replication.spark.interceptor import OWNER_ONLY
+from replication.state.handover import AFTER_EXPULSION
+from tests.support.candidate import Candidate, ownership_jars
+from tests.support.local import Clusters, Until
+from tests.support.proxy import Proxy
+
+pytestmark = pytest.mark.cluster
+
+START_SECONDS = 20.0
+
+
+@pytest.fixture
+def group() -> str:
+    return f"__lease-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def jvm() -> Iterator[JVMView]:
+    with open_jvm(ownership_jars()) as opened:
+        yield opened
+
+
+def properties(broker: Broker) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap}
+
+
+@contextmanager
+def owner_and_standby(
+    broker: Broker, group: str, until: Until
+) -> Iterator[tuple[Candidate, Candidate]]:
+    """Two processes; the first is the owner, and the second knows it."""
+    with ExitStack() as stack:
+        first = stack.enter_context(Candidate(properties(broker), group, "first"))
+        until(lambda: first.ask() == ("owner", "first"), START_SECONDS)
+        second = stack.enter_context(Candidate(properties(broker), group, "second"))
+        until(lambda: second.ask() == ("waiting", "first"), START_SECONDS)
+        assert first.standing == "owner", "it stays the owner when another one joins"
+        yield first, second
+
+
+def test_one_of_several_that_race_is_the_owner(
+    clusters: Clusters, group: str, until: Until
+) -> None:
+    broker = clusters[1]
+    with ExitStack() as stack:
+        candidates = [
+            stack.enter_context(Candidate(properties(broker), group, f"c{number}"))
+            for number in range(4)
+        ]
+
+        def standings() -> list[str]:
+            seen = [candidate.standing for candidate in candidates]
+            assert seen.count("owner") <= 1
+            return seen
+
+        until(lambda: sorted(standings()) == ["owner", "waiting", "waiting", "waiting"], 30)
+        assert len({candidate.ask()[1] for candidate in candidates}) == 1
+
+
+def test_an_owner_that_leaves_is_followed_at_once(
+    clusters: Clusters, group: str, until: Until
+) -> None:
+    with owner_and_standby(clusters[1], group, until) as (first, second):
+        first.leave()
+        left = time.monotonic()
+        until(lambda: second.standing == "owner", 5)
+
+        assert time.monotonic() - left < SESSION_SECONDS / 2
+
+
+def test_a_killed_owner_is_followed_when_its_session_ends(
+    clusters: Clusters, group: str, until: Until
+) -> None:
+    with owner_and_standby(clusters[1], group, until) as (first, second):
+        killed = first.kill()
+        until(lambda: second.standing == "owner", SESSION_SECONDS + REBALANCE_SECONDS)
+
+        assert time.monotonic() - killed > SESSION_SECONDS - SESSION_SECONDS / 5 - 1
+
+
+def test_a_killed_owner_that_is_started_again_takes_its_place_at_once(
+    clusters: Clusters, group: str, until: Until
+) -> None:
+    with owner_and_standby(clusters[1], group, until) as (first, second):
+        first.kill()
+        with Candidate(properties(clusters[1]), group, "first") as restarted:
+            until(lambda: restarted.standing == "owner", START_SECONDS)
+
+            assert second.standing == "waiting"
+
+
+def test_a_member_of_the_same_name_ends_the_first_one(
+    clusters: Clusters, group: str, until: Until, jvm: JVMView
+) -> None:
+    member = Member("same", "same")
+    with (
+        Ownership(jvm, properties(clusters[1]), group, member) as first,
+        ExitStack() as stack,
+    ):
+        until(lambda: first.standing == "owner", START_SECONDS)
+        stack.enter_context(Ownership(jvm, properties(clusters[1]), group, member))
+
+        until(lambda: first.standing == "lost", SESSION_SECONDS)
+        assert "FencedInstanceId" in first.reason
+
+
+def test_an_owner_that_was_paused_for_too_long_has_lost_when_it_goes_on(
+    clusters: Clusters, group: str, until: Until
+) -> None:
+    with owner_and_standby(clusters[1], group, until) as (first, second):
+        paused = first.pause()
+        until(lambda: second.standing == "owner", SESSION_SECONDS + REBALANCE_SECONDS)
+        until(lambda: time.monotonic() - paused > SILENCE_SECONDS, SILENCE_SECONDS)
+        first.resume()
+
+        assert first.standing == "lost", "its first answer: nothing was learned from the group yet"
+        assert second.standing == "owner"
+
+
+def test_an_owner_that_is_cut_off_loses_before_a_standby_may_begin(
+    broker_settings: BrokerSettings, tmp_path: Path, group: str, until: Until, jvm: JVMView
+) -> None:
+    with Proxy(behind := free_port()) as proxy:
+        broker = broker_with_proxy(broker_settings, tmp_path, behind, proxy)
+        cut_off = {"bootstrap.servers": f"{HOST}:{proxy.port}"}
+        with (
+            running(broker),
+            Ownership(jvm, cut_off, group, Member("first", "first")) as first,
+        ):
+            until(lambda: first.standing == "owner", START_SECONDS)
+            second = Ownership(jvm, properties(broker), group, Member("second", "second"))
+            until(lambda: second.standing == "waiting", START_SECONDS)
+            proxy.cut()
+            cut = time.monotonic()
+            until(lambda: second.standing == "owner", SESSION_SECONDS + REBALANCE_SECONDS)
+            named = time.monotonic() - cut
+            until(lambda: first.standing == "lost", SILENCE_SECONDS)
+            lost = time.monotonic() - cut
+            second.__exit__()
+
+            assert "no heartbeat was answered" in first.reason
+            assert named > SESSION_SECONDS - SESSION_SECONDS / 5 - 1
+            assert lost < SILENCE_SECONDS + 1
+            assert lost < named + AFTER_EXPULSION
+
+
+def test_a_producer_sends_nothing_once_its_process_has_lost_the_lease(
+    clusters: Clusters, group: str, until: Until, jvm: JVMView, topic_name: str
+) -> None:
+    create_topic(clusters[1].bootstrap, topic_name, 1)
+    producer = producer_of(jvm, clusters[1], "guarded")
+    record = jvm.org.apache.kafka.clients.producer.ProducerRecord(topic_name, bytearray(b"x"))
+    producer.send(record).get()  # without a lease there is no deadline
+    with Ownership(
+        jvm, properties(clusters[1]), group, Member("same", "same", producer="guarded")
+    ) as first:
+        until(lambda: first.standing == "owner", START_SECONDS)
+        producer.send(record).get()
+        with Ownership(jvm, properties(clusters[1]), group, Member("same", "same")):
+            until(lambda: first.standing == "lost", SESSION_SECONDS)
+            with pytest.raises(Py4JJavaError, match="the lease was lost"):
+                producer.send(record).get()
+    producer.close()
+
+
+@contextmanager
+def running(broker: Broker) -> Iterator[None]:
+    broker.start()
+    try:
+        yield
+    finally:
+        broker.stop()
+
+
+def producer_of(jvm: JVMView, broker: Broker, client_id: str) -> Any:  # noqa: ANN401 - a Java object
+    settings = jvm.java.util.HashMap()
+    serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
+    for key, value in {
+        "bootstrap.servers": broker.bootstrap,
+        "client.id": client_id,
+        "interceptor.classes": OWNER_ONLY,
+        "key.serializer": serializer,
+        "value.serializer": serializer,
+    }.items():
+        settings.put(key, value)
+    return jvm.org.apache.kafka.clients.producer.KafkaProducer(settings)
+
+
+def broker_with_proxy(settings: BrokerSettings, folder: Path, behind: int, proxy: Proxy) -> Broker:
+    """A broker with a second listener, on port *behind*, that clients reach through *proxy*."""
+    port, controller = free_port(), free_port()
+    listeners = {
+        "listeners": f"PLAINTEXT://{HOST}:{port},PROXIED://{HOST}:{behind},"
+        f"CONTROLLER://{HOST}:{controller}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port},PROXIED://{HOST}:{proxy.port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,"
+        "CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+    }
+    both = replace(settings, properties={**settings.properties, **listeners})
+    return Broker("B", folder, both, ports=iter([port, controller]).__next__)

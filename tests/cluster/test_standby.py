@@ -1,0 +1,216 @@
+"""High availability is two processes: whatever happens to the active one, the other goes on.
+
+Both run as a user runs them, through spark-submit.sh. They stand for two machines that share a
+state directory: they have the same tables, but not the same lock files.
+"""
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.demo.compare import compare
+from replication.demo.mirror_process import MirrorProcess
+from replication.demo.paced import PacedProducer
+from replication.demo.topic_log import log_ends
+from replication.demo.workload import create_topic, plain_records
+from replication.errors import LeaseError
+from replication.model import Flow
+from replication.state.handover import AFTER_EXPULSION
+from replication.state.tables import SCHEMAS, Tables
+from tests.support.commands import spark_submit, start_mirror
+from tests.support.flows import unique_flow
+from tests.support.local import Clusters
+from tests.support.mirror_files import write_config
+from tests.support.process_tree import family, kill_tree
+from tests.support.topics import now_ms
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(1800)]
+
+log = logging.getLogger(__name__)
+
+PARTITIONS = 2
+START_SECONDS = 60.0
+TAKEOVER_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A flow with a topic, and two configurations of it: one for each machine."""
+
+    clusters: Clusters
+    flow: Flow
+    topic: str
+    first: Path
+    second: Path
+
+    @property
+    def remote(self) -> str:
+        """The topic's copy on the target."""
+        return f"{self.flow.source}.{self.topic}"
+
+    def sent(self) -> int:
+        """The number of records on the source."""
+        return log_ends(self.clusters[0].bootstrap, [self.topic])[self.topic]
+
+    def copied(self) -> int:
+        """The number of records on the target."""
+        return log_ends(self.clusters[1].bootstrap, [self.remote])[self.remote]
+
+
+@pytest.fixture
+def pair(clusters: Clusters, tmp_path: Path, topic_name: str) -> Pair:
+    flow = unique_flow()
+    create_topic(clusters[0].bootstrap, topic_name, PARTITIONS)
+    configs = []
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        folder.mkdir()
+        more = {"groups": [f"{topic_name}.*"], "replication.realtime.batch.seconds": 5}
+        configs.append(write_config(folder, clusters, topic_name, more, flow))
+    share_tables(tmp_path / "first" / "state", tmp_path / "second" / "state")
+    return Pair(clusters, flow, topic_name, *configs)
+
+
+def share_tables(first: Path, second: Path) -> None:
+    """Makes the tables of *second* those of *first*; each keeps lock files of its own."""
+    second.mkdir()
+    for table in SCHEMAS:
+        (first / table).mkdir(parents=True)
+        (second / table).symlink_to(first / table)
+
+
+@contextmanager
+def producing(pair: Pair) -> Iterator[None]:
+    records = plain_records(PARTITIONS, size_bytes=200, now_ms=now_ms())
+    producer = PacedProducer(
+        pair.clusters[0].bootstrap, {pair.topic: records}, records_per_second=500
+    )
+    producer.start()
+    try:
+        yield
+    finally:
+        producer.finish()
+
+
+def started(stack: ExitStack, config: Path, *arguments: str) -> MirrorProcess:
+    mirror = start_mirror(config, config.with_suffix(".log"), *arguments)
+    stack.callback(mirror.discard)
+    return mirror
+
+
+def await_growth(pair: Pair, mirror: MirrorProcess, seconds: float) -> None:
+    """Returns once *mirror* has copied more records."""
+    before = pair.copied()
+
+    def has_grown() -> bool:
+        mirror.check()
+        return pair.copied() > before
+
+    wait_until(has_grown, seconds)
+
+
+def active_and_standby(stack: ExitStack, pair: Pair) -> tuple[MirrorProcess, MirrorProcess]:
+    """Two running processes: one copies, and the other waits for its lease."""
+    active = started(stack, pair.first)
+    await_growth(pair, active, START_SECONDS)
+    standby = started(stack, pair.second, "--standby")
+    await_line(standby, "event=lease_awaited", START_SECONDS)
+    return active, standby
+
+
+def await_line(mirror: MirrorProcess, text: str, seconds: float) -> None:
+    """Returns once the log of *mirror* has *text*."""
+    wait_until(lambda: text in mirror.log.read_text(errors="replace"), seconds)
+
+
+def signal_tree(mirror: MirrorProcess, number: signal.Signals) -> None:
+    for pid in family(mirror.pid):
+        os.kill(pid, number)
+
+
+def assert_all_copied_once(spark: SparkSession, pair: Pair, tmp_path: Path) -> None:
+    """A drain ends the work; then both sides are equal, and nothing was realigned."""
+    drain = spark_submit(pair.second, "--mode", "drain")
+    assert drain.returncode == 0, drain.stdout[-3000:]
+    source, target = pair.clusters
+    report = compare(source.bootstrap, target.bootstrap, {pair.topic: pair.remote})[pair.topic]
+    assert report.is_equal, str(report)
+    tables = Tables(spark, (tmp_path / "first" / "state").as_uri())
+    events = tables.of("events", pair.flow).collect()
+    assert events == []
+
+
+def test_a_standby_goes_on_when_the_active_process_is_killed(
+    spark: SparkSession, pair: Pair, tmp_path: Path
+) -> None:
+    with producing(pair), ExitStack() as stack:
+        active, standby = active_and_standby(stack, pair)
+        kill_tree(active.pid)
+        ended = time.monotonic()
+        await_growth(pair, standby, TAKEOVER_SECONDS)
+        seconds = time.monotonic() - ended
+        log.info("the standby went on after %.1f s", seconds)
+
+    assert seconds > AFTER_EXPULSION
+    assert_all_copied_once(spark, pair, tmp_path)
+
+
+def test_a_paused_process_writes_nothing_when_it_goes_on_after_a_takeover(
+    spark: SparkSession, pair: Pair, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        with producing(pair):
+            active, standby = active_and_standby(stack, pair)
+        # What its producers hold at the pause is beyond its reach, so they must hold nothing.
+        wait_until(lambda: pair.copied() == pair.sent(), START_SECONDS)
+        signal_tree(active, signal.SIGSTOP)
+        with producing(pair):
+            await_growth(pair, standby, TAKEOVER_SECONDS)
+            signal_tree(active, signal.SIGCONT)
+            wait_until(lambda: active.exit_code is not None, START_SECONDS)
+            await_growth(pair, standby, START_SECONDS)
+        assert active.exit_code == LeaseError.exit_code
+        assert "event=lease_lost" in active.log.read_text(errors="replace")
+
+    assert_all_copied_once(spark, pair, tmp_path)
+
+
+def test_a_standby_on_the_same_machine_goes_on_without_waiting_for_the_session(
+    spark: SparkSession, pair: Pair, tmp_path: Path
+) -> None:
+    with producing(pair), ExitStack() as stack:
+        active = started(stack, pair.second)
+        await_growth(pair, active, START_SECONDS)
+        output = tmp_path / "standby.log"
+        standby = start_mirror(pair.second, output, "--standby")
+        stack.callback(standby.discard)
+        await_line(standby, "event=lease_awaited", START_SECONDS)
+        kill_tree(active.pid)
+        ended = time.monotonic()
+        await_growth(pair, standby, TAKEOVER_SECONDS)
+        log.info("the standby went on after %.1f s", time.monotonic() - ended)
+        assert "event=lease_handover" not in output.read_text(errors="replace")
+
+    assert_all_copied_once(spark, pair, tmp_path)
+
+
+def test_of_two_that_are_started_one_runs_and_the_other_names_it(pair: Pair) -> None:
+    with producing(pair), ExitStack() as stack:
+        both = [started(stack, config) for config in (pair.first, pair.second)]
+        wait_until(lambda: any(one.exit_code is not None for one in both), START_SECONDS)
+        (refused,) = [one for one in both if one.exit_code is not None]
+        (running,) = [one for one in both if one is not refused]
+        await_growth(pair, running, START_SECONDS)
+
+        assert refused.exit_code == LeaseError.exit_code
+        text = refused.log.read_text(errors="replace")
+        assert f"flow {pair.flow} is already running: {os.uname().nodename}, process " in text
