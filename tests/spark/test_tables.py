@@ -104,7 +104,22 @@ def test_a_state_directory_that_is_a_file_is_an_error_that_names_it(
     blocked.write_text("not a folder")
 
     with pytest.raises(StateError, match=r"cannot append to table events at .*/file/events"):
-        Tables(spark, blocked.as_uri()).record_event(FLOW, "restarted", "text", policy="retry")
+        Tables(spark, blocked.as_uri()).append("events", [{"flow": str(FLOW), "kind": "restarted"}])
+
+
+def test_an_event_that_cannot_be_written_is_written_with_the_next_one(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    state.write_text("not a folder yet")
+    tables = Tables(spark, state.as_uri())
+    tables.record_event(FLOW, "restarted", "first", policy="retry")
+
+    state.unlink()
+    tables.record_event(FLOW, "restarted", "second", policy="retry")
+
+    rows = tables.read("events").orderBy("at").collect()
+    assert [row.text for row in rows] == ["first", "second"]
 
 
 def test_partial_maps_answer_like_the_whole_map(tables: Tables) -> None:
