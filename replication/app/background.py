@@ -129,7 +129,7 @@ def _flow_query(
     name = f"{flow.slug} {part}"
 
     def lease() -> AbstractContextManager[Lease | None]:
-        return hold_lease(context.tables, context.claim(part), stop, "standby")
+        return hold_lease(context.tables, context.claim(part), stop, standby=True)
 
     thread = Supervised(name, context.tables.spark, query, stop, lease, *before_and_after_stop)
     with _running(thread, stop):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from threading import Event
-from typing import Final, Literal
+from typing import Final
 
 from pyspark.sql import Row
 from pyspark.sql import functions as F
@@ -30,13 +30,12 @@ JOIN_SECONDS: Final = 60.0
 holds it up for a session."""
 
 
-LeasePatience = Literal["none", "silence", "standby"]
-"""What a process waits for without an end: nothing, an answer of the target, or also the end of
-another process that holds the lease."""
-
-
 class LeaseLostError(LeaseError):
     """This process held the lease and lost it. The text says why."""
+
+
+class NoLeaseAnswerError(ClusterError):
+    """The target did not say who holds the lease."""
 
 
 class Lease:
@@ -79,7 +78,7 @@ class Lease:
 
 @contextmanager
 def hold_lease(
-    tables: Tables, claim: Claim, stop: Event | None = None, patience: LeasePatience = "none"
+    tables: Tables, claim: Claim, stop: Event | None = None, *, standby: bool = False
 ) -> Iterator[Lease | None]:
     """Holds the lease that *claim* is for, until the end of the block.
 
@@ -87,7 +86,7 @@ def hold_lease(
         tables: Of the state directory.
         claim: Of this process. It ends with the block.
         stop: Ends the wait for the lease; the block then gets None.
-        patience: What to wait for without an end.
+        standby: Whether to wait for the end of another process that holds the lease.
 
     Raises:
         LeaseError: Another process holds it; the text names that process.
@@ -96,7 +95,7 @@ def hold_lease(
     """
     stop = stop or Event()
     with claim:
-        if not await_lease(claim, stop, patience):
+        if not await_lease(claim, stop, standby=standby):
             yield None
             return
         newest = _newest(tables, claim.name)
@@ -117,7 +116,7 @@ def hold_lease(
                 lease.record(released=True)
 
 
-def await_lease(claim: Claim, stop: Event, patience: LeasePatience) -> bool:
+def await_lease(claim: Claim, stop: Event, *, standby: bool) -> bool:
     """Waits until *claim* has the lease; returns whether it has. If not, *stop* is set.
 
     Raises:
@@ -125,17 +124,12 @@ def await_lease(claim: Claim, stop: Event, patience: LeasePatience) -> bool:
         ClusterError: The target does not answer.
     """
     deadline = time.monotonic() + JOIN_SECONDS
-    standby = patience == "standby"
     while (progress := claim.await_step(standby=standby)) != "owner":
         if progress == "joining" and not standby and time.monotonic() > deadline:
-            silence = (
+            raise NoLeaseAnswerError(
                 f"flow {claim.name}: cluster {claim.name.flow.target} named no owner of the group "
                 f"{claim.name.group} within {JOIN_SECONDS:g} s; check that its brokers answer"
             )
-            if patience == "none":
-                raise ClusterError(silence)
-            log.warning("still_unreachable", flow=claim.name.flow, text=silence)
-            deadline = time.monotonic() + JOIN_SECONDS
         if stop.wait(POLL_SECONDS):
             return False
     return True

@@ -44,9 +44,7 @@ def hold(
     *,
     standby: bool = False,
 ) -> AbstractContextManager[Lease | None]:
-    return hold_lease(
-        tables, Claim(name, tables.root, None), stop, "standby" if standby else "none"
-    )
+    return hold_lease(tables, Claim(name, tables.root, None), stop, standby=standby)
 
 
 def test_a_second_holder_is_refused_while_the_first_lives(tables: Tables) -> None:

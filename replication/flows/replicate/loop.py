@@ -28,7 +28,7 @@ from replication.flows.replicate.recover import Recovery
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
-from replication.state.lease import Lease, LeaseLostError, LeasePatience, hold_lease
+from replication.state.lease import Lease, LeaseLostError, NoLeaseAnswerError, hold_lease
 from replication.state.offset_rows import Anchor
 from replication.state.tables import now
 from replication.topics.topic_plan import TopicPlan
@@ -67,28 +67,33 @@ def replicate(context: FlowContext, admit: Admit, stop: Event) -> ReplicationErr
         ClusterError: A cluster does not answer.
         StateError: The state directory cannot be read or written.
     """
+    outage = Outage(context.tables, context.config, stop)
     while True:
         try:
-            return _replicate_as_owner(context, admit, stop)
-        except LeaseLostError as error:  # noqa: PERF203 - it happens after a long silence
+            return _replicate_as_owner(context, admit, stop, outage)
+        except LeaseLostError as error:  # noqa: PERF203 - once after a long silence
             log.error("lease_lost", flow=context.config.flow, text=error)
+        except NoLeaseAnswerError as error:
+            if context.config.mode == "drain":
+                raise
+            outage.wait(error)
 
 
-def _replicate_as_owner(context: FlowContext, admit: Admit, stop: Event) -> ReplicationError | None:
+def _replicate_as_owner(
+    context: FlowContext, admit: Admit, stop: Event, outage: Outage
+) -> ReplicationError | None:
     """Replicates the flow while this process holds its lease.
 
     Raises:
         LeaseLostError: The lease was lost.
+        NoLeaseAnswerError: The target does not say who holds it.
     """
-    patience: LeasePatience = "standby" if context.standby else "silence"
-    if context.config.mode == "drain" and not context.standby:
-        patience = "none"
-    with hold_lease(context.tables, context.claim(), stop, patience) as lease:
+    with hold_lease(context.tables, context.claim(), stop, standby=context.standby) as lease:
         if lease is None:
             return None
         tables = context.tables.guarded(lease.check)
         try:
-            return _FlowLoop(replace(context, tables=tables), admit, stop, lease).run()
+            return _FlowLoop(replace(context, tables=tables), admit, stop, lease, outage).run()
         finally:
             context.live_map.detach()
 
@@ -96,7 +101,9 @@ def _replicate_as_owner(context: FlowContext, admit: Admit, stop: Event) -> Repl
 class _FlowLoop:
     """What one flow keeps from generation to generation."""
 
-    def __init__(self, context: FlowContext, admit: Admit, stop: Event, lease: Lease) -> None:
+    def __init__(
+        self, context: FlowContext, admit: Admit, stop: Event, lease: Lease, outage: Outage
+    ) -> None:
         self._context, self._config = context, context.config
         self._admit, self._stop, self._lease = admit, stop, lease
         self._plan: TopicPlan | None = None
@@ -104,8 +111,8 @@ class _FlowLoop:
         self._map_writer = MapWriter(context)
         self._number = self._map_writer.last_generation
         self._choice = TopicChoice(context, self._map_writer)
-        self._outage = Outage(context.tables, self._config, lease, stop)
-        self._recovery = Recovery(context, self._choice, self._outage, self._find_positions, stop)
+        self._outage = outage
+        self._recovery = Recovery(context, self._choice, outage, self._find_positions, stop)
 
     def run(self) -> ReplicationError | None:
         ending: Ending = "changed"

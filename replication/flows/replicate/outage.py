@@ -6,7 +6,6 @@ from threading import Event
 from replication.config.tree import FlowConfig
 from replication.errors import ClusterError
 from replication.log import Log
-from replication.state.lease import Lease
 from replication.state.tables import Tables
 
 log = Log(__name__)
@@ -21,12 +20,11 @@ class Outage:
     Args:
         tables: For the events.
         config: The flow.
-        lease: Checked before every attempt.
         stop: Ends every wait.
     """
 
-    def __init__(self, tables: Tables, config: FlowConfig, lease: Lease, stop: Event) -> None:
-        self._tables, self._flow, self._lease, self._stop = tables, config.flow, lease, stop
+    def __init__(self, tables: Tables, config: FlowConfig, stop: Event) -> None:
+        self._tables, self._flow, self._stop = tables, config.flow, stop
         self._attempts, self._since, self._logged_at = 0, 0.0, 0.0
 
     def wait(self, error: ClusterError) -> None:
@@ -45,7 +43,6 @@ class Outage:
             self._logged_at = now
             seconds = round(now - self._since)
             log.warning("still_unreachable", flow=self._flow, seconds=seconds, text=error)
-        self._lease.check()
         self._stop.wait(pause_seconds(self._attempts))
 
     def end(self) -> None:
