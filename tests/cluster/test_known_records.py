@@ -17,6 +17,7 @@ from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic, plain_records, send_transactions
 from replication.model import TopicPartition
 from replication.offsets.map import Exact, NoAnswer
+from replication.offsets.runs import OffsetRun
 from replication.spark.session import jvm_of
 from replication.state.offset_table import OffsetTable
 from tests.support.flows import RunningFlow, flow_config
@@ -123,6 +124,26 @@ def test_a_quota_on_the_target_repeats_nothing_whatever_the_client_id(
     assert_equal(clusters, topic_name)
     (run,) = OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0))
     assert run.is_dense
+
+
+def test_records_beyond_the_map_that_retention_has_passed_are_recorded(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    tp = TopicPartition(topic_name, 0)
+    config = flow_config(source, target, topic_name)
+    fill(source, topic_name, 1, 100)
+    RunningFlow(spark, tmp_path / "state", config, "drain").join()
+    send(source, topic_name, 1, 50)
+    RunningFlow(spark, tmp_path / "lost", config, "drain").join()
+    delete_records(source, tp, 120)
+    send(source, topic_name, 1, 10)
+
+    flow = RunningFlow(spark, tmp_path / "state", config, "drain")
+    flow.join()
+
+    assert copied(clusters, topic_name) == 160
+    assert OffsetTable(flow.tables, FLOW).runs(tp) == [OffsetRun(0, 160, 0, 160)]
 
 
 def delete_records(broker: Broker, tp: TopicPartition, before: int) -> None:

@@ -20,7 +20,7 @@ from tests.support.mm2_store import OffsetSyncStore, SyncRule
 
 TP = TopicPartition("orders", 0)
 IDS = {"orders": "id"}
-OFFSETS = 60_000
+OFFSETS = 24_000
 LAG_MAX = 100
 MM2_STEPS = [  # every tenth offset: which of them the store keeps, newest first
     (1_000, [1000, 990, 960, 900, 840, 720, 480, 0]),
