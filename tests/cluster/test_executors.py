@@ -28,7 +28,7 @@ from tests.support.mirror_files import FLOW, write_config
 from tests.support.running_process import RunningProcess
 from tests.support.standalone import Standalone, WorkerSize, standalone
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(1200)]
 
 PARTITIONS = 2
 BACKLOG_RECORDS = 800_000
