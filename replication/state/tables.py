@@ -7,7 +7,7 @@ record: the next start recovers its positions from the last rows and the target'
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from datetime import datetime, timezone
 from threading import Lock
@@ -181,8 +181,13 @@ class Tables:
         """
         self.check()
         folder = local_path(self.root)
-        lock = hold_commit_lock(folder / "_locks" / f"{table}.commit") if folder else nullcontext()
-        with lock, self.state_errors(verb, table):
+        with ExitStack() as held:
+            if folder:
+                try:
+                    held.enter_context(hold_commit_lock(folder / "_locks" / f"{table}.commit"))
+                except StateError as error:
+                    raise self._error(verb, table, str(error)) from error
+            held.enter_context(self.state_errors(verb, table))
             yield
 
     def record_event(
@@ -237,10 +242,13 @@ class Tables:
             own = error.java_exception.toString() if isinstance(error, Py4JJavaError) else ""
             causes = [own or str(error).strip(), *_CAUSE.findall(str(error))]
             reason = causes[-1].splitlines()[0]
-            raise StateError(
-                f"cannot {verb} table {table} at {self.path(table)}: {reason}; "
-                "check that state.dir exists, is writable and has space"
-            ) from error
+            raise self._error(verb, table, reason) from error
+
+    def _error(self, verb: str, table: str, reason: str) -> StateError:
+        return StateError(
+            f"cannot {verb} table {table} at {self.path(table)}: {reason}; "
+            "check that state.dir exists, is writable and has space"
+        )
 
 
 def now() -> datetime:
