@@ -61,6 +61,12 @@ def test_with_reset_latest_a_deleted_remote_topic_goes_on_where_it_was() -> None
     assert starts.decisions == {TP: StartFresh(Position(100, 0))}
 
 
+def test_a_source_topic_created_again_is_read_whole_even_with_reset_latest() -> None:
+    starts = plan_starts(flow("latest"), plan("s2", "r2"), Map(), offsets(0))
+
+    assert starts.decisions == {TP: StartFresh(Position(40, 0))}
+
+
 def test_a_source_topic_created_again_waits_for_an_empty_remote_topic() -> None:
     starts = plan_starts(flow("earliest"), plan("s2", "r1"), Map(), offsets(60))
 
