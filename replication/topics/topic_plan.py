@@ -56,6 +56,20 @@ class TopicPlan:
             tuple(sorted(self.remote_ids.items())),
         )
 
+    def beyond(self, running: "TopicPlan") -> "TopicPlan | None":
+        """What this plan has more than *running*; None if it lacks anything of it, or differs."""
+        if not (
+            running.topics.items() <= self.topics.items()
+            and running.source_ids.items() <= self.source_ids.items()
+            and running.remote_ids.items() <= self.remote_ids.items()
+            and set(running.partitions) <= set(self.partitions)
+        ):
+            return None
+        known = set(running.partitions)
+        added = tuple(tp for tp in self.partitions if tp not in known)
+        names = {tp.topic for tp in added}
+        return replace(self.without(self.topics.keys() - names), partitions=added)
+
     def without(self, names: Collection[str]) -> "TopicPlan":
         """The plan for the other topics than *names*, which are upstream ones."""
         topics = {name: remote for name, remote in self.topics.items() if name not in names}

@@ -136,3 +136,43 @@ def test_a_plan_without_a_topic_is_the_plan_of_the_others() -> None:
     both = plan_topics(config, cluster(a=2, b=2, c=1), cluster(A_a=1, A_b=1))
 
     assert both.without({"b", "c"}) == plan_topics(config, cluster(a=2), cluster(A_a=1))
+
+
+def planned(**partitions: int) -> TopicPlan:
+    """The plan for these topics, whose remote topics exist."""
+    remote = cluster(**{f"A_{name}": count for name, count in partitions.items()})
+    return plan_topics(flow_config(), cluster(**partitions), remote)
+
+
+def test_a_new_topic_and_a_new_partition_are_beyond_the_running_plan() -> None:
+    added = planned(orders=3, users=1).beyond(planned(orders=2))
+
+    assert added is not None
+    assert added.partitions == (TopicPartition("orders", 2), TopicPartition("users", 0))
+    assert added.topics == {"orders": "A.orders", "users": "A.users"}
+
+
+def test_only_what_is_added_is_beyond_the_running_plan() -> None:
+    added = planned(orders=2, users=1).beyond(planned(orders=2))
+
+    assert added is not None
+    assert (added.topics, added.partitions) == ({"users": "A.users"}, (TopicPartition("users", 0),))
+
+
+@pytest.mark.parametrize(
+    "refreshed",
+    [
+        pytest.param(planned(orders=2), id="a topic is gone"),
+        pytest.param(planned(orders=1, users=1), id="a partition is gone"),
+        pytest.param(
+            replace(planned(orders=2, users=1), source_ids={"orders": "new", "users": "new"}),
+            id="a source topic was created again",
+        ),
+        pytest.param(
+            replace(planned(orders=2, users=1), remote_ids={"A.orders": "new"}),
+            id="a remote topic was created again",
+        ),
+    ],
+)
+def test_nothing_is_beyond_a_plan_that_no_longer_holds(refreshed: TopicPlan) -> None:
+    assert refreshed.beyond(planned(orders=2, users=1)) is None

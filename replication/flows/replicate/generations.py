@@ -1,0 +1,117 @@
+"""The generations of a flow that run at the same time: one, and one more for each addition.
+
+A new topic or partition gets a query of its own, so that the others go on without a pause. They
+become one again when something ends them: a topic that goes, an error, a stop.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from replication.flows.context import FlowContext
+from replication.flows.replicate.failures import explain
+from replication.flows.replicate.generation import Generation
+from replication.flows.replicate.idle import IdlePartitions
+from replication.flows.replicate.map_writer import MapWriter
+from replication.log import Log
+from replication.model import Mode, Position, TopicPartition
+from replication.topics.topic_plan import TopicPlan
+
+log = Log(__name__)
+
+MOST: Final = 8
+"""Generations at the same time. A query costs threads, so a further addition joins them all."""
+
+
+class Generations:
+    """The running generations of one flow; `close` ends all of them.
+
+    Args:
+        context: The flow.
+        map_writer: Takes the finished runs.
+        mode: How the queries run.
+
+    Attributes:
+        plan: What they replicate together.
+        mode: How the queries run.
+    """
+
+    plan: TopicPlan
+
+    def __init__(self, context: FlowContext, map_writer: MapWriter, mode: Mode) -> None:
+        self._context, self._map_writer, self.mode = context, map_writer, mode
+        self._running: list[tuple[Generation, IdlePartitions]] = []
+
+    def start(
+        self,
+        plan: TopicPlan,
+        positions: Mapping[TopicPartition, Position],
+        number: int,
+        whole: TopicPlan | None = None,
+    ) -> None:
+        """Starts one more.
+
+        Args:
+            plan: What it replicates: nothing that the others do.
+            positions: Where each partition of the plan resumes.
+            number: Of the generation.
+            whole: What all of them replicate now; None if it is the first.
+
+        Raises:
+            QueryError: Its query does not start.
+        """
+        context = self._context
+        generation = Generation.start(
+            context, self._map_writer, plan, positions, number=number, mode=self.mode
+        )
+        self._running.append((generation, IdlePartitions(context, plan)))
+        self.plan = whole or plan
+        log.info(
+            "generation_started", flow=context.config.flow, generation=number, mode=self.mode,
+            topics=len(plan.topics), partitions=len(plan.partitions), running=len(self._running),
+        )  # fmt: skip
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may be started."""
+        return len(self._running) < MOST
+
+    def record_progress(self) -> bool:
+        """Records the progress of each; true if a batch of any has finished.
+
+        Raises:
+            StateError: Several attempts in a row to write the offset map have failed.
+        """
+        finished = [generation.record_progress() for generation, _ in self._running]
+        return any(finished)
+
+    def have_ended(self) -> bool:
+        """Whether all have copied everything: their queries have ended by themselves.
+
+        Raises:
+            QueryError: A query failed.
+        """
+        ended = [generation for generation, _ in self._running if not generation.is_running]
+        for generation in ended:
+            failure = generation.failure()
+            if failure is not None:
+                raise explain(self._context.config.flow, failure) from failure
+        return len(ended) == len(self._running)
+
+    def check_idle(self, now: float) -> None:
+        """Looks at the partitions that do not move; see `IdlePartitions`.
+
+        Raises:
+            ClusterError: The source does not answer.
+        """
+        for generation, idle in self._running:
+            idle.check(generation.pending, now)
+
+    def close(self) -> dict[TopicPartition, Position]:
+        """Stops all queries, writes what they finished, and returns each partition's position."""
+        for generation, _ in self._running:
+            generation.stop()
+        positions: dict[TopicPartition, Position] = {}
+        for generation, _ in self._running:
+            positions |= generation.close()
+        self._running.clear()
+        return positions
