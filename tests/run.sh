@@ -38,15 +38,23 @@ wheel() { # The wheel must contain the interceptor and must import without this 
   rm -rf "$folder" build
 }
 
-group() { # NAME MARKERS PYTEST_ARGUMENTS...
-  "$python" -m coverage run -p -m pytest -o cache_dir="$home/pytest-$1" -m "$2" "${@:3}"
+# Most tests wait for brokers and timers, so three groups run at the same time, each with its own brokers.
+group() { # NAME PYTEST_ARGUMENTS...
+  local selected
+  case $1 in
+  jobs) selected=(-m job) ;;
+  first) selected=(-m 'not job' tests/unit tests/spark tests/cluster/test_[a-j]*.py) ;;
+  second) selected=(-m 'not job' tests/cluster/test_[k-z]*.py) ;;
+  brokerless) selected=(-m 'not cluster') ;;
+  esac
+  "$python" -m coverage run -p -m pytest -o cache_dir="$home/pytest-$1" "${selected[@]}" "${@:2}"
 }
 
 # A machine shared with others can be too slow for a limit: what fails runs once more, and must pass then.
-passed() { # CODE NAME MARKERS PYTEST_ARGUMENTS...: CODE 1 means that tests failed; any other is final
+passed() { # CODE NAME PYTEST_ARGUMENTS...: CODE 1 means that tests failed; any other is final
   [ "$1" != 0 ] || return 0
   [ "$1" = 1 ] || return 1
-  printf '\n== what failed among the %s runs once more, alone\n' "$2"
+  printf '\n== what failed in the group %s runs once more, alone\n' "$2"
   group "${@:2}" --lf
 }
 
@@ -55,20 +63,25 @@ report() {
   "$python" -m coverage report
 }
 
-# Most tests wait for brokers and timers, so two groups run at the same time, each with its own brokers.
 tests() { # a pytest that finds no test fails
-  local log=$home/log/tests-of-jobs jobs code=0 jobs_code=0 failed=0
+  local name failed=0
+  local -A started=() codes=()
   "$python" -m coverage erase
-  group jobs job "$@" >"$log" 2>&1 &
-  jobs=$!
-  trap 'kill "$jobs" 2>/dev/null' EXIT
-  group others 'not job' "$@" || code=$?
-  wait "$jobs" || jobs_code=$?
+  for name in jobs second; do
+    group "$name" "$@" >"$home/log/tests-$name" 2>&1 &
+    started[$name]=$!
+  done
+  trap 'kill "${started[@]}" 2>/dev/null' EXIT
+  codes[first]=0
+  group first "$@" || codes[first]=$?
+  for name in jobs second; do
+    codes[$name]=0
+    wait "${started[$name]}" || codes[$name]=$?
+    printf '\n== the group %s, which ran at the same time\n' "$name"
+    cat "$home/log/tests-$name"
+  done
   trap - EXIT
-  printf '\n== the tests of jobs, which ran at the same time\n'
-  cat "$log"
-  passed "$code" others 'not job' "$@" || failed=1
-  passed "$jobs_code" jobs job "$@" || failed=1
+  for name in first second jobs; do passed "${codes[$name]}" "$name" "$@" || failed=1; done
   report
   return "$failed"
 }
@@ -78,8 +91,8 @@ tests() { # a pytest that finds no test fails
 tests_in_ci() {
   local code=0 until
   "$python" -m coverage erase
-  group brokerless 'not cluster' || code=$?
-  passed "$code" brokerless 'not cluster' || return 1
+  group brokerless || code=$?
+  passed "$code" brokerless || return 1
   until=$(($(date +%s) + 3000 - SECONDS))
   printf '\n== the tests with brokers; they do not decide in CI\n'
   timeout -k 30 "$((3900 - SECONDS))" "$python" -m coverage run -p -m pytest -m cluster --until "$until" ||
