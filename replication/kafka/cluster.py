@@ -105,7 +105,8 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that each partition holds; partitions that do not exist are absent."""
-        return self._offsets(partitions, OffsetSpec.earliest(), "read_uncommitted")
+        specs = dict.fromkeys(partitions, OffsetSpec.earliest())
+        return self._offsets(specs, "read_uncommitted")
 
     def log_ends(
         self, partitions: Iterable[TopicPartition], isolation: Isolation = "read_uncommitted"
@@ -115,21 +116,16 @@ class Cluster(AbstractContextManager["Cluster"]):
         With ``read_committed`` it is the last stable offset, where the first open transaction
         starts.
         """
-        return self._offsets(partitions, OffsetSpec.latest(), isolation)
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.latest()), isolation)
 
-    def offsets_for_time(
-        self, partitions: Iterable[TopicPartition], timestamp_ms: int
-    ) -> dict[TopicPartition, int]:
-        """The first offset whose record is not older than *timestamp_ms*, else the log end.
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offset whose record is not older than the time given in ms, else the log end.
 
         Partitions that do not exist are absent.
         """
-        found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_committed")
+        specs = {tp: OffsetSpec.for_timestamp(time_ms) for tp, time_ms in times.items()}
+        found = self._offsets(specs, "read_committed")
         return found | self.log_ends([tp for tp, offset in found.items() if offset < 0])
-
-    def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> int:
-        """As `offsets_for_time`, for one partition; 0 if it does not exist."""
-        return self.offsets_for_time([partition], timestamp_ms).get(partition, 0)
 
     def create_topics(
         self,
@@ -249,19 +245,19 @@ class Cluster(AbstractContextManager["Cluster"]):
         }
 
     def _offsets(
-        self, partitions: Iterable[TopicPartition], which: OffsetSpec, isolation: Isolation
+        self, specs: Mapping[TopicPartition, OffsetSpec], isolation: Isolation
     ) -> dict[TopicPartition, int]:
         level = IsolationLevel[isolation.upper()]
 
         def send(keys: Collection[TopicPartition], s: float) -> dict[TopicPartition, "Future[Any]"]:
             futures = self._admin.list_offsets(
-                {KafkaTopicPartition(*key): which for key in keys},
+                {KafkaTopicPartition(*key): specs[key] for key in keys},
                 isolation_level=level,
                 request_timeout=s,
             )
             return {TopicPartition(tp.topic, tp.partition): f for tp, f in futures.items()}
 
-        results = self._calls.results("listing offsets of", send, partitions, self._exists)
+        results = self._calls.results("listing offsets of", send, specs, self._exists)
         return {
             tp: found.offset
             for tp, found in self._calls.require("listing offsets of", results, NOT_FOUND).items()
