@@ -3,11 +3,12 @@
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from replication.demo.brokers import QUICK_COMPACTION, BrokerSettings, two_clusters
+from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
 from tests.support.local import REPOSITORY, SPARK_SLOTS, Clusters, Until, jars
 from tests.support.waiting import wait_until
 
@@ -55,6 +56,17 @@ def clusters(
     """Two running clusters, A and B. All tests share them, so leave them running."""
     with two_clusters(tmp_path_factory.mktemp("clusters"), broker_settings) as both:
         yield both
+
+
+@pytest.fixture
+def own_broker(broker_settings: BrokerSettings, tmp_path: Path) -> Iterator[Broker]:
+    """A cluster of this test alone, to be stopped, killed and started; it keeps its address."""
+    broker = Broker("own", tmp_path / "own", broker_settings)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
 
 
 @pytest.fixture(scope="session")

@@ -124,7 +124,7 @@ def _flow_query(
     query: Callable[[], DataStreamWriter],
     *before_and_after_stop: Callable[[], None],
 ) -> Iterator[None]:
-    """Runs a flow's query beside its records, under the lease of that part."""
+    """Runs a query of a flow, at the same time as its records, under the lease of that part."""
     flow, stop = context.config.flow, threading.Event()
     name = f"{flow.slug} {part}"
 

@@ -10,6 +10,7 @@ from typing import Literal
 from replication.config.tree import FlowConfig, HeartbeatsConfig
 from replication.flows.config_changes import TopicChanges, plan_config_sync
 from replication.flows.replicate.prepare import look, topic_warnings
+from replication.flows.replicate.starts import Offsets, plan_starts
 from replication.kafka.cluster import Cluster
 from replication.model import Position, TopicPartition
 from replication.offsets.resume import (
@@ -19,10 +20,7 @@ from replication.offsets.resume import (
     Problem,
     Resume,
     StartFresh,
-    plan_positions,
-    start_over,
 )
-from replication.offsets.topic_ids import Recreated, TopicIds, Void, check_topic_ids
 from replication.state.offset_rows import Anchor
 from replication.topics.config_sync import SyncHistory
 from replication.topics.topic_plan import TopicPlan
@@ -162,50 +160,22 @@ def _starts(
     source, target = clusters
     remote = {tp: TopicPartition(topics.topics[tp.topic], tp.partition) for tp in topics.partitions}
     found_ends = target.log_ends(remote.values())
-    # a partition that the start creates is empty
-    target_ends = {tp: found_ends.get(remote[tp], 0) for tp in topics.partitions}
-    ids = {tp: _check_ids(topics, stored, tp, target_ends[tp]) for tp in topics.partitions}
-    anchors = stored.anchors
-    earliest = source.earliest(topics.partitions)
-    source_ends = source.log_ends(topics.partitions, config.isolation)
-    decisions = plan_positions(
-        topics.partitions,
-        {tp: anchors[tp].position for tp in ids if tp in anchors and ids[tp] is None},
-        target_ends,
-        earliest,
-        source_ends,
-        reset=config.auto_offset_reset,
+    offsets = Offsets(
+        source.earliest(topics.partitions),
+        source.log_ends(topics.partitions, config.isolation),
+        # a partition that the start creates is empty
+        {tp: found_ends.get(remote[tp], 0) for tp in topics.partitions},
     )
-    for tp, decision in decisions.items():
-        verdict = ids[tp]
-        if isinstance(verdict, Recreated):
-            yield Start(tp, None, "problem", verdict.text)
-        elif isinstance(verdict, Void) and isinstance(decision, StartFresh):
-            is_same_source = anchors[tp].topic_id == topics.source_ids[tp.topic]
-            position = start_over(
-                anchors[tp].position,
-                earliest[tp],
-                source_ends[tp],
-                keeps_offset=is_same_source and config.auto_offset_reset == "latest",
-            )
-            yield Start(tp, position.upstream, "created again", verdict.text)
+    created = dict.fromkeys((topic.name for topic in topics.create), "to be created")
+    planned = replace(topics, remote_ids={**topics.remote_ids, **created})
+    starts = plan_starts(config, planned, stored, offsets)
+    for tp, decision in starts.decisions.items():
+        if tp in starts.recreated:
+            yield Start(tp, None, "problem", starts.recreated[tp])
+        elif tp in starts.void and isinstance(decision, StartFresh):
+            yield Start(tp, decision.position.upstream, "created again", starts.void[tp])
         else:
             yield _start(config, tp, decision)
-
-
-def _check_ids(
-    topics: TopicPlan, stored: StoredMap, tp: TopicPartition, log_end: int
-) -> Void | Recreated | None:
-    if tp not in stored.anchors:
-        return None
-    known, remote = stored.anchors[tp], topics.topics[tp.topic]
-    return check_topic_ids(
-        (tp.topic, remote),
-        TopicIds(known.topic_id, stored.remote_ids.get(remote)),
-        TopicIds(topics.source_ids[tp.topic], topics.remote_ids.get(remote, "to be created")),
-        known.position.downstream,
-        log_end,
-    )
 
 
 def _start(config: FlowConfig, tp: TopicPartition, decision: Decision) -> Start:

@@ -5,12 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from replication.config.tree import ClusterConfig, FlowConfig
-from replication.flows.context import FlowContext
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import kafka_jars, open_jvm
 from replication.state.offset_rows import OffsetReader
-from replication.state.offset_table import OffsetTable
 from replication.state.readers import open_reader
 
 
@@ -31,18 +29,6 @@ class FlowView:
     target: Cluster
     offsets: OffsetReader
     open_groups: Callable[[ClusterConfig], Groups]
-
-
-def view_of(context: FlowContext) -> FlowView:
-    """The view of a flow that runs in this process."""
-    offsets = OffsetTable(context.tables, context.config.flow)
-    return FlowView(
-        context.config,
-        context.source,
-        context.target,
-        offsets,
-        lambda cluster: Groups(context.jvm, cluster.alias, cluster.admin),
-    )
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def create_compacted_topic(
         topic: A name that does not exist yet.
         partitions: Each receives the same records.
         now_ms: The current time; the records are a little older.
-        rounds: Closed segments per partition, beside the open one.
+        rounds: Closed segments per partition, in addition to the open one.
         records_each: Records per round and partition.
         keys: Distinct keys; far fewer than records.
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, cast
 from py4j.java_gateway import JavaClass, JVMView
 from py4j.protocol import Py4JError
 
-Standing = Literal["joining", "waiting", "owner", "lost"]
+MemberState = Literal["joining", "waiting", "owner", "lost"]
 
 SESSION_SECONDS: Final = 10
 """The coordinator expels a member that was silent for so long."""
@@ -73,10 +73,10 @@ class Ownership(AbstractContextManager["Ownership"]):
             self._java.leave()
 
     @property
-    def standing(self) -> Standing:
+    def state(self) -> MemberState:
         """Whether this member is the owner by now. ``lost`` is final; `reason` says why."""
         try:
-            return cast("Standing", self._java.state())
+            return cast("MemberState", self._java.state())
         except Py4JError:
             return "lost"
 

@@ -150,26 +150,26 @@ class Claim(AbstractContextManager["Claim"]):
         return progress
 
     def _look_at_group(self, ownership: Ownership) -> Progress:
-        standing = ownership.standing
-        if standing == "lost":
+        state = ownership.state
+        if state == "lost":
             raise ClusterError(
                 f"flow {self.name}: joining the group {self.name.group} on cluster "
                 f"{self.name.flow.target} failed: {ownership.reason}; "
                 "the mirror needs READ on the group"
             )
-        if standing != "joining" and not self.joined_in:
+        if state != "joining" and not self.joined_in:
             self.joined_in = time.monotonic() - self._joined_at
-        if standing == "waiting":
+        if state == "waiting":
             self.seen = ownership.owner.partition(" ")[0]
-        elif standing == "owner" and not self.named_at:
+        elif state == "owner" and not self.named_at:
             self.named_at = time.monotonic()
             if ownership.generation == 1:
                 self.joined_in = 0.0  # nobody was there before: the broker was slow
-        return standing
+        return state
 
     def loss(self) -> str:
         """Why the lease, which this process held, is lost; empty while it is held."""
-        if self._ownership is None or self._ownership.standing == "owner":
+        if self._ownership is None or self._ownership.state == "owner":
             return ""
         return self._ownership.reason or "the group has another owner"
 

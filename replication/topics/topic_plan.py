@@ -98,6 +98,7 @@ def plan_topics(
         if tp.partition in source[tp.topic].leaderless
         or (tp.topic in existing and tp.partition in target[existing[tp.topic]].leaderless)
     )
+    unusable = set(leaderless)
     return TopicPlan(
         topics=topics,
         create=tuple(
@@ -114,7 +115,7 @@ def plan_topics(
             for name, remote in existing.items()
             if target[remote].partitions < source[name].partitions
         },
-        partitions=tuple(tp for tp in partitions if tp not in set(leaderless)),
+        partitions=tuple(tp for tp in partitions if tp not in unusable),
         source_ids={name: source[name].topic_id for name in topics},
         remote_ids={remote: target[remote].topic_id for remote in existing.values()},
         problems=tuple(_shared_remotes(topics)),

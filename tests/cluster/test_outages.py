@@ -1,6 +1,5 @@
 """Clusters that do not answer, and partitions without a leader: flows wait and go on."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,17 +26,6 @@ IMPATIENT = {
     "A.consumer.request.timeout.ms": "4000",
     "emit.offset-syncs.enabled": "false",
 }
-
-
-@pytest.fixture
-def own_broker(broker_settings: BrokerSettings, tmp_path: Path) -> Iterator[Broker]:
-    """A cluster of this test alone, to be stopped and started; it keeps its address."""
-    broker = Broker("B", tmp_path / "own", broker_settings)
-    broker.start()
-    try:
-        yield broker
-    finally:
-        broker.stop()
 
 
 @pytest.mark.spark

@@ -59,7 +59,7 @@ def owner_and_standby(
         until(lambda: first.ask() == ("owner", "first"), START_SECONDS)
         second = stack.enter_context(Candidate(properties(broker), group, "second"))
         until(lambda: second.ask() == ("waiting", "first"), START_SECONDS)
-        assert first.standing == "owner", "it stays the owner when another one joins"
+        assert first.state == "owner", "it stays the owner when another one joins"
         yield first, second
 
 
@@ -73,12 +73,12 @@ def test_one_of_several_that_race_is_the_owner(
             for number in range(4)
         ]
 
-        def standings() -> list[str]:
-            seen = [candidate.standing for candidate in candidates]
+        def states() -> list[str]:
+            seen = [candidate.state for candidate in candidates]
             assert seen.count("owner") <= 1
             return seen
 
-        until(lambda: sorted(standings()) == ["owner", "waiting", "waiting", "waiting"], 30)
+        until(lambda: sorted(states()) == ["owner", "waiting", "waiting", "waiting"], 30)
         assert len({candidate.ask()[1] for candidate in candidates}) == 1
 
 
@@ -88,7 +88,7 @@ def test_an_owner_that_leaves_is_followed_at_once(
     with owner_and_standby(clusters[1], group, until) as (first, second):
         first.leave()
         left = time.monotonic()
-        until(lambda: second.standing == "owner", 5)
+        until(lambda: second.state == "owner", 5)
 
         assert time.monotonic() - left < SESSION_SECONDS / 2
 
@@ -98,7 +98,7 @@ def test_a_killed_owner_is_followed_when_its_session_ends(
 ) -> None:
     with owner_and_standby(clusters[1], group, until) as (first, second):
         killed = first.kill()
-        until(lambda: second.standing == "owner", SESSION_SECONDS + REBALANCE_SECONDS)
+        until(lambda: second.state == "owner", SESSION_SECONDS + REBALANCE_SECONDS)
 
         assert time.monotonic() - killed > SESSION_SECONDS - SESSION_SECONDS / 5 - 1
 
@@ -109,9 +109,9 @@ def test_a_killed_owner_that_is_started_again_takes_its_place_at_once(
     with owner_and_standby(clusters[1], group, until) as (first, second):
         first.kill()
         with Candidate(properties(clusters[1]), group, "first") as restarted:
-            until(lambda: restarted.standing == "owner", START_SECONDS)
+            until(lambda: restarted.state == "owner", START_SECONDS)
 
-            assert second.standing == "waiting"
+            assert second.state == "waiting"
 
 
 def test_a_member_of_the_same_name_ends_the_first_one(
@@ -122,10 +122,10 @@ def test_a_member_of_the_same_name_ends_the_first_one(
         Ownership(jvm, properties(clusters[1]), group, member) as first,
         ExitStack() as stack,
     ):
-        until(lambda: first.standing == "owner", START_SECONDS)
+        until(lambda: first.state == "owner", START_SECONDS)
         stack.enter_context(Ownership(jvm, properties(clusters[1]), group, member))
 
-        until(lambda: first.standing == "lost", SESSION_SECONDS)
+        until(lambda: first.state == "lost", SESSION_SECONDS)
         assert "FencedInstanceId" in first.reason
 
 
@@ -134,12 +134,12 @@ def test_an_owner_that_was_paused_for_too_long_has_lost_when_it_goes_on(
 ) -> None:
     with owner_and_standby(clusters[1], group, until) as (first, second):
         paused = first.pause()
-        until(lambda: second.standing == "owner", SESSION_SECONDS + REBALANCE_SECONDS)
+        until(lambda: second.state == "owner", SESSION_SECONDS + REBALANCE_SECONDS)
         until(lambda: time.monotonic() - paused > SILENCE_SECONDS, SILENCE_SECONDS)
         first.resume()
 
-        assert first.standing == "lost", "its first answer: nothing was learned from the group yet"
-        assert second.standing == "owner"
+        assert first.state == "lost", "its first answer: nothing was learned from the group yet"
+        assert second.state == "owner"
 
 
 def test_an_owner_that_is_cut_off_loses_before_a_standby_may_begin(
@@ -152,14 +152,14 @@ def test_an_owner_that_is_cut_off_loses_before_a_standby_may_begin(
             running(broker),
             Ownership(jvm, cut_off, group, Member("first", "first")) as first,
         ):
-            until(lambda: first.standing == "owner", START_SECONDS)
+            until(lambda: first.state == "owner", START_SECONDS)
             second = Ownership(jvm, properties(broker), group, Member("second", "second"))
-            until(lambda: second.standing == "waiting", START_SECONDS)
+            until(lambda: second.state == "waiting", START_SECONDS)
             proxy.cut()
             cut = time.monotonic()
-            until(lambda: second.standing == "owner", SESSION_SECONDS + REBALANCE_SECONDS)
+            until(lambda: second.state == "owner", SESSION_SECONDS + REBALANCE_SECONDS)
             named = time.monotonic() - cut
-            until(lambda: first.standing == "lost", SILENCE_SECONDS)
+            until(lambda: first.state == "lost", SILENCE_SECONDS)
             lost = time.monotonic() - cut
             second.__exit__()
 
@@ -179,10 +179,10 @@ def test_a_producer_sends_nothing_once_its_process_has_lost_the_lease(
     with Ownership(
         jvm, properties(clusters[1]), group, Member("same", "same", producer="guarded")
     ) as first:
-        until(lambda: first.standing == "owner", START_SECONDS)
+        until(lambda: first.state == "owner", START_SECONDS)
         producer.send(record).get()
         with Ownership(jvm, properties(clusters[1]), group, Member("same", "same")):
-            until(lambda: first.standing == "lost", SESSION_SECONDS)
+            until(lambda: first.state == "lost", SESSION_SECONDS)
             with pytest.raises(Py4JJavaError, match="the lease was lost"):
                 producer.send(record).get()
     producer.close()

@@ -1,13 +1,13 @@
 """What fails once is tried again: Spark's own jobs, and writes to Delta."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.demo.brokers import Broker, BrokerSettings
+from replication.demo.brokers import Broker
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from replication.state.offset_table import OffsetTable
@@ -17,17 +17,6 @@ from tests.support.mirror_files import FLOW
 from tests.support.topics import assert_equal, copied, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(900)]
-
-
-@pytest.fixture
-def own_broker(broker_settings: BrokerSettings, tmp_path: Path) -> Iterator[Broker]:
-    """A cluster of this test alone, which it may kill."""
-    broker = Broker("A", tmp_path / "own", broker_settings)
-    broker.start()
-    try:
-        yield broker
-    finally:
-        broker.stop()
 
 
 class DyingCluster(Cluster):

@@ -11,7 +11,7 @@ from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.prepare import prepare_topics
 from replication.state.tables import Tables
-from tests.support.events import kinds_of_topics
+from tests.support.events import kinds, kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters
 from tests.support.topics import assert_equal, copied, delete_topic, fill, send
@@ -81,7 +81,7 @@ def test_a_topic_that_the_target_rejects_joins_once_the_target_accepts_it(
     assert kinds_of_topics(flow.tables) == [("set-aside", rejected), ("rejoined", rejected)]
 
 
-def test_a_topic_created_again_while_the_flow_runs_is_set_aside(
+def test_a_topic_created_again_is_set_aside_until_its_remote_topic_is_deleted(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
@@ -93,14 +93,19 @@ def test_a_topic_created_again_while_the_flow_runs_is_set_aside(
     flow.until(lambda: copied(clusters, topic_name) + copied(clusters, again) >= 200)
 
     delete_topic(source, again)
-    fill(source, again, 1, 10)
+    fill(source, again, 1, 30)
     flow.until(lambda: ("set-aside", again) in kinds_of_topics(flow.tables))
     send(source, topic_name, 1, 100)
     flow.until(lambda: copied(clusters, topic_name) >= 200)
+    copied_while_aside = copied(clusters, again)
+    delete_topic(target, f"A.{again}")
+    flow.until(lambda: ("rejoined", again) in kinds_of_topics(flow.tables))
+    flow.until(lambda: copied(clusters, again) >= 30)
     flow.stop()
 
-    assert_equal(clusters, topic_name)
-    assert copied(clusters, again) == 100
+    assert copied_while_aside == 100
+    assert_equal(clusters, topic_name, again)
+    assert kinds(flow.tables) == ["set-aside", "started-over", "rejoined"]
 
 
 def test_a_topic_that_is_deleted_before_its_position_is_found_is_left_out(

@@ -71,26 +71,3 @@ def test_a_source_topic_created_again_starts_over_once_its_remote_topic_is_delet
     assert copied(clusters, topic_name) == 300
     assert_equal(clusters, topic_name)
     assert kinds(flow.tables) == ["refused", "started-over"]
-
-
-def test_a_running_flow_takes_the_topic_back(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    source, target = clusters
-    again = f"{topic_name}-again"
-    fill(source, topic_name, 1, 100)
-    fill(source, again, 1, 100)
-    config = flow_config(source, target, f"{topic_name}.*")
-    flow = RunningFlow(spark, tmp_path, config, "microbatch")
-    flow.until(lambda: copied(clusters, topic_name) + copied(clusters, again) >= 200)
-    delete_topic(source, again)
-    fill(source, again, 1, 30)
-    flow.until(lambda: "set-aside" in kinds(flow.tables))
-
-    delete_topic(target, f"A.{again}")
-    flow.until(lambda: "rejoined" in kinds(flow.tables))
-    flow.until(lambda: copied(clusters, again) >= 30)
-    flow.stop()
-
-    assert_equal(clusters, topic_name, again)
-    assert kinds(flow.tables) == ["set-aside", "started-over", "rejoined"]

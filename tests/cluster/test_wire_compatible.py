@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from replication.app.background import background_heartbeats
 from replication.control.failover import failover_offsets
-from replication.control.view import view_of
+from replication.control.view import open_view
 from replication.demo.topic_log import log_ends
 from replication.flows.checkpoints.emit import checkpoints_topic, read_checkpoints
 from replication.flows.checkpoints.rounds import Checkpoints
@@ -56,9 +56,8 @@ def test_mirror_maker_2_tools_read_what_we_write(
     checkpoints_name = f"{flow.source}.checkpoints.internal"
     (checkpoint,) = console_lines(target.bootstrap, checkpoints_name, "Checkpoint", wanted=1)
     offsets = tmp_path / "offsets.csv"
-    offsets.write_text(
-        to_csv(failover_offsets(view_of(running.context), {group}.__contains__).offsets)
-    )
+    with open_view(config.flows[0], (tmp_path / "state").as_uri()) as view:
+        offsets.write_text(to_csv(failover_offsets(view, {group}.__contains__).offsets))
     reset_offsets(target.bootstrap, offsets, group)
 
     assert answers["replicationHops"] == 1

@@ -27,7 +27,7 @@ with open_jvm([Path(jar) for jar in jars]) as jvm:
     for question in sys.stdin:
         if question == "leave\\n":
             ownership.__exit__()
-        print(ownership.standing, ownership.owner, sep="\\t", flush=True)
+        print(ownership.state, ownership.owner, sep="\\t", flush=True)
 """
 
 
@@ -61,17 +61,17 @@ class Candidate(AbstractContextManager["Candidate"]):
         self._process.communicate()
 
     def ask(self, question: str = "") -> tuple[str, str]:
-        """Its standing and the owner's name, as it sees them."""
+        """Its state and the owner's name, as it sees them."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{question}\n")
         self._process.stdin.flush()
-        standing, owner = self._process.stdout.readline().rstrip("\n").split("\t")
-        return standing, owner
+        state, owner = self._process.stdout.readline().rstrip("\n").split("\t")
+        return state, owner
 
     @property
-    def standing(self) -> str:
-        """Its standing."""
+    def state(self) -> str:
+        """Its state."""
         return self.ask()[0]
 
     def leave(self) -> None:

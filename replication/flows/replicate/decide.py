@@ -12,17 +12,9 @@ from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.match import compared_timestamps
 from replication.flows.replicate.place import Existing, Match, match_existing_targets
 from replication.flows.replicate.settle import settled_log_ends
+from replication.flows.replicate.starts import Offsets, plan_starts
 from replication.model import TopicPartition
-from replication.offsets.resume import (
-    CountAhead,
-    MatchTail,
-    Problem,
-    Resume,
-    StartFresh,
-    plan_positions,
-    start_over,
-)
-from replication.offsets.topic_ids import Recreated, TopicIds, Void, check_topic_ids
+from replication.offsets.resume import CountAhead, MatchTail, Problem, Resume, StartFresh
 from replication.topics.topic_plan import TopicPlan
 
 Found = Resume | CountAhead | StartFresh | MatchTail | Match
@@ -146,39 +138,20 @@ def topics_of(partitions: Collection[TopicPartition]) -> set[str]:
 
 def _decide(context: FlowContext, plan: TopicPlan, stored: MapWriter, log_ends: LogEnds) -> Decided:
     """What offsets and topic ids alone decide; records still have to be compared."""
-    config = context.config
-    void, refused = _recreated(plan, stored, log_ends)
     earliest = context.source.earliest(plan.partitions)
-    decisions = plan_positions(
-        plan.partitions,
-        {
-            tp: stored.anchors[tp].position
-            for tp in plan.partitions
-            if tp in stored.anchors and tp not in void
-        },
-        log_ends.target_ends,
-        earliest,
-        log_ends.source_ends,
-        reset=config.auto_offset_reset,
-    )
-    problems = {tp: found for tp, found in decisions.items() if isinstance(found, Problem)}
-    gone = {tp.topic for tp, problem in problems.items() if problem.kind in DELETED}
+    offsets = Offsets(earliest, log_ends.source_ends, log_ends.target_ends)
+    starts = plan_starts(context.config, plan, stored, offsets)
     found: dict[TopicPartition, Found] = {}
-    for tp, decision in decisions.items():
-        if isinstance(decision, StartFresh) and tp in void:
-            known = stored.anchors[tp]
-            is_same_source = known.topic_id == plan.source_ids[tp.topic]
-            position = start_over(
-                known.position,
-                earliest[tp],
-                log_ends.source_ends[tp],
-                keeps_offset=is_same_source and config.auto_offset_reset == "latest",
-            )
-            found[tp] = StartFresh(position)
-        elif not isinstance(decision, Problem):
+    refused = dict(starts.recreated)
+    gone = set()
+    for tp, decision in starts.decisions.items():
+        if not isinstance(decision, Problem):
             found[tp] = decision
-    refused |= {tp: problem.text for tp, problem in problems.items() if tp not in refused}
-    return _by_topic(Decided(found, refused, frozenset(gone), void))
+            continue
+        refused.setdefault(tp, decision.text)
+        if decision.kind in DELETED:
+            gone.add(tp.topic)
+    return _by_topic(Decided(found, refused, frozenset(gone), dict(starts.void)))
 
 
 def _by_topic(decided: Decided) -> Decided:
@@ -190,32 +163,6 @@ def _by_topic(decided: Decided) -> Decided:
         refused={tp: why for tp, why in decided.refused.items() if tp.topic not in decided.gone},
         void={tp: why for tp, why in decided.void.items() if tp.topic not in left_out},
     )
-
-
-def _recreated(
-    plan: TopicPlan, stored: MapWriter, log_ends: LogEnds
-) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
-    """The partitions whose offset map is of deleted topics: those that can start over, or cannot.
-
-    Where the target holds no record of the deleted source topic, nothing can be lost or repeated.
-    """
-    void, refused = {}, {}
-    for tp in plan.partitions:
-        if tp not in stored.anchors:
-            continue
-        known, remote = stored.anchors[tp], plan.topics[tp.topic]
-        verdict = check_topic_ids(
-            (tp.topic, remote),
-            TopicIds(known.topic_id, stored.remote_ids.get(remote)),
-            TopicIds(plan.source_ids[tp.topic], plan.remote_ids.get(remote)),
-            known.position.downstream,
-            log_ends.target_ends.get(tp),
-        )
-        if isinstance(verdict, Void):
-            void[tp] = verdict.text
-        elif isinstance(verdict, Recreated):
-            refused[tp] = verdict.text
-    return void, refused
 
 
 def _copies(plan: TopicPlan) -> dict[TopicPartition, TopicPartition]:

@@ -7,7 +7,7 @@ from replication.errors import ClusterError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError
-from replication.flows.replicate.outage import Outage
+from replication.flows.replicate.outage import Outage, pause_seconds
 from replication.flows.replicate.rejected_records import rejected_records
 from replication.kafka.diagnosis import CallError
 from replication.log import Log
@@ -17,7 +17,6 @@ from replication.topics.topic_plan import TopicPlan
 log = Log(__name__)
 
 FAILURES_IN_A_ROW = 5
-LONGEST_PAUSE_SECONDS = 30
 
 FindPositions = Callable[[TopicPlan], Mapping[TopicPartition, Position]]
 
@@ -84,9 +83,9 @@ class Recovery:
         is_final = is_final or (is_start and isinstance(error, ClusterError))
         if is_final or self._failures >= FAILURES_IN_A_ROW or self._stop.is_set():
             raise error
-        pause = min(LONGEST_PAUSE_SECONDS, 2**self._failures)
+        pause = pause_seconds(self._failures + 1)
         flow = self._context.config.flow
-        log.warning("restarting", flow=flow, pause_seconds=pause)
+        log.warning("restarting", flow=flow, pause_seconds=round(pause))
         self._context.tables.record_event(flow, "restarted", str(error), policy="retry")
         self._stop.wait(pause)
 
