@@ -32,7 +32,6 @@ from tests.support.local import Clusters
 from tests.support.process_tree import family, kill
 from tests.support.running_process import RunningProcess
 
-PARTITIONS_EACH = 10
 RECORDS_EACH = 10
 TOPICS_AT_ONCE = 50
 FILES_EACH = 4
@@ -47,8 +46,10 @@ POLL_SECONDS = 0.2
 class Bench:
     """One mirror's topics, and the seconds that were measured."""
 
-    def __init__(self, clusters: Clusters, race: Race, mirror: Mirror, topics: list[str]) -> None:
-        self.race, self.mirror, self.topics = race, mirror, topics
+    def __init__(
+        self, clusters: Clusters, race: Race, mirror: Mirror, topics: list[str], each: int
+    ) -> None:
+        self.race, self.mirror, self.topics, self.each = race, mirror, topics, each
         self.seconds: dict[str, float] = {}
         self.peak_bytes = 0
         self._source, self._target = (
@@ -59,7 +60,7 @@ class Bench:
 
     def create(self) -> None:
         """Creates the topics."""
-        new = (NewTopic(name, PARTITIONS_EACH, 1) for name in self.topics)
+        new = (NewTopic(name, self.each, 1) for name in self.topics)
         for some in chunks(new, TOPICS_AT_ONCE):
             self._source.create_topics(some)
 
@@ -68,9 +69,9 @@ class Bench:
         with sending(self._source.servers) as sender:
             now_ms = time.time_ns() // 1_000_000
             for topic in topics:
-                records = plain_records(PARTITIONS_EACH, size_bytes=100, now_ms=now_ms)
-                sender.send_all(topic, islice(records, RECORDS_EACH * PARTITIONS_EACH))
-        self._expected += RECORDS_EACH * PARTITIONS_EACH * len(topics)
+                records = plain_records(self.each, size_bytes=100, now_ms=now_ms)
+                sender.send_all(topic, islice(records, RECORDS_EACH * self.each))
+        self._expected += RECORDS_EACH * self.each * len(topics)
 
     @contextmanager
     def started(self, what: str) -> Iterator[RunningProcess]:
@@ -86,7 +87,7 @@ class Bench:
 
     def take_topic(self, process: RunningProcess) -> None:
         """Creates a topic with a record, and measures until the record is copied."""
-        self._source.create_topics([NewTopic(LATE_TOPIC, PARTITIONS_EACH, 1)])
+        self._source.create_topics([NewTopic(LATE_TOPIC, self.each, 1)])
         self.topics.append(LATE_TOPIC)
         began = time.monotonic()
         self.send([LATE_TOPIC])
@@ -106,7 +107,7 @@ class Bench:
         copies = [
             TopicPartition(f"{self.race.source}.{topic}", number)
             for topic in self.topics
-            for number in range(PARTITIONS_EACH)
+            for number in range(self.each)
         ]
         deadline = time.monotonic() + WAIT_SECONDS
         while sum(self._target.log_ends(copies).values()) < self._expected:
@@ -176,13 +177,14 @@ def _bench(clusters: Clusters, folder: Path, options: argparse.Namespace) -> Ben
     }
     spark = ("--master", f"local[{options.slots}]")
     mirror = Mirror(mode=options.mode, settings=settings, spark=spark)
-    topics = [f"many-{number}" for number in range(options.partitions // PARTITIONS_EACH)]
-    return Bench(clusters, race, mirror, topics)
+    topics = [f"many-{number}" for number in range(options.partitions // options.each)]
+    return Bench(clusters, race, mirror, topics, options.each)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--partitions", type=int, default=1000)
+    parser.add_argument("--each", type=int, default=10, help="partitions of a topic")
     parser.add_argument("--mode", default="microbatch", help="of the mirror")
     parser.add_argument("--slots", type=int, default=8, help="task slots of the mirror")
     parser.add_argument("--broker-heap-mb", type=int, help="heap of each broker")
