@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
 from replication.kafka.calls import Calls
+from replication.kafka.creation import requests
 from replication.kafka.diagnosis import NOT_FOUND
 from replication.kafka.topic_settings import (
     REJECTED_SETTING,
@@ -159,13 +160,17 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def _create(self, topics: Mapping[str, NewTopic]) -> dict[str, "KafkaError | None"]:
         """The error of each of *topics* that could not be created, None for the others."""
-        return self._calls.results(
-            "creating topics",
-            lambda keys, s: self._admin.create_topics(
-                [_kafka_topic(topics[key]) for key in keys], request_timeout=s
-            ),
-            topics,
-        )
+        results: dict[str, KafkaError | None] = {}
+        for some in requests(topics.values()):
+            answers = self._calls.results(
+                "creating topics",
+                lambda keys, s: self._admin.create_topics(
+                    [_kafka_topic(topics[key]) for key in keys], request_timeout=s
+                ),
+                some,
+            )
+            results.update(answers)
+        return results
 
     def create_partitions(self, counts: Mapping[str, int]) -> dict[str, Topic]:
         """Grows each topic to its count in *counts*, and waits until the partitions are visible.
