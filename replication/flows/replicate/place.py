@@ -18,7 +18,7 @@ from replication.flows.replicate.tails import (
     last_fingerprints,
 )
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
-from replication.model import NewEvent, Position, Timestamps, TopicPartition
+from replication.model import Flow, NewEvent, Position, Timestamps, TopicPartition
 from replication.spark.counting import equal_records
 
 SEARCHED_RECORDS = 10_000
@@ -113,24 +113,33 @@ def _match(
     for tp in written.keys() - by_time.keys():
         places[tp] = search.by_sequence(tp, existing[tp].remote, written[tp])
     for tp, records in written.items():
-        remote, end, place = existing[tp].remote, existing[tp].fresh.downstream, places.get(tp)
-        if isinstance(place, GuardError):
-            found[tp] = place
-        elif place is None:
-            found[tp] = GuardError(
-                f"{remote} on cluster {flow.target} has records up to offset {end} but no offset "
-                f"map in state.dir, and none of its last {len(records)} records was found in "
-                f"{tp} on cluster {flow.source}: another producer wrote them, or the source no "
-                "longer has them"
-            )
-        else:
-            record, offset = place
-            found[tp] = Match(
-                Position(offset + 1, end),
-                f"{remote} has records but no offset map; its offset {record.offset} is {tp} "
-                f"offset {offset}, resuming after it",
-            )
+        found[tp] = _answer(flow, tp, existing[tp], records, places.get(tp))
     return found
+
+
+def _answer(
+    flow: Flow,
+    tp: TopicPartition,
+    own: Existing,
+    written: list[Fingerprint],
+    place: Place | GuardError | None,
+) -> Match | GuardError:
+    """What follows from the *place* of the records that were *written* to the remote partition."""
+    end = own.fresh.downstream
+    if isinstance(place, GuardError):
+        return place
+    if place is None:
+        return GuardError(
+            f"{own.remote} on cluster {flow.target} has records up to offset {end} but no offset "
+            f"map in state.dir, and none of its last {len(written)} records was found in {tp} on "
+            f"cluster {flow.source}: another producer wrote them, or the source no longer has them"
+        )
+    record, offset = place
+    return Match(
+        Position(offset + 1, end),
+        f"{own.remote} has records but no offset map; its offset {record.offset} is {tp} offset "
+        f"{offset}, resuming after it",
+    )
 
 
 class _Search:
