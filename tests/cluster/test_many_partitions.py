@@ -1,45 +1,84 @@
-"""What a start does for more partitions than one consumer reads together."""
+"""Records of more partitions than one consumer reads together are read and compared."""
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from replication.errors import GuardError
+from replication.flows.replicate.place import Existing, Match, match_existing_targets
+from replication.flows.replicate.tails import CountedTail, matching_tails
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader
-from replication.model import TopicPartition
+from replication.model import Position, TopicPartition
 from replication.spark.counting import fingerprints
-from tests.support.flows import RunningFlow, flow_config
+from replication.state.tables import Tables
+from tests.support.flows import flow_config, flow_context
 from tests.support.local import Clusters
-from tests.support.mirror_files import FLOW
-from tests.support.topics import assert_equal, copied, fill, send
+from tests.support.topics import fill, plain, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 PARTITIONS = PARTITIONS_AT_ONCE + 20
+EACH = 30
+OTHER = PARTITIONS - 3
+"""A partition that is compared with a wrong place."""
 
 
-def test_each_of_many_partitions_is_found_in_the_target_in_one_commit(
+def fill_both(clusters: Clusters, topic: str) -> None:
+    """The same records on both sides; on the source some more."""
+    records = list(islice(plain(PARTITIONS), EACH * PARTITIONS))
+    for broker, name in zip(clusters, (topic, f"A.{topic}"), strict=True):
+        fill(broker, name, PARTITIONS, len(records), lambda _: iter(records))
+    send(clusters[0], topic, PARTITIONS, 5 * PARTITIONS)
+
+
+def test_the_tails_of_many_partitions_are_compared_each_by_itself(
+    clusters: Clusters, topic_name: str
+) -> None:
+    fill_both(clusters, topic_name)
+    tails = [
+        CountedTail(
+            TopicPartition(topic_name, number),
+            (0, EACH + (number == OTHER)),  # one record too many is counted
+            TopicPartition(f"A.{topic_name}", number),
+            EACH,
+            EACH,
+            "preserve",
+        )
+        for number in range(PARTITIONS)
+    ]
+
+    matching = matching_tails(flow_config(*clusters, topic_name), tails)
+
+    assert matching == {tail.tp for tail in tails if tail.tp.partition != OTHER}
+
+
+def test_many_partitions_are_found_in_the_target_each_by_itself(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
-    config = flow_config(*clusters, topic_name)
-    fill(clusters[0], topic_name, PARTITIONS, 10 * PARTITIONS)
-    RunningFlow(spark, tmp_path / "old", config, "drain").join()
-    send(clusters[0], topic_name, PARTITIONS, 3 * PARTITIONS)
+    fill_both(clusters, topic_name)
+    tables = Tables(spark, tmp_path.as_uri())
+    context = flow_context(spark, tables, flow_config(*clusters, topic_name))
+    existing = {
+        TopicPartition(topic_name, number): Existing(
+            TopicPartition(f"A.{topic_name}", number), Position(0, EACH), "preserve"
+        )
+        for number in range(PARTITIONS)
+    }
+    elsewhere = TopicPartition(topic_name, OTHER)
+    existing[elsewhere] = Existing(
+        TopicPartition(f"A.{topic_name}", OTHER - 1), Position(0, EACH), "preserve"
+    )
+    del existing[TopicPartition(topic_name, OTHER - 1)]
 
-    new = RunningFlow(spark, tmp_path / "new", config, "drain")  # has no offset map
-    new.join()
-    send(clusters[0], topic_name, PARTITIONS, 2 * PARTITIONS)
-    old = RunningFlow(spark, tmp_path / "old", config, "drain")  # does not know what new has copied
-    old.join()
+    found = match_existing_targets(context, existing)
 
-    assert copied(clusters, topic_name) == 15 * PARTITIONS
-    assert_equal(clusters, topic_name)
-    events = new.tables.of("events", FLOW).collect()
-    assert [event.kind for event in events] == ["adopted"] * PARTITIONS
-    assert {event.partition for event in events} == set(range(PARTITIONS))
-    table = new.tables.path("events")
-    assert spark.sql(f"DESCRIBE HISTORY delta.`{table}`").count() == 1
-    assert old.tables.of("events", FLOW).collect() == []
+    assert found.keys() == existing.keys()
+    assert isinstance(found.pop(elsewhere), GuardError)
+    assert {match.position if isinstance(match, Match) else match for match in found.values()} == {
+        Position(EACH, EACH)
+    }
 
 
 def test_one_consumer_reads_the_spans_of_many_partitions(
