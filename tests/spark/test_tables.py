@@ -98,8 +98,7 @@ def test_events_can_be_queried(tables: Tables) -> None:
 
 
 def test_many_events_are_one_commit(tables: Tables) -> None:
-    columns = ({"topic": "orders", "partition": number} for number in range(50))
-    events = [NewEvent("adopted", "why", "match", of_one) for of_one in columns]
+    events = [NewEvent("adopted", "why", "match", {"partition": number}) for number in range(50)]
 
     tables.record_events(FLOW, events)
     tables.record_events(FLOW, [])
