@@ -41,11 +41,12 @@ say_what_stops_it() {
   say "to stop this job: ${keys}kill $$, or:$(printf ' %q' "${command[@]}")"
 }
 
-# spark-submit passes no signals to Python, so the job watches for a file.
+# spark-submit passes no signals to Python, so the job watches for a file, and for the end of this
+# script: a killed one can write no file.
 run_until_stopped() {
   local folder pid code stops=0 deadline
   folder=$(mktemp -d)
-  export REPLICATION_STOP_FILE=$folder/stop
+  export REPLICATION_STOP_FILE=$folder/stop REPLICATION_SCRIPT_PID=$$
   # The trap writes the file, so that a signal before the wait counts, too.
   trap 'stops=$((stops + 1)); touch "$REPLICATION_STOP_FILE"' INT TERM HUP
   say_what_stops_it

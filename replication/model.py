@@ -101,6 +101,16 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An incident that an operator should know about; *details* are further columns of its row."""
+
+    kind: EventKind
+    text: str
+    policy: EventPolicy
+    details: Mapping[str, str | int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to create. ``replication_factor`` -1 is the cluster's default."""
 

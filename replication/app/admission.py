@@ -7,7 +7,7 @@ from replication.config.tree import FlowConfig
 from replication.errors import GuardError
 from replication.log import Log
 from replication.model import Flow, Mode
-from replication.spark.mode import choose_mode
+from replication.spark.mode import Choice, choose_mode
 from replication.topics.conflicts import find_conflicts
 from replication.topics.topic_plan import TopicPlan
 
@@ -48,9 +48,21 @@ class Admission:
             if conflicts:
                 raise GuardError("\n".join(conflicts))
             self._plans = plans
-            partitions = sum(len(admitted.partitions) for admitted in plans.values())
-        choice = choose_mode(
-            config.mode, spark=self._spark, slots=self._slots(), partitions=partitions
-        )
+        choice = self._choose(config)
         log.info("mode_chosen", flow=config.flow, mode=choice.mode, text=choice.reason)
         return choice.mode
+
+    def mode(self, config: FlowConfig) -> Mode:
+        """The mode that `admit` would return now for the flow's admitted plan.
+
+        Raises:
+            FlowError: The configured mode does not fit the task slots.
+        """
+        return self._choose(config).mode
+
+    def _choose(self, config: FlowConfig) -> Choice:
+        with self._lock:
+            partitions = sum(len(plan.partitions) for plan in self._plans.values())
+        return choose_mode(
+            config.mode, spark=self._spark, slots=self._slots(), partitions=partitions
+        )

@@ -20,6 +20,7 @@ from replication.app.background import (
 )
 from replication.app.claims import Claims, Launch, await_first, open_claims
 from replication.app.flow_thread import FlowThread, wait_for_all
+from replication.app.parent import stop_with_parent
 from replication.app.signals import stop_on_signals
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
@@ -31,7 +32,7 @@ from replication.log import Log, LogFormat, configure
 from replication.model import Job, Mode, runs
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.spark.requirements import check_interceptor, check_packages
-from replication.spark.session import jvm_of, session, task_slots
+from replication.spark.session import driver_jvm, flow_session, jvm_of, session, task_slots
 from replication.spark.static_settings import check_static_settings
 from replication.state.job_lock import JobLocks, hold_jobs
 from replication.state.lease import holds_lease
@@ -81,6 +82,7 @@ def run(
             hold_jobs(config.state_dir, names, job, standby=standby) as locks,
             open_claims(launch) as claims,
         ):
+            stop_with_parent(driver_jvm())
             if not await_first(launch, claims):
                 return 0
             return _run_in_spark(launch, claims, locks)
@@ -156,7 +158,7 @@ class _Application:
         target = Cluster(config.target.alias, config.target.admin)
         return FlowContext(
             config,
-            self._spark,
+            flow_session(self._spark),
             tables,
             source,
             target,
@@ -182,7 +184,8 @@ def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: thread
     left_out: ReplicationError | None = None
     with background_metadata(context, job), background_checkpoints(context, job):
         if runs(job, "records"):
-            left_out = replicate(context, partial(_admit, context, admission), stop)
+            admit = partial(_admit, context, admission)
+            left_out = replicate(context, admit, stop, partial(admission.mode, config))
         elif config.mode != "drain":
             stop.wait()
     if config.mode == "drain" and not stop.is_set():

@@ -19,6 +19,7 @@ from replication.flows.config_changes import (
 )
 from replication.flows.context import FlowContext
 from replication.log import Log
+from replication.model import NewEvent
 from replication.spark.frames import trigger_stream
 from replication.state.tables import now
 from replication.topics.config_sync import SyncHistory
@@ -62,8 +63,8 @@ class ConfigSync:
             self._history = SyncHistory.of(row.asDict() for row in rows)
         history = self._history
         planned = plan_config_sync(self._config, context.source, context.target, history.applied)
-        for topic in planned:
-            self._report_conflicts(topic, history)
+        conflicts = (event for topic in planned for event in self._conflicts(topic, history))
+        context.tables.record_events(self._config.flow, conflicts)
         news = [
             outcome
             for outcome in apply_changes(context.target, planned)
@@ -73,28 +74,26 @@ class ConfigSync:
         self._report_outcomes(news)
         self._record(news, history)
 
-    def _report_conflicts(self, topic: TopicChanges, history: SyncHistory) -> None:
+    def _conflicts(self, topic: TopicChanges, history: SyncHistory) -> list[NewEvent]:
         """One event for the settings that somebody else changed, before they are overwritten."""
         changes = [
             str(change)
             for change in topic.changes
             if change.is_conflict and not history.was_rejected(topic.key, change)
         ]
-        if changes:
-            self._context.tables.record_event(
-                self._config.flow,
-                "config-overwritten",
-                f"settings of {topic.remote.name} on {self._config.flow.target} were changed by "
-                f"somebody else and get the values of {topic.topic} on {self._config.flow.source} "
-                f"again: {', '.join(changes)}. To leave a setting alone, add it to "
-                "config.properties.exclude",
-                topic=topic.remote.name,
-                policy="overwrite",
-            )
+        if not changes:
+            return []
+        text = (
+            f"settings of {topic.remote.name} on {self._config.flow.target} were changed by "
+            f"somebody else and get the values of {topic.topic} on {self._config.flow.source} "
+            f"again: {', '.join(changes)}. To leave a setting alone, add it to "
+            "config.properties.exclude"
+        )
+        return [NewEvent("config-overwritten", text, "overwrite", {"topic": topic.remote.name})]
 
     def _report_outcomes(self, outcomes: Iterable[Outcome]) -> None:
         """A log line for each changed topic, and an event for each reason of a rejection."""
-        grouped = defaultdict(list)
+        grouped, events = defaultdict(list), []
         for it in outcomes:
             if it.change.is_due:
                 grouped[it.topic.remote.name, it.rejection].append(str(it.change))
@@ -103,15 +102,13 @@ class ConfigSync:
             if rejection is None:
                 log.info("topic_config_changed", flow=self._config.flow, topic=remote, text=text)
                 continue
-            self._context.tables.record_event(
-                self._config.flow,
-                "config-rejected",
+            rejected = (
                 f"{self._config.flow.target} rejected a change of {remote}: {text}: {rejection}. "
                 "The change is tried at every interval; to leave the setting alone, add it to "
-                "config.properties.exclude",
-                topic=remote,
-                policy="retry",
+                "config.properties.exclude"
             )
+            events.append(NewEvent("config-rejected", rejected, "retry", {"topic": remote}))
+        self._context.tables.record_events(self._config.flow, events)
 
     def _record(self, outcomes: Sequence[Outcome], history: SyncHistory) -> None:
         at = now()

@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
 from replication.kafka.calls import Calls
+from replication.kafka.creation import requests
 from replication.kafka.diagnosis import NOT_FOUND
 from replication.kafka.topic_settings import (
     REJECTED_SETTING,
@@ -105,7 +106,8 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that each partition holds; partitions that do not exist are absent."""
-        return self._offsets(partitions, OffsetSpec.earliest(), "read_uncommitted")
+        specs = dict.fromkeys(partitions, OffsetSpec.earliest())
+        return self._offsets(specs, "read_uncommitted")
 
     def log_ends(
         self, partitions: Iterable[TopicPartition], isolation: Isolation = "read_uncommitted"
@@ -115,21 +117,16 @@ class Cluster(AbstractContextManager["Cluster"]):
         With ``read_committed`` it is the last stable offset, where the first open transaction
         starts.
         """
-        return self._offsets(partitions, OffsetSpec.latest(), isolation)
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.latest()), isolation)
 
-    def offsets_for_time(
-        self, partitions: Iterable[TopicPartition], timestamp_ms: int
-    ) -> dict[TopicPartition, int]:
-        """The first offset whose record is not older than *timestamp_ms*, else the log end.
+    def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offset whose record is not older than the time given in ms, else the log end.
 
         Partitions that do not exist are absent.
         """
-        found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), "read_committed")
+        specs = {tp: OffsetSpec.for_timestamp(time_ms) for tp, time_ms in times.items()}
+        found = self._offsets(specs, "read_committed")
         return found | self.log_ends([tp for tp, offset in found.items() if offset < 0])
-
-    def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> int:
-        """As `offsets_for_time`, for one partition; 0 if it does not exist."""
-        return self.offsets_for_time([partition], timestamp_ms).get(partition, 0)
 
     def create_topics(
         self,
@@ -163,13 +160,17 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def _create(self, topics: Mapping[str, NewTopic]) -> dict[str, "KafkaError | None"]:
         """The error of each of *topics* that could not be created, None for the others."""
-        return self._calls.results(
-            "creating topics",
-            lambda keys, s: self._admin.create_topics(
-                [_kafka_topic(topics[key]) for key in keys], request_timeout=s
-            ),
-            topics,
-        )
+        results: dict[str, KafkaError | None] = {}
+        for some in requests(topics.values()):
+            answers = self._calls.results(
+                "creating topics",
+                lambda keys, s: self._admin.create_topics(
+                    [_kafka_topic(topics[key]) for key in keys], request_timeout=s
+                ),
+                some,
+            )
+            results.update(answers)
+        return results
 
     def create_partitions(self, counts: Mapping[str, int]) -> dict[str, Topic]:
         """Grows each topic to its count in *counts*, and waits until the partitions are visible.
@@ -249,19 +250,19 @@ class Cluster(AbstractContextManager["Cluster"]):
         }
 
     def _offsets(
-        self, partitions: Iterable[TopicPartition], which: OffsetSpec, isolation: Isolation
+        self, specs: Mapping[TopicPartition, OffsetSpec], isolation: Isolation
     ) -> dict[TopicPartition, int]:
         level = IsolationLevel[isolation.upper()]
 
         def send(keys: Collection[TopicPartition], s: float) -> dict[TopicPartition, "Future[Any]"]:
             futures = self._admin.list_offsets(
-                {KafkaTopicPartition(*key): which for key in keys},
+                {KafkaTopicPartition(*key): specs[key] for key in keys},
                 isolation_level=level,
                 request_timeout=s,
             )
             return {TopicPartition(tp.topic, tp.partition): f for tp, f in futures.items()}
 
-        results = self._calls.results("listing offsets of", send, partitions, self._exists)
+        results = self._calls.results("listing offsets of", send, specs, self._exists)
         return {
             tp: found.offset
             for tp, found in self._calls.require("listing offsets of", results, NOT_FOUND).items()

@@ -1,18 +1,20 @@
-"""Reads a bounded span of one partition, record by record, to compare and to name records.
+"""Reads bounded spans of partitions, record by record, to compare and to name records.
 
 Joins no group and commits nothing. Replicated records are never read this way, but by Spark.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from itertools import islice
+from typing import Any, Final, TypeVar, cast
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from replication.config.clients.librdkafka import librdkafka_properties
-from replication.kafka.calls import timeout_s
+from replication.kafka.calls import join_names, timeout_s
 from replication.kafka.diagnosis import (
     RETRIABLE,
     CallError,
@@ -22,9 +24,13 @@ from replication.kafka.diagnosis import (
 )
 from replication.model import Isolation, TopicPartition
 
-BATCH_RECORDS: Final = 1_000
+T = TypeVar("T")
+
+PARTITIONS_AT_ONCE: Final = 100
+"""How many partitions one consumer reads together; librdkafka holds at most 64 MB of them."""
+
 POLL_SECONDS: Final = 0.5
-"""The longest wait for one batch, so that the timeout is checked in time."""
+"""The longest wait for one record, so that the timeout is checked in time."""
 
 END: Final = "_PARTITION_EOF"
 OWNED: Final[Mapping[str, Any]] = {
@@ -32,7 +38,9 @@ OWNED: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,  # the last offsets of a span may hold no record
-    "queued.min.messages": BATCH_RECORDS,
+    "queued.min.messages": 1_000,  # per partition; more is seldom needed
+    "fetch.queue.backoff.ms": 10,  # by default, a partition with so many pauses for a second
+    "fetch.wait.max.ms": 50,  # for the end of a partition that holds nothing more
 }
 
 
@@ -45,6 +53,10 @@ class KafkaRecord:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
+
+
+Visit = Callable[[TopicPartition, KafkaRecord], object]
+"""Takes a record of a partition; a true answer ends the reading of that partition."""
 
 
 def read_records(
@@ -69,20 +81,25 @@ def read_records(
     Raises:
         CallError: The cluster does not answer, denies access, or has no such partition.
     """
-    reader = _Reader(properties, tp, isolation)
-    try:
-        return reader.read(from_offset, until_offset)
-    except KafkaException as failure:
-        reader.collect_errors()
-        raise reader.error(kafka_error(failure)) from None
-    finally:
-        reader.close()
+    records: list[KafkaRecord] = []
+    with Reader(properties, isolation) as reader:
+        low, high = reader.bounds(tp)
+        span = max(from_offset, low), min(until_offset, high)
+        reader.visit({tp: span}, lambda _tp, record: records.append(record))
+    return records
 
 
-class _Reader:
-    def __init__(self, properties: Mapping[str, str], tp: TopicPartition, isolation: str) -> None:
+class Reader(AbstractContextManager["Reader"]):
+    """One consumer for spans of many partitions of a cluster. It is closed with the block.
+
+    Args:
+        properties: Client properties in Java's key space, ``bootstrap.servers`` among them.
+        isolation: ``read_committed`` leaves out aborted and open transactions.
+    """
+
+    def __init__(self, properties: Mapping[str, str], isolation: Isolation) -> None:
         self._servers = properties.get("bootstrap.servers", "")
-        self._tp, self._timeout_s = tp, timeout_s(properties)
+        self._timeout_s = timeout_s(properties)
         self._diagnostics = ClientDiagnostics()
         settings: dict[str, Any] = {
             "group.id": "replication-reader",  # required by librdkafka, never joined
@@ -95,52 +112,88 @@ class _Reader:
             logger: Any = self._diagnostics  # has the only method of a logger that librdkafka calls
             self._consumer = Consumer(settings, logger=logger)
         except KafkaException as failure:
-            raise self.error(kafka_error(failure)) from None
+            raise self._error(kafka_error(failure), ()) from None
 
-    def read(self, from_offset: int, until_offset: int) -> list[KafkaRecord]:
-        low, high = self._bounds()
-        start, until = max(from_offset, low), min(until_offset, high)
-        if start >= until:
-            return []
-        self._consumer.assign([KafkaTopicPartition(*self._tp, start)])
-        records: list[KafkaRecord] = []
-        last_at = time.monotonic()
-        while time.monotonic() - last_at < self._timeout_s:
-            wanted = min(BATCH_RECORDS, until - start)
-            for message in self._consumer.consume(wanted, timeout=POLL_SECONDS):
-                last_at = time.monotonic()
-                if _is_end(message):
-                    return records
-                record = _record(message)
-                if record.offset < until:
-                    records.append(record)
-                if record.offset >= until - 1:
-                    return records
-        raise self.error(None)
+    def __exit__(self, *_: object) -> None:
+        """Closes the consumer."""
+        self._consumer.close()
 
-    def _bounds(self) -> tuple[int, int]:
+    def visit(self, spans: Mapping[TopicPartition, tuple[int, int]], visit: Visit) -> None:
+        """Calls *visit* with each record of *spans*, of a partition in the order of its log.
+
+        A limited number of partitions is read at a time. Offsets without a record are skipped.
+
+        Args:
+            spans: First offset and end offset by partition. An end must not be beyond the log end
+                of the reader's isolation, and a start not beyond its end.
+            visit: Takes the records.
+
+        Raises:
+            CallError: The cluster does not answer, denies access, or has no such partition.
+        """
+        filled = ((tp, span) for tp, span in spans.items() if span[0] < span[1])
+        for some in chunks(filled, PARTITIONS_AT_ONCE):
+            with self._errors([tp for tp, _ in some]):
+                self._visit_together(dict(some), visit)
+
+    def bounds(self, tp: TopicPartition) -> tuple[int, int]:
         """The first offset in the log, and the one after the last that may be read."""
         deadline = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                tp = KafkaTopicPartition(*self._tp)
-                return self._consumer.get_watermark_offsets(tp, timeout=self._timeout_s)
-            except KafkaException as failure:  # noqa: PERF203 - a loop of retries
-                if kafka_error(failure).name() not in RETRIABLE or time.monotonic() > deadline:
-                    raise
-                self._consumer.poll(POLL_SECONDS)  # a new partition has no leader yet
+        with self._errors([tp]):
+            while True:
+                try:
+                    kafka_tp = KafkaTopicPartition(*tp)
+                    return self._consumer.get_watermark_offsets(kafka_tp, timeout=self._timeout_s)
+                except KafkaException as failure:  # noqa: PERF203 - a loop of retries
+                    is_retriable = kafka_error(failure).name() in RETRIABLE
+                    if not is_retriable or time.monotonic() > deadline:
+                        raise
+                    self._consumer.poll(POLL_SECONDS)  # a new partition has no leader yet
 
-    def collect_errors(self) -> None:
-        """Lets librdkafka run the error callback, which it does in `poll` only."""
-        self._consumer.poll(0)
+    def _visit_together(self, spans: dict[TopicPartition, tuple[int, int]], visit: Visit) -> None:
+        self._consumer.assign([KafkaTopicPartition(*tp, span[0]) for tp, span in spans.items()])
+        last_at = time.monotonic()
+        while spans:
+            message = self._consumer.poll(POLL_SECONDS)
+            if message is None:
+                if time.monotonic() - last_at >= self._timeout_s:
+                    raise self._error(None, spans)
+                continue
+            last_at = time.monotonic()
+            is_end = _is_end(message)
+            tp = TopicPartition(cast("str", message.topic()), cast("int", message.partition()))
+            if tp in spans and (is_end or _is_last(_record(message), tp, spans[tp], visit)):
+                del spans[tp]
+                self._consumer.incremental_unassign([KafkaTopicPartition(*tp)])
 
-    def error(self, error: KafkaError | None) -> CallError:
-        """The error of this read; *error* is None if the cluster did not answer."""
+    @contextmanager
+    def _errors(self, partitions: Collection[TopicPartition]) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as failure:
+            self._consumer.poll(0)  # librdkafka runs the error callback in `poll` only
+            raise self._error(kafka_error(failure), partitions) from None
+
+    def _error(self, error: KafkaError | None, partitions: Collection[TopicPartition]) -> CallError:
+        """The error of a read; *error* is None if the cluster did not answer."""
         code, reason = self._diagnostics.reason(error)
-        return call_error(None, self._servers, f"reading {self._tp}", code, reason)
+        call = f"reading {join_names([str(tp) for tp in partitions])}".rstrip()
+        return call_error(None, self._servers, call, code, reason)
 
-    def close(self) -> None:
-        self._consumer.close()
+
+def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """*values* in lists of at most *size*."""
+    left = iter(values)
+    while some := list(islice(left, size)):
+        yield some
+
+
+def _is_last(record: KafkaRecord, tp: TopicPartition, span: tuple[int, int], visit: Visit) -> bool:
+    """Lets *visit* take *record* if it is in *span*; returns whether it wants no further one."""
+    start, until = span
+    if not start <= record.offset < until:  # of a log that was cut meanwhile, all are before it
+        return True
+    return bool(visit(tp, record)) or record.offset == until - 1
 
 
 def _is_end(message: Message) -> bool:

@@ -18,6 +18,10 @@ EARLIEST = -2
 """Spark's number for the first offset of a partition."""
 
 
+FINGERPRINTS_AT_ONCE = 1_000_000
+"""24 bytes each in Spark's memory, and ``spark.driver.maxResultSize`` is 1 GB by default."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordSpan:
     """*records* records of one partition, from offset *start* on."""
@@ -86,14 +90,20 @@ def fingerprints(
     tp: TopicPartition,
     window: tuple[int, int],
     timestamps: Timestamps,
+    *,
+    at_once: int = FINGERPRINTS_AT_ONCE,
 ) -> Iterator[tuple[int, int]]:
     """The offset of each record and a 64-bit hash of its key, value, headers and timestamp.
 
     Used only to repair a mismatch. With *timestamps* of the broker they are not part of the hash.
+    A Spark job reads a limited number of offsets, since its result is held in memory.
     """
-    records = _read(spark, consumer, {tp: window})
-    for row in records.select("offset", _digest(timestamps)).toLocalIterator():
-        yield row["offset"], row["digest"]
+    start, end = window
+    for begin in range(start, end, at_once):
+        part = begin, min(end, begin + at_once)
+        records = _read(spark, consumer, {tp: part})
+        for row in records.select("offset", _digest(timestamps)).toLocalIterator():
+            yield row["offset"], row["digest"]
 
 
 def equal_records(

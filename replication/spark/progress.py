@@ -1,9 +1,8 @@
 """A query's finished batches, read from its progress events.
 
 Spark's Python listener cannot keep up with micro-batches (at 37 a second it delivered 42 of 368
-events in 10 s), so the buffer of recent events is polled. `numRecentProgressUpdates` bounds it to
-some seconds of the fastest query. A batch that drops out shows as a gap between batches, never as
-a wrong count.
+events in 10 s), so the buffer of recent events is polled. `keep_events` bounds it to half a minute
+of the fastest query. A batch that drops out shows as a gap between batches, never as a wrong count.
 """
 
 import json
@@ -11,11 +10,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from replication.model import TopicPartition
 from replication.spark.kafka_options import parse_offsets
 from replication.spark.projection import COUNTS, counts_of
+
+MOST_EVENTS = 1000
+FEWEST_EVENTS = 10
+MOST_OFFSETS = 500_000
+"""An event holds three offsets of each partition, about 63 bytes: all events have 32 MB. A batch
+of many partitions takes longer, so that fewer events still hold half a minute."""
+
+
+def kept_events(partitions: int) -> int:
+    """How many events a query of so many partitions keeps."""
+    return min(MOST_EVENTS, max(FEWEST_EVENTS, MOST_OFFSETS // max(1, partitions)))
+
+
+def keep_events(spark: SparkSession, partitions: int) -> None:
+    """Bounds the events that queries of the session *spark* keep; it must have one query only."""
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(kept_events(partitions)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from py4j.java_gateway import JVMView
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -32,8 +33,6 @@ REQUIRED = {
     # CAST(bigint AS binary), the carrier of timestamp and offset, is big-endian. ANSI SQL has none.
     "spark.sql.ansi.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # The offset map is built from progress events, which are read every few seconds at most.
-    "spark.sql.streaming.numRecentProgressUpdates": "1000",
     # Spark's own checkpoint is thrown away at each start, so the cheaper file manager is safe.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing."
@@ -53,6 +52,17 @@ SMALL_QUERIES = {
     "spark.databricks.delta.stats.collect": "false",
 }
 
+BOUNDED = {
+    # What Spark's pages keep in the driver's memory: it grows with partitions, for every batch.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "1000",  # of one stage
+    "spark.sql.ui.retainedExecutions": "50",
+    "spark.sql.streaming.ui.retainedProgressUpdates": "20",
+    "spark.sql.streaming.ui.retainedQueries": "5",
+}
+"""Defaults of ours, unless the user sets them."""
+
 LOCAL = {
     # Short sessions: the quick compiler halves the CPU seconds of a start.
     "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1{_QUIET}",
@@ -66,7 +76,10 @@ def session(app: str) -> SparkSession:
     """The session of a submitted job. spark-submit sets master, jars and memory."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app)
-    for key, value in {**REQUIRED, **_plugins()}.items():
+    SparkContext._ensure_initialized()  # noqa: SLF001 - `SparkConf` reads spark-submit's settings
+    given = SparkConf()
+    bounded = {key: value for key, value in BOUNDED.items() if not given.contains(key)}
+    for key, value in {**REQUIRED, **bounded, **_plugins()}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
@@ -83,7 +96,7 @@ def local_session(jars: Sequence[Path], slots: int, app: str) -> SparkSession:
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{slots}]").appName(app)
-    for key, value in {**REQUIRED, **LOCAL, PLUGINS: PLUGIN}.items():
+    for key, value in {**REQUIRED, **BOUNDED, **LOCAL, PLUGINS: PLUGIN}.items():
         builder = builder.config(key, value)
     spark = builder.config("spark.jars", ",".join(map(str, jars))).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -97,6 +110,15 @@ def _plugins() -> dict[str, str]:
         return {}
     others = [name for name in SparkConf().get(PLUGINS, "").split(",") if name and name != PLUGIN]
     return {PLUGINS: ",".join([*others, PLUGIN])}
+
+
+def flow_session(spark: SparkSession) -> SparkSession:
+    """A session of the same application for the query of one flow, with settings of its own."""
+    own = spark.newSession()
+    for key, value in REQUIRED.items():
+        if own.conf.isModifiable(key):
+            own.conf.set(key, value)
+    return own
 
 
 def small_query_session(spark: SparkSession) -> SparkSession:
@@ -116,6 +138,15 @@ def driver_jvm() -> JVMView:
     """The driver's JVM, which exists before the session: spark-submit starts it before Python."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - it has no public name
     return SparkContext._jvm  # noqa: SLF001
+
+
+def parent_of(jvm: JVMView) -> str | None:
+    """The process id of the parent of *jvm*, "" in another namespace; None if *jvm* has ended."""
+    try:
+        parent = jvm.java.lang.ProcessHandle.current().parent()
+        return str(parent.get().pid()) if parent.isPresent() else ""
+    except Py4JError:
+        return None
 
 
 def task_slots(spark: SparkSession) -> int:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from replication.errors import StateError
 from replication.log import Log
-from replication.model import EventKind, EventPolicy, Flow
+from replication.model import EventKind, EventPolicy, Flow, NewEvent
 from replication.spark.frames import frame_of
 from replication.spark.local import local_spark
 from replication.spark.session import jvm_of, small_query_session
@@ -199,20 +199,30 @@ class Tables:
         policy: EventPolicy,
         **details: str | int,
     ) -> None:
-        """Appends a row to ``events`` and logs it; *details* are further columns.
+        """Records one event, as `record_events` does."""
+        self.record_events(flow, [NewEvent(kind, text, policy, details)])
 
-        A row that cannot be written is kept and written with the next one: what the event is about
-        must not become worse because of it.
+    def record_events(self, flow: Flow, events: Iterable[NewEvent]) -> None:
+        """Appends a row to ``events`` for each of *events*, in one commit, and logs it.
+
+        Rows that cannot be written are kept and written with the next ones: what the events are
+        about must not become worse because of it.
         """
-        columns = {"policy": policy, **details}
-        log.warning(kind.replace("-", "_"), flow=flow, text=text, **columns)
-        row = {"flow": str(flow), "at": now(), "kind": kind, "text": text, **columns}
+        rows: list[dict[str, Any]] = []
+        for event in events:
+            columns = {"policy": event.policy, **event.details}
+            log.warning(event.kind.replace("-", "_"), flow=flow, text=event.text, **columns)
+            own = {"flow": str(flow), "at": now(), "kind": event.kind, "text": event.text}
+            rows.append({**own, **columns})
+        if not rows:
+            return
         with self._events_lock:
-            self._unwritten_events.append(row)
+            self._unwritten_events += rows
             try:
                 self.append("events", self._unwritten_events)
             except StateError as error:
-                log.warning("event_not_written", flow=flow, kind=kind, text=error)
+                kinds = ", ".join(sorted({row["kind"] for row in rows}))
+                log.warning("event_not_written", flow=flow, kind=kinds, text=error)
             else:
                 self._unwritten_events.clear()
 

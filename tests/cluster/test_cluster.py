@@ -129,8 +129,9 @@ def test_offsets(cluster: Cluster, clusters: Clusters, topic_name: str) -> None:
 
     assert cluster.log_ends([first, second, *absent]) == {first: 3, second: 0}
     assert cluster.earliest([first, second, *absent]) == {first: 0, second: 0}
-    assert cluster.offsets_for_time([first, second, *absent], 1_001) == {first: 1, second: 0}
-    assert cluster.offset_for_time(first, 1_003) == 3
+    times = dict.fromkeys([first, second, *absent], 1_001)
+    assert cluster.offsets_for_time(times) == {first: 1, second: 0}
+    assert cluster.offsets_for_time({first: 1_003, second: 1}) == {first: 3, second: 0}
 
 
 def test_an_open_transaction_bounds_the_committed_log_end(

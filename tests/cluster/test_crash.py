@@ -4,6 +4,8 @@ The mirror runs as a user runs it, through spark-submit.sh. After the last crash
 the work, and both sides are compared in full: no record is missing, none is there twice.
 """
 
+import os
+import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,10 +32,10 @@ from replication.errors import FlowError
 from replication.model import Mode, TopicPartition
 from replication.state.offset_table import OffsetTable
 from replication.state.tables import Tables
-from tests.support.commands import replication, spark_submit, start_mirror
-from tests.support.local import Clusters
+from tests.support.commands import spark_submit, start_mirror
+from tests.support.local import Clusters, Until
 from tests.support.mirror_files import FLOW, write_config
-from tests.support.process_tree import kill_tree
+from tests.support.process_tree import family, kill, kill_tree, living
 from tests.support.topics import fill, now_ms
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(1800)]
@@ -95,26 +97,33 @@ def test_crashes_lose_and_repeat_nothing(
         assert run.src_from == run.tgt_from == 0
 
 
-def test_a_second_process_is_refused_and_a_stop_request_is_answered(
-    clusters: Clusters, tmp_path: Path, topic_name: str
+def test_a_second_process_is_refused_and_the_first_stops_when_its_script_is_killed(
+    clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
 ) -> None:
     source, target = clusters
     fill(source, topic_name, 1, 10)
     config = write_config(tmp_path, clusters, topic_name, settings(topic_name))
     mirror = start_mirror(config, tmp_path / "first.log")
+    job: list[int] = []
     try:
         await_growth(mirror, target, [f"A.{topic_name}"])
         started = time.monotonic()
         second = spark_submit(config)
         seconds = time.monotonic() - started
-        stop = replication("stop", config)
+        _, *job = family(mirror.pid)
+        os.kill(mirror.pid, signal.SIGKILL)  # it stays a zombie: nobody has waited for it
+        until(lambda: not set(job) & living(), 30)
     finally:
+        kill(job)
         mirror.discard()
 
     assert second.returncode == 4
     assert seconds < REFUSAL_SECONDS, "it is refused before Spark starts"
     assert "is already running: " in second.stderr
-    assert (stop.returncode, stop.stdout) == (0, "A->B stopped\n"), stop.stderr
+    log = mirror.log.read_text()
+    assert f"event=script_lost pid={mirror.pid} " in log
+    assert "event=flow_ended" in log
+    assert "\tat " not in log, "a stop prints no stack trace"
 
 
 def fill_all(source: Broker, topics: Topics) -> None:

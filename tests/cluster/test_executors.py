@@ -5,6 +5,7 @@ run the tasks of a lost executor again within the batch and so write their recor
 """
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -23,10 +24,11 @@ from replication.model import Mode, TopicPartition
 from replication.offsets.map import Exact
 from replication.state.offset_table import OffsetTable
 from replication.state.tables import Tables
-from tests.support.local import REPOSITORY, SCRIPT, Clusters
+from tests.support.local import REPOSITORY, SCRIPT, Clusters, Until
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.running_process import RunningProcess
 from tests.support.standalone import Standalone, WorkerSize, standalone
+from tests.support.topics import assert_equal, copied, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(1200)]
 
@@ -109,6 +111,37 @@ def test_a_lost_executor_loses_and_repeats_nothing(
     events = tables.of("events", FLOW).select("kind", "text").collect()
     assert {event["kind"] for event in events} == {"restarted"}
     assert any("executor" in event["text"] for event in events), events
+    assert "\tat " not in (tmp_path / "mirror.log").read_text(), "a lost executor is one line"
+
+
+@pytest.mark.soak
+def test_auto_changes_its_mode_when_a_worker_goes_and_when_one_comes(
+    clusters: Clusters, spark_cluster: Standalone, tmp_path: Path, topic_name: str, until: Until
+) -> None:
+    partitions = SIZE.cores + 1  # the slots of both workers suffice, those of one do not
+    fill(clusters[0], topic_name, partitions, 10 * partitions)
+    config = write_config(tmp_path, clusters, topic_name, SETTINGS | {"groups": [topic_name]})
+    arguments = ["--config", str(config), "--", *SPARK, "--master", spark_cluster.url]
+    log = tmp_path / "mirror.log"
+
+    def modes() -> list[str]:
+        return re.findall(r"event=generation_started generation=\d+ mode=(\w+)", log.read_text())
+
+    with RunningProcess("mirror", [str(SCRIPT), *arguments], log) as job:
+        until(lambda: modes() == ["realtime"], START_SECONDS)
+        worker = next(it for it in spark_cluster.workers if it.executors())
+        spark_cluster.workers.remove(worker)
+        worker.kill_all()
+        until(lambda: modes()[-1] == "microbatch", START_SECONDS)
+        spark_cluster.add_worker()
+        until(lambda: modes()[-1] == "realtime", START_SECONDS)
+        send(clusters[0], topic_name, partitions, 10 * partitions)
+        until(lambda: copied(clusters, topic_name) == 20 * partitions, START_SECONDS)
+        code = job.end()
+
+    assert code == 0
+    assert "event=mode_no_longer_fits mode=microbatch" in log.read_text()
+    assert_equal(clusters, topic_name)
 
 
 def test_a_second_attempt_never_ends_well_even_if_it_writes_nothing(

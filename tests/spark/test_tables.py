@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.errors import StateError
-from replication.model import Flow, Position, TopicPartition
+from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
@@ -95,6 +95,17 @@ def test_events_can_be_queried(tables: Tables) -> None:
         "flow": "A->B", "kind": "realigned", "group": None, "topic": "orders", "partition": 3,
         "offset_from": None, "offset_until": 7, "policy": "at least once", "text": "why",
     }  # fmt: skip
+
+
+def test_many_events_are_one_commit(tables: Tables) -> None:
+    events = [NewEvent("adopted", "why", "match", {"partition": number}) for number in range(50)]
+
+    tables.record_events(FLOW, events)
+    tables.record_events(FLOW, [])
+
+    assert {row.partition for row in tables.read("events").collect()} == set(range(50))
+    history = tables.spark.sql(f"DESCRIBE HISTORY delta.`{tables.path('events')}`")
+    assert history.count() == 1
 
 
 def test_a_state_directory_that_is_a_file_is_an_error_that_names_it(

@@ -23,6 +23,11 @@ def family(pid: int) -> list[int]:
     return tree
 
 
+def living() -> set[int]:
+    """All processes that have not ended; one whose end nobody has waited for has ended."""
+    return {pid for pid, _, fields in stats(PROC.glob("[0-9]*/stat")) if fields[0] != "Z"}
+
+
 def kill_tree(pid: int) -> None:
     """Kills *pid* and all it has started by SIGKILL; a parent cannot start more meanwhile."""
     os.kill(pid, signal.SIGSTOP)

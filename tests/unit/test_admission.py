@@ -72,3 +72,16 @@ def test_a_configured_mode_that_does_not_fit_is_an_error() -> None:
 
     with pytest.raises(FlowError, match="task slots"):
         admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS)
+
+
+def test_the_mode_of_an_admitted_plan_follows_the_slots_both_ways() -> None:
+    a_to_b, _ = configs()
+    slots = [7]
+    admission = Admission("4.2.0", lambda: slots[-1])
+    modes = [admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS)]
+
+    for number in (8, 7):
+        slots.append(number)
+        modes.append(admission.mode(a_to_b))
+
+    assert modes == ["microbatch", "realtime", "microbatch"]

@@ -22,6 +22,7 @@ from replication.groups.first_sight import FirstSight
 from replication.groups.positions import is_rewound
 from replication.kafka.consumer_groups import Groups
 from replication.log import Log
+from replication.model import Flow, NewEvent
 from replication.spark.frames import trigger_stream
 
 log = Log(__name__)
@@ -153,12 +154,13 @@ class Checkpoints:
         self._gone |= gone
         tables, flow = self._context.tables, self._config.flow
         reported = tables.of("events", flow).where("kind = 'group-gone'").select("group")
-        for group in sorted(gone - {row["group"] for row in tables.collect(reported, "events")}):
-            tables.record_event(
-                flow,
-                "group-gone",
-                f"group {group} no longer exists on {flow.source}: it was deleted, or its offsets "
-                f"expired. Its checkpoints and its offsets on {flow.target} stay as they are",
-                group=group,
-                policy="keep",
-            )
+        known = {row["group"] for row in tables.collect(reported, "events")}
+        tables.record_events(flow, (_gone(flow, group) for group in sorted(gone - known)))
+
+
+def _gone(flow: Flow, group: str) -> NewEvent:
+    text = (
+        f"group {group} no longer exists on {flow.source}: it was deleted, or its offsets expired. "
+        f"Its checkpoints and its offsets on {flow.target} stay as they are"
+    )
+    return NewEvent("group-gone", text, "keep", {"group": group})

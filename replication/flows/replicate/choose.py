@@ -11,7 +11,7 @@ from replication.flows.replicate.prepare import prepare_topics
 from replication.flows.replicate.rejected_records import rejected_records
 from replication.flows.replicate.set_aside import Part, SetAside, joined
 from replication.kafka.diagnosis import CallError
-from replication.model import TopicPartition
+from replication.model import NewEvent, TopicPartition
 from replication.topics.retry_times import RetryTimes
 from replication.topics.topic_plan import TopicPlan
 
@@ -85,11 +85,10 @@ class TopicChoice:
         errors = _by_topic(problems, GuardError)
         left = plan.without(topics_of(problems))
         if not left.topics:
-            for tp, text in problems.items():
-                self._context.tables.record_event(
-                    self._flow, "refused", text, topic=tp.topic, partition=tp.partition,
-                    policy="fail",
-                )  # fmt: skip
+            events = (
+                NewEvent("refused", text, "fail", tp._asdict()) for tp, text in problems.items()
+            )
+            self._context.tables.record_events(self._flow, events)
             raise joined(self._flow, {**self._topics.errors, **errors})
         self._topics.add(errors)
         return left

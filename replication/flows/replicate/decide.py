@@ -10,7 +10,7 @@ from replication.errors import GuardError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.match import compared_timestamps
-from replication.flows.replicate.place import Match, match_existing_target
+from replication.flows.replicate.place import Existing, Match, match_existing_targets
 from replication.flows.replicate.settle import settled_log_ends
 from replication.flows.replicate.starts import Offsets, plan_starts
 from replication.model import TopicPartition
@@ -114,24 +114,20 @@ def decide(context: FlowContext, plan: TopicPlan, stored: MapWriter, log_ends: L
         QueryError: A Spark job that compares records fails.
     """
     decided = _decide(context, plan, stored, log_ends)
-    found: dict[TopicPartition, Found] = {}
-    refused = dict(decided.refused)
-    unmatched = {}
-    compared = {
-        log_ends.remote[tp].topic for tp, at in decided.found.items() if isinstance(at, MatchTail)
+    refused, unmatched = dict(decided.refused), {}
+    tails = {tp: at.position for tp, at in decided.found.items() if isinstance(at, MatchTail)}
+    timestamps = compared_timestamps(context, {log_ends.remote[tp].topic for tp in tails})
+    existing = {
+        tp: Existing(log_ends.remote[tp], fresh, timestamps[log_ends.remote[tp].topic])
+        for tp, fresh in tails.items()
     }
-    timestamps = compared_timestamps(context, compared)
-    for tp, at in decided.found.items():
-        if not isinstance(at, MatchTail):
-            found[tp] = at
-            continue
-        remote = log_ends.remote[tp]
-        times = timestamps[remote.topic]
-        try:
-            found[tp] = match_existing_target(context, tp, remote, at.position, times)
-        except GuardError as error:
-            refused[tp] = str(error)
-            unmatched[tp] = at.position.downstream
+    found = {tp: at for tp, at in decided.found.items() if tp not in tails}
+    for tp, match in match_existing_targets(context, existing).items():
+        if isinstance(match, GuardError):
+            refused[tp] = str(match)
+            unmatched[tp] = tails[tp].downstream
+        else:
+            found[tp] = match
     return _by_topic(Decided(found, refused, decided.gone, decided.void, unmatched))
 
 

@@ -30,7 +30,7 @@ from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.acknowledged import generation_tag, is_reported
 from replication.spark.kafka_options import sink_options, source_options
-from replication.spark.progress import Progress
+from replication.spark.progress import Progress, keep_events
 from replication.spark.projection import counts_column, to_target
 from replication.topics.topic_plan import TopicPlan
 
@@ -54,8 +54,9 @@ class Generation:
         folder: Path,
         *,
         number: int,
+        mode: Mode,
     ) -> None:
-        self.plan, self.number = plan, number
+        self.plan, self.number, self.mode = plan, number, mode
         self._query, self._map_writer, self._folder = query, map_writer, folder
         self._reports = reports
         self._flow = map_writer.flow
@@ -96,10 +97,13 @@ class Generation:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
         try:
             with spark_errors(config.flow):
+                keep_events(spark, len(plan.partitions))
                 writer = replication_query(spark, config, plan, starts, name=name, mode=mode)
                 with generation_tag(spark, config.flow, number, spacing=reports.spacing or 0):
                     query = start_query(writer, mode, reports.batch_seconds, folder)
-            return cls(query, map_writer, plan, positions, reports, folder, number=number)
+            return cls(
+                query, map_writer, plan, positions, reports, folder, number=number, mode=mode
+            )
         except BaseException:
             reports.close()
             shutil.rmtree(folder, ignore_errors=True)

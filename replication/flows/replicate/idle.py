@@ -6,11 +6,12 @@ records had been deleted. Where records follow, a cluster holds the partition up
 the producer waits for its partition's leader for as long as it takes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from replication.flows.context import FlowContext
-from replication.kafka.reader import read_records
-from replication.model import TopicPartition
+from replication.kafka.reader import KafkaRecord, Reader
+from replication.model import NewEvent, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.topics.topic_plan import TopicPlan
 
@@ -59,37 +60,50 @@ class IdlePartitions:
         """
         isolation = self._context.config.isolation
         ends = self._context.source.log_ends(self._plan.partitions, isolation)
+        spans: dict[TopicPartition, tuple[int, int]] = {}
         for tp, position in pending.positions().items():
             at, end = position.upstream, ends.get(tp, position.upstream)
             seen = self._seen.get(tp)
             if seen is None or seen.upstream != at or at >= end:
                 self._seen[tp] = _Seen(at, now, end)
-                continue
-            is_late = now - seen.since >= STALLED_SECONDS and not seen.is_recorded
-            if seen.end == end or is_late:
-                until = min(end, at + SEARCHED_OFFSETS)
-                if not self._has_records(tp, at, until):
-                    pending.skip(tp, until)
-                elif is_late:
-                    seen.is_recorded = True
-                    self._record_stall(tp, at, end, round(now - seen.since))
-            seen.end = end
+            elif seen.end == end or self._is_late(tp, now):
+                spans[tp] = (at, min(end, at + SEARCHED_OFFSETS))
+        filled = self._with_records(spans)
+        for tp in spans.keys() - filled:
+            pending.skip(tp, spans[tp][1])
+        stalled = {tp for tp in filled if self._is_late(tp, now)}
+        self._context.tables.record_events(
+            self._context.config.flow, [self._stalled(tp, ends[tp], now) for tp in sorted(stalled)]
+        )
+        for tp, seen in self._seen.items():
+            seen.end, seen.is_recorded = ends.get(tp, seen.end), seen.is_recorded or tp in stalled
 
-    def _has_records(self, tp: TopicPartition, start: int, until: int) -> bool:
+    def _is_late(self, tp: TopicPartition, now: float) -> bool:
+        seen = self._seen[tp]
+        return now - seen.since >= STALLED_SECONDS and not seen.is_recorded
+
+    def _with_records(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
+        """Those of *spans* that hold a record."""
+        found: set[TopicPartition] = set()
+        if not spans:
+            return found
         config = self._context.config
-        return bool(read_records(config.source.consumer, tp, start, until, config.isolation))
 
-    def _record_stall(self, tp: TopicPartition, at: int, end: int, seconds: int) -> None:
+        def visit(tp: TopicPartition, _record: KafkaRecord) -> bool:
+            found.add(tp)
+            return True
+
+        with Reader(config.source.consumer, config.isolation) as reader:
+            reader.visit(spans, visit)
+        return found
+
+    def _stalled(self, tp: TopicPartition, end: int, now: float) -> NewEvent:
         flow, remote = self._context.config.flow, self._plan.topics[tp.topic]
-        self._context.tables.record_event(
-            flow,
-            "stalled",
+        at, seconds = self._seen[tp].upstream, round(now - self._seen[tp].since)
+        text = (
             f"{tp} stands at offset {at} for {seconds} s, although {flow.source} has offsets up to "
             f"{end}: check the brokers that lead it, and those that lead {remote}-{tp.partition} "
-            f"on {flow.target}. It goes on by itself",
-            topic=tp.topic,
-            partition=tp.partition,
-            offset_from=at,
-            offset_until=end,
-            policy="retry",
+            f"on {flow.target}. It goes on by itself"
         )
+        columns = {**tp._asdict(), "offset_from": at, "offset_until": end}
+        return NewEvent("stalled", text, "retry", columns)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from replication.flows.context import FlowContext
 from replication.flows.replicate.decide import Found, LogEnds, decide, settled_ends
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.match import compared_timestamps, realign, tails_match
+from replication.flows.replicate.match import compared_timestamps, realign
 from replication.flows.replicate.place import Match
+from replication.flows.replicate.tails import CountedTail, matching_tails
 from replication.log import Log
-from replication.model import Position, TopicPartition
+from replication.model import NewEvent, Position, TopicPartition
 from replication.offsets.resume import CountAhead, Resume, StartFresh
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, runs_between
 from replication.spark.counting import RecordSpan, offsets_after
@@ -56,18 +57,19 @@ def find_positions(
     decided = decide(context, plan, map_writer, log_ends)
     found = decided.found
     ahead = {tp: at for tp, at in found.items() if isinstance(at, CountAhead)}
-    new_runs = _count_ahead(context, ahead, log_ends)
+    new_runs, events = _count_ahead(context, ahead, log_ends)
     for tp, at in found.items():
         if isinstance(at, StartFresh):
             new_runs[tp] = [anchor(at.position)]
         elif isinstance(at, Match):
-            at.record(context, tp)
+            events += at.events(tp)
             start = anchors.get(tp) if tp not in decided.void else None
             new_runs[tp] = (
                 runs_between(start.position, at.position) if start else [anchor(at.position)]
             )
     for tp, reason in decided.void.items():
-        _record_start_over(context, tp, reason, found[tp])
+        events += _start_over(tp, reason, found[tp])
+    context.tables.record_events(context.config.flow, events)
     map_writer.forget(decided.void)
     map_writer.record(new_runs, plan.source_ids)
     map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
@@ -78,27 +80,21 @@ def find_positions(
     return Located(positions, decided.refused, decided.gone, decided.unmatched)
 
 
-def _record_start_over(context: FlowContext, tp: TopicPartition, reason: str, found: Found) -> None:
-    if isinstance(found, StartFresh):
-        start = found.position.upstream
-        context.tables.record_event(
-            context.config.flow,
-            "started-over",
-            f"{reason}; {tp} is copied to an empty partition from offset {start} on",
-            topic=tp.topic,
-            partition=tp.partition,
-            offset_from=start,
-            policy="restart",
-        )
+def _start_over(tp: TopicPartition, reason: str, found: Found) -> list[NewEvent]:
+    if not isinstance(found, StartFresh):
+        return []
+    start = found.position.upstream
+    text = f"{reason}; {tp} is copied to an empty partition from offset {start} on"
+    return [NewEvent("started-over", text, "restart", {**tp._asdict(), "offset_from": start})]
 
 
 def _count_ahead(
     context: FlowContext, wanted: Mapping[TopicPartition, CountAhead], log_ends: LogEnds
-) -> dict[TopicPartition, list[OffsetRun]]:
+) -> tuple[dict[TopicPartition, list[OffsetRun]], list[NewEvent]]:
     """Counts the target records that are not yet in the offset map, and compares the last ones."""
     config = context.config
     if not wanted:
-        return {}
+        return {}, []
     records = sum(ahead.records for ahead in wanted.values())
     log.info("counting_unrecorded", flow=config.flow, records=records)
     ends = offsets_after(
@@ -108,13 +104,27 @@ def _count_ahead(
         log_ends.source_ends,
     )
     timestamps = compared_timestamps(context, {log_ends.remote[tp].topic for tp in wanted})
+    tails = [
+        CountedTail(
+            tp,
+            (ahead.anchor.upstream, ends[tp]),
+            log_ends.remote[tp],
+            ahead.records,
+            ahead.anchor.downstream + ahead.records,
+            timestamps[log_ends.remote[tp].topic],
+        )
+        for tp, ahead in wanted.items()
+        if tp in ends
+    ]
+    matching = matching_tails(config, tails)
     runs: dict[TopicPartition, list[OffsetRun]] = {}
+    events: list[NewEvent] = []
     for tp, ahead in wanted.items():
-        upstream, downstream = ahead.anchor.upstream, ahead.anchor.downstream
-        remote, end = log_ends.remote[tp], log_ends.source_ends[tp]
-        times = timestamps[remote.topic]
-        if tp in ends and tails_match(config, (tp, upstream, ends[tp]), (remote, ahead), times):
-            runs[tp] = [OffsetRun(upstream, ends[tp], downstream, ahead.records)]
+        if tp in matching:
+            start = ahead.anchor
+            runs[tp] = [OffsetRun(start.upstream, ends[tp], start.downstream, ahead.records)]
         else:
-            runs[tp] = realign(context, tp, remote, ahead, end, times)
-    return runs
+            remote, end = log_ends.remote[tp], log_ends.source_ends[tp]
+            runs[tp], event = realign(context, tp, remote, ahead, end, timestamps[remote.topic])
+            events.append(event)
+    return runs, events

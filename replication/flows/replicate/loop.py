@@ -5,6 +5,7 @@ fails; the next one finds its positions in the offset map and the target's log.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from threading import Event
@@ -22,6 +23,7 @@ from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.mode_watch import ModeWatch
 from replication.flows.replicate.outage import Outage
 from replication.flows.replicate.prepare import topic_warnings
 from replication.flows.replicate.recover import Recovery
@@ -38,13 +40,18 @@ log = Log(__name__)
 Admit = Callable[[TopicPlan], Mode]
 """Checks that a plan may run next to those of the other flows, and chooses its mode."""
 
+ModeNow = Callable[[], Mode]
+"""The mode that fits the task slots of now, for the admitted plans."""
+
 Ending = Literal["stopped", "drained", "changed"]
 
 POLL_SECONDS = 0.5
 IDLE_CHECK_SECONDS = 60
 
 
-def replicate(context: FlowContext, admit: Admit, stop: Event) -> ReplicationError | None:
+def replicate(
+    context: FlowContext, admit: Admit, stop: Event, mode_now: ModeNow | None = None
+) -> ReplicationError | None:
     """Replicates one flow until *stop* is set or, in drain mode, everything is copied.
 
     A topic that cannot be replicated is set aside and does not stop the others. A flow that loses
@@ -55,6 +62,8 @@ def replicate(context: FlowContext, admit: Admit, stop: Event) -> ReplicationErr
         context: The flow.
         admit: Called with the plan of each generation; may raise `GuardError`.
         stop: Ends the flow.
+        mode_now: Where the mode is chosen automatically: called while a generation runs, which ends
+            if another mode fits.
 
     Returns:
         The error of the topics that a drain has set aside; None if everything is copied.
@@ -70,7 +79,7 @@ def replicate(context: FlowContext, admit: Admit, stop: Event) -> ReplicationErr
     outage = Outage(context.tables, context.config, stop)
     while True:
         try:
-            return _replicate_as_owner(context, admit, stop, outage)
+            return _replicate_as_owner(context, admit, stop, outage, mode_now)
         except LeaseLostError as error:  # noqa: PERF203 - once after a long silence
             log.error("lease_lost", flow=context.config.flow, text=error)
         except NoLeaseAnswerError as error:
@@ -80,7 +89,7 @@ def replicate(context: FlowContext, admit: Admit, stop: Event) -> ReplicationErr
 
 
 def _replicate_as_owner(
-    context: FlowContext, admit: Admit, stop: Event, outage: Outage
+    context: FlowContext, admit: Admit, stop: Event, outage: Outage, mode_now: ModeNow | None
 ) -> ReplicationError | None:
     """Replicates the flow while this process holds its lease.
 
@@ -93,7 +102,9 @@ def _replicate_as_owner(
             return None
         tables = context.tables.guarded(lease.check)
         try:
-            return _FlowLoop(replace(context, tables=tables), admit, stop, lease, outage).run()
+            watch = ModeWatch(mode_now if context.config.mode == "auto" else None)
+            own = replace(context, tables=tables)
+            return _FlowLoop(own, admit, stop, lease, outage, watch).run()
         finally:
             context.live_map.detach()
 
@@ -102,10 +113,16 @@ class _FlowLoop:
     """What one flow keeps from generation to generation."""
 
     def __init__(
-        self, context: FlowContext, admit: Admit, stop: Event, lease: Lease, outage: Outage
+        self,
+        context: FlowContext,
+        admit: Admit,
+        stop: Event,
+        lease: Lease,
+        outage: Outage,
+        modes: ModeWatch,
     ) -> None:
         self._context, self._config = context, context.config
-        self._admit, self._stop, self._lease = admit, stop, lease
+        self._admit, self._stop, self._lease, self._modes = admit, stop, lease, modes
         self._plan: TopicPlan | None = None
         self._warned: set[str] = set()
         self._map_writer = MapWriter(context)
@@ -161,6 +178,7 @@ class _FlowLoop:
 
     def _record_topics(self, plan: TopicPlan) -> None:
         """Appends the topics of this generation to the table ``topics``: one row each."""
+        counts = Counter(tp.topic for tp in plan.partitions)
         rows = (
             {
                 "flow": str(self._config.flow),
@@ -169,7 +187,7 @@ class _FlowLoop:
                 "remote_topic": remote,
                 "topic_id": plan.source_ids[topic],
                 "remote_id": plan.remote_ids[remote],
-                "partitions": sum(tp.topic == topic for tp in plan.partitions),
+                "partitions": counts[topic],
                 "at": now(),
             }
             for topic, remote in plan.topics.items()
@@ -202,6 +220,9 @@ class _FlowLoop:
                 return "drained"
             if stopped:
                 return "stopped"
+            if self._modes.has_changed(generation.mode, time.monotonic()):
+                log.info("mode_no_longer_fits", flow=self._config.flow, mode=generation.mode)
+                return "changed"
             is_due = self._config.refresh_topics_enabled and time.monotonic() >= refresh_at
             if is_due or self._choice.has_retry():
                 if self._has_changed(generation.plan):

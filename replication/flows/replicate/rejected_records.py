@@ -6,7 +6,7 @@ Reads both clusters.
 from collections.abc import Mapping
 
 from replication.flows.context import FlowContext
-from replication.kafka.reader import KafkaRecord, read_records
+from replication.kafka.reader import KafkaRecord, Reader
 from replication.model import Position, TopicPartition
 from replication.topics.topic_plan import TopicPlan
 
@@ -38,24 +38,29 @@ def rejected_records(
     config = context.config
     of_source = context.source.max_message_bytes(sorted(plan.topics))
     of_target = context.target.max_message_bytes(sorted(plan.topics.values()))
+    wanted = positions.keys() & set(plan.partitions)
+    ends = context.source.log_ends(wanted, config.isolation)
     reasons: dict[TopicPartition, str] = {}
-    for tp in sorted(positions.keys() & set(plan.partitions)):
-        remote, start = plan.topics[tp.topic], positions[tp].upstream
-        for record in read_records(config.source.consumer, tp, start, start + 1, config.isolation):
-            size = _size(record)
-            if size > of_target[remote]:
-                reasons[tp] = (
-                    f"{tp} offset {record.offset} has {size} bytes: max.message.bytes is "
-                    f"{of_source[tp.topic]} on {tp.topic} at {config.flow.source} and "
-                    f"{of_target[remote]} on {remote} at {config.flow.target}; raise the latter"
-                )
-            elif record.timestamp_ms > LATEST_TIMESTAMP_MS:
-                reasons[tp] = (
-                    f"{tp} offset {record.offset} has timestamp {record.timestamp_ms} ms, Spark "
-                    f"reads records up to {LATEST_TIMESTAMP_MS} ms; exclude {tp.topic} with "
-                    "topics.exclude"
-                )
-    return reasons
+
+    def visit(tp: TopicPartition, record: KafkaRecord) -> None:
+        remote, size = plan.topics[tp.topic], _size(record)
+        if size > of_target[remote]:
+            reasons[tp] = (
+                f"{tp} offset {record.offset} has {size} bytes: max.message.bytes is "
+                f"{of_source[tp.topic]} on {tp.topic} at {config.flow.source} and "
+                f"{of_target[remote]} on {remote} at {config.flow.target}; raise the latter"
+            )
+        elif record.timestamp_ms > LATEST_TIMESTAMP_MS:
+            reasons[tp] = (
+                f"{tp} offset {record.offset} has timestamp {record.timestamp_ms} ms, Spark "
+                f"reads records up to {LATEST_TIMESTAMP_MS} ms; exclude {tp.topic} with "
+                "topics.exclude"
+            )
+
+    starts = {tp: positions[tp].upstream for tp in wanted}
+    with Reader(config.source.consumer, config.isolation) as reader:
+        reader.visit({tp: (at, min(at + 1, ends.get(tp, at))) for tp, at in starts.items()}, visit)
+    return dict(sorted(reasons.items()))
 
 
 def _size(record: KafkaRecord) -> int:

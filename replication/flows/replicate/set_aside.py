@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
 from replication.log import Log
-from replication.model import EventKind, Flow, TopicPartition
+from replication.model import Flow, NewEvent, TopicPartition
 from replication.state.tables import Tables
 from replication.topics.retry_times import RetryTimes
 
@@ -42,18 +42,20 @@ class SetAside:
 
     def add(self, errors: Mapping[Part, ReplicationError]) -> None:
         """Sets parts aside, or sets the next time for those that failed again."""
+        events = []
         for part, error in errors.items():
             pause = self._times.failed(part, time.monotonic())
             is_news = str(self.errors.get(part)) != str(error)
             self.errors[part] = error
             if is_news:
                 text = f"{error}\nThe rest of the flow is replicated; {part} is tried again"
-                self._record("set-aside", part, text)
+                events.append(NewEvent("set-aside", text, "retry", _columns(part)))
             else:
                 log.warning(
                     "still_set_aside", flow=self._flow, **_columns(part),
                     retry_seconds=round(pause), text=error,
                 )  # fmt: skip
+        self._tables.record_events(self._flow, events)
 
     def waiting(self) -> frozenset[Part]:
         """What is not tried now."""
@@ -71,18 +73,19 @@ class SetAside:
 
     def accept(self, replicated: Collection[Part]) -> None:
         """Ends the setting aside of what is *replicated*."""
-        for part in [part for part in self.errors if part in replicated]:
-            self.forget([part])
-            self._record("rejoined", part, f"{part}, which was set aside, is replicated")
+        parts = [part for part in self.errors if part in replicated]
+        self.forget(parts)
+        text = "{}, which was set aside, is replicated"
+        events = (
+            NewEvent("rejoined", text.format(part), "retry", _columns(part)) for part in parts
+        )
+        self._tables.record_events(self._flow, events)
 
     def forget(self, parts: Collection[Part]) -> None:
         """Forgets *parts* that no longer exist or are excluded."""
         for part in parts:
             self._times.succeeded(part)
             del self.errors[part]
-
-    def _record(self, kind: EventKind, part: Part, text: str) -> None:
-        self._tables.record_event(self._flow, kind, text, policy="retry", **_columns(part))
 
 
 def _columns(part: Part) -> dict[str, str | int]:

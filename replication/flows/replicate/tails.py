@@ -1,0 +1,135 @@
+"""The last records of many partitions, reduced to hashes, so that both sides can be compared.
+
+A consumer for each cluster reads a limited number of partitions at a time; of a record only its
+offset, its timestamp and a hash stay in memory.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from itertools import chain
+
+from replication.config.tree import FlowConfig
+from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
+from replication.model import Timestamps, TopicPartition
+
+COMPARED_RECORDS = 20
+"""The number of records at the end of a span that are compared one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """A record's place, time and hash: records with equal hashes are taken to be equal."""
+
+    offset: int
+    timestamp_ms: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CountedTail:
+    """A span of counted records, whose ends on both sides are to be compared.
+
+    Args:
+        tp: The upstream partition.
+        span: First offset and end offset upstream.
+        remote: The remote partition.
+        records: The number of records in the span.
+        end: Their end offset downstream.
+        timestamps: As `compared_timestamps` has it.
+    """
+
+    tp: TopicPartition
+    span: tuple[int, int]
+    remote: TopicPartition
+    records: int
+    end: int
+    timestamps: Timestamps
+
+
+def fingerprint(record: KafkaRecord, timestamps: Timestamps) -> Fingerprint:
+    """The fingerprint of *record*; with *timestamps* of the broker they are not in the hash."""
+    digest = blake2b(digest_size=16)
+    if timestamps == "preserve":
+        digest.update(b"%d;" % record.timestamp_ms)
+    for part in (record.key, record.value, *chain.from_iterable(record.headers)):
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(b"-" if data is None else b"%d:%b" % (len(data), data))
+    return Fingerprint(record.offset, record.timestamp_ms, digest.digest())
+
+
+def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[TopicPartition]:
+    """The upstream partitions of *tails* whose last records are the same on both sides, in order.
+
+    Target records that compaction has removed are skipped; the others must match by offset.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    matching: set[TopicPartition] = set()
+    with (
+        Reader(config.source.consumer, config.isolation) as source,
+        Reader(config.target.consumer, "read_uncommitted") as target,
+        ThreadPoolExecutor(1) as beside,
+    ):
+        for some in chunks(tails, PARTITIONS_AT_ONCE):
+            times, counts = {}, {}
+            for tail in some:
+                times[tail.tp] = times[tail.remote] = tail.timestamps
+                counts[tail.tp] = counts[tail.remote] = min(COMPARED_RECORDS, tail.records)
+            spans = {tail.tp: tail.span for tail in some}
+            ends = {tail.remote: (tail.end - counts[tail.remote], tail.end) for tail in some}
+            written = beside.submit(last_fingerprints, target, ends, counts, times)
+            upstream = last_fingerprints(source, spans, counts, times)
+            for tail in some:
+                expected = dict(enumerate(reversed(upstream[tail.tp]), start=1))
+                if all(
+                    (place := tail.end - record.offset) in expected
+                    and expected[place].digest == record.digest
+                    for record in written.result()[tail.remote]
+                ):
+                    matching.add(tail.tp)
+    return matching
+
+
+def last_fingerprints(
+    reader: Reader,
+    spans: Mapping[TopicPartition, tuple[int, int]],
+    wanted: Mapping[TopicPartition, int],
+    timestamps: Mapping[TopicPartition, Timestamps],
+) -> dict[TopicPartition, list[Fingerprint]]:
+    """The last records of each of *spans*; reads further back where offsets have gaps.
+
+    Args:
+        reader: Of the cluster.
+        spans: First offset and end offset by partition, as `Reader.visit` takes them.
+        wanted: The number of records; there may be fewer.
+        timestamps: Whether they are part of the hash.
+    """
+    found: dict[TopicPartition, list[Fingerprint]] = {}
+    left, factor = dict(spans), 1
+    while left:
+        windows = {
+            tp: (max(start, until - factor * wanted[tp]), until)
+            for tp, (start, until) in left.items()
+        }
+        kept = {tp: deque[Fingerprint](maxlen=wanted[tp]) for tp in windows}
+        reader.visit(windows, partial(_keep, kept, timestamps))
+        for tp, (begin, _) in windows.items():
+            if len(kept[tp]) >= wanted[tp] or begin == spans[tp][0]:
+                found[tp] = list(kept[tp])
+                del left[tp]
+        factor *= 4
+    return found
+
+
+def _keep(
+    kept: Mapping[TopicPartition, deque[Fingerprint]],
+    timestamps: Mapping[TopicPartition, Timestamps],
+    tp: TopicPartition,
+    record: KafkaRecord,
+) -> None:
+    kept[tp].append(fingerprint(record, timestamps[tp]))

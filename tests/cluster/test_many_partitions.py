@@ -1,0 +1,115 @@
+"""Records of more partitions than one consumer reads together are read and compared."""
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.errors import GuardError
+from replication.flows.replicate.place import Existing, Match, match_existing_targets
+from replication.flows.replicate.tails import CountedTail, matching_tails
+from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader
+from replication.model import Position, TopicPartition
+from replication.spark.counting import fingerprints
+from replication.state.tables import Tables
+from tests.support.flows import flow_config, flow_context
+from tests.support.local import Clusters
+from tests.support.topics import fill, plain, send
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+PARTITIONS = PARTITIONS_AT_ONCE + 20
+EACH = 30
+OTHER = PARTITIONS - 3
+"""A partition that is compared with a wrong place."""
+
+
+def fill_both(clusters: Clusters, topic: str) -> None:
+    """The same records on both sides; on the source some more."""
+    records = list(islice(plain(PARTITIONS), EACH * PARTITIONS))
+    for broker, name in zip(clusters, (topic, f"A.{topic}"), strict=True):
+        fill(broker, name, PARTITIONS, len(records), lambda _: iter(records))
+    send(clusters[0], topic, PARTITIONS, 5 * PARTITIONS)
+
+
+def test_the_tails_of_many_partitions_are_compared_each_by_itself(
+    clusters: Clusters, topic_name: str
+) -> None:
+    fill_both(clusters, topic_name)
+    tails = [
+        CountedTail(
+            TopicPartition(topic_name, number),
+            (0, EACH + (number == OTHER)),  # one record too many is counted
+            TopicPartition(f"A.{topic_name}", number),
+            EACH,
+            EACH,
+            "preserve",
+        )
+        for number in range(PARTITIONS)
+    ]
+
+    matching = matching_tails(flow_config(*clusters, topic_name), tails)
+
+    assert matching == {tail.tp for tail in tails if tail.tp.partition != OTHER}
+
+
+def test_many_partitions_are_found_in_the_target_each_by_itself(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    fill_both(clusters, topic_name)
+    tables = Tables(spark, tmp_path.as_uri())
+    context = flow_context(spark, tables, flow_config(*clusters, topic_name))
+    existing = {
+        TopicPartition(topic_name, number): Existing(
+            TopicPartition(f"A.{topic_name}", number), Position(0, EACH), "preserve"
+        )
+        for number in range(PARTITIONS)
+    }
+    elsewhere = TopicPartition(topic_name, OTHER)
+    existing[elsewhere] = Existing(
+        TopicPartition(f"A.{topic_name}", OTHER - 1), Position(0, EACH), "preserve"
+    )
+    del existing[TopicPartition(topic_name, OTHER - 1)]
+
+    found = match_existing_targets(context, existing)
+
+    assert found.keys() == existing.keys()
+    assert isinstance(found.pop(elsewhere), GuardError)
+    assert {match.position if isinstance(match, Match) else match for match in found.values()} == {
+        Position(EACH, EACH)
+    }
+
+
+def test_one_consumer_reads_the_spans_of_many_partitions(
+    clusters: Clusters, topic_name: str
+) -> None:
+    fill(clusters[0], topic_name, PARTITIONS, 10 * PARTITIONS)
+    found: dict[TopicPartition, list[int]] = {}
+
+    def visit(tp: TopicPartition, record: KafkaRecord) -> bool:
+        found.setdefault(tp, []).append(record.offset)
+        return tp.partition % 2 == 1  # one record is enough
+
+    tps = [TopicPartition(topic_name, number) for number in range(PARTITIONS)]
+    spans = {tp: (3, 3 if tp.partition == 0 else 6) for tp in tps}
+    with Reader({"bootstrap.servers": clusters[0].bootstrap}, "read_committed") as reader:
+        reader.visit(spans, visit)
+        first, found = found, {}
+        reader.visit({tps[1]: (0, 10)}, lambda tp, record: not visit(tp, record))
+
+    assert first == {tp: [3] if tp.partition % 2 else [3, 4, 5] for tp in tps[1:]}
+    assert found == {tps[1]: list(range(10))}
+
+
+def test_the_fingerprints_of_a_long_span_are_the_same_in_parts(
+    spark: SparkSession, clusters: Clusters, topic_name: str
+) -> None:
+    fill(clusters[0], topic_name, 1, 100)
+    properties, tp = {"bootstrap.servers": clusters[0].bootstrap}, TopicPartition(topic_name, 0)
+
+    parts = fingerprints(spark, properties, tp, (5, 100), "preserve", at_once=40)
+
+    whole = list(fingerprints(spark, properties, tp, (5, 100), "preserve"))
+    assert [offset for offset, _ in whole] == list(range(5, 100))
+    assert list(parts) == whole
