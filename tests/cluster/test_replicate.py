@@ -12,6 +12,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from replication.demo.brokers import Broker
 from replication.demo.compacted_topic import create_compacted_topic
@@ -75,7 +76,7 @@ def test_every_kind_of_record_is_copied_unchanged(
 
 
 @pytest.mark.parametrize("mode", RUNNING)
-def test_new_topics_and_partitions_are_replicated(
+def test_new_topics_and_partitions_are_replicated_while_the_others_go_on(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
 ) -> None:
     source, target = clusters
@@ -93,6 +94,20 @@ def test_new_topics_and_partitions_are_replicated(
     flow.stop()
 
     assert_equal(clusters, topic_name, later)
+    generations = {
+        (row.topic, row.partition): row.generations
+        for row in flow.tables.of("offset_runs", FLOW)
+        .groupBy("topic", "partition")
+        .agg(F.collect_set("generation").alias("generations"))
+        .collect()
+    }
+    assert generations == {
+        (topic_name, 0): [1],
+        (later, 0): [2],
+        (later, 1): [2],
+        (topic_name, 1): [3],
+        (topic_name, 2): [3],
+    }
 
 
 @pytest.mark.parametrize("mode", RUNNING)

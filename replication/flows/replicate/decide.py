@@ -70,6 +70,16 @@ def settled_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
     return _log_ends(context, copies, ends)
 
 
+def current_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
+    """The log ends of *plan*'s partitions, to which nothing of the flow can be in flight.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    copies = _copies(plan)
+    return _log_ends(context, copies, context.target.log_ends(copies.values()))
+
+
 def find_problems(
     context: FlowContext,
     plan: TopicPlan,
@@ -90,9 +100,7 @@ def find_problems(
     Raises:
         ClusterError: A cluster does not answer.
     """
-    copies = _copies(plan)
-    ends = _log_ends(context, copies, context.target.log_ends(copies.values()))
-    decided = _decide(context, plan, stored, ends)
+    decided = _decide(context, plan, stored, current_ends(context, plan))
     return decided.refused | {
         tp: UNMATCHED
         for tp, found in decided.found.items()

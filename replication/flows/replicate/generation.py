@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,8 @@ class Generation:
         folder: Path,
         *,
         number: int,
-        mode: Mode,
     ) -> None:
-        self.plan, self.number, self.mode = plan, number, mode
+        self.plan, self.number = plan, number
         self._query, self._map_writer, self._folder = query, map_writer, folder
         self._reports = reports
         self._flow = map_writer.flow
@@ -101,9 +101,7 @@ class Generation:
                 writer = replication_query(spark, config, plan, starts, name=name, mode=mode)
                 with generation_tag(spark, config.flow, number, spacing=reports.spacing or 0):
                     query = start_query(writer, mode, reports.batch_seconds, folder)
-            return cls(
-                query, map_writer, plan, positions, reports, folder, number=number, mode=mode
-            )
+            return cls(query, map_writer, plan, positions, reports, folder, number=number)
         except BaseException:
             reports.close()
             shutil.rmtree(folder, ignore_errors=True)
@@ -154,6 +152,11 @@ class Generation:
         )
         self._batches = (-1, -1)
         self._written_at = time.monotonic()
+
+    def stop(self) -> None:
+        """Stops the query; `close` follows."""
+        with suppress(Py4JError):  # without the JVM it has stopped
+            self._query.stop()
 
     def close(self) -> dict[TopicPartition, Position]:
         """Stops the query, writes what it finished, and returns each partition's position.

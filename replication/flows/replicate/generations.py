@@ -28,6 +28,7 @@ class Generations:
     Args:
         context: The flow.
         map_writer: Takes the finished runs.
+        plan: What the first one replicates.
         mode: How the queries run.
 
     Attributes:
@@ -35,10 +36,10 @@ class Generations:
         mode: How the queries run.
     """
 
-    plan: TopicPlan
-
-    def __init__(self, context: FlowContext, map_writer: MapWriter, mode: Mode) -> None:
-        self._context, self._map_writer, self.mode = context, map_writer, mode
+    def __init__(
+        self, context: FlowContext, map_writer: MapWriter, plan: TopicPlan, mode: Mode
+    ) -> None:
+        self._context, self._map_writer, self.plan, self.mode = context, map_writer, plan, mode
         self._running: list[tuple[Generation, IdlePartitions]] = []
 
     def start(
@@ -46,7 +47,6 @@ class Generations:
         plan: TopicPlan,
         positions: Mapping[TopicPartition, Position],
         number: int,
-        whole: TopicPlan | None = None,
     ) -> None:
         """Starts one more.
 
@@ -54,7 +54,6 @@ class Generations:
             plan: What it replicates: nothing that the others do.
             positions: Where each partition of the plan resumes.
             number: Of the generation.
-            whole: What all of them replicate now; None if it is the first.
 
         Raises:
             QueryError: Its query does not start.
@@ -64,7 +63,6 @@ class Generations:
             context, self._map_writer, plan, positions, number=number, mode=self.mode
         )
         self._running.append((generation, IdlePartitions(context, plan)))
-        self.plan = whole or plan
         log.info(
             "generation_started", flow=context.config.flow, generation=number, mode=self.mode,
             topics=len(plan.topics), partitions=len(plan.partitions), running=len(self._running),

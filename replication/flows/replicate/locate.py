@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from replication.flows.context import FlowContext
-from replication.flows.replicate.decide import Found, LogEnds, decide, settled_ends
+from replication.flows.replicate.decide import Found, LogEnds, current_ends, decide, settled_ends
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.match import compared_timestamps, realign
 from replication.flows.replicate.place import Match
@@ -46,13 +46,23 @@ def find_positions(
     plan: TopicPlan,
     map_writer: MapWriter,
     generation: int,
+    *,
+    is_quiet: bool = False,
 ) -> Located:
     """Finds where the partitions of *plan* resume, and writes what is new to the offset map.
+
+    Args:
+        context: The flow.
+        plan: Its topics; no query replicates them.
+        map_writer: The offset map.
+        generation: The number of the next generation.
+        is_quiet: Whether nothing can be in flight to these partitions, because no query has
+            written to them since somebody waited for it.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
-    log_ends = settled_ends(context, plan)
+    log_ends = current_ends(context, plan) if is_quiet else settled_ends(context, plan)
     anchors = map_writer.anchors
     decided = decide(context, plan, map_writer, log_ends)
     found = decided.found

@@ -1,11 +1,11 @@
 """The replication loop: prepare topics, find positions, run the query, record progress; repeat.
 
-Each round of the loop is a generation. It ends when the set of partitions changes or the query
-fails; the next one finds its positions in the offset map and the target's log.
+Each round of the loop is a generation. It ends when a partition is gone or the query fails; the
+next one finds its positions in the offset map and the target's log. What is new in between gets a
+generation of its own, and the others go on.
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from threading import Event
@@ -14,13 +14,8 @@ from typing import Literal
 from replication.errors import ClusterError, GuardError, ReplicationError, StateError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.choose import TopicChoice
-from replication.flows.replicate.failures import (
-    QueryError,
-    explain,
-    spark_errors,
-)
-from replication.flows.replicate.generation import Generation
-from replication.flows.replicate.idle import IdlePartitions
+from replication.flows.replicate.failures import QueryError, spark_errors
+from replication.flows.replicate.generations import Generations
 from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.mode_watch import ModeWatch
@@ -32,7 +27,6 @@ from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
 from replication.state.lease import Lease, LeaseLostError, NoLeaseAnswerError, hold_lease
 from replication.state.offset_rows import Anchor
-from replication.state.tables import now
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
@@ -147,7 +141,6 @@ class _FlowLoop:
         return self._choice.error() if ending == "drained" else None
 
     def _run_generation(self) -> Ending:
-        config = self._config
         plan = self._choice.plan()
         if not plan.partitions:
             return self._wait_for_topics()
@@ -162,38 +155,14 @@ class _FlowLoop:
             return "changed"
         self._outage.end()
         self._choice.accept(plan)
-        self._record_topics(plan)
+        self._map_writer.record_topics(plan, self._number)
         self._lease.check()
-        generation = Generation.start(
-            self._context, self._map_writer, plan, positions, number=self._number, mode=mode
-        )
-        log.info(
-            "generation_started", flow=config.flow, generation=self._number, mode=mode,
-            topics=len(plan.topics), partitions=len(plan.partitions),
-        )  # fmt: skip
+        running = Generations(self._context, self._map_writer, plan, mode)
         try:
-            return self._attend(generation)
+            running.start(plan, positions, self._number)
+            return self._attend(running)
         finally:
-            self._remember(plan, generation.close())
-
-    def _record_topics(self, plan: TopicPlan) -> None:
-        """Appends the topics of this generation to the table ``topics``: one row each."""
-        counts = Counter(tp.topic for tp in plan.partitions)
-        rows = (
-            {
-                "flow": str(self._config.flow),
-                "generation": self._number,
-                "topic": topic,
-                "remote_topic": remote,
-                "topic_id": plan.source_ids[topic],
-                "remote_id": plan.remote_ids[remote],
-                "partitions": counts[topic],
-                "at": now(),
-            }
-            for topic, remote in plan.topics.items()
-        )
-        self._context.tables.append("topics", rows)
-        self._map_writer.remote_ids.update(plan.remote_ids)
+            self._remember(running.plan, running.close())
 
     def _log_warnings(self, plan: TopicPlan) -> None:
         """Logs what the target would not keep, once per topic."""
@@ -202,52 +171,72 @@ class _FlowLoop:
                 self._warned.add(text)
                 log.warning("target_keeps_less", flow=self._config.flow, text=text)
 
-    def _attend(self, generation: Generation) -> Ending:
-        """Records a running query's progress until something ends it."""
+    def _attend(self, running: Generations) -> Ending:
+        """Records the progress of running queries until something ends them."""
         refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
-        idle = IdlePartitions(self._context, generation.plan)
         check_seconds = min(IDLE_CHECK_SECONDS, self._config.refresh_topics_interval_seconds)
         check_at = time.monotonic() + check_seconds
         while True:
             stopped = self._stop.wait(POLL_SECONDS)
             self._lease.check()
-            if generation.record_progress():
+            if running.record_progress():
                 self._recovery.end()
-            if not generation.is_running:
-                failure = generation.failure()
-                if failure is not None:
-                    raise explain(self._config.flow, failure) from failure
+            if running.have_ended():
                 return "drained"
             if stopped:
                 return "stopped"
-            if self._modes.has_changed(generation.mode, time.monotonic()):
-                log.info("mode_no_longer_fits", flow=self._config.flow, mode=generation.mode)
+            if self._modes.has_changed(running.mode, time.monotonic()):
+                log.info("mode_no_longer_fits", flow=self._config.flow, mode=running.mode)
                 return "changed"
             is_due = self._config.refresh_topics_enabled and time.monotonic() >= refresh_at
             if is_due or self._choice.has_retry():
-                if self._has_changed(generation.plan):
+                if not self._follow(running):
                     return "changed"
                 refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
             if time.monotonic() >= check_at:
-                self._check_idle(idle, generation)
+                self._check_idle(running)
                 check_at = time.monotonic() + check_seconds
 
-    def _check_idle(self, idle: IdlePartitions, generation: Generation) -> None:
+    def _check_idle(self, running: Generations) -> None:
         try:
-            idle.check(generation.pending, time.monotonic())
+            running.check_idle(time.monotonic())
         except ClusterError as error:
             log.warning("idle_check_failed", flow=self._config.flow, text=error)
 
-    def _has_changed(self, plan: TopicPlan) -> bool:
+    def _follow(self, running: Generations) -> bool:
+        """Looks at the topics again, and starts what is new; false if *running* must end for it."""
         try:
             refreshed = self._choice.plan()
+            return refreshed.fingerprint == running.plan.fingerprint or self._add(
+                running, refreshed
+            )
         except ClusterError as error:
             self._choice.postpone()
             log.warning("topic_refresh_failed", flow=self._config.flow, text=error)
-            return False
-        if refreshed.fingerprint == plan.fingerprint:
-            return False
+            return True
+
+    def _add(self, running: Generations, refreshed: TopicPlan) -> bool:
+        """Starts a generation for what *refreshed* has more; false if it has not only more."""
         log.info("topics_changed", flow=self._config.flow)
+        added = refreshed.beyond(running.plan)
+        if added is None or not running.has_room or self._admit(refreshed) != running.mode:
+            return False
+        self._number += 1
+        with spark_errors(self._config.flow):
+            located = find_positions(
+                self._context, added, self._map_writer, self._number, is_quiet=True
+            )
+        self._remember(added, located.positions)
+        if located.refused or located.gone:
+            return False
+        self._log_warnings(added)
+        self._choice.accept(added)
+        names = refreshed.topics.keys() - added.topics.keys()
+        self._map_writer.record_topics(refreshed.without(names), self._number)
+        self._lease.check()
+        self._plan = running.plan = refreshed
+        if added.partitions:
+            running.start(added, located.positions, self._number)
         return True
 
     def _wait_for_topics(self) -> Ending:

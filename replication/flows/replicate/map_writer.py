@@ -5,7 +5,7 @@ own tools: one that cannot be written is retried with the next ones and never st
 Runs of a running query that cannot be written are kept, and written with the next ones.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pyspark.sql import functions as F
@@ -19,7 +19,8 @@ from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.offsets.syncs import offset_syncs
 from replication.state.offset_table import OffsetTable
-from replication.state.tables import Tables
+from replication.state.tables import Tables, now
+from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
 
@@ -40,7 +41,7 @@ class MapWriter:
 
     def __init__(self, context: FlowContext) -> None:
         config = context.config
-        self.flow, self._live_map = config.flow, context.live_map
+        self.flow, self._live_map, self._tables = config.flow, context.live_map, context.tables
         self._live_map.attach()
         self._table = OffsetTable(context.tables, config.flow)
         stored = self._table.compacted_progress()
@@ -58,6 +59,25 @@ class MapWriter:
     ) -> None:
         """Adds finished *runs* to the map in memory, so that groups are translated by them."""
         self._live_map.add(runs, topic_ids, mirror_syncs)
+
+    def record_topics(self, plan: TopicPlan, generation: int) -> None:
+        """Appends the topics of a generation to the table ``topics``: one row each."""
+        counts = Counter(tp.topic for tp in plan.partitions)
+        rows = (
+            {
+                "flow": str(self.flow),
+                "generation": generation,
+                "topic": topic,
+                "remote_topic": remote,
+                "topic_id": plan.source_ids[topic],
+                "remote_id": plan.remote_ids[remote],
+                "partitions": counts[topic],
+                "at": now(),
+            }
+            for topic, remote in plan.topics.items()
+        )
+        self._tables.append("topics", rows)
+        self.remote_ids.update(plan.remote_ids)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Forgets the map in memory: the remote partitions no longer hold its records."""
