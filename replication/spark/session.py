@@ -1,6 +1,7 @@
 """The Spark session, with the settings that replication depends on."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,12 +25,6 @@ REQUIRED = {
     "spark.speculation": "false",
     "spark.locality.wait": "0",
     "spark.sql.adaptive.enabled": "false",
-    # Executors that have lost the driver end by themselves within 10 s (the plugin) or 15 s.
-    "spark.executor.heartbeatInterval": "5s",
-    "spark.executor.heartbeat.maxFailures": "3",
-    # The driver gives up a silent executor after 30 s instead of 120 s.
-    "spark.storage.blockManagerHeartbeatTimeoutMs": "30s",
-    "spark.network.timeoutInterval": "5s",
     # CAST(bigint AS binary), the carrier of timestamp and offset, is big-endian. ANSI SQL has none.
     "spark.sql.ansi.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -43,6 +38,17 @@ REQUIRED = {
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
 }
+
+EXECUTORS = {
+    # Executors that have lost the driver end by themselves within 10 s (the plugin) or 15 s.
+    "spark.executor.heartbeatInterval": "5s",
+    "spark.executor.heartbeat.maxFailures": "3",
+    # The driver gives up a silent executor after 30 s instead of 120 s.
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "30s",
+    "spark.network.timeoutInterval": "5s",
+}
+"""Of sessions with executors of their own. In local mode they would end a driver that was paused
+(exit code 56) before it can say why it stops."""
 
 SMALL_QUERIES = {
     # Compiling a query over a small table costs more than it saves.
@@ -79,7 +85,9 @@ def session(app: str) -> SparkSession:
     SparkContext._ensure_initialized()  # noqa: SLF001 - `SparkConf` reads spark-submit's settings
     given = SparkConf()
     bounded = {key: value for key, value in BOUNDED.items() if not given.contains(key)}
-    for key, value in {**REQUIRED, **bounded, **_plugins()}.items():
+    is_local = re.match(r"local(\[|$)", given.get("spark.master", "") or "")
+    executors = {} if is_local else EXECUTORS
+    for key, value in {**REQUIRED, **executors, **bounded, **_plugins()}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")

@@ -40,7 +40,7 @@ from tests.support.topics import fill, now_ms
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(1800)]
 
-BACKLOG_RECORDS = 600_000
+BACKLOG_RECORDS = 300_000
 START_SECONDS = 300.0  # on a busy machine
 REFUSAL_SECONDS = 5.0
 # A drain ends once it has caught up, so it comes first, while the backlog is large.
@@ -146,7 +146,7 @@ def settings(topics: str) -> dict[str, object]:
     return {
         "A.consumer.isolation.level": "read_committed",
         "groups": [f"{topics}.*"],  # other tests have groups on these clusters
-        "replication.batch.max.records": 100_000,
+        "replication.batch.max.records": 50_000,
         "replication.realtime.batch.seconds": 5,
     }
 

@@ -33,7 +33,7 @@ from tests.support.topics import assert_equal, copied, fill, send
 pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(1200)]
 
 PARTITIONS = 2
-BACKLOG_RECORDS = 800_000
+BACKLOG_RECORDS = 500_000
 # A case takes a minute; --soak runs all nine.
 IN_EVERY_RUN = {("realtime", "executor"), ("drain", "both")}
 START_SECONDS = 300.0  # on a busy machine

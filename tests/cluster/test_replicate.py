@@ -120,7 +120,7 @@ def test_stopping_in_mid_copy_loses_and_repeats_nothing(
     stream = plain_records(2, size_bytes=100, now_ms=now_ms())
     producer = PacedProducer(source.bootstrap, {topic_name: stream}, records_per_second=2000)
     producer.start()
-    for _ in range(3):
+    for _ in range(2):
         before = copied(clusters, topic_name)
         flow = RunningFlow(spark, tmp_path, config, mode)
         flow.until(lambda before=before: copied(clusters, topic_name) > before + 2000)  # type: ignore[misc]

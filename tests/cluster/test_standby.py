@@ -184,6 +184,7 @@ def test_a_paused_process_writes_nothing_when_it_goes_on_after_a_takeover(
     assert_all_copied_once(spark, pair, tmp_path)
 
 
+@pytest.mark.soak
 def test_a_standby_on_the_same_machine_goes_on_without_waiting_for_the_session(
     spark: SparkSession, pair: Pair, tmp_path: Path
 ) -> None:
