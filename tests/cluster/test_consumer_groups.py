@@ -134,7 +134,8 @@ def test_more_groups_than_concurrent_requests(groups: Groups, topic: str) -> Non
         groups.commit(group, offsets)
 
     assert groups.committed([*expected, *expected]) == expected
-    assert {groups.states()[group] for group in expected} == {"EMPTY"}
+    states = groups.states()
+    assert {states[group] for group in expected} == {"EMPTY"}
 
 
 def test_a_commit_changes_only_the_given_partitions(
