@@ -37,6 +37,8 @@ EventKind = Literal[
     "group-gone",
     "config-overwritten",
     "config-rejected",
+    "acl-restored",
+    "acl-rejected",
     "unconfirmed",
     "set-aside",
     "rejoined",
@@ -122,6 +124,29 @@ class TopicSetting:
     origin: Origin
     is_read_only: bool = False
     is_sensitive: bool = False
+
+
+AclPattern = Literal["LITERAL", "PREFIXED"]
+"""Whether an ACL names one topic, or is for all topics with a prefix."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicAcl:
+    """An access rule for topics. The topic ``*`` with the pattern LITERAL is every topic.
+
+    ``operation`` and ``permission`` have Kafka's names: ``READ``, ``ALL``; ``ALLOW``, ``DENY``.
+    """
+
+    topic: str
+    pattern: AclPattern
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+    def __str__(self) -> str:
+        what = f"{self.topic}*" if self.pattern == "PREFIXED" else self.topic
+        return f"{self.permission} {self.operation} {what} to {self.principal} from {self.host}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from replication.config.flow_values import FlowValues
 from replication.config.keys import IDENTITY_POLICY
 from replication.config.scopes import sort_settings
 from replication.config.tree import (
+    AclsConfig,
     ClusterConfig,
     FlowConfig,
     GroupsConfig,
@@ -97,6 +98,7 @@ def _flow_config(values: FlowValues) -> FlowConfig:
         record_timestamps=cast("Timestamps", values.text("record.timestamps")),
         auto_offset_reset=_reset(values, source.consumer),
         topic_configs=_topic_configs_config(values),
+        acls=_acls_config(values),
         offset_syncs=_offset_syncs_config(values),
         groups=_groups_config(values),
         source=source,
@@ -119,6 +121,15 @@ def _topic_configs_config(values: FlowValues) -> TopicConfigsConfig:
         defaults_from=cast("Location", values.text("use.defaults.from")),
         sync_enabled=values.flag("sync.topic.configs.enabled"),
         sync_interval_seconds=values.number("sync.topic.configs.interval.seconds"),
+    )
+
+
+def _acls_config(values: FlowValues) -> AclsConfig:
+    return AclsConfig(
+        sync_enabled=values.flag("sync.topic.acls.enabled"),
+        sync_interval_seconds=values.number("sync.topic.acls.interval.seconds"),
+        prefixed=values.flag("replication.acls.prefixed.enabled"),
+        removal=values.flag("replication.acls.removal.enabled"),
     )
 
 

@@ -43,6 +43,16 @@ class TopicConfigsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AclsConfig:
+    """A flow's topic ACLs: whether they are copied, which, how often, and whether also removed."""
+
+    sync_enabled: bool
+    sync_interval_seconds: int
+    prefixed: bool
+    removal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsConfig:
     """A flow's consumer groups: which to translate, how often, and whether to commit."""
 
@@ -96,6 +106,7 @@ class FlowConfig:
     record_timestamps: Timestamps
     auto_offset_reset: Reset
     topic_configs: TopicConfigsConfig
+    acls: AclsConfig
     offset_syncs: OffsetSyncsConfig
     groups: GroupsConfig
     source: ClusterConfig

@@ -13,9 +13,9 @@ from replication.app.background import background_metadata
 from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic, plain_records, sending
-from replication.flows.config_changes import plan_config_sync
 from replication.flows.context import FlowContext
-from replication.flows.metadata import ConfigSync
+from replication.flows.metadata.config_changes import plan_config_sync
+from replication.flows.metadata.config_rounds import ConfigSync
 from replication.flows.replicate.prepare import prepare_topics
 from replication.kafka.cluster import Cluster
 from replication.model import Job, TopicPartition

@@ -27,7 +27,7 @@ def test_notes_name_the_keys_without_effect_and_the_risky_ones() -> None:
             "offset.storage.replication.factor": "1",
             "B.exactly.once.source.support": "enabled",
             "A->B.key.converter": "x",
-            "A->B.sync.topic.acls.enabled": "true",
+            "A->B.metric.names.formats": "new",
             "B.producer.acks": "1",
             "A.consumer.group.id": "g",
             "A.zork": "1",
@@ -50,7 +50,7 @@ def test_notes_name_the_keys_without_effect_and_the_risky_ones() -> None:
             "transactions; see the guarantees"
         ),
         "A->B.key.converter: has no effect: records are always copied as unchanged bytes",
-        "A->B.sync.topic.acls.enabled: accepted, but not implemented in this version",
+        "A->B.metric.names.formats: accepted, but not implemented in this version",
         "B.producer.acks: with fewer acknowledgements, a broker crash can lose records",
         "A.consumer.group.id: has no effect: the mirror reads without a consumer group",
         "A.zork: unknown property; passed to the client unchanged",

@@ -6,20 +6,16 @@ records it in the table ``topic_configs``. One rejected setting does not hold up
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-from replication.errors import ClusterError
-from replication.flows.config_changes import (
+from replication.flows.context import FlowContext
+from replication.flows.metadata.config_changes import (
     Outcome,
     TopicChanges,
     apply_changes,
     plan_config_sync,
 )
-from replication.flows.context import FlowContext
 from replication.log import Log
-from replication.spark.frames import trigger_stream
 from replication.state.tables import now
 from replication.topics.config_sync import SyncHistory
 
@@ -31,23 +27,20 @@ TABLE = "topic_configs"
 class ConfigSync:
     """One flow's rounds, and what one remembers for the next."""
 
+    failure: Final = "config_sync_failed"
+
     def __init__(self, context: FlowContext) -> None:
         self._context, self._config = context, context.config
         self._history: SyncHistory | None = None
 
-    def query(self) -> DataStreamWriter:
-        """The streaming query that calls `round`, at once and then at every interval."""
-        self._history = None  # while this one waited, another process may have applied changes
-        interval = self._config.topic_configs.sync_interval_seconds
+    @property
+    def interval_seconds(self) -> int:
+        """Between two rounds."""
+        return self._config.topic_configs.sync_interval_seconds
 
-        def tick(_rows: DataFrame, _batch: int) -> None:
-            try:
-                self.round()
-            except ClusterError as error:
-                log.warning("config_sync_failed", flow=self._config.flow, text=error)
-
-        rows = trigger_stream(self._context.tables.spark)
-        return rows.writeStream.foreachBatch(tick).trigger(processingTime=f"{interval} seconds")
+    def forget(self) -> None:
+        """Reads the history again: another process may have applied changes meanwhile."""
+        self._history = None
 
     def round(self) -> None:
         """Compares all remote topics and changes what differs.
