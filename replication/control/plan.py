@@ -14,6 +14,7 @@ from replication.flows.replicate.prepare import look, topic_warnings
 from replication.flows.replicate.starts import Offsets, plan_starts
 from replication.kafka.acls import NoAclsError
 from replication.kafka.cluster import Cluster
+from replication.kafka.internal_topic import faults_of
 from replication.model import Position, TopicPartition
 from replication.offsets.resume import (
     CountAhead,
@@ -90,7 +91,8 @@ class FlowPlan:
         internal_topics: The topics that the mirror itself writes.
         settings: What the first comparison of topic settings would change on the target.
         acls: What the first comparison of topic ACLs would change there.
-        warnings: Which remote topics would not keep what is copied to them, one line each.
+        warnings: Which remote topics would not keep what is copied to them, which internal topics
+            are not as they must be, and a missing permission, one line each.
     """
 
     config: FlowConfig
@@ -145,6 +147,7 @@ def plan_flow(
         InternalTopic(name, alias, purpose, exists=name in existing[alias])
         for name, alias, purpose in wanted
     )
+    faults = (text for cluster in clusters for text in faults_of(cluster, existing[cluster.alias]))
     acls, notes = _acls(config, clusters, histories.acls)
     return FlowPlan(
         config,
@@ -153,7 +156,7 @@ def plan_flow(
         tuple(internal),
         tuple(_settings(config, clusters, histories.configs)),
         acls,
-        (*topic_warnings(topics, source, target), *notes),
+        (*topic_warnings(topics, source, target), *faults, *notes),
     )
 
 

@@ -137,6 +137,7 @@ def test_plan_shows_the_internal_topics_and_where_they_are(
     assert [syncs, flow.source, "offset syncs", "create"] in rows
     assert "heartbeats" in {row[0] for row in rows if row}
     assert log_ends(source.bootstrap, [syncs]) == {syncs: 0}
+    assert f"warning: topic {checkpoints} has cleanup.policy=delete" in shown.stdout
 
 
 def test_a_command_prints_its_answer_and_nothing_else(
