@@ -39,6 +39,8 @@ EventKind = Literal[
     "config-rejected",
     "acl-restored",
     "acl-rejected",
+    "source-topic-deleted",
+    "remote-topic-deleted",
     "unconfirmed",
     "set-aside",
     "rejoined",
@@ -50,7 +52,16 @@ EventKind = Literal[
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 
 EventPolicy = Literal[
-    "retry", "at least once", "match", "fail", "skip", "keep", "overwrite", "batch", "restart"
+    "retry",
+    "at least once",
+    "match",
+    "fail",
+    "skip",
+    "keep",
+    "overwrite",
+    "batch",
+    "restart",
+    "delete",
 ]
 """How the flow reacts to an event."""
 

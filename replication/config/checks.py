@@ -38,6 +38,7 @@ def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
     """Checks an enabled flow's values in combination."""
     _check_offset_syncs(diagnostics, values)
     _check_separator(diagnostics, values)
+    _check_deletions(diagnostics, values)
     if not values.items("topics"):
         diagnostics.problem(
             values.key("topics"),
@@ -66,6 +67,17 @@ def _check_separator(diagnostics: Diagnostics, values: FlowValues) -> None:
         displayed = diagnostics.display(key, separator)
         diagnostics.problem(
             key, f"{displayed} is not allowed in a topic name; use A-Z a-z 0-9 . _ -"
+        )
+
+
+def _check_deletions(diagnostics: Diagnostics, values: FlowValues) -> None:
+    """Under identity naming a remote topic may have become the original, as after a migration."""
+    name = "replication.deletions.enabled"
+    if values.flag(name) and values.is_identity:
+        diagnostics.problem(
+            values.key(name),
+            "is not possible under IdentityReplicationPolicy, where a remote topic cannot be told "
+            "from the target's own topics; write false",
         )
 
 

@@ -155,6 +155,19 @@ _CATALOGUE: Final = (
         "removes ACLs that the flow created on the target once they are gone on the source",
         "not a key of MirrorMaker 2, which never removes an ACL",
     ),
+    flag(
+        "replication.deletions.enabled",
+        "false",
+        "deletes a remote topic some time after its source topic was deleted",
+        "not a key of MirrorMaker 2, which never deletes a topic",
+    ),
+    ConfigKey(
+        "replication.deletions.grace.seconds",
+        "number",
+        "604800",
+        "time from the deletion of a source topic to that of its remote topic, in seconds",
+        "not a key of MirrorMaker 2",
+    ),
     # Offset syncs
     flag("emit.offset-syncs.enabled", "true", "writes offset syncs for MirrorMaker 2's clients"),
     ConfigKey(

@@ -10,11 +10,11 @@ from typing import cast
 
 from replication.config.checks import check_clusters, check_flow, check_pair, check_state_dir
 from replication.config.flow_values import FlowValues
-from replication.config.keys import IDENTITY_POLICY
 from replication.config.scopes import sort_settings
 from replication.config.tree import (
     AclsConfig,
     ClusterConfig,
+    DeletionsConfig,
     FlowConfig,
     GroupsConfig,
     HeartbeatsConfig,
@@ -99,6 +99,10 @@ def _flow_config(values: FlowValues) -> FlowConfig:
         auto_offset_reset=_reset(values, source.consumer),
         topic_configs=_topic_configs_config(values),
         acls=_acls_config(values),
+        deletions=DeletionsConfig(
+            enabled=values.flag("replication.deletions.enabled"),
+            grace_seconds=values.number("replication.deletions.grace.seconds"),
+        ),
         offset_syncs=_offset_syncs_config(values),
         groups=_groups_config(values),
         source=source,
@@ -181,6 +185,6 @@ def _policy(values: FlowValues) -> PrefixPolicy:
     separator = values.text("replication.policy.separator")
     is_internal = values.flag("replication.policy.internal.topic.separator.enabled")
     internal = separator if is_internal else "."
-    if values.text("replication.policy.class") in (IDENTITY_POLICY, "IdentityReplicationPolicy"):
+    if values.is_identity:
         return IdentityPolicy(separator, internal, source=values.flow.source)
     return PrefixPolicy(separator, internal)

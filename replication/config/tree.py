@@ -53,6 +53,14 @@ class AclsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionsConfig:
+    """Whether a deleted topic's remote topic is deleted, too, and how much later."""
+
+    enabled: bool
+    grace_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsConfig:
     """A flow's consumer groups: which to translate, how often, and whether to commit."""
 
@@ -107,6 +115,7 @@ class FlowConfig:
     auto_offset_reset: Reset
     topic_configs: TopicConfigsConfig
     acls: AclsConfig
+    deletions: DeletionsConfig
     offset_syncs: OffsetSyncsConfig
     groups: GroupsConfig
     source: ClusterConfig

@@ -51,6 +51,10 @@ SCHEMAS = {
         "flow string, action string, remote_topic string, pattern string, principal string, "
         "host string, operation string, permission string, rejection string, at timestamp"
     ),
+    "topic_deletions": (
+        "flow string, topic string, topic_id string, remote_topic string, remote_id string, "
+        "state string, at timestamp"
+    ),
     "checkpoints": (
         "flow string, group string, topic string, partition int, remote_topic string, "
         "upstream bigint, downstream bigint, exact boolean, reread bigint, metadata string, "

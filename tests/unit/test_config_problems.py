@@ -427,3 +427,14 @@ def test_a_problem_masks_a_value_that_came_from_a_reference(
         parse("f", {**ONE_FLOW, key: value}, default_state_dir="/s", hidden={key})
 
     assert caught.value.problems == (f"{key}: {problem}",)
+
+
+def test_remote_topics_are_not_deleted_under_identity_naming() -> None:
+    settings = {"replication.deletions.enabled": "true", "replication.policy.class": IDENTITY}
+
+    assert problems_of({**ONE_FLOW, **settings}) == [
+        (
+            "replication.deletions.enabled: is not possible under IdentityReplicationPolicy, where "
+            "a remote topic cannot be told from the target's own topics; write false"
+        )
+    ]

@@ -1,1 +1,1 @@
-"""What describes remote topics, kept in step: settings and access rules."""
+"""What describes remote topics, kept in step: settings, access rules, deletions."""

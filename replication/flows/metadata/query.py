@@ -11,6 +11,7 @@ from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.flows.metadata.acl_rounds import AclSync
 from replication.flows.metadata.config_rounds import ConfigSync
+from replication.flows.metadata.deletion_rounds import Deletions
 from replication.log import Log
 from replication.spark.frames import trigger_stream
 
@@ -37,7 +38,11 @@ class Sync(Protocol):
 
 def is_wanted(config: FlowConfig) -> bool:
     """Whether the flow keeps anything in step."""
-    return config.topic_configs.sync_enabled or config.acls.sync_enabled
+    return (
+        config.topic_configs.sync_enabled
+        or config.acls.sync_enabled
+        or config.refresh_topics_enabled
+    )
 
 
 class MetadataSync:
@@ -47,7 +52,11 @@ class MetadataSync:
         config = context.config
         self._context = context
         self._configs = [ConfigSync(context)] if config.topic_configs.sync_enabled else []
-        self._others: list[Sync] = [AclSync(context)] if config.acls.sync_enabled else []
+        self._others: list[Sync] = []
+        if config.acls.sync_enabled:
+            self._others.append(AclSync(context))
+        if config.refresh_topics_enabled:
+            self._others.append(Deletions(context))
 
     def query(self) -> DataStreamWriter:
         """The streaming query that does each part's rounds, at once and then at its interval."""
