@@ -18,6 +18,7 @@ from replication.cli.options import (
 )
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.loops import check_loops
 from replication.control.plan import FlowPlan, Histories, Start, StoredMap, plan_flow
 from replication.errors import GuardError
 from replication.flows.replicate.prepare import look
@@ -28,6 +29,7 @@ from replication.spark.mode import local_slots
 from replication.state.readers import StateReader, open_reader
 from replication.topics.acl_sync import AclHistory
 from replication.topics.config_sync import SyncHistory
+from replication.topics.conflicts import find_conflicts
 
 HEADINGS = ("partition", "remote topic", "resumes at", "because of", "to do")
 ASIDE_HEADINGS = ("topic", "because")
@@ -45,9 +47,11 @@ INTERNAL_HEADINGS = ("internal topic", "cluster", "purpose", "to do")
 def plan(*, file: str, name: str | None, as_json: bool) -> None:
     """Show topics, resume positions and what would be created.
 
-    Creates nothing. Exits with 5 if a flow would not start, or would set a topic aside.
+    Creates nothing. Exits with 5 if a flow would not start, or would set a topic aside, and with 2
+    if a topic would be copied in a circle.
     """
     config = load_config(file)
+    check_loops(config)
     flows = chosen_flows(config, name)
     with open_reader(config.state_dir) as state:
         plans = [_plan(config, flow, state) for flow in flows]
@@ -57,6 +61,10 @@ def plan(*, file: str, name: str | None, as_json: bool) -> None:
         for flow_plan in plans:
             _print(flow_plan)
     problems = [f"{plan.config.flow}: {text}" for plan in plans for text in plan.problems]
+    problems += find_conflicts(
+        {plan.config.flow: plan.topics for plan in plans},
+        {alias: uid for plan in plans for alias, uid in plan.cluster_ids.items()},
+    )
     if problems:
         raise GuardError(
             "".join(["not everything would be replicated:", *(f"\n  - {it}" for it in problems)])

@@ -4,11 +4,11 @@
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from itertools import combinations
 from pathlib import PurePosixPath
 from typing import cast
 
-from replication.config.checks import check_clusters, check_flow, check_pair, check_state_dir
+from replication.config.checks import check_clusters, check_flow, check_state_dir
+from replication.config.flow_conflicts import check_flows
 from replication.config.flow_values import FlowValues
 from replication.config.scopes import sort_settings
 from replication.config.tree import (
@@ -76,8 +76,7 @@ def _flow_configs(diagnostics: Diagnostics, pairs: Iterable[FlowValues]) -> tupl
     for values in enabled:
         check_flow(diagnostics, values)
     flows = tuple(_flow_config(values) for values in enabled)
-    for one, other in combinations(flows, 2):
-        check_pair(diagnostics, one, other)
+    check_flows(diagnostics, flows)
     return flows
 
 

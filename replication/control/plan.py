@@ -4,7 +4,7 @@ Only reads: the same rules decide here and when the flow starts.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from replication.config.tree import FlowConfig, HeartbeatsConfig
@@ -91,6 +91,7 @@ class FlowPlan:
         internal_topics: The topics that the mirror itself writes.
         settings: What the first comparison of topic settings would change on the target.
         acls: What the first comparison of topic ACLs would change there.
+        cluster_ids: The own ids of its two clusters, by alias.
         warnings: Which remote topics would not keep what is copied to them, which internal topics
             are not as they must be, and a missing permission, one line each.
     """
@@ -101,6 +102,7 @@ class FlowPlan:
     internal_topics: tuple[InternalTopic, ...]
     settings: tuple[TopicChanges, ...] = ()
     acls: AclPlan = NO_ACLS
+    cluster_ids: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     @property
@@ -156,6 +158,7 @@ def plan_flow(
         tuple(internal),
         tuple(_settings(config, clusters, histories.configs)),
         acls,
+        {cluster.alias: cluster.cluster_id() for cluster in clusters},
         (*topic_warnings(topics, source, target), *faults, *notes),
     )
 

@@ -332,15 +332,21 @@ def test_all_problems_are_reported_at_once_in_file_order() -> None:
         ),
         pytest.param(
             {"C->A.enabled": "true"},
-            "C->A.topics: replication loop: A->C and C->A both replicate .* under "
+            "C->A.topics: replication loop: A -> C -> A would copy .* without end under "
             "IdentityReplicationPolicy; use C->A.topics.exclude",
             id="a loop",
         ),
         pytest.param(
             {"C->A.enabled": "true", "A->C.topics": "orders", "C->A.topics": "ord.*"},
-            "C->A.topics: replication loop: A->C and C->A both replicate orders under "
+            "C->A.topics: replication loop: A -> C -> A would copy orders without end under "
             "IdentityReplicationPolicy; use C->A.topics.exclude",
             id="a loop of a name that the other's regex matches",
+        ),
+        pytest.param(
+            {"C->B.enabled": "true", "B->A.enabled": "true", "topics": "orders, o.*"},
+            "B->A.topics: replication loop: A -> C -> B -> A would copy o.*, orders without end "
+            "under IdentityReplicationPolicy; use B->A.topics.exclude",
+            id="a loop of three flows",
         ),
     ],
 )
@@ -366,6 +372,13 @@ def test_identity_flows_that_share_a_topic_are_rejected(
             id="excluded",
         ),
         pytest.param({"B->C.enabled": "true"}, id="regexes alone are not compared"),
+        pytest.param(
+            {"C->A.enabled": "true", "A->C.topics": "a", "C->A.topics": "b"}, id="both ways, apart"
+        ),
+        pytest.param(
+            {"C->A.enabled": "true", "topics": "a,b", "C->A.topics.exclude": "a,b"},
+            id="both ways, excluded",
+        ),
         pytest.param({"A->B.enabled": "true", "topics": "a"}, id="one source, two targets"),
     ],
 )
