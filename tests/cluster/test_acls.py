@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 from pyspark.sql import SparkSession
 
 from replication.app.background import background_metadata
+from replication.config.parse import parse
 from replication.demo.brokers import Broker, BrokerSettings, two_clusters
 from replication.demo.workload import create_topic
 from replication.flows.context import FlowContext
@@ -27,10 +28,12 @@ from replication.flows.metadata.acl_rounds import AclSync
 from replication.kafka.cluster import Cluster
 from replication.model import TopicAcl
 from replication.state.tables import Tables
+from replication.topics.acl_sync import remote_acls
 from tests.support.commands import replication
-from tests.support.flows import flow_config, flow_context
+from tests.support.flows import flow_config, flow_context, unique_flow
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import FLOW, write_config
+from tests.support.mirror_maker_2 import mirror_maker_2, mm2_properties
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -135,6 +138,60 @@ def test_access_to_a_remote_topic_follows_its_source_topic_without_writing(
     assert acls_of(target, topic_name) == copies
     assert actions(tables) == [("create", "READ"), ("create", "READ"), ("create", "WRITE")]
     assert event_kinds(tables) == []
+
+
+def test_the_copies_are_those_that_mirror_maker_2_makes(
+    guarded: Clusters, tmp_path: Path, until: Until
+) -> None:
+    source, target = guarded
+    flow = unique_flow()
+    operations = ("ALTER", "ALTER_CONFIGS", "CREATE", "DELETE", "DESCRIBE", "DESCRIBE_CONFIGS")
+    topic = f"{flow.source}-orders"
+    create(
+        source,
+        *(
+            acl(permission, operation, topic)
+            for operation in ("ALL", "READ", "WRITE", *operations)
+            for permission in ("ALLOW", "DENY")
+        ),
+        acl("ALLOW", "ALL", f"{flow.source}-all"),
+        acl("ALLOW", "READ", f"{flow.source}-prefix*"),
+        acl("ALLOW", "READ", f"{flow.source}-secret"),
+        acl("ALLOW", "READ", f"{flow.target}.{topic}"),
+        acl("ALLOW", "READ", "heartbeats"),
+        acl("ALLOW", "ALL", "*", MYSELF),
+    )
+    settings = {
+        f"{flow}.topics": f"{flow.source}-.*, {flow.target}.*, [*]",
+        f"{flow}.topics.exclude": ".*-secret",
+        "sync.topic.acls.enabled": "true",
+        "heartbeats.replication.enabled": "true",
+    }
+    config = parse(
+        "test",
+        {**mm2_properties(guarded, flow.source, flow.target), **settings},
+        default_state_dir="/unused",
+    ).flows[0]
+    with Cluster("A", {"bootstrap.servers": source.bootstrap}) as cluster:
+        ours = remote_acls(config, cluster.topic_acls().read())
+
+    properties = mm2_properties(guarded, flow.source, flow.target)
+    with mirror_maker_2(tmp_path, {**properties, **settings}) as mm2:
+
+        def are_equal() -> bool:
+            mm2.check()
+            return acls_of(target, flow.source) == ours
+
+        until(are_equal, 60)
+
+    copied = {(it.permission, it.operation) for it in ours if it.topic == f"{flow.source}.{topic}"}
+    assert copied == {
+        *(("DENY", operation) for operation in ("ALL", "READ", "WRITE", *operations)),
+        *(("ALLOW", operation) for operation in ("READ", *operations)),
+    }
+    assert {it.topic for it in ours} == {
+        f"{flow.source}.{name}" for name in (topic, f"{flow.source}-all", "heartbeats", "*")
+    }
 
 
 def test_only_what_the_flow_created_is_removed_after_it_is_gone_on_the_source(

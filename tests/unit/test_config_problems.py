@@ -442,6 +442,21 @@ def test_a_problem_masks_a_value_that_came_from_a_reference(
     assert caught.value.problems == (f"{key}: {problem}",)
 
 
+def test_every_loop_is_reported() -> None:
+    settings = {
+        **THREE_CLUSTERS,
+        "replication.policy.class": IDENTITY,
+        **dict.fromkeys((f"{flow}.enabled" for flow in ("C->A", "A->B", "B->A")), "true"),
+    }
+
+    loops = [problem for problem in problems_of(settings) if "replication loop" in problem]
+
+    assert [problem.partition(" would")[0] for problem in loops] == [
+        "B->A.topics: replication loop: A -> B -> A",
+        "C->A.topics: replication loop: A -> C -> A",
+    ]
+
+
 def test_remote_topics_are_not_deleted_under_identity_naming() -> None:
     settings = {"replication.deletions.enabled": "true", "replication.policy.class": IDENTITY}
 

@@ -54,8 +54,11 @@ def test_a_topic_that_is_deleted_on_the_source_is_reported_once(
     assert plan(topics, since) == expected
 
 
-def test_its_remote_topic_is_deleted_after_the_grace_time() -> None:
-    assert plan(Topics(SOURCE, TARGET), LONG_AGO) == DeletionPlan(delete=(GONE,))
+@pytest.mark.parametrize(
+    "grace", [pytest.param(HOUR, id="an hour"), pytest.param(timedelta(0), id="none")]
+)
+def test_its_remote_topic_is_deleted_after_the_grace_time(grace: timedelta) -> None:
+    assert plan(Topics(SOURCE, TARGET), LONG_AGO, grace) == DeletionPlan(delete=(GONE,))
 
 
 @pytest.mark.parametrize(
