@@ -56,6 +56,13 @@ class DeletionPlan:
     is_doubtful: bool = False
 
 
+def missing_since(rows: Iterable[Mapping[str, Any]]) -> dict[TopicId, datetime]:
+    """Since when topics are missing, by the rows of the table ``topic_deletions``."""
+    since: dict[TopicId, datetime] = {}
+    follow(since, rows)
+    return since
+
+
 def follow(since: dict[TopicId, datetime], rows: Iterable[Mapping[str, Any]]) -> None:
     """Brings *since* up to date with rows of the table ``topic_deletions``, in any order.
 

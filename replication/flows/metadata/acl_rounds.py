@@ -10,10 +10,10 @@ from typing import Final
 
 from replication.flows.context import FlowContext
 from replication.flows.metadata.acl_changes import AclOutcome, apply_acls, plan_acl_sync
+from replication.flows.metadata.history import FlowHistory
 from replication.kafka.acls import NoAclsError
 from replication.log import Log
 from replication.model import TopicAcl
-from replication.state.tables import now
 from replication.topics.acl_sync import AclHistory
 
 log = Log(__name__)
@@ -28,17 +28,13 @@ class AclSync:
 
     def __init__(self, context: FlowContext) -> None:
         self._context, self._config = context, context.config
-        self._history: AclHistory | None = None
+        self.history = FlowHistory(context, TABLE, AclHistory.of)
         self._problem = ""
 
     @property
     def interval_seconds(self) -> int:
         """Between two rounds."""
         return self._config.acls.sync_interval_seconds
-
-    def forget(self) -> None:
-        """Reads the history again: another process may have created ACLs meanwhile."""
-        self._history = None
 
     def round(self) -> None:
         """Compares the ACLs of all topics and changes what differs.
@@ -62,11 +58,7 @@ class AclSync:
             write("acls_not_copied", flow=self._config.flow, text=error)
 
     def _sync(self) -> None:
-        context = self._context
-        if self._history is None:
-            rows = context.tables.collect(context.tables.of(TABLE, self._config.flow), TABLE)
-            self._history = AclHistory.of(row.asDict() for row in rows)
-        history = self._history
+        context, history = self._context, self.history.get()
         plan = plan_acl_sync(self._config, context.source, context.target, history.created)
         outcomes: list[AclOutcome] = []
         try:
@@ -123,10 +115,8 @@ class AclSync:
             )
 
     def _record(self, outcomes: Sequence[AclOutcome], history: AclHistory) -> None:
-        at = now()
-        rows = [
+        self.history.append(
             {
-                "flow": str(self._config.flow),
                 "action": it.action,
                 "remote_topic": it.acl.topic,
                 "pattern": it.acl.pattern,
@@ -135,10 +125,8 @@ class AclSync:
                 "operation": it.acl.operation,
                 "permission": it.acl.permission,
                 "rejection": it.rejection,
-                "at": at,
             }
             for it in outcomes
-        ]
-        self._context.tables.append(TABLE, rows)
+        )
         for it in outcomes:
             history.add(it.action, it.acl, it.rejection)

@@ -15,8 +15,8 @@ from replication.flows.metadata.config_changes import (
     apply_changes,
     plan_config_sync,
 )
+from replication.flows.metadata.history import FlowHistory
 from replication.log import Log
-from replication.state.tables import now
 from replication.topics.config_sync import SyncHistory
 
 log = Log(__name__)
@@ -31,16 +31,12 @@ class ConfigSync:
 
     def __init__(self, context: FlowContext) -> None:
         self._context, self._config = context, context.config
-        self._history: SyncHistory | None = None
+        self.history = FlowHistory(context, TABLE, SyncHistory.of)
 
     @property
     def interval_seconds(self) -> int:
         """Between two rounds."""
         return self._config.topic_configs.sync_interval_seconds
-
-    def forget(self) -> None:
-        """Reads the history again: another process may have applied changes meanwhile."""
-        self._history = None
 
     def round(self) -> None:
         """Compares all remote topics and changes what differs.
@@ -49,11 +45,7 @@ class ConfigSync:
             ClusterError: A cluster does not answer; the next round compares again.
             StateError: The tables cannot be read or written.
         """
-        context = self._context
-        if self._history is None:
-            rows = context.tables.collect(context.tables.of(TABLE, self._config.flow), TABLE)
-            self._history = SyncHistory.of(row.asDict() for row in rows)
-        history = self._history
+        context, history = self._context, self.history.get()
         planned = plan_config_sync(self._config, context.source, context.target, history.applied)
         for topic in planned:
             self._report_conflicts(topic, history)
@@ -107,10 +99,8 @@ class ConfigSync:
             )
 
     def _record(self, outcomes: Sequence[Outcome], history: SyncHistory) -> None:
-        at = now()
-        rows = [
+        self.history.append(
             {
-                "flow": str(self._config.flow),
                 "topic": it.topic.topic,
                 "remote_topic": it.topic.remote.name,
                 "remote_id": it.topic.remote.topic_id,
@@ -118,10 +108,8 @@ class ConfigSync:
                 "value": it.change.value,
                 "previous": it.change.before,
                 "rejection": it.rejection,
-                "at": at,
             }
             for it in outcomes
-        ]
-        self._context.tables.append(TABLE, rows)
+        )
         for it in outcomes:
             history.add(it.topic.key, it.change, it.rejection)

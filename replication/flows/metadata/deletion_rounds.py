@@ -5,12 +5,13 @@ since when a topic is missing, so that the grace time outlives a restart.
 """
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from pyspark.sql import functions as F
 
 from replication.flows.context import FlowContext
+from replication.flows.metadata.history import FlowHistory
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.state.tables import now
@@ -19,9 +20,9 @@ from replication.topics.deletions import (
     DELETED,
     MISSING,
     Replicated,
-    TopicId,
     Topics,
     follow,
+    missing_since,
     plan_deletions,
 )
 from replication.topics.selection import replicated_topics
@@ -39,17 +40,13 @@ class Deletions:
 
     def __init__(self, context: FlowContext) -> None:
         self._context, self._config = context, context.config
-        self._since: dict[TopicId, datetime] | None = None
+        self.history = FlowHistory(context, TABLE, missing_since)
         self._is_doubtful = False
 
     @property
     def interval_seconds(self) -> int:
         """Between two rounds: at every topic refresh, but not more often than once a minute."""
         return max(LEAST_SECONDS, self._config.refresh_topics_interval_seconds)
-
-    def forget(self) -> None:
-        """Reads the table again: another process may have done rounds meanwhile."""
-        self._since = None
 
     def round(self) -> None:
         """Compares what was replicated with both clusters.
@@ -58,15 +55,13 @@ class Deletions:
             ClusterError: A cluster does not answer, or rejects a deletion.
             StateError: The tables cannot be read or written.
         """
-        context, config = self._context, self._config
-        if self._since is None:
-            rows = context.tables.collect(context.tables.of(TABLE, config.flow), TABLE)
-            self._since = {}
-            follow(self._since, (row.asDict() for row in rows))
+        config = self._config
         known = self._replicated()
+        if not known:
+            return
         grace = timedelta(seconds=config.deletions.grace_seconds)
         after = grace if config.deletions.enabled else None
-        plan = plan_deletions(known, self._topics(known), self._since, now(), after)
+        plan = plan_deletions(known, self._topics(known), self.history.get(), now(), after)
         self._report_missing(plan.missing, after)
         self._record(MISSING, plan.missing)
         self._record(BACK, plan.back)
@@ -137,19 +132,14 @@ class Deletions:
             self._record(DELETED, [it])
 
     def _record(self, state: str, topics: Iterable[Replicated]) -> None:
-        at = now()
-        rows = [
+        rows = self.history.append(
             {
-                "flow": str(self._config.flow),
                 "topic": it.topic,
                 "topic_id": it.topic_id,
                 "remote_topic": it.remote,
                 "remote_id": it.remote_id,
                 "state": state,
-                "at": at,
             }
             for it in topics
-        ]
-        self._context.tables.append(TABLE, rows)
-        if self._since is not None:
-            follow(self._since, rows)
+        )
+        follow(self.history.get(), rows)

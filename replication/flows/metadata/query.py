@@ -1,7 +1,7 @@
 """One query that keeps everything in step which describes a flow's remote topics."""
 
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -12,6 +12,7 @@ from replication.flows.context import FlowContext
 from replication.flows.metadata.acl_rounds import AclSync
 from replication.flows.metadata.config_rounds import ConfigSync
 from replication.flows.metadata.deletion_rounds import Deletions
+from replication.flows.metadata.history import FlowHistory
 from replication.log import Log
 from replication.spark.frames import trigger_stream
 
@@ -29,8 +30,9 @@ class Sync(Protocol):
     def interval_seconds(self) -> int:
         """Between two rounds."""
 
-    def forget(self) -> None:
-        """Makes the next round read again what earlier rounds did."""
+    @property
+    def history(self) -> FlowHistory[Any]:
+        """What earlier rounds did."""
 
     def round(self) -> None:
         """Compares source and target, and changes what differs; may raise a `ClusterError`."""
@@ -62,7 +64,7 @@ class MetadataSync:
         """The streaming query that does each part's rounds, at once and then at its interval."""
         parts = [*self._configs, *self._others]
         for part in parts:
-            part.forget()
+            part.history.forget()
         shortest = min(part.interval_seconds for part in parts)
         due_at = dict.fromkeys(parts, 0.0)
 
