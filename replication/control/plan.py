@@ -8,13 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from replication.config.tree import FlowConfig, HeartbeatsConfig
+from replication.errors import SetupError
 from replication.flows.metadata.acl_changes import plan_acl_sync
 from replication.flows.metadata.config_changes import TopicChanges, plan_config_sync
 from replication.flows.replicate.prepare import look, topic_warnings
 from replication.flows.replicate.starts import Offsets, plan_starts
-from replication.kafka.acls import NoAclsError
+from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import faults_of
+from replication.kafka.jvm import kafka_jars, open_jvm
 from replication.model import Position, TopicPartition
 from replication.offsets.resume import (
     CountAhead,
@@ -150,7 +152,7 @@ def plan_flow(
         for name, alias, purpose in wanted
     )
     faults = (text for cluster in clusters for text in faults_of(cluster, existing[cluster.alias]))
-    acls, notes = _acls(config, clusters, histories.acls)
+    acls, notes = _acls(config, histories.acls)
     return FlowPlan(
         config,
         topics,
@@ -163,16 +165,21 @@ def plan_flow(
     )
 
 
-def _acls(
-    config: FlowConfig, clusters: tuple[Cluster, Cluster], history: AclHistory
-) -> tuple[AclPlan, tuple[str, ...]]:
-    """What would change, and a warning if a missing permission hides that."""
+def _acls(config: FlowConfig, history: AclHistory) -> tuple[AclPlan, tuple[str, ...]]:
+    """What would change, and a warning if a missing permission or no Java hides that."""
     if not config.acls.sync_enabled:
         return NO_ACLS, ()
     try:
-        return plan_acl_sync(config, *clusters, history.created), ()
+        with (
+            open_jvm(kafka_jars()) as jvm,
+            TopicAcls(jvm, config.source.alias, config.source.admin) as source,
+            TopicAcls(jvm, config.target.alias, config.target.admin) as target,
+        ):
+            return plan_acl_sync(config, source, target, history.created), ()
     except NoAclsError as error:
         return NO_ACLS, (str(error),) if error.has_authorizer else ()
+    except SetupError as error:
+        return NO_ACLS, (f"ACLs are not compared: {error}",)
 
 
 def _settings(

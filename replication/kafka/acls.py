@@ -1,33 +1,31 @@
-"""The access rules (ACLs) for topics of one cluster: reads, creates and removes them."""
+"""The access rules (ACLs) for topics of one cluster: reads, creates and removes them.
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+This is the Java client, because confluent-kafka 2.16.1 shows no ACLs at all, instead of an error,
+where there is no authorizer or a permission is missing. A sync would take them for removed.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-from confluent_kafka import KafkaError
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    ResourcePatternType,
-    ResourceType,
-)
+from typing import Any, Final
 
 from replication.errors import ClusterError
-from replication.kafka.calls import Calls
+from replication.kafka.diagnosis import CallError
+from replication.kafka.java_admin import JavaAdmin
 from replication.model import AclPattern, TopicAcl
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 NO_AUTHORIZER: Final = "SECURITY_DISABLED"
 NOT_PERMITTED: Final = "CLUSTER_AUTHORIZATION_FAILED"
 MOST_PER_REQUEST: Final = 1000
 """A KRaft controller rejects requests that change too much at once."""
 
-BindingT = TypeVar("BindingT", AclBinding, AclBindingFilter)
-PATTERNS: Final[tuple[AclPattern, ...]] = ("LITERAL", "PREFIXED")
+# The text of a binding, because every getter is a round trip to the JVM.
+BINDING: Final = re.compile(
+    r"\(pattern=ResourcePattern\(resourceType=TOPIC, name=(\S+), patternType=(LITERAL|PREFIXED)\), "
+    r"entry=\(principal=(.*), host=([^,]*), operation=(\w+), permissionType=(\w+)\)\)",
+    re.DOTALL,
+)
 
 
 class NoAclsError(ClusterError):
@@ -43,43 +41,25 @@ class NoAclsError(ClusterError):
         super().__init__(text)
 
 
-class TopicAcls:
-    """The ACLs of one cluster's topics.
+class TopicAcls(JavaAdmin):
+    """The ACLs of one cluster's topics."""
 
-    Args:
-        alias: The cluster's name in the configuration.
-        calls: Its admin client.
-    """
-
-    def __init__(self, alias: str, calls: Calls) -> None:
-        self._alias, self._calls = alias, calls
+    role = "acls"
 
     def read(self) -> frozenset[TopicAcl]:
         """All ACLs for topics.
 
         Raises:
             NoAclsError: The cluster has no authorizer, or the user may not describe it.
-            ClusterError: The cluster does not answer.
+            CallError: The cluster does not answer.
         """
-        any_text: Any = None  # the type stubs want a text
-        asked = AclBindingFilter(
-            ResourceType.TOPIC,
-            any_text,
-            ResourcePatternType.ANY,
-            any_text,
-            any_text,
-            AclOperation.ANY,
-            AclPermissionType.ANY,
-        )
-        admin, call = self._calls.admin, "reading the ACLs of"
-        results = self._calls.results(
-            call,
-            lambda keys, s: {key: admin.describe_acls(asked, request_timeout=s) for key in keys},
-            ["topics"],
-        )
-        self._require_use("read", "DESCRIBE", results)
-        found: list[AclBinding] = self._calls.require(call, results)["topics"]
-        return frozenset(_read(found))
+        common = self._jvm.org.apache.kafka.common
+        topics, any_pattern = common.resource.ResourceType.TOPIC, common.resource.PatternType.ANY
+        pattern = common.resource.ResourcePatternFilter(topics, None, any_pattern)
+        wanted = common.acl.AclBindingFilter(pattern, common.acl.AccessControlEntryFilter.ANY)
+        with self._usable("read", "DESCRIBE"), self.named("reading the ACLs of topics"):
+            found = self._admin.describeAcls(wanted).values().get()
+        return frozenset(read_binding(str(binding.toString())) for binding in found)
 
     def create(self, acls: Collection[TopicAcl]) -> dict[TopicAcl, str]:
         """Creates *acls*; those that exist stay as they are.
@@ -89,15 +69,15 @@ class TopicAcls:
 
         Raises:
             NoAclsError: The cluster has no authorizer, or the user may not alter it.
-            ClusterError: The cluster does not answer.
+            CallError: The cluster does not answer.
         """
-
-        def send(keys: Collection[TopicAcl], s: float) -> dict[TopicAcl, "Future[Any]"]:
-            asked = {_as(AclBinding, acl): acl for acl in keys}
-            futures = self._calls.admin.create_acls(list(asked), request_timeout=s)
-            return {asked[binding]: future for binding, future in futures.items()}
-
-        return self._change("creating ACLs", send, acls)
+        rejections: dict[TopicAcl, str] = {}
+        for part in _parts(acls):
+            bindings = {acl: self._binding(acl) for acl in part}
+            answer = self._admin.createAcls(self._list(bindings.values())).values()
+            for acl, binding in bindings.items():
+                self._settle(acl, "creating", answer.get(binding), rejections)
+        return rejections
 
     def remove(self, acls: Collection[TopicAcl]) -> dict[TopicAcl, str]:
         """Removes *acls*, and nothing else; those that do not exist count as removed.
@@ -107,65 +87,92 @@ class TopicAcls:
 
         Raises:
             NoAclsError: As `create`.
-            ClusterError: As `create`.
+            CallError: As `create`.
         """
-
-        def send(keys: Collection[TopicAcl], s: float) -> dict[TopicAcl, "Future[Any]"]:
-            asked = {_as(AclBindingFilter, acl): acl for acl in keys}
-            futures = self._calls.admin.delete_acls(list(asked), request_timeout=s)
-            return {asked[wanted]: future for wanted, future in futures.items()}
-
-        return self._change("removing ACLs", send, acls)
-
-    def _change(
-        self,
-        call: str,
-        send: Callable[[Collection[TopicAcl], float], Mapping[TopicAcl, "Future[Any]"]],
-        acls: Collection[TopicAcl],
-    ) -> dict[TopicAcl, str]:
         rejections: dict[TopicAcl, str] = {}
-        waiting = iter(acls)
-        while part := list(islice(waiting, MOST_PER_REQUEST)):
-            results = self._calls.results(call, send, part)
-            self._require_use("changed", "ALTER", results)
-            errors = {acl: it for acl, it in results.items() if isinstance(it, KafkaError)}
-            rejections |= {acl: error.str() for acl, error in errors.items()}
+        for part in _parts(acls):
+            filters = {acl: self._binding(acl).toFilter() for acl in part}
+            answer = self._admin.deleteAcls(self._list(filters.values())).values()
+            for acl, wanted in filters.items():
+                results = self._settle(acl, "removing", answer.get(wanted), rejections)
+                failures = [it.exception() for it in results.values()] if results else []
+                for failure in filter(None, failures):
+                    rejections[acl] = str(failure.getMessage())
         return rejections
 
-    def _require_use(self, verb: str, operation: str, results: Mapping[Any, Any]) -> None:
-        """Raises a `NoAclsError` if *results* say that no request of this kind can succeed."""
-        for result in results.values():
-            code = result.name() if isinstance(result, KafkaError) else ""
-            if code == NO_AUTHORIZER:
-                text = f"cluster {self._alias} has no authorizer: topic ACLs are not copied"
-                raise NoAclsError(text, has_authorizer=False)
-            if code == NOT_PERMITTED:
+    def _settle(
+        self,
+        acl: TopicAcl,
+        verb: str,
+        future: Any,  # noqa: ANN401 - a Java future
+        rejections: dict[TopicAcl, str],
+    ) -> Any:  # noqa: ANN401 - a Java object
+        """The result of *future*; None if the cluster rejected *acl*, which is then noted."""
+        try:
+            with self._usable("changed", "ALTER"), self.named(f"{verb} an ACL ({acl})"):
+                return future.get()
+        except CallError as error:
+            if error.is_temporary:
+                raise
+            rejections[acl] = str(error)
+            return None
+
+    def _binding(self, acl: TopicAcl) -> Any:  # noqa: ANN401 - a Java object
+        common = self._jvm.org.apache.kafka.common
+        kind = common.resource.PatternType.valueOf(acl.pattern)
+        topics = common.resource.ResourceType.TOPIC
+        entry = common.acl.AccessControlEntry(
+            acl.principal,
+            acl.host,
+            common.acl.AclOperation.valueOf(acl.operation),
+            common.acl.AclPermissionType.valueOf(acl.permission),
+        )
+        return common.acl.AclBinding(
+            common.resource.ResourcePattern(topics, acl.topic, kind), entry
+        )
+
+    def _list(self, items: Collection[Any]) -> Any:  # noqa: ANN401 - a Java list
+        java = self._jvm.java.util.ArrayList()
+        for item in items:
+            java.add(item)
+        return java
+
+    @contextmanager
+    def _usable(self, verb: str, operation: str) -> Iterator[None]:
+        """Turns an error after which no such call can succeed into a `NoAclsError`."""
+        try:
+            yield
+        except CallError as error:
+            if error.code == NO_AUTHORIZER:
+                text = f"cluster {self.alias} has no authorizer: topic ACLs are not copied"
+                raise NoAclsError(text, has_authorizer=False) from None
+            if error.code == NOT_PERMITTED:
                 text = (
-                    f"cluster {self._alias}: topic ACLs cannot be {verb}, so they are not copied; "
+                    f"cluster {self.alias}: topic ACLs cannot be {verb}, so they are not copied; "
                     f"grant the mirror's user {operation} on the cluster (kafka-acls --add "
                     f"--operation {operation} --cluster), or set sync.topic.acls.enabled=false"
                 )
-                raise NoAclsError(text, has_authorizer=True)
+                raise NoAclsError(text, has_authorizer=True) from None
+            raise
 
 
-def _read(bindings: Collection[AclBinding]) -> Iterator[TopicAcl]:
-    """The bindings that this client understands: a newer broker may have others."""
-    for it in bindings:
-        kinds = (it.resource_pattern_type.name, it.operation.name, it.permission_type.name)
-        pattern, operation, permission = map(str, kinds)
-        if pattern in PATTERNS and operation != "UNKNOWN":
-            literal: AclPattern = "LITERAL" if pattern == "LITERAL" else "PREFIXED"
-            yield TopicAcl(it.name, literal, it.principal, it.host, operation, permission)
+def read_binding(text: str) -> TopicAcl:
+    """The ACL that *text*, a binding of the Java client as text, describes.
+
+    A principal may contain anything, and what follows it may not.
+
+    Raises:
+        ValueError: It is no such text: another client version writes another one.
+    """
+    match = BINDING.fullmatch(text)
+    if match is None:
+        raise ValueError(f"not the text of an ACL of a topic: {text}")
+    topic, pattern, principal, host, operation, permission = match.groups()
+    kind: AclPattern = "LITERAL" if pattern == "LITERAL" else "PREFIXED"
+    return TopicAcl(topic, kind, principal, host, operation, permission)
 
 
-def _as(kind: type[BindingT], acl: TopicAcl) -> BindingT:
-    """*acl* in one of the client's types: as a binding, or as a filter that matches it only."""
-    return kind(
-        ResourceType.TOPIC,
-        acl.topic,
-        ResourcePatternType[acl.pattern],
-        acl.principal,
-        acl.host,
-        AclOperation[acl.operation],
-        AclPermissionType[acl.permission],
-    )
+def _parts(acls: Collection[TopicAcl]) -> Iterator[list[TopicAcl]]:
+    waiting = iter(acls)
+    while part := list(islice(waiting, MOST_PER_REQUEST)):
+        yield part

@@ -13,7 +13,6 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import NewPartitions, OffsetSpec
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
-from replication.kafka.acls import TopicAcls
 from replication.kafka.calls import Calls
 from replication.kafka.diagnosis import NOT_FOUND
 from replication.kafka.topic_settings import (
@@ -62,10 +61,6 @@ class Cluster(AbstractContextManager["Cluster"]):
 
         results = self._calls.results("reading the cluster id", send, ["cluster id"])
         return str(self._calls.require("reading the", results)["cluster id"].cluster_id)
-
-    def topic_acls(self) -> TopicAcls:
-        """The access rules for topics of this cluster."""
-        return TopicAcls(self.alias, self._calls)
 
     def topic_names(self) -> set[str]:
         """The names of all topics this user may see, Kafka's own among them."""

@@ -5,18 +5,8 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 from pyspark.sql import SparkSession
 
 from replication.app.background import background_metadata
@@ -25,10 +15,20 @@ from replication.demo.brokers import Broker, BrokerSettings, two_clusters
 from replication.demo.workload import create_topic
 from replication.flows.context import FlowContext
 from replication.flows.metadata.acl_rounds import AclSync
-from replication.kafka.cluster import Cluster
+from replication.kafka.acls import TopicAcls
 from replication.model import TopicAcl
+from replication.spark.session import jvm_of
 from replication.state.tables import Tables
 from replication.topics.acl_sync import remote_acls
+from tests.support.acls import (
+    MYSELF,
+    acl,
+    acls_of,
+    allow_descriptions,
+    create,
+    forbid_descriptions,
+    remove,
+)
 from tests.support.commands import replication
 from tests.support.flows import flow_config, flow_context, unique_flow
 from tests.support.local import Clusters, Until
@@ -41,8 +41,6 @@ AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
-Binding = TypeVar("Binding", AclBinding, AclBindingFilter)
-MYSELF = "User:ANONYMOUS"  # as whom every client of a listener without authentication comes
 
 
 @pytest.fixture(scope="module")
@@ -58,31 +56,6 @@ def guarded(
 @pytest.fixture
 def tables(spark: SparkSession, tmp_path: Path) -> Tables:
     return Tables(spark, tmp_path.as_uri())
-
-
-def acl(permission: str, operation: str, topic: str, principal: str = "User:alice") -> TopicAcl:
-    """An ACL of a topic; of a prefix, if *topic* ends in ``*``."""
-    if topic.endswith("*"):
-        prefix = topic.removesuffix("*")
-        return TopicAcl(prefix, "PREFIXED", principal, "*", operation, permission)
-    return TopicAcl(topic, "LITERAL", principal, "*", operation, permission)
-
-
-def create(broker: Broker, *acls: TopicAcl) -> None:
-    """Creates *acls*; returns when the broker shows them."""
-    with Cluster("any", {"bootstrap.servers": broker.bootstrap}) as cluster:
-        assert cluster.topic_acls().create(acls) == {}
-
-
-def remove(broker: Broker, *acls: TopicAcl) -> None:
-    with Cluster("any", {"bootstrap.servers": broker.bootstrap}) as cluster:
-        assert cluster.topic_acls().remove(acls) == {}
-
-
-def acls_of(broker: Broker, topic: str) -> set[TopicAcl]:
-    """The ACLs of names and prefixes in which *topic* occurs."""
-    with Cluster("any", {"bootstrap.servers": broker.bootstrap}) as cluster:
-        return {it for it in cluster.topic_acls().read() if topic in it.topic}
 
 
 def actions(tables: Tables) -> list[tuple[str, str]]:
@@ -141,7 +114,7 @@ def test_access_to_a_remote_topic_follows_its_source_topic_without_writing(
 
 
 def test_the_copies_are_those_that_mirror_maker_2_makes(
-    guarded: Clusters, tmp_path: Path, until: Until
+    spark: SparkSession, guarded: Clusters, tmp_path: Path, until: Until
 ) -> None:
     source, target = guarded
     flow = unique_flow()
@@ -172,8 +145,8 @@ def test_the_copies_are_those_that_mirror_maker_2_makes(
         {**mm2_properties(guarded, flow.source, flow.target), **settings},
         default_state_dir="/unused",
     ).flows[0]
-    with Cluster("A", {"bootstrap.servers": source.bootstrap}) as cluster:
-        ours = remote_acls(config, cluster.topic_acls().read())
+    with TopicAcls(jvm_of(spark), "A", {"bootstrap.servers": source.bootstrap}) as acls:
+        ours = remote_acls(config, acls.read())
 
     properties = mm2_properties(guarded, flow.source, flow.target)
     with mirror_maker_2(tmp_path, {**properties, **settings}) as mm2:
@@ -247,22 +220,12 @@ def test_a_missing_permission_is_one_line_of_the_log(
     source, target = guarded
     create(source, acl("ALLOW", "READ", topic_name))
     sync = AclSync(opened(spark, tables, guarded, topic_name))
-    admin = AdminClient({"bootstrap.servers": target.bootstrap})
-    # with a DENY alone, the broker itself would no longer be allowed to do anything
-    denied = (
-        (AclOperation.ALL, AclPermissionType.ALLOW),
-        (AclOperation.DESCRIBE, AclPermissionType.DENY),
-    )
-    bindings = [cluster_acl(AclBinding, *it) for it in denied]
-    for created in admin.create_acls(bindings, request_timeout=30).values():
-        created.result()
+    forbid_descriptions(target)
     try:
         until(lambda: denies_a_look(sync, caplog), 10)
         sync.round()
     finally:
-        filters = [cluster_acl(AclBindingFilter, *it) for it in denied]
-        for removed in admin.delete_acls(filters, request_timeout=30).values():
-            removed.result()
+        allow_descriptions(target)
 
     lines = [it.getMessage() for it in caplog.records if "acls_not_copied" in it.getMessage()]
     assert len(lines) == 1
@@ -272,21 +235,6 @@ def test_a_missing_permission_is_one_line_of_the_log(
 def denies_a_look(sync: AclSync, caplog: pytest.LogCaptureFixture) -> bool:
     sync.round()
     return "event=acls_not_copied" in caplog.text
-
-
-def cluster_acl(
-    kind: type[Binding], operation: AclOperation, permission: AclPermissionType
-) -> Binding:
-    """An ACL of the whole cluster for the tests' own user, or the filter that matches it."""
-    return kind(
-        ResourceType.BROKER,  # librdkafka's name for the cluster
-        "kafka-cluster",
-        ResourcePatternType.LITERAL,
-        MYSELF,
-        "*",
-        operation,
-        permission,
-    )
 
 
 def test_a_cluster_without_an_authorizer_is_named_once(
@@ -320,10 +268,12 @@ def test_the_query_copies_an_acl_within_its_interval_and_plan_shows_it_before(
     config = write_config(tmp_path, guarded, topic_name)
     settings = {"sync_topic_acls_interval_seconds": "1", "sync_topic_configs_enabled": "false"}
     with background_metadata(opened(spark, tables, guarded, topic_name, **settings), "mirror"):
-        until(lambda: spark.streams.active and spark.streams.active[0].lastProgress, 60)
         create(source, acl("ALLOW", "ALL", topic_name, MYSELF))
-        copy = acl("ALLOW", "READ", f"A.{topic_name}", MYSELF)
-        until(lambda: acls_of(target, topic_name) == {copy}, 30)
+        copies = {acl("ALLOW", "READ", f"A.{topic_name}", MYSELF)}
+        until(lambda: acls_of(target, topic_name) == copies, 60)
+        create(source, acl("DENY", "WRITE", topic_name, "User:bob"))
+        copies.add(acl("DENY", "WRITE", f"A.{topic_name}", "User:bob"))
+        until(lambda: acls_of(target, topic_name) == copies, 30)
     create(source, acl("DENY", "READ", topic_name, "User:bob"))
 
     done = replication("plan", config, "--json")

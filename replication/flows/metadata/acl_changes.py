@@ -1,11 +1,11 @@
-"""Plans the ACLs of remote topics between two clusters, and applies them. Needs no Spark."""
+"""Plans the ACLs of remote topics between two clusters, and applies them. Needs a JVM, no Spark."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from replication.config.tree import FlowConfig
-from replication.kafka.cluster import Cluster
+from replication.kafka.acls import TopicAcls
 from replication.model import TopicAcl
 from replication.topics.acl_sync import AclPlan, plan_acls
 
@@ -22,33 +22,32 @@ class AclOutcome:
 
 
 def plan_acl_sync(
-    config: FlowConfig, source: Cluster, target: Cluster, created: Collection[TopicAcl]
+    config: FlowConfig, source: TopicAcls, target: TopicAcls, created: Collection[TopicAcl]
 ) -> AclPlan:
     """What a round would change.
 
     Args:
         config: The flow.
-        source: Its source cluster.
-        target: Its target cluster.
+        source: The ACLs of its source cluster.
+        target: Those of its target cluster.
         created: What earlier rounds created on the target.
 
     Raises:
         NoAclsError: A cluster has no authorizer, or the user lacks a permission.
         ClusterError: A cluster does not answer.
     """
-    return plan_acls(config, source.topic_acls().read(), target.topic_acls().read(), created)
+    return plan_acls(config, source.read(), target.read(), created)
 
 
-def apply_acls(target: Cluster, plan: AclPlan) -> Iterator[AclOutcome]:
+def apply_acls(target: TopicAcls, plan: AclPlan) -> Iterator[AclOutcome]:
     """Carries *plan* out and yields what became of each ACL.
 
     Raises:
         NoAclsError: The user may not change ACLs; nothing was changed.
         ClusterError: The cluster does not answer.
     """
-    acls = target.topic_acls()
-    rejections = acls.create(plan.create)
+    rejections = target.create(plan.create)
     yield from (AclOutcome("create", acl, rejections.get(acl)) for acl in plan.create)
-    rejections = acls.remove(plan.remove)
+    rejections = target.remove(plan.remove)
     yield from (AclOutcome("remove", acl, rejections.get(acl)) for acl in plan.remove)
     yield from (AclOutcome("forget", acl) for acl in plan.forget)

@@ -11,7 +11,7 @@ from typing import Final
 from replication.flows.context import FlowContext
 from replication.flows.metadata.acl_changes import AclOutcome, apply_acls, plan_acl_sync
 from replication.flows.metadata.history import FlowHistory
-from replication.kafka.acls import NoAclsError
+from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.log import Log
 from replication.model import TopicAcl
 from replication.topics.acl_sync import AclHistory
@@ -58,14 +58,18 @@ class AclSync:
             write("acls_not_copied", flow=self._config.flow, text=error)
 
     def _sync(self) -> None:
-        context, history = self._context, self.history.get()
-        plan = plan_acl_sync(self._config, context.source, context.target, history.created)
+        config, jvm, history = self._config, self._context.jvm, self.history.get()
         outcomes: list[AclOutcome] = []
-        try:
-            for outcome in apply_acls(context.target, plan):
-                outcomes.append(outcome)  # noqa: PERF402 - what is done counts if the rest fails
-        finally:
-            self._settle(outcomes, history)
+        with (
+            TopicAcls(jvm, config.source.alias, config.source.admin) as source,
+            TopicAcls(jvm, config.target.alias, config.target.admin) as target,
+        ):
+            plan = plan_acl_sync(config, source, target, history.created)
+            try:
+                for outcome in apply_acls(target, plan):
+                    outcomes.append(outcome)  # noqa: PERF402 - what is done counts if the rest fails
+            finally:
+                self._settle(outcomes, history)
 
     def _settle(self, outcomes: Iterable[AclOutcome], history: AclHistory) -> None:
         """Records and reports *outcomes*; a rejection that was reported before is left out."""
