@@ -6,7 +6,7 @@ where there is no authorizer or a permission is missing. A sync would take them 
 
 import re
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ class NoAclsError(ClusterError):
         super().__init__(text)
 
 
-class TopicAcls(JavaAdmin):
+class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
     """The ACLs of one cluster's topics."""
 
     role = "acls"

@@ -9,6 +9,7 @@ and next step.
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from replication.errors import ClusterError
@@ -33,7 +34,7 @@ class GroupActiveError(ClusterError):
     """A group has members, and only they may commit its offsets. The text names them."""
 
 
-class Groups(JavaAdmin):
+class Groups(JavaAdmin, AbstractContextManager["Groups"]):
     """The consumer groups of one cluster. Threads may share it."""
 
     role = "groups"

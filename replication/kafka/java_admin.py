@@ -6,15 +6,13 @@ cluster, value and next step.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JJavaError
 
 from replication.kafka.calls import timeout_s
 from replication.kafka.diagnosis import call_error
-
-AdminT = TypeVar("AdminT", bound="JavaAdmin")
 
 
 class JavaAdmin:
@@ -45,10 +43,6 @@ class JavaAdmin:
             settings.setProperty(key, value)
         with self.named("creating a client"):
             self._admin = self._client.admin.AdminClient.create(settings)
-
-    def __enter__(self) -> Self:
-        """The client itself."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Close the connections. The object is of no use afterwards."""
