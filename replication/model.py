@@ -37,6 +37,10 @@ EventKind = Literal[
     "group-gone",
     "config-overwritten",
     "config-rejected",
+    "acl-restored",
+    "acl-rejected",
+    "source-topic-deleted",
+    "remote-topic-deleted",
     "unconfirmed",
     "set-aside",
     "rejoined",
@@ -48,7 +52,16 @@ EventKind = Literal[
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 
 EventPolicy = Literal[
-    "retry", "at least once", "match", "fail", "skip", "keep", "overwrite", "batch", "restart"
+    "retry",
+    "at least once",
+    "match",
+    "fail",
+    "skip",
+    "keep",
+    "overwrite",
+    "batch",
+    "restart",
+    "delete",
 ]
 """How the flow reacts to an event."""
 
@@ -132,6 +145,29 @@ class TopicSetting:
     origin: Origin
     is_read_only: bool = False
     is_sensitive: bool = False
+
+
+AclPattern = Literal["LITERAL", "PREFIXED"]
+"""Whether an ACL names one topic, or is for all topics with a prefix."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicAcl:
+    """An access rule for topics. The topic ``*`` with the pattern LITERAL is every topic.
+
+    ``operation`` and ``permission`` have Kafka's names: ``READ``, ``ALL``; ``ALLOW``, ``DENY``.
+    """
+
+    topic: str
+    pattern: AclPattern
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+    def __str__(self) -> str:
+        what = f"{self.topic}*" if self.pattern == "PREFIXED" else self.topic
+        return f"{self.permission} {self.operation} {what} to {self.principal} from {self.host}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Background queries: checkpoints and topic settings per flow, heartbeats per cluster pair."""
+"""Background queries: checkpoints and topic metadata per flow, heartbeats per cluster pair."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from replication.config.tree import FlowConfig, HeartbeatsConfig, MirrorConfig
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.context import FlowContext
 from replication.flows.heartbeats import Heartbeats, emit_once
-from replication.flows.metadata import ConfigSync
+from replication.flows.metadata.query import MetadataSync, is_wanted
 from replication.flows.supervised import Supervised
 from replication.model import Flow, Job, runs
 from replication.state.lease import Lease, hold_lease
@@ -57,13 +57,13 @@ def wants_checkpoints(config: FlowConfig, job: Job) -> bool:
 
 
 def wants_metadata(config: FlowConfig, job: Job) -> bool:
-    """Whether *job* keeps the settings of the flow's remote topics in step."""
-    return config.topic_configs.sync_enabled and runs(job, "metadata")
+    """Whether *job* keeps the settings and ACLs of the flow's remote topics in step."""
+    return is_wanted(config) and runs(job, "metadata")
 
 
 @contextmanager
 def background_metadata(context: FlowContext, job: Job) -> Iterator[None]:
-    """Keeps the settings of remote topics in step for the block, if *job* and configuration say so.
+    """Keeps what describes remote topics in step for the block, if *job* and configuration say so.
 
     A drain does its one round before the block: the target must not delete what is then copied.
 
@@ -76,10 +76,10 @@ def background_metadata(context: FlowContext, job: Job) -> Iterator[None]:
         yield
     elif config.mode == "drain":
         with hold_lease(context.tables, context.claim("metadata")):
-            ConfigSync(context).round()
+            MetadataSync(context).round()
         yield
     else:
-        with _flow_query(context, "metadata", ConfigSync(context).query):
+        with _flow_query(context, "metadata", MetadataSync(context).query):
             yield
 
 

@@ -24,6 +24,7 @@ from replication.app.parent import stop_with_parent
 from replication.app.signals import stop_on_signals
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.loops import check_loops
 from replication.errors import ConfigError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.loop import replicate
@@ -76,6 +77,8 @@ def run(
         chosen = _chosen(config, flows, mode)
         for note in config.notes:
             log.info("configuration_note", text=note)
+        if runs(job, "records"):
+            check_loops(config)
         launch = Launch(config, chosen, job, standby)
         names = [flow.flow for flow in chosen]
         with (

@@ -18,19 +18,23 @@ from replication.cli.options import (
 )
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.control.plan import FlowPlan, Start, StoredMap, plan_flow
+from replication.control.loops import check_loops
+from replication.control.plan import FlowPlan, Histories, Start, StoredMap, plan_flow
 from replication.errors import GuardError
 from replication.flows.replicate.prepare import look
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
-from replication.model import RECORDS, Job
+from replication.model import RECORDS, Job, TopicAcl
 from replication.spark.mode import local_slots
 from replication.state.readers import StateReader, open_reader
+from replication.topics.acl_sync import AclHistory
 from replication.topics.config_sync import SyncHistory
+from replication.topics.conflicts import find_conflicts
 
 HEADINGS = ("partition", "remote topic", "resumes at", "because of", "to do")
 ASIDE_HEADINGS = ("topic", "because")
 SETTING_HEADINGS = ("remote topic", "setting", "now", "then", "note")
+ACL_HEADINGS = ("to do", "ACL on the target")
 DEFAULT = "(target's default)"
 INTERNAL_HEADINGS = ("internal topic", "cluster", "purpose", "to do")
 
@@ -43,9 +47,11 @@ INTERNAL_HEADINGS = ("internal topic", "cluster", "purpose", "to do")
 def plan(*, file: str, name: str | None, as_json: bool) -> None:
     """Show topics, resume positions and what would be created.
 
-    Creates nothing. Exits with 5 if a flow would not start, or would set a topic aside.
+    Creates nothing. Exits with 5 if a flow would not start, or would set a topic aside, and with 2
+    if a topic would be copied in a circle.
     """
     config = load_config(file)
+    check_loops(config)
     flows = chosen_flows(config, name)
     with open_reader(config.state_dir) as state:
         plans = [_plan(config, flow, state) for flow in flows]
@@ -55,6 +61,10 @@ def plan(*, file: str, name: str | None, as_json: bool) -> None:
         for flow_plan in plans:
             _print(flow_plan)
     problems = [f"{plan.config.flow}: {text}" for plan in plans for text in plan.problems]
+    problems += find_conflicts(
+        {plan.config.flow: plan.topics for plan in plans},
+        {alias: uid for plan in plans for alias, uid in plan.cluster_ids.items()},
+    )
     if problems:
         raise GuardError(
             "".join(["not everything would be replicated:", *(f"\n  - {it}" for it in problems)])
@@ -103,9 +113,12 @@ def _clusters(config: FlowConfig) -> Iterator[tuple[Cluster, Cluster]]:
 def _plan(config: MirrorConfig, flow: FlowConfig, state: StateReader) -> FlowPlan:
     heartbeats = next((pair for pair in config.heartbeats if pair.flow == flow.flow), None)
     stored = StoredMap(state.offsets(flow.flow).progress().anchors, _remote_ids(state, flow))
-    history = SyncHistory.of(state.rows("topic_configs", flow.flow))
+    histories = Histories(
+        SyncHistory.of(state.rows("topic_configs", flow.flow)),
+        AclHistory.of(state.rows("topic_acls", flow.flow)),
+    )
     with _clusters(flow) as clusters:
-        return plan_flow(flow, heartbeats, clusters, stored, history)
+        return plan_flow(flow, heartbeats, clusters, stored, histories)
 
 
 def _remote_ids(state: StateReader, flow: FlowConfig) -> dict[str, str]:
@@ -135,6 +148,9 @@ def _print(plan: FlowPlan) -> None:
     )
     print_table(f"internal topics of {flow}", INTERNAL_HEADINGS, internal)
     _print_settings(plan)
+    acls = [(action, str(acl)) for action, acl in _acls(plan)]
+    if acls:
+        print_table(f"ACLs to change for {flow}", ACL_HEADINGS, acls)
     for text in plan.warnings:
         click.echo(f"warning: {text}")
 
@@ -153,6 +169,13 @@ def _print_settings(plan: FlowPlan) -> None:
     ]
     if rows:
         print_table(f"settings to change for {plan.config.flow}", SETTING_HEADINGS, rows)
+
+
+def _acls(plan: FlowPlan) -> Iterator[tuple[str, TopicAcl]]:
+    """What is to be done, with each ACL; ``keep``: gone on the source, but not removed."""
+    yield from (("create", acl) for acl in plan.acls.create)
+    yield from (("remove", acl) for acl in plan.acls.remove)
+    yield from (("keep", acl) for acl in plan.acls.keep)
 
 
 def _to_do(plan: FlowPlan, start: Start) -> str:
@@ -204,6 +227,18 @@ def _document(plan: FlowPlan) -> dict[str, object]:
             }
             for topic in plan.settings
             for change in topic.changes
+        ],
+        "acls": [
+            {
+                "to_do": action,
+                "topic": acl.topic,
+                "pattern": acl.pattern,
+                "principal": acl.principal,
+                "host": acl.host,
+                "operation": acl.operation,
+                "permission": acl.permission,
+            }
+            for action, acl in _acls(plan)
         ],
         "warnings": plan.warnings,
         "problems": plan.problems,

@@ -1,4 +1,4 @@
-"""Checks that involve more than one value: per cluster, per flow, per pair of flows. Pure."""
+"""Checks that involve more than one value: per cluster, per flow. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -9,10 +9,7 @@ from replication.config.clients.java_keys import Role
 from replication.config.clients.librdkafka import convert
 from replication.config.flow_values import FlowValues
 from replication.config.scopes import Scopes
-from replication.config.tree import FlowConfig
 from replication.config.values import Diagnostics
-from replication.mm2.filters import NameFilter
-from replication.mm2.policy import IdentityPolicy
 from replication.model import Flow, Location
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
@@ -38,6 +35,7 @@ def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
     """Checks an enabled flow's values in combination."""
     _check_offset_syncs(diagnostics, values)
     _check_separator(diagnostics, values)
+    _check_deletions(diagnostics, values)
     if not values.items("topics"):
         diagnostics.problem(
             values.key("topics"),
@@ -69,6 +67,17 @@ def _check_separator(diagnostics: Diagnostics, values: FlowValues) -> None:
         )
 
 
+def _check_deletions(diagnostics: Diagnostics, values: FlowValues) -> None:
+    """Under identity naming a remote topic may have become the original, as after a migration."""
+    name = "replication.deletions.enabled"
+    if values.flag(name) and values.is_identity:
+        diagnostics.problem(
+            values.key(name),
+            "is not possible under IdentityReplicationPolicy, where a remote topic cannot be told "
+            "from the target's own topics; write false",
+        )
+
+
 def _check_clients(diagnostics: Diagnostics, values: FlowValues, location: Location) -> None:
     """Checks that confluent-kafka can use the properties of the cluster at *location*."""
     alias = values.alias(location)
@@ -88,38 +97,6 @@ def _uses_gssapi(java: Mapping[str, str]) -> bool:
     """Whether the client uses Kerberos, which is Kafka's default if SASL names no mechanism."""
     has_sasl = java.get("security.protocol", "").upper().startswith("SASL_")
     return has_sasl and java.get("sasl.mechanism", "GSSAPI").upper() == "GSSAPI"
-
-
-def check_pair(diagnostics: Diagnostics, one: FlowConfig, other: FlowConfig) -> None:
-    """Checks that two identity flows neither write the same topic nor form a replication loop.
-
-    Only names written out in a list are compared: which topics a regex matches is known at run
-    time, and `replication.topics.conflicts` checks it then.
-    """
-    if not (isinstance(one.policy, IdentityPolicy) and isinstance(other.policy, IdentityPolicy)):
-        return
-    a, b = one.flow, other.flow
-    shared = set(_shared_names(one, other))
-    if a.target == b.target and shared:
-        diagnostics.problem(
-            f"{b}.topics",
-            f"{', '.join(sorted(shared))} would be written by {a} too, and a topic can have only "
-            f"one writer; use {b}.topics.exclude",
-        )
-    looping = shared | set(one.topics) & set(other.topics)
-    if (a.source, a.target) == (b.target, b.source) and looping:
-        diagnostics.problem(
-            f"{b}.topics",
-            f"replication loop: {a} and {b} both replicate {', '.join(sorted(looping))} under "
-            f"IdentityReplicationPolicy; use {b}.topics.exclude",
-        )
-
-
-def _shared_names(one: FlowConfig, other: FlowConfig) -> list[str]:
-    """Topic names, written out in one flow's list, that both flows replicate."""
-    names = {item for item in (*one.topics, *other.topics) if _TOPIC_CHARACTERS.fullmatch(item)}
-    filters = [NameFilter(flow.topics, flow.topics_exclude) for flow in (one, other)]
-    return sorted(name for name in names if all(filter_.accepts(name) for filter_ in filters))
 
 
 def check_state_dir(diagnostics: Diagnostics, given: str) -> None:

@@ -6,7 +6,7 @@ from typing import cast
 
 from replication.config.client_properties import effective_properties
 from replication.config.clients.java_keys import Role
-from replication.config.keys import KEYS
+from replication.config.keys import IDENTITY_POLICY, KEYS
 from replication.config.scopes import Scopes
 from replication.config.values import InvalidValueError, Raw, Value, read
 from replication.model import Flow, Location
@@ -53,6 +53,12 @@ class FlowValues:
     def key(self, name: str) -> str:
         """The key as the file has it, for a message."""
         return f"{self.flow}.{name}" if name in self.own else name
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether remote topics keep their names."""
+        policies = (IDENTITY_POLICY, "IdentityReplicationPolicy")
+        return self.text("replication.policy.class") in policies
 
     def alias(self, location: Location) -> str:
         """The alias of the flow's cluster at *location*."""

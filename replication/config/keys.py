@@ -5,72 +5,18 @@ keys that have no effect here are in `replication.config.ignored`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-Kind = Literal["flag", "number", "text", "choice", "choices", "names", "patterns", "class"]
-Since = Literal["now", "later"]
+from replication.config.config_key import MIRROR, ConfigKey, factor, flag, mm2_class, seconds
 
-DEFAULT_POLICY: Final = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
-IDENTITY_POLICY: Final = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-_MIRROR: Final = "org.apache.kafka.connect.mirror."
+DEFAULT_POLICY: Final = f"{MIRROR}DefaultReplicationPolicy"
+IDENTITY_POLICY: Final = f"{MIRROR}IdentityReplicationPolicy"
 _CONFIG_EXCLUDE: Final = (
     r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
     r"message\.timestamp\.difference\.max\.ms, log\.message\.timestamp\.before\.max\.ms, "
     r"log\.message\.timestamp\.after\.max\.ms, message\.timestamp\.type, "
     r"unclean\.leader\.election\.enable, min\.insync\.replicas"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigKey:
-    """One key.
-
-    Args:
-        name: The key at top level, or after ``A->B.``.
-        kind: How its value is read.
-        default: The default as written in a file; empty for none.
-        meaning: One line, with the unit if there is one.
-        mm2: The difference from MirrorMaker 2, as a phrase; empty if there is none.
-        choices: All valid values, for the kinds choice, choices and class.
-        least: The smallest valid number, for the kind number.
-        since: ``later``: the value is checked, but not used in this version.
-        places: Where the key may be set: ``top``, ``flow`` or both. A flow's own value wins.
-    """
-
-    name: str
-    kind: Kind
-    default: str
-    meaning: str
-    mm2: str = ""
-    choices: tuple[str, ...] = ()
-    least: int = 0
-    since: Since = "now"
-    places: tuple[str, ...] = ("top", "flow")
-
-
-def _flag(name: str, default: str, meaning: str, mm2: str = "", since: Since = "now") -> ConfigKey:
-    return ConfigKey(name, "flag", default, meaning, mm2, since=since)
-
-
-def _seconds(name: str, default: str, meaning: str, since: Since = "now") -> ConfigKey:
-    return ConfigKey(name, "number", default, f"{meaning}, in seconds", least=1, since=since)
-
-
-def _factor(name: str, default: str, what: str, since: Since = "now") -> ConfigKey:
-    meaning = f"replication factor of {what}; -1 for the cluster's default"
-    return ConfigKey(name, "number", default, meaning, least=-1, since=since)
-
-
-def _class(name: str, default: str) -> ConfigKey:
-    return ConfigKey(
-        name,
-        "class",
-        _MIRROR + default,
-        "a pluggable class of MirrorMaker 2",
-        "unlike in MirrorMaker 2, no other class is supported",
-        choices=(_MIRROR + default, default),
-    )
 
 
 _CATALOGUE: Final = (
@@ -102,7 +48,7 @@ _CATALOGUE: Final = (
         r"mm2.*\.internal, .*\.replica, __.*",
         "topics never replicated; takes precedence over topics",
     ),
-    _flag(
+    flag(
         "heartbeats.replication.enabled",
         "true",
         "replicates heartbeats topics even if topics does not match them",
@@ -126,16 +72,14 @@ _CATALOGUE: Final = (
         ".",
         "separates the source alias from the topic name",
     ),
-    _flag(
+    flag(
         "replication.policy.internal.topic.separator.enabled",
         "true",
         "uses replication.policy.separator in the names of checkpoints and offset-syncs topics too",
     ),
-    _factor("replication.factor", "2", "topics created on the target"),
-    _flag(
-        "refresh.topics.enabled", "true", "detects new topics and partitions while the flow runs"
-    ),
-    _seconds("refresh.topics.interval.seconds", "600", "interval between topic refreshes"),
+    factor("replication.factor", "2", "topics created on the target"),
+    flag("refresh.topics.enabled", "true", "detects new topics and partitions while the flow runs"),
+    seconds("refresh.topics.interval.seconds", "600", "interval between topic refreshes"),
     ConfigKey(
         "replication.mode",
         "choice",
@@ -177,12 +121,12 @@ _CATALOGUE: Final = (
         choices=("earliest", "latest"),
     ),
     # Topic metadata
-    _flag(
+    flag(
         "sync.topic.configs.enabled",
         "true",
         "keeps the configs of remote topics equal to the source's",
     ),
-    _seconds("sync.topic.configs.interval.seconds", "600", "interval between config syncs"),
+    seconds("sync.topic.configs.interval.seconds", "600", "interval between config syncs"),
     ConfigKey(
         "config.properties.exclude",
         "patterns",
@@ -197,12 +141,35 @@ _CATALOGUE: Final = (
         "MirrorMaker 2 ignores it at top level",
         choices=("target", "source"),
     ),
-    _flag("sync.topic.acls.enabled", "true", "replicates topic ACLs", since="later"),
-    _seconds(
-        "sync.topic.acls.interval.seconds", "600", "interval between ACL syncs", since="later"
+    flag("sync.topic.acls.enabled", "true", "copies topic ACLs to the remote topics"),
+    seconds("sync.topic.acls.interval.seconds", "600", "interval between ACL syncs"),
+    flag(
+        "replication.acls.prefixed.enabled",
+        "false",
+        "copies ACLs for all topics with a prefix, and those for all topics (*), too",
+        "not a key of MirrorMaker 2, which copies literal names only",
+    ),
+    flag(
+        "replication.acls.removal.enabled",
+        "false",
+        "removes ACLs that the flow created on the target once they are gone on the source",
+        "not a key of MirrorMaker 2, which never removes an ACL",
+    ),
+    flag(
+        "replication.deletions.enabled",
+        "false",
+        "deletes a remote topic some time after its source topic was deleted",
+        "not a key of MirrorMaker 2, which never deletes a topic",
+    ),
+    ConfigKey(
+        "replication.deletions.grace.seconds",
+        "number",
+        "604800",
+        "time from the deletion of a source topic to that of its remote topic, in seconds",
+        "not a key of MirrorMaker 2",
     ),
     # Offset syncs
-    _flag("emit.offset-syncs.enabled", "true", "writes offset syncs for MirrorMaker 2's clients"),
+    flag("emit.offset-syncs.enabled", "true", "writes offset syncs for MirrorMaker 2's clients"),
     ConfigKey(
         "offset-syncs.topic.location",
         "choice",
@@ -210,7 +177,7 @@ _CATALOGUE: Final = (
         "the cluster that holds the offset-syncs topic",
         choices=("source", "target"),
     ),
-    _factor("offset-syncs.topic.replication.factor", "3", "the offset-syncs topic"),
+    factor("offset-syncs.topic.replication.factor", "3", "the offset-syncs topic"),
     ConfigKey(
         "offset.lag.max",
         "number",
@@ -225,12 +192,12 @@ _CATALOGUE: Final = (
         "console-consumer-.*, connect-.*, __.*",
         "groups never translated; takes precedence over groups",
     ),
-    _flag("refresh.groups.enabled", "true", "detects new groups while the flow runs"),
-    _seconds("refresh.groups.interval.seconds", "600", "interval between group refreshes"),
-    _flag("emit.checkpoints.enabled", "true", "writes group checkpoints to the target"),
-    _seconds("emit.checkpoints.interval.seconds", "60", "interval between rounds of checkpoints"),
-    _flag("sync.group.offsets.enabled", "false", "commits translated offsets on the target"),
-    _seconds(
+    flag("refresh.groups.enabled", "true", "detects new groups while the flow runs"),
+    seconds("refresh.groups.interval.seconds", "600", "interval between group refreshes"),
+    flag("emit.checkpoints.enabled", "true", "writes group checkpoints to the target"),
+    seconds("emit.checkpoints.interval.seconds", "60", "interval between rounds of checkpoints"),
+    flag("sync.group.offsets.enabled", "false", "commits translated offsets on the target"),
+    seconds(
         "sync.group.offsets.interval.seconds",
         "60",
         "interval between commits of translated offsets",
@@ -244,10 +211,10 @@ _CATALOGUE: Final = (
         "not a key of MirrorMaker 2, which keeps it",
         choices=("keep", "follow"),
     ),
-    _factor("checkpoints.topic.replication.factor", "3", "the checkpoints topic"),
+    factor("checkpoints.topic.replication.factor", "3", "the checkpoints topic"),
     # Heartbeats
-    _flag("emit.heartbeats.enabled", "true", "writes heartbeats to the target"),
-    _seconds("emit.heartbeats.interval.seconds", "1", "interval between heartbeats"),
+    flag("emit.heartbeats.enabled", "true", "writes heartbeats to the target"),
+    seconds("emit.heartbeats.interval.seconds", "1", "interval between heartbeats"),
     ConfigKey(
         "heartbeats.topic.location",
         "choice",
@@ -256,7 +223,7 @@ _CATALOGUE: Final = (
         "not a key of MirrorMaker 2, which uses the target",
         choices=("source", "target"),
     ),
-    _factor("heartbeats.topic.replication.factor", "3", "the heartbeats topic"),
+    factor("heartbeats.topic.replication.factor", "3", "the heartbeats topic"),
     ConfigKey(
         "metric.names.formats",
         "choices",
@@ -265,9 +232,9 @@ _CATALOGUE: Final = (
         choices=("legacy", "new"),
         since="later",
     ),
-    _class("topic.filter.class", "DefaultTopicFilter"),
-    _class("group.filter.class", "DefaultGroupFilter"),
-    _class("config.property.filter.class", "DefaultConfigPropertyFilter"),
+    mm2_class("topic.filter.class", "DefaultTopicFilter"),
+    mm2_class("group.filter.class", "DefaultGroupFilter"),
+    mm2_class("config.property.filter.class", "DefaultConfigPropertyFilter"),
     ConfigKey(
         "forwarding.admin.class",
         "class",

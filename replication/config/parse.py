@@ -4,16 +4,17 @@
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from itertools import combinations
 from pathlib import PurePosixPath
 from typing import cast
 
-from replication.config.checks import check_clusters, check_flow, check_pair, check_state_dir
+from replication.config.checks import check_clusters, check_flow, check_state_dir
+from replication.config.flow_conflicts import check_flows
 from replication.config.flow_values import FlowValues
-from replication.config.keys import IDENTITY_POLICY
 from replication.config.scopes import sort_settings
 from replication.config.tree import (
+    AclsConfig,
     ClusterConfig,
+    DeletionsConfig,
     FlowConfig,
     GroupsConfig,
     HeartbeatsConfig,
@@ -75,8 +76,7 @@ def _flow_configs(diagnostics: Diagnostics, pairs: Iterable[FlowValues]) -> tupl
     for values in enabled:
         check_flow(diagnostics, values)
     flows = tuple(_flow_config(values) for values in enabled)
-    for one, other in combinations(flows, 2):
-        check_pair(diagnostics, one, other)
+    check_flows(diagnostics, flows)
     return flows
 
 
@@ -97,6 +97,11 @@ def _flow_config(values: FlowValues) -> FlowConfig:
         record_timestamps=cast("Timestamps", values.text("record.timestamps")),
         auto_offset_reset=_reset(values, source.consumer),
         topic_configs=_topic_configs_config(values),
+        acls=_acls_config(values),
+        deletions=DeletionsConfig(
+            enabled=values.flag("replication.deletions.enabled"),
+            grace_seconds=values.number("replication.deletions.grace.seconds"),
+        ),
         offset_syncs=_offset_syncs_config(values),
         groups=_groups_config(values),
         source=source,
@@ -119,6 +124,15 @@ def _topic_configs_config(values: FlowValues) -> TopicConfigsConfig:
         defaults_from=cast("Location", values.text("use.defaults.from")),
         sync_enabled=values.flag("sync.topic.configs.enabled"),
         sync_interval_seconds=values.number("sync.topic.configs.interval.seconds"),
+    )
+
+
+def _acls_config(values: FlowValues) -> AclsConfig:
+    return AclsConfig(
+        sync_enabled=values.flag("sync.topic.acls.enabled"),
+        sync_interval_seconds=values.number("sync.topic.acls.interval.seconds"),
+        prefixed=values.flag("replication.acls.prefixed.enabled"),
+        removal=values.flag("replication.acls.removal.enabled"),
     )
 
 
@@ -170,6 +184,6 @@ def _policy(values: FlowValues) -> PrefixPolicy:
     separator = values.text("replication.policy.separator")
     is_internal = values.flag("replication.policy.internal.topic.separator.enabled")
     internal = separator if is_internal else "."
-    if values.text("replication.policy.class") in (IDENTITY_POLICY, "IdentityReplicationPolicy"):
+    if values.is_identity:
         return IdentityPolicy(separator, internal, source=values.flow.source)
     return PrefixPolicy(separator, internal)

@@ -43,6 +43,24 @@ class TopicConfigsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AclsConfig:
+    """A flow's topic ACLs: whether they are copied, which, how often, and whether also removed."""
+
+    sync_enabled: bool
+    sync_interval_seconds: int
+    prefixed: bool
+    removal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionsConfig:
+    """Whether a deleted topic's remote topic is deleted, too, and how much later."""
+
+    enabled: bool
+    grace_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsConfig:
     """A flow's consumer groups: which to translate, how often, and whether to commit."""
 
@@ -96,6 +114,8 @@ class FlowConfig:
     record_timestamps: Timestamps
     auto_offset_reset: Reset
     topic_configs: TopicConfigsConfig
+    acls: AclsConfig
+    deletions: DeletionsConfig
     offset_syncs: OffsetSyncsConfig
     groups: GroupsConfig
     source: ClusterConfig

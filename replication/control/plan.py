@@ -4,14 +4,19 @@ Only reads: the same rules decide here and when the flow starts.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from replication.config.tree import FlowConfig, HeartbeatsConfig
-from replication.flows.config_changes import TopicChanges, plan_config_sync
+from replication.errors import SetupError
+from replication.flows.metadata.acl_changes import plan_acl_sync
+from replication.flows.metadata.config_changes import TopicChanges, plan_config_sync
 from replication.flows.replicate.prepare import look, topic_warnings
 from replication.flows.replicate.starts import Offsets, plan_starts
+from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Cluster
+from replication.kafka.internal_topic import faults_of
+from replication.kafka.jvm import kafka_jars, open_jvm
 from replication.model import Position, TopicPartition
 from replication.offsets.resume import (
     CountAhead,
@@ -22,9 +27,11 @@ from replication.offsets.resume import (
     StartFresh,
 )
 from replication.state.offset_rows import Anchor
+from replication.topics.acl_sync import AclHistory, AclPlan
 from replication.topics.config_sync import SyncHistory
 from replication.topics.topic_plan import TopicPlan
 
+NO_ACLS = AclPlan()
 Origin = Literal["offset map", "auto.offset.reset", "target", "created again", "problem"]
 Purpose = Literal["heartbeats", "checkpoints", "offset syncs"]
 
@@ -68,6 +75,14 @@ class StoredMap:
 
 
 @dataclass(frozen=True, slots=True)
+class Histories:
+    """What the flow did on the target before."""
+
+    configs: SyncHistory
+    acls: AclHistory
+
+
+@dataclass(frozen=True, slots=True)
 class FlowPlan:
     """What a start of *config*'s flow would do.
 
@@ -77,7 +92,10 @@ class FlowPlan:
         starts: Where each partition resumes.
         internal_topics: The topics that the mirror itself writes.
         settings: What the first comparison of topic settings would change on the target.
-        warnings: Which remote topics would not keep what is copied to them, one line each.
+        acls: What the first comparison of topic ACLs would change there.
+        cluster_ids: The own ids of its two clusters, by alias.
+        warnings: Which remote topics would not keep what is copied to them, which internal topics
+            are not as they must be, and a missing permission, one line each.
     """
 
     config: FlowConfig
@@ -85,6 +103,8 @@ class FlowPlan:
     starts: tuple[Start, ...]
     internal_topics: tuple[InternalTopic, ...]
     settings: tuple[TopicChanges, ...] = ()
+    acls: AclPlan = NO_ACLS
+    cluster_ids: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     @property
@@ -102,7 +122,7 @@ def plan_flow(
     heartbeats: HeartbeatsConfig | None,
     clusters: tuple[Cluster, Cluster],
     stored: StoredMap,
-    history: SyncHistory,
+    histories: Histories,
 ) -> FlowPlan:
     """Plans a start of the flow.
 
@@ -111,7 +131,7 @@ def plan_flow(
         heartbeats: Of the flow's pair of clusters; None if they are disabled.
         clusters: Source and target.
         stored: Positions and topic ids of the offset map.
-        history: What was applied to the settings of remote topics.
+        histories: What was applied to the settings and ACLs of remote topics.
 
     Raises:
         GuardError: Source and target are one cluster.
@@ -131,14 +151,35 @@ def plan_flow(
         InternalTopic(name, alias, purpose, exists=name in existing[alias])
         for name, alias, purpose in wanted
     )
+    faults = (text for cluster in clusters for text in faults_of(cluster, existing[cluster.alias]))
+    acls, notes = _acls(config, histories.acls)
     return FlowPlan(
         config,
         topics,
         starts,
         tuple(internal),
-        tuple(_settings(config, clusters, history)),
-        topic_warnings(topics, source, target),
+        tuple(_settings(config, clusters, histories.configs)),
+        acls,
+        {cluster.alias: cluster.cluster_id() for cluster in clusters},
+        (*topic_warnings(topics, source, target), *faults, *notes),
     )
+
+
+def _acls(config: FlowConfig, history: AclHistory) -> tuple[AclPlan, tuple[str, ...]]:
+    """What would change, and a warning if a missing permission or no Java hides that."""
+    if not config.acls.sync_enabled:
+        return NO_ACLS, ()
+    try:
+        with (
+            open_jvm(kafka_jars()) as jvm,
+            TopicAcls(jvm, config.source.alias, config.source.admin) as source,
+            TopicAcls(jvm, config.target.alias, config.target.admin) as target,
+        ):
+            return plan_acl_sync(config, source, target, history.created), ()
+    except NoAclsError as error:
+        return NO_ACLS, (str(error),) if error.has_authorizer else ()
+    except SetupError as error:
+        return NO_ACLS, (f"ACLs are not compared: {error}",)
 
 
 def _settings(

@@ -8,18 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import (
-    IsolationLevel,
-    KafkaError,
-    Node,
-    TopicCollection,
-    TopicPartitionInfo,
-)
+from confluent_kafka import IsolationLevel, KafkaError, Node, TopicCollection, TopicPartitionInfo
 from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import (
-    NewPartitions,
-    OffsetSpec,
-)
+from confluent_kafka.admin import NewPartitions, OffsetSpec
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
 from replication.kafka.calls import Calls
@@ -171,6 +162,15 @@ class Cluster(AbstractContextManager["Cluster"]):
             )
             results.update(answers)
         return results
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic; one that does not exist counts as deleted."""
+        results = self._calls.results(
+            "deleting topics",
+            lambda keys, s: self._admin.delete_topics(list(keys), request_timeout=s),
+            [name],
+        )
+        self._calls.require("deleting topic", results, NOT_FOUND)
 
     def create_partitions(self, counts: Mapping[str, int]) -> dict[str, Topic]:
         """Grows each topic to its count in *counts*, and waits until the partitions are visible.

@@ -8,16 +8,14 @@ and next step.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from py4j.java_gateway import JVMView
-from py4j.protocol import Py4JJavaError
-
 from replication.errors import ClusterError
-from replication.kafka.calls import join_names, timeout_s
-from replication.kafka.diagnosis import CallError, call_error
+from replication.kafka.calls import join_names
+from replication.kafka.diagnosis import CallError
+from replication.kafka.java_admin import JavaAdmin
 from replication.log import Log
 from replication.model import Committed, TopicPartition
 
@@ -36,35 +34,10 @@ class GroupActiveError(ClusterError):
     """A group has members, and only they may commit its offsets. The text names them."""
 
 
-class Groups(AbstractContextManager["Groups"]):
-    """The consumer groups of one cluster. Threads may share it.
+class Groups(JavaAdmin, AbstractContextManager["Groups"]):
+    """The consumer groups of one cluster. Threads may share it."""
 
-    Args:
-        jvm: py4j's view of a JVM that has the client: a Spark session's, or `open_jvm`'s.
-        alias: The cluster's name in the configuration.
-        properties: Client properties in Java's key space, ``bootstrap.servers`` among them.
-
-    Raises:
-        CallError: No client can be created with these properties.
-    """
-
-    def __init__(self, jvm: JVMView, alias: str, properties: Mapping[str, str]) -> None:
-        self.alias = alias
-        self.servers = properties.get("bootstrap.servers", "")
-        self._jvm = jvm
-        self._client = jvm.org.apache.kafka.clients
-        settings = jvm.java.util.Properties()
-        timeout_ms = str(int(timeout_s(properties) * 1000))
-        own = {"default.api.timeout.ms": timeout_ms, "request.timeout.ms": timeout_ms}
-        name = "|".join(filter(None, (properties.get("client.id"), "replication-groups")))
-        for key, value in {**properties, **own, "client.id": name}.items():
-            settings.setProperty(key, value)
-        with self._named("creating a client"):
-            self._admin = self._client.admin.AdminClient.create(settings)
-
-    def __exit__(self, *_: object) -> None:
-        """Close the connections. The object is of no use afterwards."""
-        self._admin.close()
+    role = "groups"
 
     def states(self) -> dict[str, str]:
         """The state of every consumer group, by Kafka's names: ``STABLE``, ``EMPTY``.
@@ -74,7 +47,7 @@ class Groups(AbstractContextManager["Groups"]):
         Raises:
             CallError: A broker did not list its groups; they would look as if deleted.
         """
-        with self._named("listing consumer groups"):
+        with self.named("listing consumer groups"):
             listing = self._admin.listConsumerGroups().all().get()
         return {
             group.groupId(): group.state().get().name()
@@ -101,7 +74,7 @@ class Groups(AbstractContextManager["Groups"]):
         failures: list[CallError] = []
         for name in names:
             try:
-                with self._named(f"reading the committed offsets of group {name}"):
+                with self.named(f"reading the committed offsets of group {name}"):
                     found[name] = _offsets(listing.partitionsToOffsetAndMetadata(name).get())
             except CallError as failure:  # noqa: PERF203 - the other groups still count
                 failures.append(failure)
@@ -130,7 +103,7 @@ class Groups(AbstractContextManager["Groups"]):
         rejected: dict[TopicPartition, CallError] = {}
         for tp in offsets:
             try:
-                with self._named(f"{call} for {tp}"):
+                with self.named(f"{call} for {tp}"):
                     answer.partitionResult(self._partition(tp)).get()
             except CallError as error:  # noqa: PERF203 - the error names all of them
                 rejected[tp] = error
@@ -150,7 +123,7 @@ class Groups(AbstractContextManager["Groups"]):
         names = self._jvm.java.util.ArrayList()
         names.add(group)
         try:
-            with self._named(f"describing group {group}"):
+            with self.named(f"describing group {group}"):
                 described = self._admin.describeConsumerGroups(names).all().get().get(group)
         except CallError as error:
             if error.code != "GROUP_ID_NOT_FOUND":
@@ -176,20 +149,6 @@ class Groups(AbstractContextManager["Groups"]):
 
     def _position(self, committed: Committed) -> Any:  # noqa: ANN401 - a Java object
         return self._client.consumer.OffsetAndMetadata(committed.offset, committed.metadata)
-
-    @contextmanager
-    def _named(self, call: str) -> Iterator[None]:
-        """Turns a failure of the Java client into a `CallError` with Kafka's name for it."""
-        try:
-            yield
-        except Py4JJavaError as failure:
-            error = failure.java_exception
-            while error.getCause() is not None:  # the future and the client wrap it
-                error = error.getCause()
-            code = self._jvm.org.apache.kafka.common.protocol.Errors.forException(error).name()
-            code = "_TIMED_OUT" if code == "REQUEST_TIMED_OUT" else code  # mostly the client's own
-            reason = str(error.getMessage() or error.getClass().getSimpleName())
-            raise call_error(self.alias, self.servers, call, code, reason) from None
 
 
 def _offsets(java: Any) -> dict[TopicPartition, Committed]:  # noqa: ANN401 - a Java map

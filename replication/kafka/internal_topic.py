@@ -15,7 +15,9 @@ from replication.kafka.calls import timeout_s
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import ClientDiagnostics, call_error, kafka_error
 from replication.kafka.reader import KafkaRecord, read_records
+from replication.kafka.rejections import Rejections
 from replication.log import Log
+from replication.mm2.internal_topics import find_faults
 from replication.model import NewTopic, TopicPartition
 
 log = Log(__name__)
@@ -57,10 +59,17 @@ class InternalTopic:
     def create(self) -> None:
         """Creates the topic as MirrorMaker 2 does, unless it exists.
 
+        Logs what is wrong with a topic that exists.
+
         Raises:
             ClusterError: The cluster does not answer, or rejects the topic.
         """
-        if not self._exists and not self._cluster.describe([self.name]):
+        if self._exists:
+            return
+        if self._cluster.describe([self.name]):
+            for fault in faults_of(self._cluster, [self.name]):
+                log.warning("internal_topic_unfit", topic=self.name, text=fault)
+        else:
             new = NewTopic(self.name, 1, self._factor, COMPACTED)
             self._cluster.create_topics([new])
         self._exists = True
@@ -130,3 +139,19 @@ class InternalTopic:
             "logger": self._diagnostics,
         }
         return Producer(settings)
+
+
+def faults_of(cluster: Cluster, names: Iterable[str]) -> tuple[str, ...]:
+    """What is wrong with the existing internal topics of *names*, one line each.
+
+    Raises:
+        ClusterError: The cluster does not answer.
+    """
+    topics = cluster.describe(names)
+    settings = Rejections().call(cluster.topic_config, topics)  # DESCRIBE_CONFIGS may be missing
+    policies = {name: own["cleanup.policy"].value for name, own in settings.items()}
+    return tuple(
+        fault
+        for name, topic in sorted(topics.items())
+        for fault in find_faults(name, topic.partitions, policies.get(name), cluster.servers)
+    )

@@ -47,6 +47,14 @@ SCHEMAS = {
         "flow string, topic string, remote_topic string, remote_id string, key string, "
         "value string, previous string, rejection string, at timestamp"
     ),
+    "topic_acls": (
+        "flow string, action string, remote_topic string, pattern string, principal string, "
+        "host string, operation string, permission string, rejection string, at timestamp"
+    ),
+    "topic_deletions": (
+        "flow string, topic string, topic_id string, remote_topic string, remote_id string, "
+        "state string, at timestamp"
+    ),
     "checkpoints": (
         "flow string, group string, topic string, partition int, remote_topic string, "
         "upstream bigint, downstream bigint, exact boolean, reread bigint, metadata string, "

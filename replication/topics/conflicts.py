@@ -1,10 +1,12 @@
 """Flows that must not run side by side: two writers of one topic, or a replication loop. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
+from replication.config.tree import FlowConfig
 from replication.model import Flow
+from replication.topics.selection import remote_topics
 from replication.topics.topic_plan import TopicPlan
 
 ClusterTopic = tuple[str, str]
@@ -32,6 +34,35 @@ def find_conflicts(
             writers[target, remote].append(flow)
             upstream[target, remote].add((source, name))
     return (*_shared_targets(writers), *_loops(upstream, cluster_ids))
+
+
+def find_topic_loops(
+    flows: Collection[FlowConfig],
+    names: Mapping[str, Collection[str]],
+    cluster_ids: Mapping[str, str],
+) -> tuple[str, ...]:
+    """The replication loop that *flows* would run into, as one line; none if there is none.
+
+    Topics that a flow would create are followed through the other flows, so that a loop is found
+    before the first record is copied.
+
+    Args:
+        flows: All flows that may run, in this process or in others.
+        names: The topics that exist, by the alias of their cluster.
+        cluster_ids: As in `find_conflicts`.
+    """
+    existing: dict[str, set[str]] = defaultdict(set)
+    for alias, topics in names.items():
+        existing[cluster_ids[alias]].update(topics)
+    upstream: dict[ClusterTopic, set[ClusterTopic]] = defaultdict(set)
+    for _ in flows:  # a topic passes each flow once, unless there is a loop
+        for flow in flows:
+            source, target = (cluster_ids[it] for it in (flow.flow.source, flow.flow.target))
+            remote = remote_topics(flow, existing[source])
+            existing[target].update(remote.values())
+            for name, copy in remote.items():
+                upstream[target, copy].add((source, name))
+    return tuple(_loops(upstream, cluster_ids))
 
 
 def _shared_targets(writers: Mapping[ClusterTopic, list[Flow]]) -> Iterator[str]:

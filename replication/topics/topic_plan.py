@@ -29,7 +29,8 @@ class TopicPlan:
         problems: Why the plan must not be carried out, one line each.
         leaderless: Upstream partitions that no broker leads on one of the clusters; they are not in
             ``partitions``.
-        rejected: Why a cluster rejects other topics of the flow, by their upstream names.
+        rejected: Why other topics of the flow are not replicated, by their upstream names: a
+            cluster rejects them, or two of them have one remote name.
     """
 
     topics: Mapping[str, str]
@@ -102,7 +103,9 @@ def plan_topics(
         target: The target's topics by name; at least the remote topics that exist.
         configs: Upstream name -> settings for the creation of its remote topic.
     """
-    topics = remote_topics(config, source)
+    selected = remote_topics(config, source)
+    shared = _shared_remotes(selected)
+    topics = {name: remote for name, remote in selected.items() if name not in shared}
     missing = {name: remote for name, remote in topics.items() if remote not in target}
     existing = {name: remote for name, remote in topics.items() if remote in target}
     partitions = tuple(_partitions(source[name] for name in sorted(topics)))
@@ -132,8 +135,8 @@ def plan_topics(
         partitions=tuple(tp for tp in partitions if tp not in unusable),
         source_ids={name: source[name].topic_id for name in topics},
         remote_ids={remote: target[remote].topic_id for remote in existing.values()},
-        problems=tuple(_shared_remotes(topics)),
         leaderless=leaderless,
+        rejected=shared,
     )
 
 
@@ -143,13 +146,15 @@ def _partitions(topics: Iterable[Topic]) -> Iterator[TopicPartition]:
             yield TopicPartition(topic.name, partition)
 
 
-def _shared_remotes(topics: Mapping[str, str]) -> Iterator[str]:
+def _shared_remotes(topics: Mapping[str, str]) -> dict[str, str]:
+    """Why topics with the remote name of another one are not replicated, by their own names."""
     upstream = defaultdict(list)
     for name, remote in sorted(topics.items()):
         upstream[remote].append(name)
-    for remote, names in upstream.items():
-        if len(names) > 1:
-            yield (
-                f"topics {', '.join(names)} would all be written to {remote}; exclude all but one "
-                "with topics.exclude, or choose another replication policy or separator"
-            )
+    return {
+        name: f"topics {', '.join(names)} would all be written to {remote}; exclude all but one "
+        "with topics.exclude, or choose another replication policy or separator"
+        for remote, names in upstream.items()
+        if len(names) > 1
+        for name in names
+    }

@@ -1,7 +1,9 @@
 """The commands against two real clusters, and their errors for bad input."""
 
 import json
+import os
 import re
+import subprocess
 from itertools import islice
 from pathlib import Path
 from unittest.mock import ANY
@@ -20,7 +22,7 @@ from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
 from tests.support.commands import replication
 from tests.support.flows import RunningFlow, flow_config, unique_flow
-from tests.support.local import Clusters
+from tests.support.local import PYTHON, REPOSITORY, Clusters
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.offset_tables import write_offset_map
 from tests.support.topics import fill
@@ -137,6 +139,7 @@ def test_plan_shows_the_internal_topics_and_where_they_are(
     assert [syncs, flow.source, "offset syncs", "create"] in rows
     assert "heartbeats" in {row[0] for row in rows if row}
     assert log_ends(source.bootstrap, [syncs]) == {syncs: 0}
+    assert f"warning: topic {checkpoints} has cleanup.policy=delete" in shown.stdout
 
 
 def test_a_command_prints_its_answer_and_nothing_else(
@@ -219,6 +222,52 @@ def test_two_aliases_of_one_cluster_are_refused(
 
     assert result.exit_code == 5
     assert "are the same Kafka cluster" in result.stderr
+
+
+def identity_flows(topic: str, other: str) -> dict[str, object]:
+    """Two flows with identity naming whose regexes both match *topic*."""
+    return {
+        "A->B": {"enabled": True, "topics": f"{topic}.*"},
+        other: {"enabled": True, "topics": f"{topic}-?.*"},
+        "replication.policy.class": "IdentityReplicationPolicy",
+    }
+
+
+def test_a_topic_that_would_be_copied_in_a_circle_is_refused_before_the_start(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+    more = identity_flows(topic_name, "B->A")
+    file = write_config(tmp_path, clusters, topic_name, more)
+
+    planned = run("plan", file)
+    job = [str(PYTHON), str(REPOSITORY / "jobs" / "mirror.py"), "--config", str(file)]
+    path = {"PYTHONPATH": str(REPOSITORY)}
+    started = subprocess.run(
+        job, env=os.environ | path, capture_output=True, text=True, check=False
+    )
+
+    assert (planned.exit_code, started.returncode) == (2, 2)
+    loop = f"replication loop: A:{topic_name} -> B:{topic_name} -> A:{topic_name}"
+    assert loop in planned.stderr
+    assert loop in started.stderr
+    assert not (tmp_path / "state").exists()
+
+
+def test_plan_names_a_topic_that_two_flows_would_write(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, _ = clusters
+    create_topic(source.bootstrap, topic_name, 1)
+    third = {"clusters": ["A", "B", "C"], "C": {"bootstrap.servers": source.bootstrap}}
+    file = write_config(
+        tmp_path, clusters, topic_name, {**identity_flows(topic_name, "C->B"), **third}
+    )
+
+    result = run("plan", file)
+
+    assert result.exit_code == 5
+    assert f"flows A->B, C->B would all write topic {topic_name} on cluster B" in result.stderr
 
 
 def test_a_local_state_directory_is_refused_on_a_cluster(

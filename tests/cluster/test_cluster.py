@@ -15,6 +15,7 @@ from replication.errors import ClusterError
 from replication.kafka.calls import Calls
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
+from replication.kafka.internal_topic import InternalTopic
 from replication.kafka.reader import KafkaRecord, read_records
 from replication.model import NewTopic, Topic, TopicPartition, TopicSetting
 from tests.support.local import Clusters, Until
@@ -55,6 +56,22 @@ def send(broker: Broker, topic: str, *values: bytes, **settings: str) -> None:
 def delete(broker: Broker, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
+
+
+def test_an_internal_topic_that_is_not_as_it_must_be_is_named_with_the_command_that_corrects_it(
+    cluster: Cluster, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(cluster, f"{topic_name}-unfit", partitions=2)
+    create(cluster, f"{topic_name}-fit", cleanup_policy="compact")
+    for name in (f"{topic_name}-unfit", f"{topic_name}-fit", f"{topic_name}-new"):
+        topic = InternalTopic(cluster, name, producer={}, consumer={}, replication_factor=1)
+        topic.create()
+        topic.create()
+
+    lines = [it.getMessage() for it in caplog.records if "unfit" in it.getMessage()]
+    assert len(lines) == 2
+    assert f"kafka-configs --bootstrap-server {cluster.servers} --alter" in lines[0]
+    assert f"kafka-topics --bootstrap-server {cluster.servers} --delete" in lines[1]
 
 
 def test_aliases_of_one_cluster_have_one_id(clusters: Clusters) -> None:

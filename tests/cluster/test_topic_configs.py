@@ -13,9 +13,9 @@ from replication.app.background import background_metadata
 from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic, plain_records, sending
-from replication.flows.config_changes import plan_config_sync
 from replication.flows.context import FlowContext
-from replication.flows.metadata import ConfigSync
+from replication.flows.metadata.config_changes import plan_config_sync
+from replication.flows.metadata.config_rounds import ConfigSync
 from replication.flows.replicate.prepare import prepare_topics
 from replication.kafka.cluster import Cluster
 from replication.model import Job, TopicPartition
@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 DAY_MS = 86_400_000
 RECORDS = 1000
+METADATA = ("sync.topic.configs.enabled", "sync.topic.acls.enabled", "refresh.topics.enabled")
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +222,7 @@ def test_the_query_brings_a_topic_in_step_within_its_interval(
 @pytest.mark.parametrize(
     ("job", "settings"),
     [
-        pytest.param("mirror", {"sync.topic.configs.enabled": "false"}, id="switched off"),
+        pytest.param("mirror", dict.fromkeys(METADATA, "false"), id="switched off"),
         pytest.param("replicate", {}, id="a job for records only"),
     ],
 )

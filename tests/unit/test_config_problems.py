@@ -27,7 +27,7 @@ def test_notes_name_the_keys_without_effect_and_the_risky_ones() -> None:
             "offset.storage.replication.factor": "1",
             "B.exactly.once.source.support": "enabled",
             "A->B.key.converter": "x",
-            "A->B.sync.topic.acls.enabled": "true",
+            "A->B.metric.names.formats": "new",
             "B.producer.acks": "1",
             "A.consumer.group.id": "g",
             "A.zork": "1",
@@ -50,7 +50,7 @@ def test_notes_name_the_keys_without_effect_and_the_risky_ones() -> None:
             "transactions; see the guarantees"
         ),
         "A->B.key.converter: has no effect: records are always copied as unchanged bytes",
-        "A->B.sync.topic.acls.enabled: accepted, but not implemented in this version",
+        "A->B.metric.names.formats: accepted, but not implemented in this version",
         "B.producer.acks: with fewer acknowledgements, a broker crash can lose records",
         "A.consumer.group.id: has no effect: the mirror reads without a consumer group",
         "A.zork: unknown property; passed to the client unchanged",
@@ -332,15 +332,21 @@ def test_all_problems_are_reported_at_once_in_file_order() -> None:
         ),
         pytest.param(
             {"C->A.enabled": "true"},
-            "C->A.topics: replication loop: A->C and C->A both replicate .* under "
+            "C->A.topics: replication loop: A -> C -> A would copy .* without end under "
             "IdentityReplicationPolicy; use C->A.topics.exclude",
             id="a loop",
         ),
         pytest.param(
             {"C->A.enabled": "true", "A->C.topics": "orders", "C->A.topics": "ord.*"},
-            "C->A.topics: replication loop: A->C and C->A both replicate orders under "
+            "C->A.topics: replication loop: A -> C -> A would copy orders without end under "
             "IdentityReplicationPolicy; use C->A.topics.exclude",
             id="a loop of a name that the other's regex matches",
+        ),
+        pytest.param(
+            {"C->B.enabled": "true", "B->A.enabled": "true", "topics": "orders, o.*"},
+            "B->A.topics: replication loop: A -> C -> B -> A would copy o.*, orders without end "
+            "under IdentityReplicationPolicy; use B->A.topics.exclude",
+            id="a loop of three flows",
         ),
     ],
 )
@@ -366,6 +372,13 @@ def test_identity_flows_that_share_a_topic_are_rejected(
             id="excluded",
         ),
         pytest.param({"B->C.enabled": "true"}, id="regexes alone are not compared"),
+        pytest.param(
+            {"C->A.enabled": "true", "A->C.topics": "a", "C->A.topics": "b"}, id="both ways, apart"
+        ),
+        pytest.param(
+            {"C->A.enabled": "true", "topics": "a,b", "C->A.topics.exclude": "a,b"},
+            id="both ways, excluded",
+        ),
         pytest.param({"A->B.enabled": "true", "topics": "a"}, id="one source, two targets"),
     ],
 )
@@ -427,3 +440,29 @@ def test_a_problem_masks_a_value_that_came_from_a_reference(
         parse("f", {**ONE_FLOW, key: value}, default_state_dir="/s", hidden={key})
 
     assert caught.value.problems == (f"{key}: {problem}",)
+
+
+def test_every_loop_is_reported() -> None:
+    settings = {
+        **THREE_CLUSTERS,
+        "replication.policy.class": IDENTITY,
+        **dict.fromkeys((f"{flow}.enabled" for flow in ("C->A", "A->B", "B->A")), "true"),
+    }
+
+    loops = [problem for problem in problems_of(settings) if "replication loop" in problem]
+
+    assert [problem.partition(" would")[0] for problem in loops] == [
+        "B->A.topics: replication loop: A -> B -> A",
+        "C->A.topics: replication loop: A -> C -> A",
+    ]
+
+
+def test_remote_topics_are_not_deleted_under_identity_naming() -> None:
+    settings = {"replication.deletions.enabled": "true", "replication.policy.class": IDENTITY}
+
+    assert problems_of({**ONE_FLOW, **settings}) == [
+        (
+            "replication.deletions.enabled: is not possible under IdentityReplicationPolicy, where "
+            "a remote topic cannot be told from the target's own topics; write false"
+        )
+    ]

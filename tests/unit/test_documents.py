@@ -54,7 +54,10 @@ DECISION_NUMBER = re.compile(r"\bD(?:[1-9]|1[0-5])\b(?![-.\w])")
 TEXT = {"", ".cfg", ".java", ".md", ".properties", ".py", ".sh", ".toml", ".txt", ".xml", ".yaml"}
 
 # Of programs that the documents name beside our own.
-FOREIGN_OPTIONS = {"--archives", "--executor-memory", "--files", "--jars", "--py-files"}
+FOREIGN_OPTIONS = {
+    *("--archives", "--executor-memory", "--files", "--jars", "--py-files"),  # spark-submit's
+    "--command-config",  # Kafka's tools'
+}
 FOREIGN_COMMANDS = ("kafka-consumer-groups", "hadoop fs")
 
 

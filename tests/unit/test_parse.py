@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from replication.config.tree import (
+    AclsConfig,
     ClusterConfig,
+    DeletionsConfig,
     FlowConfig,
     GroupsConfig,
     HeartbeatsConfig,
@@ -71,6 +73,10 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                     sync_enabled=True,
                     sync_interval_seconds=600,
                 ),
+                acls=AclsConfig(
+                    sync_enabled=True, sync_interval_seconds=600, prefixed=False, removal=False
+                ),
+                deletions=DeletionsConfig(enabled=False, grace_seconds=604_800),
                 offset_syncs=OffsetSyncsConfig(
                     enabled=True, location="source", replication_factor=3, lag_max=100
                 ),
@@ -131,6 +137,11 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             f"{at}use.defaults.from": "source",
             f"{at}sync.topic.configs.enabled": "false",
             f"{at}sync.topic.configs.interval.seconds": "7",
+            f"{at}sync.topic.acls.enabled": "false",
+            f"{at}sync.topic.acls.interval.seconds": "8",
+            f"{at}replication.acls.prefixed.enabled": "true",
+            f"{at}replication.acls.removal.enabled": "true",
+            f"{at}replication.deletions.grace.seconds": "0",
             f"{at}emit.offset-syncs.enabled": "false",
             f"{at}offset-syncs.topic.location": "target",
             f"{at}offset-syncs.topic.replication.factor": "1",
@@ -171,6 +182,8 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             sync_enabled=False,
             sync_interval_seconds=7,
         ),
+        acls=AclsConfig(sync_enabled=False, sync_interval_seconds=8, prefixed=True, removal=True),
+        deletions=DeletionsConfig(enabled=False, grace_seconds=0),
         offset_syncs=OffsetSyncsConfig(
             enabled=False, location="target", replication_factor=1, lag_max=0
         ),

@@ -79,23 +79,25 @@ def test_a_filter_that_matches_nothing_gives_an_empty_plan() -> None:
     assert plan == TopicPlan({}, (), {}, (), {})
 
 
-def test_two_topics_with_one_remote_name_are_a_problem() -> None:
+def test_topics_with_one_remote_name_are_not_replicated_and_the_others_are() -> None:
     config = replace(flow_config(), policy=_OneName())
 
-    plan = plan_topics(config, cluster(a=1, b=1, c=1), {})
+    plan = plan_topics(config, cluster(a=1, b=1, c=1, other=1), {})
 
-    (problem,) = plan.problems
-    assert problem == (
+    assert dict(plan.topics) == {"other": "A.other"}
+    assert {tp.topic for tp in plan.partitions} == {"other"}
+    assert plan.rejected == dict.fromkeys(
+        "abc",
         "topics a, b, c would all be written to same; exclude all but one with topics.exclude, or "
-        "choose another replication policy or separator"
+        "choose another replication policy or separator",
     )
 
 
 class _OneName(PrefixPolicy):
-    """A policy of the kind a user may write: every topic gets the same remote name."""
+    """A policy of the kind a user may write: short names all become the same remote name."""
 
-    def remote_topic(self, source: str, topic: str) -> str:  # noqa: ARG002 - the point
-        return "same"
+    def remote_topic(self, source: str, topic: str) -> str:
+        return "same" if len(topic) == 1 else f"{source}.{topic}"
 
 
 @pytest.mark.parametrize(

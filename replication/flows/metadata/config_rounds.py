@@ -6,22 +6,18 @@ records it in the table ``topic_configs``. One rejected setting does not hold up
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-from replication.errors import ClusterError
-from replication.flows.config_changes import (
+from replication.flows.context import FlowContext
+from replication.flows.metadata.config_changes import (
     Outcome,
     TopicChanges,
     apply_changes,
     plan_config_sync,
 )
-from replication.flows.context import FlowContext
+from replication.flows.metadata.history import FlowHistory
 from replication.log import Log
 from replication.model import NewEvent
-from replication.spark.frames import trigger_stream
-from replication.state.tables import now
 from replication.topics.config_sync import SyncHistory
 
 log = Log(__name__)
@@ -32,23 +28,16 @@ TABLE = "topic_configs"
 class ConfigSync:
     """One flow's rounds, and what one remembers for the next."""
 
+    failure: Final = "config_sync_failed"
+
     def __init__(self, context: FlowContext) -> None:
         self._context, self._config = context, context.config
-        self._history: SyncHistory | None = None
+        self.history = FlowHistory(context, TABLE, SyncHistory.of)
 
-    def query(self) -> DataStreamWriter:
-        """The streaming query that calls `round`, at once and then at every interval."""
-        self._history = None  # while this one waited, another process may have applied changes
-        interval = self._config.topic_configs.sync_interval_seconds
-
-        def tick(_rows: DataFrame, _batch: int) -> None:
-            try:
-                self.round()
-            except ClusterError as error:
-                log.warning("config_sync_failed", flow=self._config.flow, text=error)
-
-        rows = trigger_stream(self._context.tables.spark)
-        return rows.writeStream.foreachBatch(tick).trigger(processingTime=f"{interval} seconds")
+    @property
+    def interval_seconds(self) -> int:
+        """Between two rounds."""
+        return self._config.topic_configs.sync_interval_seconds
 
     def round(self) -> None:
         """Compares all remote topics and changes what differs.
@@ -57,11 +46,7 @@ class ConfigSync:
             ClusterError: A cluster does not answer; the next round compares again.
             StateError: The tables cannot be read or written.
         """
-        context = self._context
-        if self._history is None:
-            rows = context.tables.collect(context.tables.of(TABLE, self._config.flow), TABLE)
-            self._history = SyncHistory.of(row.asDict() for row in rows)
-        history = self._history
+        context, history = self._context, self.history.get()
         planned = plan_config_sync(self._config, context.source, context.target, history.applied)
         conflicts = (event for topic in planned for event in self._conflicts(topic, history))
         context.tables.record_events(self._config.flow, conflicts)
@@ -111,10 +96,8 @@ class ConfigSync:
         self._context.tables.record_events(self._config.flow, events)
 
     def _record(self, outcomes: Sequence[Outcome], history: SyncHistory) -> None:
-        at = now()
-        rows = [
+        self.history.append(
             {
-                "flow": str(self._config.flow),
                 "topic": it.topic.topic,
                 "remote_topic": it.topic.remote.name,
                 "remote_id": it.topic.remote.topic_id,
@@ -122,10 +105,8 @@ class ConfigSync:
                 "value": it.change.value,
                 "previous": it.change.before,
                 "rejection": it.rejection,
-                "at": at,
             }
             for it in outcomes
-        ]
-        self._context.tables.append(TABLE, rows)
+        )
         for it in outcomes:
             history.add(it.topic.key, it.change, it.rejection)

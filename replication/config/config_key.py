@@ -1,0 +1,64 @@
+"""What a configuration key is, and short forms of the usual kinds. Pure."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal["flag", "number", "text", "choice", "choices", "names", "patterns", "class"]
+Since = Literal["now", "later"]
+
+MIRROR: Final = "org.apache.kafka.connect.mirror."
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key.
+
+    Args:
+        name: The key at top level, or after ``A->B.``.
+        kind: How its value is read.
+        default: The default as written in a file; empty for none.
+        meaning: One line, with the unit if there is one.
+        mm2: The difference from MirrorMaker 2, as a phrase; empty if there is none.
+        choices: All valid values, for the kinds choice, choices and class.
+        least: The smallest valid number, for the kind number.
+        since: ``later``: the value is checked, but not used in this version.
+        places: Where the key may be set: ``top``, ``flow`` or both. A flow's own value wins.
+    """
+
+    name: str
+    kind: Kind
+    default: str
+    meaning: str
+    mm2: str = ""
+    choices: tuple[str, ...] = ()
+    least: int = 0
+    since: Since = "now"
+    places: tuple[str, ...] = ("top", "flow")
+
+
+def flag(name: str, default: str, meaning: str, mm2: str = "") -> ConfigKey:
+    """A key that is true or false."""
+    return ConfigKey(name, "flag", default, meaning, mm2)
+
+
+def seconds(name: str, default: str, meaning: str) -> ConfigKey:
+    """A number of seconds, at least one."""
+    return ConfigKey(name, "number", default, f"{meaning}, in seconds", least=1)
+
+
+def factor(name: str, default: str, what: str) -> ConfigKey:
+    """A replication factor of *what*."""
+    meaning = f"replication factor of {what}; -1 for the cluster's default"
+    return ConfigKey(name, "number", default, meaning, least=-1)
+
+
+def mm2_class(name: str, default: str) -> ConfigKey:
+    """A class of MirrorMaker 2 that cannot be replaced."""
+    return ConfigKey(
+        name,
+        "class",
+        MIRROR + default,
+        "a pluggable class of MirrorMaker 2",
+        "unlike in MirrorMaker 2, no other class is supported",
+        choices=(MIRROR + default, default),
+    )

@@ -1,0 +1,82 @@
+"""Checks flows against each other, before any cluster is asked. Pure.
+
+Only what the lists say in writing is compared, names and equal regexes: which topics a regex
+matches is known at run time, and `replication.topics.conflicts` checks it then.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
+from itertools import combinations
+from typing import Final
+
+from replication.config.tree import FlowConfig
+from replication.config.values import Diagnostics
+from replication.mm2.filters import NameFilter
+from replication.mm2.policy import IdentityPolicy
+from replication.model import Flow
+
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def check_flows(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
+    """Checks that no two identity flows write one topic, and that none form a replication loop."""
+    identity = [flow for flow in flows if isinstance(flow.policy, IdentityPolicy)]
+    for one, other in combinations(identity, 2):
+        _check_writers(diagnostics, one, other)
+    paths: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for item in sorted({item for flow in identity for item in flow.topics}):
+        for path in find_loops([flow.flow for flow in identity if _replicates(flow, item)]):
+            paths[path].append(item)
+    for path, items in paths.items():
+        closing = Flow(path[-2], path[-1])
+        diagnostics.problem(
+            f"{closing}.topics",
+            f"replication loop: {' -> '.join(path)} would copy {', '.join(items)} without end "
+            f"under IdentityReplicationPolicy; use {closing}.topics.exclude",
+        )
+
+
+def find_loops(flows: Iterable[Flow]) -> Iterator[tuple[str, ...]]:
+    """The loops that *flows* form, as aliases from a smallest one back to it."""
+    left = list(flows)
+    while True:
+        sources = defaultdict(set)
+        for flow in left:
+            sources[flow.target].add(flow.source)
+        try:
+            TopologicalSorter(sources).prepare()
+        except CycleError as error:
+            aliases = error.args[1][:-1]
+            first = aliases.index(min(aliases))
+            path = (*aliases[first:], *aliases[: first + 1])
+            yield path
+            left.remove(Flow(path[-2], path[-1]))
+        else:
+            return
+
+
+def _check_writers(diagnostics: Diagnostics, one: FlowConfig, other: FlowConfig) -> None:
+    shared = _shared_names(one, other)
+    if one.flow.target == other.flow.target and shared:
+        diagnostics.problem(
+            f"{other.flow}.topics",
+            f"{', '.join(shared)} would be written by {one.flow} too, and a topic can have only "
+            f"one writer; use {other.flow}.topics.exclude",
+        )
+
+
+def _shared_names(one: FlowConfig, other: FlowConfig) -> Sequence[str]:
+    """Topic names, written out in one flow's list, that both flows replicate."""
+    names = {item for item in (*one.topics, *other.topics) if _NAME.fullmatch(item)}
+    return sorted(name for name in names if all(_accepts(flow, name) for flow in (one, other)))
+
+
+def _replicates(flow: FlowConfig, item: str) -> bool:
+    """Whether *flow* replicates what *item* names; a regex is in its list word for word."""
+    return _accepts(flow, item) if _NAME.fullmatch(item) else item in flow.topics
+
+
+def _accepts(flow: FlowConfig, name: str) -> bool:
+    return NameFilter(flow.topics, flow.topics_exclude).accepts(name)

@@ -1,0 +1,43 @@
+"""Whether the configured flows would copy a topic in a circle. Asks the clusters for their topics.
+
+The default policy ends every circle by its prefixes. Identity naming does not, so its flows are
+checked before any of them starts, whichever process runs them.
+"""
+
+from contextlib import ExitStack
+
+from replication.config.flow_conflicts import find_loops
+from replication.config.tree import MirrorConfig
+from replication.errors import ClusterError, ConfigError
+from replication.kafka.cluster import Cluster
+from replication.log import Log
+from replication.mm2.policy import IdentityPolicy
+from replication.topics.conflicts import find_topic_loops
+
+log = Log(__name__)
+
+
+def check_loops(config: MirrorConfig) -> None:
+    """Checks the flows with identity naming, if their clusters form a circle at all.
+
+    Without an answer from a cluster the check is left out: the flows are checked again when they
+    start, as far as they run in one process.
+
+    Raises:
+        ConfigError: A topic would be copied in a circle.
+    """
+    identity = [flow for flow in config.flows if isinstance(flow.policy, IdentityPolicy)]
+    if not any(find_loops(flow.flow for flow in identity)):
+        return
+    admins = {side.alias: side.admin for flow in identity for side in (flow.source, flow.target)}
+    try:
+        with ExitStack() as stack:
+            clusters = [stack.enter_context(Cluster(*side)) for side in admins.items()]
+            names = {cluster.alias: cluster.topic_names() for cluster in clusters}
+            ids = {cluster.alias: cluster.cluster_id() for cluster in clusters}
+    except ClusterError as error:
+        log.warning("loops_not_checked", text=error)
+        return
+    loops = find_topic_loops(identity, names, ids)
+    if loops:
+        raise ConfigError(config.file, loops)

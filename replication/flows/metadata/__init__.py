@@ -1,0 +1,1 @@
+"""What describes remote topics, kept in step: settings, access rules, deletions."""

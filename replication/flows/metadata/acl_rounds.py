@@ -1,0 +1,136 @@
+"""Copies topic ACLs to the remote topics, as MirrorMaker 2 does.
+
+A round compares both clusters and what was created before, changes what differs, and records it in
+the table ``topic_acls``. A cluster without an authorizer, or a missing permission, is logged once.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from replication.flows.context import FlowContext
+from replication.flows.metadata.acl_changes import AclOutcome, apply_acls, plan_acl_sync
+from replication.flows.metadata.history import FlowHistory
+from replication.kafka.acls import NoAclsError, TopicAcls
+from replication.log import Log
+from replication.model import TopicAcl
+from replication.topics.acl_sync import AclHistory
+
+log = Log(__name__)
+
+TABLE: Final = "topic_acls"
+
+
+class AclSync:
+    """One flow's rounds, and what one remembers for the next."""
+
+    failure: Final = "acl_sync_failed"
+
+    def __init__(self, context: FlowContext) -> None:
+        self._context, self._config = context, context.config
+        self.history = FlowHistory(context, TABLE, AclHistory.of)
+        self._problem = ""
+
+    @property
+    def interval_seconds(self) -> int:
+        """Between two rounds."""
+        return self._config.acls.sync_interval_seconds
+
+    def round(self) -> None:
+        """Compares the ACLs of all topics and changes what differs.
+
+        Raises:
+            ClusterError: A cluster does not answer; the next round compares again.
+            StateError: The tables cannot be read or written.
+        """
+        try:
+            self._sync()
+        except NoAclsError as error:
+            self._report_problem(error)
+        else:
+            self._problem = ""
+
+    def _report_problem(self, error: NoAclsError) -> None:
+        """Logs what keeps ACLs from being copied, once until it changes."""
+        if str(error) != self._problem:
+            self._problem = str(error)
+            write = log.warning if error.has_authorizer else log.info
+            write("acls_not_copied", flow=self._config.flow, text=error)
+
+    def _sync(self) -> None:
+        config, jvm, history = self._config, self._context.jvm, self.history.get()
+        outcomes: list[AclOutcome] = []
+        with (
+            TopicAcls(jvm, config.source.alias, config.source.admin) as source,
+            TopicAcls(jvm, config.target.alias, config.target.admin) as target,
+        ):
+            plan = plan_acl_sync(config, source, target, history.created)
+            try:
+                for outcome in apply_acls(target, plan):
+                    outcomes.append(outcome)  # noqa: PERF402 - what is done counts if the rest fails
+            finally:
+                self._settle(outcomes, history)
+
+    def _settle(self, outcomes: Iterable[AclOutcome], history: AclHistory) -> None:
+        """Records and reports *outcomes*; a rejection that was reported before is left out."""
+        news = [
+            it
+            for it in outcomes
+            if it.rejection is None or (it.action, it.acl) not in history.rejected
+        ]
+        created = {it.acl for it in news if it.action == "create" and it.rejection is None}
+        restored = created & history.created
+        self._record(news, history)
+        self._report_restored(restored)
+        self._report(it for it in news if it.action != "forget" and it.acl not in restored)
+
+    def _report_restored(self, acls: Iterable[TopicAcl]) -> None:
+        """One event for the ACLs that somebody else removed on the target."""
+        text = ", ".join(map(str, sorted(acls)))
+        if text:
+            flow = self._config.flow
+            self._context.tables.record_event(
+                flow,
+                "acl-restored",
+                f"ACLs that somebody removed on {flow.target} were created again, since "
+                f"{flow.source} still has them: {text}. To withdraw an access on {flow.target} "
+                f"only, create a DENY there",
+                policy="overwrite",
+            )
+
+    def _report(self, outcomes: Iterable[AclOutcome]) -> None:
+        """A log line for each action and topic, and an event for each reason of a rejection."""
+        flow, grouped = self._config.flow, defaultdict(list)
+        for it in outcomes:
+            grouped[it.action, it.acl.topic, it.rejection].append(str(it.acl))
+        for (action, topic, rejection), acls in grouped.items():
+            text = ", ".join(acls)
+            if rejection is None:
+                event = "acl_created" if action == "create" else "acl_removed"
+                log.info(event, flow=flow, topic=topic, text=text)
+                continue
+            self._context.tables.record_event(
+                flow,
+                "acl-rejected",
+                f"{flow.target} did not {action} these ACLs: {text}: {rejection}. It is tried "
+                "again at every interval",
+                topic=topic,
+                policy="retry",
+            )
+
+    def _record(self, outcomes: Sequence[AclOutcome], history: AclHistory) -> None:
+        self.history.append(
+            {
+                "action": it.action,
+                "remote_topic": it.acl.topic,
+                "pattern": it.acl.pattern,
+                "principal": it.acl.principal,
+                "host": it.acl.host,
+                "operation": it.acl.operation,
+                "permission": it.acl.permission,
+                "rejection": it.rejection,
+            }
+            for it in outcomes
+        )
+        for it in outcomes:
+            history.add(it.action, it.acl, it.rejection)

@@ -1,0 +1,145 @@
+"""Reports topics that were deleted on the source; deletes their copies later, if that is enabled.
+
+A round compares what the flow replicated with both clusters. The table ``topic_deletions`` says
+since when a topic is missing, so that the grace time outlives a restart.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from pyspark.sql import functions as F
+
+from replication.flows.context import FlowContext
+from replication.flows.metadata.history import FlowHistory
+from replication.kafka.rejections import Rejections
+from replication.log import Log
+from replication.state.tables import now
+from replication.topics.deletions import (
+    BACK,
+    DELETED,
+    MISSING,
+    Replicated,
+    Topics,
+    follow,
+    missing_since,
+    plan_deletions,
+)
+from replication.topics.selection import replicated_topics
+
+log = Log(__name__)
+
+TABLE: Final = "topic_deletions"
+LEAST_SECONDS: Final = 60
+
+
+class Deletions:
+    """One flow's rounds, and what one remembers for the next."""
+
+    failure: Final = "deletions_failed"
+
+    def __init__(self, context: FlowContext) -> None:
+        self._context, self._config = context, context.config
+        self.history = FlowHistory(context, TABLE, missing_since)
+        self._is_doubtful = False
+
+    @property
+    def interval_seconds(self) -> int:
+        """Between two rounds: at every topic refresh, but not more often than once a minute."""
+        return max(LEAST_SECONDS, self._config.refresh_topics_interval_seconds)
+
+    def round(self) -> None:
+        """Compares what was replicated with both clusters.
+
+        Raises:
+            ClusterError: A cluster does not answer, or rejects a deletion.
+            StateError: The tables cannot be read or written.
+        """
+        config = self._config
+        known = self._replicated()
+        if not known:
+            return
+        grace = timedelta(seconds=config.deletions.grace_seconds)
+        after = grace if config.deletions.enabled else None
+        plan = plan_deletions(known, self._topics(known), self.history.get(), now(), after)
+        self._report_missing(plan.missing, after)
+        self._record(MISSING, plan.missing)
+        self._record(BACK, plan.back)
+        self._delete(plan.delete)
+        if plan.is_doubtful and not self._is_doubtful:
+            log.warning(
+                "deletions_in_doubt",
+                flow=config.flow,
+                text=f"none of the replicated topics exists on {config.flow.source}: if that is "
+                "the right cluster, delete their remote topics by hand",
+            )
+        self._is_doubtful = plan.is_doubtful
+
+    def _replicated(self) -> list[Replicated]:
+        """What the flow replicated last, of the topics that it still selects."""
+        tables = self._context.tables
+        newest = F.max_by(F.struct("topic_id", "remote_topic", "remote_id"), "at").alias("it")
+        topics = tables.of("topics", self._config.flow)
+        if "remote_id" not in topics.columns:  # a table of an earlier version
+            return []
+        frame = topics.groupBy("topic").agg(newest)
+        rows = [
+            Replicated(row.topic, row.it.topic_id, row.it.remote_topic, row.it.remote_id)
+            for row in tables.collect(frame, "topics")
+        ]
+        selected = set(replicated_topics(self._config, [row.topic for row in rows]))
+        return [row for row in rows if row.topic in selected and row.remote_id]
+
+    def _topics(self, known: Iterable[Replicated]) -> Topics:
+        """What exists. A topic that the user may not describe does not count as deleted."""
+        of_source, of_target = Rejections(), Rejections()
+        source = of_source.call(self._context.source.describe, [it.topic for it in known])
+        target = of_target.call(self._context.target.describe, [it.remote for it in known])
+        return Topics(
+            {name: topic.topic_id for name, topic in source.items()},
+            {name: topic.topic_id for name, topic in target.items()},
+            # the source lists a topic that a broker does not know yet
+            {*of_source.texts, *self._context.source.topic_names()},
+        )
+
+    def _report_missing(self, topics: Iterable[Replicated], grace: timedelta | None) -> None:
+        flow = self._config.flow
+        then = f"stays on {flow.target}"
+        if grace is not None:
+            then = f"is deleted on {flow.target} after {grace}, unless the topic comes back"
+        for it in topics:
+            self._context.tables.record_event(
+                flow,
+                "source-topic-deleted",
+                f"topic {it.topic} no longer exists on {flow.source}; its remote topic "
+                f"{it.remote} {then}",
+                topic=it.topic,
+                policy="keep",
+            )
+
+    def _delete(self, topics: Iterable[Replicated]) -> None:
+        flow = self._config.flow
+        for it in topics:
+            self._context.target.delete_topic(it.remote)
+            self._context.tables.record_event(
+                flow,
+                "remote-topic-deleted",
+                f"topic {it.remote} was deleted on {flow.target}, since {it.topic} was deleted on "
+                f"{flow.source} more than {self._config.deletions.grace_seconds} s before",
+                topic=it.topic,
+                policy="delete",
+            )
+            self._record(DELETED, [it])
+
+    def _record(self, state: str, topics: Iterable[Replicated]) -> None:
+        rows = self.history.append(
+            {
+                "topic": it.topic,
+                "topic_id": it.topic_id,
+                "remote_topic": it.remote,
+                "remote_id": it.remote_id,
+                "state": state,
+            }
+            for it in topics
+        )
+        follow(self.history.get(), rows)

@@ -1,0 +1,51 @@
+"""What the rounds of one flow did before: rows of a table, and what follows from them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from replication.flows.context import FlowContext
+from replication.state.tables import now
+
+ValueT = TypeVar("ValueT")
+Rows = Iterable[Mapping[str, Any]]
+
+
+class FlowHistory(Generic[ValueT]):
+    """The flow's rows of one table, read once.
+
+    Args:
+        context: The flow.
+        table: The table.
+        read: Turns rows, which come in any order, into the value that a round works with.
+    """
+
+    def __init__(self, context: FlowContext, table: str, read: Callable[[Rows], ValueT]) -> None:
+        self._tables, self._flow = context.tables, context.config.flow
+        self._table, self._read = table, read
+        self._value: ValueT | None = None
+
+    def get(self) -> ValueT:
+        """The value, which the caller brings up to date with what it appends.
+
+        Raises:
+            StateError: The table cannot be read.
+        """
+        if self._value is None:
+            rows = self._tables.collect(self._tables.of(self._table, self._flow), self._table)
+            self._value = self._read(row.asDict() for row in rows)
+        return self._value
+
+    def forget(self) -> None:
+        """Reads the table again at the next `get`: another process may have written to it."""
+        self._value = None
+
+    def append(self, rows: Rows) -> list[dict[str, Any]]:
+        """Appends *rows*, and returns them with the flow and the time.
+
+        Raises:
+            StateError: The table cannot be written.
+        """
+        at = now()
+        complete = [{"flow": str(self._flow), **row, "at": at} for row in rows]
+        self._tables.append(self._table, complete)
+        return complete

@@ -1,0 +1,98 @@
+"""One query that keeps everything in step which describes a flow's remote topics."""
+
+import time
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from replication.config.tree import FlowConfig
+from replication.errors import ClusterError
+from replication.flows.context import FlowContext
+from replication.flows.metadata.acl_rounds import AclSync
+from replication.flows.metadata.config_rounds import ConfigSync
+from replication.flows.metadata.deletion_rounds import Deletions
+from replication.flows.metadata.history import FlowHistory
+from replication.log import Log
+from replication.spark.frames import trigger_stream
+
+log = Log(__name__)
+
+
+class Sync(Protocol):
+    """One of these things. ``failure`` is the log's event for a round that failed."""
+
+    @property
+    def failure(self) -> str:
+        """The log's event for a round that failed."""
+
+    @property
+    def interval_seconds(self) -> int:
+        """Between two rounds."""
+
+    @property
+    def history(self) -> FlowHistory[Any]:
+        """What earlier rounds did."""
+
+    def round(self) -> None:
+        """Compares source and target, and changes what differs; may raise a `ClusterError`."""
+
+
+def is_wanted(config: FlowConfig) -> bool:
+    """Whether the flow keeps anything in step."""
+    return (
+        config.topic_configs.sync_enabled
+        or config.acls.sync_enabled
+        or config.refresh_topics_enabled
+    )
+
+
+class MetadataSync:
+    """Everything that one flow keeps in step."""
+
+    def __init__(self, context: FlowContext) -> None:
+        config = context.config
+        self._context = context
+        self._configs = [ConfigSync(context)] if config.topic_configs.sync_enabled else []
+        self._others: list[Sync] = []
+        if config.acls.sync_enabled:
+            self._others.append(AclSync(context))
+        if config.refresh_topics_enabled:
+            self._others.append(Deletions(context))
+
+    def query(self) -> DataStreamWriter:
+        """The streaming query that does each part's rounds, at once and then at its interval."""
+        parts = [*self._configs, *self._others]
+        for part in parts:
+            part.history.forget()
+        shortest = min(part.interval_seconds for part in parts)
+        due_at = dict.fromkeys(parts, 0.0)
+
+        def tick(_rows: DataFrame, _batch: int) -> None:
+            now = time.monotonic()
+            for part in [part for part, due in due_at.items() if due <= now]:
+                # earlier by at most one trigger, so that none is left out for a moment too soon
+                due_at[part] = now + part.interval_seconds - shortest
+                self._try(part)
+
+        rows = trigger_stream(self._context.tables.spark)
+        return rows.writeStream.foreachBatch(tick).trigger(processingTime=f"{shortest} seconds")
+
+    def round(self) -> None:
+        """One round of everything, for a drain, before the records are copied.
+
+        Raises:
+            ClusterError: A cluster does not answer, so the settings of remote topics are unknown:
+                the target might delete what is copied.
+            StateError: The tables cannot be read or written.
+        """
+        for part in self._configs:
+            part.round()
+        for other in self._others:
+            self._try(other)
+
+    def _try(self, part: Sync) -> None:
+        try:
+            part.round()
+        except ClusterError as error:
+            log.warning(part.failure, flow=self._context.config.flow, text=error)

@@ -1,0 +1,63 @@
+"""Java's admin client of one cluster, for what confluent-kafka does wrong.
+
+Within the configured timeout every call returns, or raises a `ClusterError` that names call,
+cluster, value and next step.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import ClassVar
+
+from py4j.java_gateway import JVMView
+from py4j.protocol import Py4JJavaError
+
+from replication.kafka.calls import timeout_s
+from replication.kafka.diagnosis import call_error
+
+
+class JavaAdmin:
+    """The client. It joins no group.
+
+    Args:
+        jvm: py4j's view of a JVM that has the client: a Spark session's, or `open_jvm`'s.
+        alias: The cluster's name in the configuration.
+        properties: Client properties in Java's key space, ``bootstrap.servers`` among them.
+
+    Raises:
+        CallError: No client can be created with these properties.
+    """
+
+    role: ClassVar[str]
+    """What it is for, in the client's id."""
+
+    def __init__(self, jvm: JVMView, alias: str, properties: Mapping[str, str]) -> None:
+        self.alias = alias
+        self.servers = properties.get("bootstrap.servers", "")
+        self._jvm = jvm
+        self._client = jvm.org.apache.kafka.clients
+        settings = jvm.java.util.Properties()
+        timeout_ms = str(int(timeout_s(properties) * 1000))
+        own = {"default.api.timeout.ms": timeout_ms, "request.timeout.ms": timeout_ms}
+        name = "|".join(filter(None, (properties.get("client.id"), f"replication-{self.role}")))
+        for key, value in {**properties, **own, "client.id": name}.items():
+            settings.setProperty(key, value)
+        with self.named("creating a client"):
+            self._admin = self._client.admin.AdminClient.create(settings)
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connections. The object is of no use afterwards."""
+        self._admin.close()
+
+    @contextmanager
+    def named(self, call: str) -> Iterator[None]:
+        """Turns a failure of the Java client into a `CallError` with Kafka's name for it."""
+        try:
+            yield
+        except Py4JJavaError as failure:
+            error = failure.java_exception
+            while error.getCause() is not None:  # the future and the client wrap it
+                error = error.getCause()
+            code = self._jvm.org.apache.kafka.common.protocol.Errors.forException(error).name()
+            code = "_TIMED_OUT" if code == "REQUEST_TIMED_OUT" else code  # mostly the client's own
+            reason = str(error.getMessage() or error.getClass().getSimpleName())
+            raise call_error(self.alias, self.servers, call, code, reason) from None

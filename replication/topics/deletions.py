@@ -1,0 +1,118 @@
+"""Which replicated topics were deleted on the source, and which copies may be deleted, too. Pure.
+
+Deleting is the one thing that cannot be undone, so a copy is deleted only if nothing speaks
+against it: a source that shows none of the flow's topics is perhaps not the flow's source.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+TopicId = tuple[str, str]
+"""Name and id of an upstream topic."""
+
+MISSING: Final = "missing"
+BACK: Final = "back"
+DELETED: Final = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Replicated:
+    """A topic as its last generation replicated it, with its ids on both clusters."""
+
+    topic: str
+    topic_id: str
+    remote: str
+    remote_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics of both clusters that exist now: name -> id.
+
+    ``hidden`` are upstream topics of which the source does not say whether they exist.
+    """
+
+    source: Mapping[str, str]
+    target: Mapping[str, str]
+    hidden: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionPlan:
+    """What a round reports and deletes.
+
+    Args:
+        missing: Topics that are gone on the source, and were there at the last round.
+        back: Topics that were gone and exist again, with the same id.
+        delete: Topics whose remote topic is to be deleted now.
+        is_doubtful: Whether remote topics stay because no replicated topic is left on the source.
+    """
+
+    missing: tuple[Replicated, ...] = ()
+    back: tuple[Replicated, ...] = ()
+    delete: tuple[Replicated, ...] = ()
+    is_doubtful: bool = False
+
+
+def missing_since(rows: Iterable[Mapping[str, Any]]) -> dict[TopicId, datetime]:
+    """Since when topics are missing, by the rows of the table ``topic_deletions``."""
+    since: dict[TopicId, datetime] = {}
+    follow(since, rows)
+    return since
+
+
+def follow(since: dict[TopicId, datetime], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Brings *since* up to date with rows of the table ``topic_deletions``, in any order.
+
+    Args:
+        since: Since when topics are missing.
+        rows: What was recorded later.
+    """
+    for row in sorted(rows, key=lambda row: row["at"]):
+        topic = (row["topic"], row["topic_id"])
+        if row["state"] == MISSING:
+            since[topic] = row["at"]
+        elif row["state"] == BACK:
+            since.pop(topic, None)
+
+
+def plan_deletions(
+    known: Iterable[Replicated],
+    topics: Topics,
+    since: Mapping[TopicId, datetime],
+    now: datetime,
+    grace: timedelta | None,
+) -> DeletionPlan:
+    """What to report and to delete.
+
+    A remote topic is deleted when its source topic has been missing for *grace*, if the remote
+    topic is still the one that the flow wrote to. A source topic that was created again is not
+    missing: what follows is decided when positions are found.
+
+    Args:
+        known: What the flow replicated and still selects.
+        topics: The topics that exist.
+        since: Since when topics are known to be missing.
+        now: The time.
+        grace: How long remote topics stay; None if they are never deleted.
+    """
+    known = list(known)
+    gone = [it for it in known if it.topic not in topics.source and it.topic not in topics.hidden]
+    recorded = [it for it in known if (it.topic, it.topic_id) in since]
+    due = [
+        it
+        for it in recorded
+        if it in gone
+        and grace is not None
+        and now - since[it.topic, it.topic_id] >= grace
+        and topics.target.get(it.remote) == it.remote_id
+    ]
+    has_any = any(topics.source.get(it.topic) == it.topic_id for it in known)
+    return DeletionPlan(
+        missing=tuple(it for it in gone if it not in recorded),
+        back=tuple(it for it in recorded if topics.source.get(it.topic) == it.topic_id),
+        delete=tuple(due) if has_any else (),
+        is_doubtful=bool(due) and not has_any,
+    )

@@ -1,0 +1,118 @@
+"""ACLs on real brokers, written and read without the code under test."""
+
+from typing import Any, TypeVar
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from replication.demo.brokers import Broker
+from replication.model import TopicAcl
+
+MYSELF = "User:ANONYMOUS"  # as whom every client of a listener without authentication comes
+TIMEOUT_SECONDS = 60
+
+Binding = TypeVar("Binding", AclBinding, AclBindingFilter)
+
+
+def acl(permission: str, operation: str, topic: str, principal: str = "User:alice") -> TopicAcl:
+    """An ACL of a topic; of a prefix, if *topic* ends in ``*`` and is more than that."""
+    if topic != "*" and topic.endswith("*"):
+        prefix = topic.removesuffix("*")
+        return TopicAcl(prefix, "PREFIXED", principal, "*", operation, permission)
+    return TopicAcl(topic, "LITERAL", principal, "*", operation, permission)
+
+
+def create(broker: Broker, *acls: TopicAcl) -> None:
+    """Creates *acls*."""
+    _create(broker, [_topic_acl(AclBinding, it) for it in acls])
+
+
+def remove(broker: Broker, *acls: TopicAcl) -> None:
+    """Removes *acls*."""
+    _remove(broker, [_topic_acl(AclBindingFilter, it) for it in acls])
+
+
+def forbid_descriptions(broker: Broker) -> None:
+    """Takes DESCRIBE on the cluster from the tests' own user, and leaves it everything else.
+
+    With a DENY alone, the broker itself would no longer be allowed to do anything.
+    """
+    _create(broker, [_cluster_acl(AclBinding, *it) for it in _NO_DESCRIPTIONS])
+
+
+def allow_descriptions(broker: Broker) -> None:
+    """Takes back what `forbid_descriptions` did."""
+    _remove(broker, [_cluster_acl(AclBindingFilter, *it) for it in _NO_DESCRIPTIONS])
+
+
+def acls_of(broker: Broker, topic: str) -> set[TopicAcl]:
+    """The ACLs of names and prefixes in which *topic* occurs."""
+    anything: Any = None  # the type stubs want a text
+    asked = AclBindingFilter(
+        ResourceType.TOPIC,
+        anything,
+        ResourcePatternType.ANY,
+        anything,
+        anything,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    found: list[Any] = admin.describe_acls(asked, request_timeout=TIMEOUT_SECONDS).result()
+    return {
+        TopicAcl(
+            it.name,
+            it.resource_pattern_type.name,
+            it.principal,
+            it.host,
+            it.operation.name,
+            it.permission_type.name,
+        )
+        for it in found
+        if topic in it.name
+    }
+
+
+_NO_DESCRIPTIONS = (
+    (AclOperation.ALL, AclPermissionType.ALLOW),
+    (AclOperation.DESCRIBE, AclPermissionType.DENY),
+)
+
+
+def _create(broker: Broker, bindings: list[AclBinding]) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for created in admin.create_acls(bindings, request_timeout=TIMEOUT_SECONDS).values():
+        created.result()
+
+
+def _remove(broker: Broker, filters: list[AclBindingFilter]) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for removed in admin.delete_acls(filters, request_timeout=TIMEOUT_SECONDS).values():
+        removed.result()
+
+
+def _topic_acl(kind: type[Binding], it: TopicAcl) -> Binding:
+    return kind(
+        ResourceType.TOPIC,
+        it.topic,
+        ResourcePatternType[it.pattern],
+        it.principal,
+        it.host,
+        AclOperation[it.operation],
+        AclPermissionType[it.permission],
+    )
+
+
+def _cluster_acl(
+    kind: type[Binding], operation: AclOperation, permission: AclPermissionType
+) -> Binding:
+    cluster = ResourceType.BROKER  # librdkafka's name for the cluster
+    literal = ResourcePatternType.LITERAL
+    return kind(cluster, "kafka-cluster", literal, MYSELF, "*", operation, permission)
