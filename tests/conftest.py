@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,8 @@ from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from replication.state.tables import Tables
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -70,6 +73,14 @@ def spark() -> "Iterator[SparkSession]":
     session = local_session([*connectors, interceptor], SPARK_SLOTS, "tests")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def tables(spark: "SparkSession", tmp_path: Path) -> "Tables":
+    """The tables of a state directory of the test's own."""
+    from replication.state.tables import Tables  # noqa: PLC0415 - unit tests load no Spark
+
+    return Tables(spark, tmp_path.as_uri())
 
 
 @pytest.fixture

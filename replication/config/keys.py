@@ -62,6 +62,15 @@ def _factor(name: str, default: str, what: str, since: Since = "now") -> ConfigK
     return ConfigKey(name, "number", default, meaning, least=-1, since=since)
 
 
+def _own_number(name: str, default: str, meaning: str, least: int = 1) -> ConfigKey:
+    return ConfigKey(name, "number", default, meaning, "not a key of MirrorMaker 2", least=least)
+
+
+def _retention(table: str, default: str) -> ConfigKey:
+    meaning = f"how long the flow's rows of the table {table} are kept, in days"
+    return _own_number(f"state.{table}.retention.days", default, meaning)
+
+
 def _class(name: str, default: str) -> ConfigKey:
     return ConfigKey(
         name,
@@ -83,6 +92,14 @@ _CATALOGUE: Final = (
         "not a key of MirrorMaker 2, which stores its state in Kafka",
         places=("top",),
     ),
+    _own_number(
+        "state.write.interval.seconds",
+        "30",
+        "interval between writes of the offset map to its table, in seconds",
+    ),
+    _retention("events", "90"),
+    _retention("checkpoints", "7"),
+    _retention("leases", "90"),
     ConfigKey(
         "enabled",
         "flag",
@@ -144,21 +161,16 @@ _CATALOGUE: Final = (
         "not a key of MirrorMaker 2",
         choices=("auto", "realtime", "microbatch", "drain"),
     ),
-    ConfigKey(
+    _own_number(
         "replication.realtime.batch.seconds",
-        "number",
         "600",
         "length of a Real-Time batch in seconds; at most 60 where executors cannot report",
-        "not a key of MirrorMaker 2",
         least=5,
     ),
-    ConfigKey(
+    _own_number(
         "replication.batch.max.records",
-        "number",
         "1000000",
         "maximum records per batch in the modes microbatch and drain",
-        "not a key of MirrorMaker 2",
-        least=1,
     ),
     ConfigKey(
         "record.timestamps",

@@ -30,7 +30,6 @@ from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
 from replication.state.lease import Lease, LeaseLostError, NoLeaseAnswerError, hold_lease
 from replication.state.offset_rows import Anchor
-from replication.state.tables import now
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
@@ -91,9 +90,9 @@ def _replicate_as_owner(
     with hold_lease(context.tables, context.claim(), stop, standby=context.standby) as lease:
         if lease is None:
             return None
-        tables = context.tables.guarded(lease.check)
+        owner = replace(context, tables=context.tables.guarded(lease.check))
         try:
-            return _FlowLoop(replace(context, tables=tables), admit, stop, lease, outage).run()
+            return _FlowLoop(owner, admit, stop, lease, outage).run()
         finally:
             context.live_map.detach()
 
@@ -145,7 +144,7 @@ class _FlowLoop:
             return "changed"
         self._outage.end()
         self._choice.accept(plan)
-        self._record_topics(plan)
+        self._map_writer.topics.record(plan, self._number)
         self._lease.check()
         generation = Generation.start(
             self._context, self._map_writer, plan, positions, number=self._number, mode=mode
@@ -158,24 +157,6 @@ class _FlowLoop:
             return self._attend(generation)
         finally:
             self._remember(plan, generation.close())
-
-    def _record_topics(self, plan: TopicPlan) -> None:
-        """Appends the topics of this generation to the table ``topics``: one row each."""
-        rows = (
-            {
-                "flow": str(self._config.flow),
-                "generation": self._number,
-                "topic": topic,
-                "remote_topic": remote,
-                "topic_id": plan.source_ids[topic],
-                "remote_id": plan.remote_ids[remote],
-                "partitions": sum(tp.topic == topic for tp in plan.partitions),
-                "at": now(),
-            }
-            for topic, remote in plan.topics.items()
-        )
-        self._context.tables.append("topics", rows)
-        self._map_writer.remote_ids.update(plan.remote_ids)
 
     def _log_warnings(self, plan: TopicPlan) -> None:
         """Logs what the target would not keep, once per topic."""
