@@ -40,5 +40,7 @@ PROPERTIES = {
 SESSION_SETTINGS = {
     **{f"spark.databricks.delta.properties.defaults.{k[6:]}": v for k, v in PROPERTIES.items()},
     "spark.databricks.delta.vacuum.logging.enabled": "false",  # else VACUUM commits twice
+    # VACUUM lists the folder in as many tasks, by default 10 000
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
 }
 """Of sessions that create and maintain tables."""

@@ -21,6 +21,7 @@ from replication.flows.replicate.failures import (
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.locate import find_positions
+from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.outage import Outage
 from replication.flows.replicate.prepare import topic_warnings
@@ -92,7 +93,8 @@ def _replicate_as_owner(
             return None
         owner = replace(context, tables=context.tables.guarded(lease.check))
         try:
-            return _FlowLoop(owner, admit, stop, lease, outage).run()
+            with maintained_tables(owner, stop):
+                return _FlowLoop(owner, admit, stop, lease, outage).run()
         finally:
             context.live_map.detach()
 
