@@ -15,6 +15,8 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from replication.state.tables import Tables
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the tests that take many minutes")
@@ -82,6 +84,14 @@ def spark() -> "Iterator[SparkSession]":
     session = local_session([*connectors, interceptor], SPARK_SLOTS, "tests")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def tables(spark: "SparkSession", tmp_path: Path) -> "Tables":
+    """The tables of a state directory of the test's own."""
+    from replication.state.tables import Tables  # noqa: PLC0415 - unit tests load no Spark
+
+    return Tables(spark, tmp_path.as_uri())
 
 
 @pytest.fixture

@@ -52,6 +52,17 @@ def factor(name: str, default: str, what: str) -> ConfigKey:
     return ConfigKey(name, "number", default, meaning, least=-1)
 
 
+def own_number(name: str, default: str, meaning: str, least: int = 1) -> ConfigKey:
+    """A number that MirrorMaker 2 has no key for."""
+    return ConfigKey(name, "number", default, meaning, "not a key of MirrorMaker 2", least=least)
+
+
+def retention(table: str, default: str) -> ConfigKey:
+    """How long the rows of a Delta table are kept."""
+    meaning = f"how long the flow's rows of the table {table} are kept, in days"
+    return own_number(f"state.{table}.retention.days", default, meaning)
+
+
 def mm2_class(name: str, default: str) -> ConfigKey:
     """A class of MirrorMaker 2 that cannot be replaced."""
     return ConfigKey(

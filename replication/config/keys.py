@@ -7,7 +7,16 @@ keys that have no effect here are in `replication.config.ignored`.
 from collections.abc import Iterable
 from typing import Final
 
-from replication.config.config_key import MIRROR, ConfigKey, factor, flag, mm2_class, seconds
+from replication.config.config_key import (
+    MIRROR,
+    ConfigKey,
+    factor,
+    flag,
+    mm2_class,
+    own_number,
+    retention,
+    seconds,
+)
 
 DEFAULT_POLICY: Final = f"{MIRROR}DefaultReplicationPolicy"
 IDENTITY_POLICY: Final = f"{MIRROR}IdentityReplicationPolicy"
@@ -29,6 +38,14 @@ _CATALOGUE: Final = (
         "not a key of MirrorMaker 2, which stores its state in Kafka",
         places=("top",),
     ),
+    own_number(
+        "state.write.interval.seconds",
+        "30",
+        "interval between writes of the offset map to its table, in seconds",
+    ),
+    retention("events", "90"),
+    retention("checkpoints", "7"),
+    retention("leases", "90"),
     ConfigKey(
         "enabled",
         "flag",
@@ -88,21 +105,16 @@ _CATALOGUE: Final = (
         "not a key of MirrorMaker 2",
         choices=("auto", "realtime", "microbatch", "drain"),
     ),
-    ConfigKey(
+    own_number(
         "replication.realtime.batch.seconds",
-        "number",
         "600",
         "length of a Real-Time batch in seconds; at most 60 where executors cannot report",
-        "not a key of MirrorMaker 2",
         least=5,
     ),
-    ConfigKey(
+    own_number(
         "replication.batch.max.records",
-        "number",
         "1000000",
         "maximum records per batch in the modes microbatch and drain",
-        "not a key of MirrorMaker 2",
-        least=1,
     ),
     ConfigKey(
         "record.timestamps",

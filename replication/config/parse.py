@@ -20,6 +20,7 @@ from replication.config.tree import (
     HeartbeatsConfig,
     MirrorConfig,
     OffsetSyncsConfig,
+    StateConfig,
     TopicConfigsConfig,
 )
 from replication.config.values import Diagnostics, Raw
@@ -96,6 +97,7 @@ def _flow_config(values: FlowValues) -> FlowConfig:
         batch_max_records=values.number("replication.batch.max.records"),
         record_timestamps=cast("Timestamps", values.text("record.timestamps")),
         auto_offset_reset=_reset(values, source.consumer),
+        state=_state_config(values),
         topic_configs=_topic_configs_config(values),
         acls=_acls_config(values),
         deletions=DeletionsConfig(
@@ -115,6 +117,16 @@ def _cluster_config(values: FlowValues, location: Location) -> ClusterConfig:
         consumer=values.client(location, "consumer"),
         producer=values.client(location, "producer"),
         admin=values.client(location, "admin"),
+    )
+
+
+def _state_config(values: FlowValues) -> StateConfig:
+    return StateConfig(
+        write_interval_seconds=values.number("state.write.interval.seconds"),
+        retention_days={
+            table: values.number(f"state.{table}.retention.days")
+            for table in ("events", "checkpoints", "leases")
+        },
     )
 
 

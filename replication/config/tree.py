@@ -33,6 +33,17 @@ class OffsetSyncsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateConfig:
+    """A flow's rows in the Delta tables: how often the map is written, how long others are kept.
+
+    ``retention_days`` has the tables whose rows are deleted with age.
+    """
+
+    write_interval_seconds: int
+    retention_days: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfigsConfig:
     """A flow's topic configs: which are copied, whose defaults apply, and how often to compare."""
 
@@ -113,6 +124,7 @@ class FlowConfig:
     batch_max_records: int
     record_timestamps: Timestamps
     auto_offset_reset: Reset
+    state: StateConfig
     topic_configs: TopicConfigsConfig
     acls: AclsConfig
     deletions: DeletionsConfig

@@ -1,8 +1,9 @@
 """The offset map of a running flow, held in memory. Pure.
 
 The thread that records progress adds runs while the thread that translates groups reads them,
-hence the lock. Runs that were stored before this process started are loaded once, for those
-partitions that somebody asks about: most partitions of a large flow have no group.
+hence the lock. Runs that were stored before this process started are loaded for those partitions
+that somebody asks about, from the lowest offset in question on: most partitions of a large flow
+have no group, and most groups are near the end of theirs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +71,7 @@ class LiveMap:
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, _Partition] = {}
-        self._loaded: set[TopicPartition] = set()
+        self._loaded: dict[TopicPartition, int] = {}  # the lowest offset that was asked about
         self._is_attached = False
         self._lock = Lock()
 
@@ -112,25 +113,32 @@ class LiveMap:
         with self._lock:
             for tp in partitions:
                 self._partitions.pop(tp, None)
-                self._loaded.add(tp)
+                self._loaded[tp] = 0
 
-    def not_loaded(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those of *partitions* whose stored runs have to be read and given to `load`.
+    def not_loaded(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Those of the offsets *least* from which on stored runs have to be read for `load`.
 
         All of them while no writer is attached: another process writes the table then.
         """
         with self._lock:
             if not self._is_attached:
                 self._forget()
-            return [tp for tp in partitions if tp not in self._loaded]
+            return {
+                tp: offset
+                for tp, offset in least.items()
+                if tp not in self._loaded or offset < self._loaded[tp]
+            }
 
     def load(
-        self, partitions: Iterable[TopicPartition], stored: Mapping[TopicPartition, TopicMap]
+        self, least: Mapping[TopicPartition, int], stored: Mapping[TopicPartition, TopicMap]
     ) -> None:
-        """Takes the *stored* maps of *partitions*; one without a map has none in the table."""
+        """Takes the *stored* maps, as far as they concern the offsets *least* and later ones.
+
+        A partition of *least* without a map has none in the table.
+        """
         with self._lock:
-            for tp in partitions:
-                self._loaded.add(tp)
+            for tp, offset in least.items():
+                self._loaded[tp] = offset
                 if tp in stored:
                     known = self._partitions.get(tp)
                     if known is None or known.topic_id == stored[tp].topic_id:

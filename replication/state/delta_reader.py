@@ -39,6 +39,16 @@ MAPS = """
     )
     SELECT * FROM ranked WHERE NOT is_before OR age = 1 OR distance = 1 ORDER BY {oldest_first}
 """
+PROGRESS = """
+    WITH ranked AS (
+      SELECT *, row_number() OVER (
+          PARTITION BY topic, "partition", topic_id ORDER BY {newest_first}
+        ) AS age,
+        max(src_until) OVER (PARTITION BY topic, "partition", topic_id) AS replicated_until
+      FROM runs WHERE flow = {flow}
+    )
+    SELECT * FROM ranked WHERE age = 1
+"""
 
 
 def can_reach(state_dir: str) -> bool:
@@ -110,7 +120,8 @@ class _DeltaOffsets:
         return maps_of(self._reader.query(OFFSET_RUNS, sql))
 
     def progress(self) -> StoredProgress:
-        return progress_of(self._select(f"flow = {self._flow}"))
+        sql = PROGRESS.format(newest_first=NEWEST_FIRST, flow=self._flow)
+        return progress_of(self._reader.query(OFFSET_RUNS, sql))
 
     def _select(self, condition: str) -> list[dict[str, Any]]:
         order = _names(OLDEST_FIRST)

@@ -1,7 +1,6 @@
 """The values that the rows of ``offset_runs`` record. Pure, whichever library read the rows."""
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Protocol
@@ -10,7 +9,6 @@ from replication.model import Position, TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.offsets.map import OffsetMap
 from replication.offsets.runs import OffsetRun, merge_runs
-from replication.offsets.thinning import thin_runs
 
 OFFSET_RUNS = "offset_runs"
 OLDEST_FIRST = ("generation", "tgt_from", "written_at")
@@ -57,17 +55,19 @@ class OffsetReader(Protocol):
         """How far the flow is replicated."""
 
 
-def progress_of(rows: Iterable[TableRow]) -> StoredProgress:
-    """The progress that all *rows* of a flow record, oldest first."""
+def progress_of(newest: Iterable[TableRow]) -> StoredProgress:
+    """The progress that the *newest* row of each partition and topic id records.
+
+    Such a row has one more column, ``replicated_until``: the greatest ``src_until`` of the id.
+    """
     last_generation = 0
     anchors: dict[TopicPartition, Anchor] = {}
     until: dict[TopicPartition, int] = {}
-    for row in rows:  # the newest one stays
+    for row in sorted(newest, key=itemgetter(*OLDEST_FIRST)):  # the newest topic id stays
         tp = TopicPartition(row["topic"], row["partition"])
         position = Position(row["src_until"], row["tgt_from"] + row["count"])
-        same = tp in anchors and anchors[tp].topic_id == row["topic_id"]
-        until[tp] = max(until[tp], position.upstream) if same else position.upstream
         anchors[tp] = Anchor(position, row["topic_id"])
+        until[tp] = row["replicated_until"]
         last_generation = max(last_generation, row["generation"])
     return StoredProgress(last_generation, anchors, until)
 
@@ -84,31 +84,6 @@ def maps_of(rows: Iterable[TableRow]) -> dict[TopicPartition, TopicMap]:
     for row in rows:
         partitions.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
     return {tp: _map(of_partition) for tp, of_partition in partitions.items()}
-
-
-def merged_rows(rows: Iterable[TableRow]) -> Iterator[dict[str, Any]]:
-    """The map in fewer rows, older sparse ranges with fewer borders.
-
-    Each row keeps the newest generation and time of what it replaces.
-    """
-    partitions: dict[tuple[str, int, str], list[TableRow]] = {}
-    for row in rows:
-        key = (row["topic"], row["partition"], row["topic_id"])
-        partitions.setdefault(key, []).append(row)
-    for same_topic in partitions.values():
-        by_target = sorted(same_topic, key=itemgetter("tgt_from"))
-        starts = [row["tgt_from"] for row in by_target]
-        for run in thin_runs(merge_runs(map(_run, same_topic))):
-            replaced = slice(bisect_left(starts, run.tgt_from), bisect_right(starts, run.tgt_until))
-            last = max(by_target[replaced], key=itemgetter("generation", "tgt_from"))
-            yield {
-                **last,
-                "src_from": run.src_from,
-                "src_until": run.src_until,
-                "tgt_from": run.tgt_from,
-                "count": run.count,
-                "first_batch": -1,
-            }
 
 
 def _run(row: TableRow) -> OffsetRun:

@@ -1,7 +1,7 @@
 """The offset map of one flow, in the Delta table ``offset_runs``."""
 
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -13,46 +13,37 @@ from replication.model import Flow, TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.spark.frames import frame_of
+from replication.state.compaction import COMPACTED, compacted
 from replication.state.offset_rows import (
     OFFSET_RUNS,
     OLDEST_FIRST,
     StoredProgress,
     maps_of,
-    merged_rows,
     progress_of,
     runs_of,
 )
-from replication.state.tables import SCHEMAS, Tables, now
+from replication.state.tables import Tables, now
 
 log = Log(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
-    """When the map of a flow is compacted.
-
-    Args:
-        above_rows: The next start compacts a map of more rows than that.
-        after_rows: A running flow compacts its map after so many new rows; if more than that are
-            left, after as many.
-    """
-
-    above_rows: int = 1_000
-    after_rows: int = 10_000
-
-
-USUAL = Compaction()
+COMPACT_AFTER_ROWS = 20_000
+"""The fewest new rows after which a map is compacted."""
 
 
 class OffsetTable:
     """*flow*'s rows of ``offset_runs``. One process writes them: the holder of its lease."""
 
-    def __init__(self, tables: Tables, flow: Flow, compaction: Compaction = USUAL) -> None:
-        self._tables, self._flow, self._compaction = tables, flow, compaction
-        self._appended, self._compact_after = 0, compaction.after_rows
+    def __init__(self, tables: Tables, flow: Flow, compact_after: int = COMPACT_AFTER_ROWS) -> None:
+        self._tables, self._flow, self._least = tables, flow, compact_after
+        self._appended, self._compact_after = 0, compact_after
 
     def append(self, finished: FinishedRuns) -> None:
-        """Appends the newest runs of the map; compacts it when that is due."""
+        """Appends the newest runs of the map; compacts it when that is due.
+
+        It is due after `COMPACT_AFTER_ROWS` new rows or, if the last compaction left more, after as
+        many as it left.
+        """
         first, last = finished.batches
         rows = [
             {
@@ -75,8 +66,7 @@ class OffsetTable:
         self._tables.append(OFFSET_RUNS, rows)
         self._appended += len(rows)
         if self._appended >= self._compact_after:
-            left = self._compact(self._rows())
-            self._appended, self._compact_after = 0, max(self._compaction.after_rows, left)
+            self._compact()
 
     def delete(self, partitions: Iterable[TopicPartition], before_generation: int) -> None:
         """Deletes the rows about *partitions* that are older than a generation."""
@@ -92,14 +82,15 @@ class OffsetTable:
 
     def progress(self) -> StoredProgress:
         """How far the flow is replicated, by all its rows."""
-        return progress_of(self._rows())
+        return progress_of(self._newest())
 
-    def compacted_progress(self) -> StoredProgress:
-        """As `progress`, for the next start: compacts a long map after the same one read."""
-        rows = self._rows()
-        if len(rows) > self._compaction.above_rows:
-            self._compact(rows)
-        return progress_of(rows)
+    def resume(self) -> StoredProgress:
+        """As `progress`, for the process that goes on appending to the map."""
+        newest = self._newest()
+        compacted = sum(row["compacted"] for row in newest)
+        self._appended = sum(row["rows"] for row in newest) - compacted
+        self._compact_after = max(self._least, compacted)
+        return progress_of(newest)
 
     def runs(self, tp: TopicPartition) -> list[OffsetRun]:
         """The map of one partition, merged, for the newest topic id; [] if there is none."""
@@ -146,29 +137,44 @@ class OffsetTable:
         )
         return maps_of(rows)
 
-    def _rows(self) -> list[dict[str, Any]]:
-        return self._collect(self._tables.of(OFFSET_RUNS, self._flow).orderBy(*OLDEST_FIRST))
+    def _newest(self) -> list[dict[str, Any]]:
+        """The newest row of each partition and topic id, and how many there are."""
+        groups = self._tables.of(OFFSET_RUNS, self._flow).groupBy("topic", "partition", "topic_id")
+        newest = groups.agg(
+            F.max(F.struct(*OLDEST_FIRST, "src_until", "count")).alias("newest"),
+            F.max("src_until").alias("replicated_until"),
+            F.count("*").alias("rows"),
+            F.count_if(F.col("first_batch") == COMPACTED).alias("compacted"),
+        )
+        return self._collect(newest.select("*", "newest.*").drop("newest"))
 
-    def _compact(self, rows: list[dict[str, Any]]) -> int:
-        """Rewrites the flow's map with adjacent runs merged; returns how many rows are left.
+    def _compact(self) -> None:
+        """Rewrites the flow's map in fewer rows; the next one is due when it has doubled.
 
-        One atomic Delta commit; the answers of the map stay what they were.
+        One atomic Delta commit; the answers of the map stay what they were, but for what thinning
+        gives up.
         """
-        merged = list(merged_rows(rows))
+        tables, began = self._tables, time.monotonic()
+        source = f"delta.`{tables.path(OFFSET_RUNS)}`"
         try:
-            with self._tables.committing("compact", OFFSET_RUNS):
-                frame = frame_of(self._tables.spark, merged, SCHEMAS[OFFSET_RUNS]).coalesce(1)
+            with tables.committing("compact", OFFSET_RUNS):
                 (
-                    frame.write.format("delta")
+                    tables.spark.sql(compacted(source, self._flow))
+                    .coalesce(1)
+                    .write.format("delta")
                     .mode("overwrite")
                     .option("replaceWhere", f"flow = '{self._flow}'")
-                    .save(self._tables.path(OFFSET_RUNS))
+                    .save(tables.path(OFFSET_RUNS))
                 )
+            rows = tables.of(OFFSET_RUNS, self._flow).agg(F.count("*").alias("rows"))
+            left = self._collect(rows)[0]["rows"]
         except StateError as error:  # another flow's compaction came between: no row is lost
             log.warning("compaction_failed", flow=self._flow, text=error)
-            return len(rows)
-        log.info("map_compacted", flow=self._flow, rows=len(rows), left=len(merged))
-        return len(merged)
+            self._appended = 0
+            return
+        self._appended, self._compact_after = 0, max(self._least, left)
+        seconds = round(time.monotonic() - began, 1)
+        log.info("map_compacted", flow=self._flow, left=left, seconds=seconds)
 
     def _collect(self, frame: DataFrame) -> list[dict[str, Any]]:
         return [row.asDict() for row in self._tables.collect(frame, OFFSET_RUNS)]

@@ -26,48 +26,11 @@ from replication.spark.local import local_spark
 from replication.spark.session import jvm_of, small_query_session
 from replication.state.commit_lock import hold_commit_lock
 from replication.state.paths import local_path
+from replication.state.schemas import SCHEMAS, SESSION_SETTINGS
 
 log = Log(__name__)
 
-SCHEMAS = {
-    "offset_runs": (
-        "flow string, generation bigint, topic string, partition int, topic_id string, "
-        "src_from bigint, src_until bigint, tgt_from bigint, count bigint, "
-        "first_batch bigint, last_batch bigint, written_at timestamp"
-    ),
-    "events": (
-        "flow string, at timestamp, kind string, group string, topic string, partition int, "
-        "offset_from bigint, offset_until bigint, policy string, text string"
-    ),
-    "topics": (
-        "flow string, generation bigint, topic string, remote_topic string, topic_id string, "
-        "remote_id string, partitions int, at timestamp"
-    ),
-    "topic_configs": (
-        "flow string, topic string, remote_topic string, remote_id string, key string, "
-        "value string, previous string, rejection string, at timestamp"
-    ),
-    "topic_acls": (
-        "flow string, action string, remote_topic string, pattern string, principal string, "
-        "host string, operation string, permission string, rejection string, at timestamp"
-    ),
-    "topic_deletions": (
-        "flow string, topic string, topic_id string, remote_topic string, remote_id string, "
-        "state string, at timestamp"
-    ),
-    "checkpoints": (
-        "flow string, group string, topic string, partition int, remote_topic string, "
-        "upstream bigint, downstream bigint, exact boolean, reread bigint, metadata string, "
-        "at timestamp"
-    ),
-    "leases": (
-        "flow string, epoch bigint, owner string, host string, since timestamp, "
-        "renewed timestamp, released boolean, machine string, executors string"
-    ),
-}
-
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
-
 
 OPTIMIZE_EVERY_APPENDS = 100
 APPEND_ATTEMPTS = 5
@@ -88,6 +51,8 @@ class Tables:
     ) -> None:
         self._optimize_every = optimize_every
         self.spark = small_query_session(spark)
+        for key, value in SESSION_SETTINGS.items():
+            self.spark.conf.set(key, value)
         self._appends: Counter[str] = Counter()
         self._unwritten_events: list[dict[str, Any]] = []
         self._events_lock = Lock()
@@ -151,7 +116,7 @@ class Tables:
                         raise
         self._appends[table] += 1
         if self._appends[table] % self._optimize_every == 0:
-            self._optimize(table)
+            self.optimize(table)
 
     def _write(
         self, table: str, values: list[Mapping[str, Any]], transaction: tuple[str, int] | None
@@ -167,16 +132,43 @@ class Tables:
     def delete(self, table: str, condition: str) -> None:
         """Deletes the rows of *table* that meet an SQL *condition*."""
         if self.exists(table):
-            with self.state_errors("delete rows of", table):
-                self.spark.sql(
-                    f"DELETE FROM delta.`{self.path(table)}` WHERE {condition}"  # noqa: S608 - our own
-                ).collect()
+            self._commit("delete rows of", table, f"DELETE FROM {{table}} WHERE {condition}")  # noqa: S608
 
-    def _optimize(self, table: str) -> None:
+    def properties(self, table: str) -> dict[str, str]:
+        """The properties of *table*, which exists."""
+        return dict(self._detail(table)["properties"])
+
+    def created_at(self, table: str) -> datetime:
+        """When *table*, which exists, was created."""
+        created: datetime = self._detail(table)["createdAt"]  # naive and local
+        return created.astimezone(timezone.utc)
+
+    def _detail(self, table: str) -> Row:
+        with self.state_errors("read", table):
+            return self._sql(table, "DESCRIBE DETAIL {table}").collect()[0]
+
+    def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
+        """Sets *properties* of *table* in one commit; the others stay."""
+        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+        self._commit("alter", table, f"ALTER TABLE {{table}} SET TBLPROPERTIES ({pairs})")
+
+    def vacuum(self, table: str) -> None:
+        """Removes files that *table* no longer holds. Nothing is committed, and nobody waits."""
+        with self.state_errors("vacuum", table):
+            self._sql(table, "VACUUM {table}").collect()
+
+    def _sql(self, table: str, sql: str) -> DataFrame:
+        """What *sql* gives, in which ``{table}`` stands for *table*."""
+        return self.spark.sql(sql.replace("{table}", f"delta.`{self.path(table)}`"))
+
+    def _commit(self, verb: str, table: str, sql: str) -> None:
+        with self.committing(verb, table):
+            self._sql(table, sql).collect()
+
+    def optimize(self, table: str) -> None:
         """Merges the small files of many appends, which make every read slow."""
         try:
-            with self.committing("optimize", table):
-                self.spark.sql(f"OPTIMIZE delta.`{self.path(table)}`").collect()
+            self._commit("optimize", table, "OPTIMIZE {table}")
         except StateError as error:  # another process was first, or the next attempt succeeds
             log.warning("optimize_failed", table=table, text=error)
 

@@ -34,7 +34,7 @@ KNOWN_SECONDS = 2
 
 def known_until(flow: RunningFlow, tp: TopicPartition) -> int:
     """The source offset up to which the map in memory reaches."""
-    flow.context.live_map.load([tp], {})
+    flow.context.live_map.load({tp: 0}, {})
     maps = flow.context.live_map.maps([tp])
     return maps[tp].offsets.replicated_until if tp in maps else -1
 

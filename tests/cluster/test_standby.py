@@ -24,7 +24,8 @@ from replication.demo.workload import create_topic, plain_records
 from replication.errors import LeaseError
 from replication.model import Flow
 from replication.state.handover import AFTER_EXPULSION
-from replication.state.tables import SCHEMAS, Tables
+from replication.state.schemas import SCHEMAS
+from replication.state.tables import Tables
 from tests.support.commands import spark_submit, start_mirror
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters

@@ -15,7 +15,7 @@ from replication.state.claim import Claim, LeaseName
 from replication.state.delta_reader import DeltaReader, can_reach
 from replication.state.lease import hold_lease
 from replication.state.offset_rows import StoredProgress
-from replication.state.offset_table import Compaction, OffsetTable
+from replication.state.offset_table import OffsetTable
 from replication.state.readers import StateReader
 from replication.state.spark_reader import SparkReader, reader_of
 from replication.state.tables import Tables
@@ -75,7 +75,8 @@ def test_both_readers_give_the_same_answers(tables: Tables) -> None:
     assert before == answers(SparkReader(tables))
 
     # Spark replaces the rows of one flow
-    OffsetTable(tables, FLOW, Compaction(above_rows=1)).compacted_progress()
+    compacting = OffsetTable(tables, FLOW, compact_after=1)
+    compacting.append(FinishedRuns(8, {ORDERS_1: [OffsetRun(0, 9, 0, 9)]}, {"orders": "id-3"}))
 
     assert tables.of("offset_runs", FLOW).count() < 16
     assert answers(without) == before

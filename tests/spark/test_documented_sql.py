@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.state.tables import SCHEMAS, Tables
+from replication.state.schemas import SCHEMAS
+from replication.state.tables import Tables
 from tests.support.documents import OPERATIONS, blocks
 
 pytestmark = pytest.mark.spark

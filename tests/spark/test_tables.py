@@ -12,7 +12,7 @@ from replication.offsets.live_map import TopicMap
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.state.offset_rows import Anchor, StoredProgress
-from replication.state.offset_table import Compaction, OffsetTable
+from replication.state.offset_table import OffsetTable
 from replication.state.tables import Tables
 
 pytestmark = pytest.mark.spark
@@ -22,28 +22,23 @@ ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 IDS = {"orders": "id-1"}
 
 
-@pytest.fixture
-def tables(spark: SparkSession, tmp_path: Path) -> Tables:
-    return Tables(spark, tmp_path.as_uri())
-
-
 def test_anchors_are_the_ends_of_the_newest_runs_of_the_flow(tables: Tables) -> None:
     runs = {ORDERS_0: [anchor(Position(0, 0)), OffsetRun(0, 10, 0, 10)], ORDERS_1: []}
     OffsetTable(tables, FLOW).append(FinishedRuns(1, runs, IDS))
     OffsetTable(tables, FLOW).append(FinishedRuns(2, {ORDERS_0: [OffsetRun(10, 25, 10, 9)]}, IDS))
     OffsetTable(tables, OTHER).append(FinishedRuns(9, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS))
 
-    assert OffsetTable(tables, FLOW).compacted_progress() == StoredProgress(
+    assert OffsetTable(tables, FLOW).progress() == StoredProgress(
         2, {ORDERS_0: Anchor(Position(25, 19), "id-1")}, {ORDERS_0: 25}
     )
-    assert OffsetTable(tables, Flow("C", "D")).compacted_progress() == StoredProgress(0, {}, {})
+    assert OffsetTable(tables, Flow("C", "D")).progress() == StoredProgress(0, {}, {})
 
 
 def test_a_later_generation_counts_although_it_was_rewound(tables: Tables) -> None:
     OffsetTable(tables, FLOW).append(FinishedRuns(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS))
     OffsetTable(tables, FLOW).append(FinishedRuns(2, {ORDERS_0: [anchor(Position(40, 50))]}, IDS))
 
-    progress = OffsetTable(tables, FLOW).compacted_progress()
+    progress = OffsetTable(tables, FLOW).progress()
     assert progress.anchors[ORDERS_0].position == Position(40, 50)
     assert progress.replicated_until == {ORDERS_0: 50}
 
@@ -55,28 +50,6 @@ def test_a_recreated_topic_has_a_new_map(tables: Tables) -> None:
     )
 
     assert OffsetTable(tables, FLOW).runs(ORDERS_0) == [OffsetRun(0, 5, 50, 5)]
-
-
-def test_compaction_changes_rows_and_not_answers(tables: Tables) -> None:
-    sparse = OffsetRun(60, 90, 60, 7)
-    for start in range(0, 60, 10):
-        OffsetTable(tables, FLOW).append(
-            FinishedRuns(start, {ORDERS_0: [OffsetRun(start, start + 10, start, 10)]}, IDS)
-        )
-    OffsetTable(tables, FLOW).append(FinishedRuns(70, {ORDERS_0: [sparse]}, IDS))
-    OffsetTable(tables, OTHER).append(FinishedRuns(1, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS))
-    map_before, rows_before = (
-        OffsetTable(tables, FLOW).runs(ORDERS_0),
-        tables.of("offset_runs", FLOW).count(),
-    )
-
-    before = OffsetTable(tables, FLOW, Compaction(above_rows=5)).compacted_progress()
-
-    assert OffsetTable(tables, FLOW).compacted_progress() == before
-    assert OffsetTable(tables, FLOW).runs(ORDERS_0) == map_before
-    assert rows_before == 7
-    assert tables.of("offset_runs", FLOW).count() == 2
-    assert tables.of("offset_runs", OTHER).count() == 1
 
 
 def test_events_can_be_queried(tables: Tables) -> None:
@@ -172,16 +145,6 @@ def test_maps_are_those_of_the_newest_topic(tables: Tables) -> None:
 
     assert found == {ORDERS_0: TopicMap("id-2", found[ORDERS_0].offsets)}
     assert found[ORDERS_0].offsets.translate(3) == Exact(53)
-
-
-def test_a_map_that_grows_while_the_flow_runs_is_merged(tables: Tables) -> None:
-    table = OffsetTable(tables, FLOW, Compaction(after_rows=3))
-
-    for start in range(0, 30, 10):
-        table.append(FinishedRuns(1, {ORDERS_0: [OffsetRun(start, start + 10, start, 10)]}, IDS))
-
-    assert tables.of("offset_runs", FLOW).count() == 1
-    assert table.runs(ORDERS_0) == [OffsetRun(0, 30, 0, 30)]
 
 
 def test_the_files_of_many_appends_are_merged(spark: SparkSession, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def maps(records: Sequence[int], report: int, batch: int) -> tuple[OffsetMap, Of
     pending = PendingRuns({TP: Position(0, 0)}, spacing=LAG_MAX)
     live = LiveMap()
     live.attach()
-    live.load([TP], {})
+    live.load({TP: 0}, {})
     rows: list[OffsetRun] = []
     reports = [(at, records[at : at + report]) for at in range(0, len(records), report)]
     for number, start in enumerate(range(0, OFFSETS, batch)):

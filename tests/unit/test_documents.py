@@ -15,7 +15,7 @@ from replication.config.clients.java_keys import JAVA_KEYS
 from replication.config.file import load
 from replication.config.keys import KEYS
 from replication.model import EventKind, EventPolicy
-from replication.state.tables import SCHEMAS
+from replication.state.schemas import SCHEMAS
 from tests.bench.options import parsed
 from tests.support.documents import (
     ARCHITECTURE,

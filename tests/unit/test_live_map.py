@@ -44,10 +44,10 @@ def test_the_answers_are_those_of_all_runs_whatever_was_stored_when_it_was_loade
     live = attached()
     for run in runs[before:]:
         live.add({TP: [run]}, IDS)
-    assert live.not_loaded([TP]) == [TP]
-    live.load([TP], {TP: TopicMap("id-1", OffsetMap(runs[:stored]))} if stored else {})
+    assert live.not_loaded({TP: 0}) == {TP: 0}
+    live.load({TP: 0}, {TP: TopicMap("id-1", OffsetMap(runs[:stored]))} if stored else {})
 
-    assert live.not_loaded([TP]) == []
+    assert live.not_loaded({TP: 0}) == {}
     known = live.maps([TP])
     assert {tp: (m.topic_id, answers(m.offsets)) for tp, m in known.items()} == (
         {TP: ("id-1", answers(OffsetMap(runs)))} if runs else {}
@@ -56,7 +56,7 @@ def test_the_answers_are_those_of_all_runs_whatever_was_stored_when_it_was_loade
 
 def test_a_run_that_is_added_later_is_seen() -> None:
     live = attached()
-    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+    live.load({TP: 0}, {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
     first = live.maps([TP])[TP].offsets.replicated_until
     live.add({TP: [OffsetRun(5, 9, 5, 4)]}, IDS)
 
@@ -65,7 +65,7 @@ def test_a_run_that_is_added_later_is_seen() -> None:
 
 def test_a_recreated_topic_starts_over() -> None:
     live = attached()
-    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+    live.load({TP: 0}, {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
     live.add({TP: [OffsetRun(0, 2, 5, 2)]}, {"orders": "id-2"})
 
     newest = live.maps([TP])[TP]
@@ -75,14 +75,28 @@ def test_a_recreated_topic_starts_over() -> None:
 def test_a_stored_map_of_another_topic_id_does_not_replace_a_newer_one() -> None:
     live = attached()
     live.add({TP: [OffsetRun(0, 2, 5, 2)]}, {"orders": "id-2"})
-    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+    live.load({TP: 0}, {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
 
     assert live.maps([TP])[TP].topic_id == "id-2"
 
 
+def test_an_offset_before_those_that_were_loaded_is_loaded_with_what_follows() -> None:
+    live = attached()
+    live.load({TP: 5}, {TP: TopicMap("id-1", OffsetMap([OffsetRun(5, 9, 5, 2)]))})
+    live.add({TP: [OffsetRun(9, 12, 7, 1)]}, IDS)
+
+    assert (live.not_loaded({TP: 5}), live.not_loaded({TP: 4})) == ({}, {TP: 4})
+
+    whole = [OffsetRun(0, 5, 0, 5), OffsetRun(5, 9, 5, 2)]
+    live.load({TP: 4}, {TP: TopicMap("id-1", OffsetMap(whole))})
+
+    assert live.not_loaded({TP: 4, OTHER: 7}) == {OTHER: 7}
+    assert live.maps([TP])[TP].offsets.runs == (*whole, OffsetRun(9, 12, 7, 1))
+
+
 def test_only_what_was_replicated_has_a_map() -> None:
     live = attached()
-    live.load([TP, OTHER], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+    live.load({TP: 0, OTHER: 0}, {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
 
     assert set(live.maps([TP, OTHER])) == {TP}
 
@@ -91,50 +105,50 @@ def test_the_map_in_memory_keeps_borders_that_the_stored_one_gave_up() -> None:
     live = attached()
     added = (OffsetRun(0, 4, 0, 2), OffsetRun(4, 10, 2, 3), OffsetRun(10, 12, 5, 1))
     live.add({TP: added}, IDS)
-    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 10, 0, 5)]))})
+    live.load({TP: 0}, {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 10, 0, 5)]))})
 
     assert live.maps([TP])[TP].offsets.runs == added
 
 
 def test_without_a_writer_in_this_process_every_question_reads_the_table_again() -> None:
     live = LiveMap()
-    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+    live.load({TP: 0}, {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
 
-    assert live.not_loaded([TP]) == [TP]
+    assert live.not_loaded({TP: 0}) == {TP: 0}
 
 
 def test_a_writer_that_has_ended_leaves_nothing_behind() -> None:
     live = attached()
     live.add({TP: [OffsetRun(0, 5, 0, 5)]}, IDS)
-    live.load([TP], {})
+    live.load({TP: 0}, {})
     live.detach()
 
-    assert (live.not_loaded([TP]), live.maps([TP])) == ([TP], {})
+    assert (live.not_loaded({TP: 0}), live.maps([TP])) == ({TP: 0}, {})
 
 
 def test_a_writer_forgets_what_was_loaded_before_it_owned_the_map() -> None:
     live = LiveMap()
-    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+    live.load({TP: 0}, {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
     live.attach()
 
-    assert (live.not_loaded([TP]), live.maps([TP])) == ([TP], {})
+    assert (live.not_loaded({TP: 0}), live.maps([TP])) == ({TP: 0}, {})
 
 
 def test_a_forgotten_partition_has_only_what_is_added_afterwards() -> None:
     live = attached()
-    live.load([TP], {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
+    live.load({TP: 0}, {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))})
     live.add({TP: [OffsetRun(5, 9, 5, 4)]}, IDS)
 
     live.forget([TP])
     live.add({TP: [OffsetRun(7, 9, 0, 2)]}, IDS)
 
-    assert live.not_loaded([TP]) == []
+    assert live.not_loaded({TP: 0}) == {}
     assert live.maps([TP])[TP].offsets.runs == (OffsetRun(7, 9, 0, 2),)
 
 
 def test_a_sparse_partition_stays_small_however_long_the_process_runs() -> None:
     live = attached()
-    live.load([TP], {})
+    live.load({TP: 0}, {})
     for record in range(100_000):  # every other offset holds a record
         live.add({TP: [OffsetRun(2 * record, 2 * record + 2, record, 1)]}, IDS)
 

@@ -13,6 +13,7 @@ from replication.config.tree import (
     HeartbeatsConfig,
     MirrorConfig,
     OffsetSyncsConfig,
+    StateConfig,
     TopicConfigsConfig,
 )
 from replication.config.values import Raw
@@ -58,6 +59,10 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 batch_max_records=1_000_000,
                 record_timestamps="preserve",
                 auto_offset_reset="earliest",
+                state=StateConfig(
+                    write_interval_seconds=30,
+                    retention_days={"events": 90, "checkpoints": 7, "leases": 90},
+                ),
                 topic_configs=TopicConfigsConfig(
                     exclude=(
                         r"follower\.replication\.throttled\.replicas",
@@ -133,6 +138,10 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             f"{at}replication.batch.max.records": "1",
             f"{at}record.timestamps": "broker",
             f"{at}auto.offset.reset": "latest",
+            f"{at}state.write.interval.seconds": "9",
+            f"{at}state.events.retention.days": "1",
+            f"{at}state.checkpoints.retention.days": "2",
+            f"{at}state.leases.retention.days": "3",
             f"{at}config.properties.exclude": "retention.*",
             f"{at}use.defaults.from": "source",
             f"{at}sync.topic.configs.enabled": "false",
@@ -176,6 +185,10 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         batch_max_records=1,
         record_timestamps="broker",
         auto_offset_reset="latest",
+        state=StateConfig(
+            write_interval_seconds=9,
+            retention_days={"events": 1, "checkpoints": 2, "leases": 3},
+        ),
         topic_configs=TopicConfigsConfig(
             exclude=("retention.*",),
             defaults_from="source",

@@ -134,7 +134,7 @@ def translate_groups(
 
 
 def live_maps(context: FlowContext) -> MapsOf:
-    """The flow's maps in memory; stored runs are read when a partition is first asked about.
+    """The flow's maps in memory; stored runs are read when an offset is first asked about.
 
     While no flow of this process writes the map, as in a job that runs checkpoints only, every
     question reads the table.
@@ -144,7 +144,7 @@ def live_maps(context: FlowContext) -> MapsOf:
     def maps_of(least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
         not_loaded = context.live_map.not_loaded(least)
         if not_loaded:
-            context.live_map.load(not_loaded, stored.maps(dict.fromkeys(not_loaded, 0)))
+            context.live_map.load(not_loaded, stored.maps(not_loaded))
         return context.live_map.maps(least)
 
     return maps_of

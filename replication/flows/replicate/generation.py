@@ -37,10 +37,6 @@ from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
 
-WRITE_SECONDS = 10
-"""Interval between writes of the offset map. A write costs half a CPU second; after a crash only
-what was written since the last one has to be counted."""
-
 
 class Generation:
     """A running query and its progress: made by `start`, ended by `close`."""
@@ -136,7 +132,7 @@ class Generation:
         self._map_writer.record(
             self.pending.take_new(), self.plan.source_ids, self.pending.mirror_syncs()
         )
-        if time.monotonic() - self._written_at >= WRITE_SECONDS:
+        if time.monotonic() - self._written_at >= self._map_writer.interval_seconds:
             self.write_pending()
         return bool(batches)
 

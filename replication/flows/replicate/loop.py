@@ -17,6 +17,7 @@ from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError, spark_errors
 from replication.flows.replicate.generations import Generations
 from replication.flows.replicate.locate import find_positions
+from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.mode_watch import ModeWatch
 from replication.flows.replicate.outage import Outage
@@ -94,11 +95,11 @@ def _replicate_as_owner(
     with hold_lease(context.tables, context.claim(), stop, standby=context.standby) as lease:
         if lease is None:
             return None
-        tables = context.tables.guarded(lease.check)
+        owner = replace(context, tables=context.tables.guarded(lease.check))
         try:
             watch = ModeWatch(mode_now if context.config.mode == "auto" else None)
-            own = replace(context, tables=tables)
-            return _FlowLoop(own, admit, stop, lease, outage, watch).run()
+            with maintained_tables(owner, stop):
+                return _FlowLoop(owner, admit, stop, lease, outage, watch).run()
         finally:
             context.live_map.detach()
 
@@ -155,7 +156,7 @@ class _FlowLoop:
             return "changed"
         self._outage.end()
         self._choice.accept(plan)
-        self._map_writer.record_topics(plan, self._number)
+        self._map_writer.topics.record(plan, self._number)
         self._lease.check()
         running = Generations(self._context, self._map_writer, plan, mode)
         try:
@@ -232,7 +233,7 @@ class _FlowLoop:
         self._log_warnings(added)
         self._choice.accept(added)
         names = refreshed.topics.keys() - added.topics.keys()
-        self._map_writer.record_topics(refreshed.without(names), self._number)
+        self._map_writer.topics.record(refreshed.without(names), self._number)
         self._lease.check()
         self._plan = running.plan = refreshed
         if added.partitions:

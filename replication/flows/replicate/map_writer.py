@@ -5,22 +5,19 @@ own tools: one that cannot be written is retried with the next ones and never st
 Runs of a running query that cannot be written are kept, and written with the next ones.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-
-from pyspark.sql import functions as F
 
 from replication.errors import ClusterError, StateError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.topic_rows import TopicRows
 from replication.kafka.internal_topic import InternalTopic
 from replication.log import Log
 from replication.mm2.wire import OffsetSync
-from replication.model import Flow, TopicPartition
+from replication.model import TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.offsets.syncs import offset_syncs
 from replication.state.offset_table import OffsetTable
-from replication.state.tables import Tables, now
-from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
 
@@ -32,8 +29,10 @@ class MapWriter:
     """Writes one flow's offset map and offset syncs.
 
     Attributes:
+        interval_seconds: Between two writes of what a running query has finished. A write costs
+            half a CPU second; after a crash what followed the last one has to be counted.
         anchors: Each partition's last known position; the replication loop updates it.
-        remote_ids: The topic id of each remote topic in the last generation.
+        topics: The topics of the last generation, with their ids.
 
     Raises:
         StateError: The offset map cannot be read; `write` raises it, too.
@@ -41,15 +40,21 @@ class MapWriter:
 
     def __init__(self, context: FlowContext) -> None:
         config = context.config
-        self.flow, self._live_map, self._tables = config.flow, context.live_map, context.tables
+        self.flow, self._live_map = config.flow, context.live_map
         self._live_map.attach()
+        self.interval_seconds = config.state.write_interval_seconds
         self._table = OffsetTable(context.tables, config.flow)
-        stored = self._table.compacted_progress()
+        stored = self._table.resume()
         self.last_generation, self.anchors = stored.last_generation, stored.anchors
-        self.remote_ids = remote_ids(context.tables, config.flow)
+        self.topics = TopicRows(context.tables, config.flow)
         self._syncs = Syncs(context, stored.replicated_until)
         self._kept: deque[FinishedRuns] = deque()
         self._failures = 0
+
+    @property
+    def remote_ids(self) -> Mapping[str, str]:
+        """The topic id of each remote topic in the last generation."""
+        return self.topics.remote_ids
 
     def record(
         self,
@@ -59,25 +64,6 @@ class MapWriter:
     ) -> None:
         """Adds finished *runs* to the map in memory, so that groups are translated by them."""
         self._live_map.add(runs, topic_ids, mirror_syncs)
-
-    def record_topics(self, plan: TopicPlan, generation: int) -> None:
-        """Appends the topics of a generation to the table ``topics``: one row each."""
-        counts = Counter(tp.topic for tp in plan.partitions)
-        rows = (
-            {
-                "flow": str(self.flow),
-                "generation": generation,
-                "topic": topic,
-                "remote_topic": remote,
-                "topic_id": plan.source_ids[topic],
-                "remote_id": plan.remote_ids[remote],
-                "partitions": counts[topic],
-                "at": now(),
-            }
-            for topic, remote in plan.topics.items()
-        )
-        self._tables.append("topics", rows)
-        self.remote_ids.update(plan.remote_ids)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Forgets the map in memory: the remote partitions no longer hold its records."""
@@ -185,13 +171,3 @@ def offset_syncs_topic(context: FlowContext) -> InternalTopic:
         consumer=holder.consumer,
         replication_factor=config.offset_syncs.replication_factor,
     )
-
-
-def remote_ids(tables: Tables, flow: Flow) -> dict[str, str]:
-    """The topic id that each remote topic of *flow* had in its last generation."""
-    topics = tables.of("topics", flow)
-    if "remote_id" not in topics.columns:  # a table of an earlier version
-        return {}
-    newest = F.max_by("remote_id", "at").alias("remote_id")
-    rows = tables.collect(topics.groupBy("remote_topic").agg(newest), "topics")
-    return {row["remote_topic"]: row["remote_id"] for row in rows if row["remote_id"]}

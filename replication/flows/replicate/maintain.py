@@ -1,0 +1,83 @@
+"""Maintains the tables beside a flow that this process owns, without holding the flow up."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final
+
+from py4j.protocol import Py4JError
+
+from replication.errors import ReplicationError
+from replication.flows.context import FlowContext
+from replication.log import Log
+from replication.state.maintenance import Maintenance
+from replication.state.tables import now
+
+log = Log(__name__)
+
+FIRST_SECONDS: Final = 300.0
+"""After the start, which has better things to do."""
+
+CHECK_SECONDS: Final = 3600.0
+JOIN_SECONDS: Final = 10.0
+
+_one_flow_at_a_time = threading.Lock()
+
+
+@contextmanager
+def maintained_tables(
+    context: FlowContext,
+    stop: threading.Event,
+    first_seconds: float = FIRST_SECONDS,
+    clock: Callable[[], datetime] = now,
+) -> Iterator[None]:
+    """Maintains the tables during the block when that is due; for a drain, after the block.
+
+    A failure is logged, and what was not done is still due.
+
+    Args:
+        context: Of a flow whose lease is held.
+        stop: Of the flow.
+        first_seconds: Before the first look whether it is due.
+        clock: Tells the time.
+    """
+    if context.config.mode == "drain":
+        yield
+        _maintain(context, stop, clock)
+        return
+    over = threading.Event()
+    thread = threading.Thread(
+        target=_maintain_until,
+        args=(context, over, first_seconds, clock),
+        name="maintenance",
+        daemon=True,
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(JOIN_SECONDS)
+
+
+def _maintain_until(
+    context: FlowContext, over: threading.Event, pause: float, clock: Callable[[], datetime]
+) -> None:
+    # a pool of its own, so that long tasks of a replication query cannot delay this thread
+    context.tables.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
+    while not over.wait(pause):
+        _maintain(context, over, clock)
+        pause = CHECK_SECONDS
+
+
+def _maintain(context: FlowContext, over: threading.Event, clock: Callable[[], datetime]) -> None:
+    """Maintains the tables once, if that is due; ends between two steps if *over*."""
+    config = context.config
+    maintenance = Maintenance(context.tables, config.flow, config.state)
+    try:
+        with _one_flow_at_a_time:
+            if not over.is_set() and maintenance.is_due(clock()):
+                maintenance.run(clock(), over.is_set)
+    except (ReplicationError, Py4JError) as error:  # the tables are as good as before
+        log.warning("maintenance_failed", flow=config.flow, text=error)

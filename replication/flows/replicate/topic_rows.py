@@ -1,0 +1,66 @@
+"""Records which topics a flow replicates, and their ids on both clusters, in a table."""
+
+from collections import Counter
+
+from pyspark.sql import functions as F
+
+from replication.model import Flow
+from replication.state.tables import Tables, now
+from replication.topics.topic_plan import TopicPlan
+
+COLUMNS = ("topic", "remote_topic", "topic_id", "remote_id", "partitions")
+
+
+class TopicRows:
+    """The flow's rows of ``topics``.
+
+    Attributes:
+        remote_ids: The topic id that each remote topic had when it was last recorded.
+
+    Raises:
+        StateError: The table cannot be read.
+    """
+
+    def __init__(self, tables: Tables, flow: Flow) -> None:
+        self._tables, self._flow = tables, flow
+        topics = tables.of("topics", flow)
+        self.remote_ids: dict[str, str] = {}
+        self._newest: set[tuple[object, ...]] = set()
+        if "remote_id" not in topics.columns:  # a table of an earlier version
+            return
+        newest = F.max_by(F.struct("generation", *COLUMNS), "at").alias("newest")
+        rows = tables.collect(
+            topics.groupBy("remote_topic").agg(newest).select("newest.*"), "topics"
+        )
+        last = max((row["generation"] for row in rows), default=0)
+        self._newest = {tuple(row[1:]) for row in rows if row["generation"] == last}
+        self.remote_ids = {
+            row["remote_topic"]: row["remote_id"] for row in rows if row["remote_id"]
+        }
+
+    def record(self, plan: TopicPlan, generation: int) -> None:
+        """Appends a row for each topic of *plan*, unless the last recorded ones are the same.
+
+        Raises:
+            StateError: The table cannot be written.
+        """
+        counts = Counter(tp.topic for tp in plan.partitions)
+        newest: set[tuple[object, ...]] = {
+            (
+                topic,
+                remote,
+                plan.source_ids[topic],
+                plan.remote_ids[remote],
+                counts[topic],
+            )
+            for topic, remote in plan.topics.items()
+        }
+        if newest == self._newest:
+            return
+        common = {"flow": str(self._flow), "generation": generation, "at": now()}
+        rows = (
+            {**common, **dict(zip(COLUMNS, row, strict=True))} for row in sorted(newest, key=str)
+        )
+        self._tables.append("topics", rows)
+        self._newest = newest
+        self.remote_ids.update(plan.remote_ids)

@@ -1,0 +1,95 @@
+"""A flow's offset map in fewer rows, as one query: the rows never leave Spark.
+
+The rule is that of `merge_runs` and `thin_runs`; ``tests/spark/test_compaction.py`` compares them.
+Adjacent dense runs are joined by a window, however many there are. What is left is folded by
+partition, oldest first, into an array that stays short, because the rule keeps few runs.
+"""
+
+from typing import Final
+
+from replication.model import Flow
+from replication.offsets.thinning import RESOLUTION
+
+COMPACTED: Final = -2
+"""``first_batch`` of the rows that a compaction has left."""
+
+# A run here is a struct of tgt_from, tgt_until, newest, src_from, src_until; in this order, so that
+# an array of runs is sorted as `merge_runs` sorts them. ``newest`` is what stays of the rows that a
+# run replaces: generation, written_at, last_batch.
+
+_IS_DENSE = "`count` > 0 AND `count` = src_until - src_from"
+_SAME_SHIFT = f"""
+    PARTITION BY topic, `partition`, topic_id, {_IS_DENSE}, tgt_from - src_from
+    ORDER BY tgt_from, `count`
+"""
+_JOINED = """
+    named_struct(
+      'tgt_from', held.last.tgt_from, 'tgt_until', greatest(held.last.tgt_until, run.tgt_until),
+      'newest', greatest(held.last.newest, run.newest),
+      'src_from', held.last.src_from, 'src_until', greatest(held.last.src_until, run.src_until)
+    )
+"""
+_ENDS_ARE_EQUAL = "held.last.src_until = run.src_until AND held.last.tgt_until = run.tgt_until"
+_STARTS_ARE_EQUAL = "held.last.src_from = run.src_from AND held.last.tgt_from = run.tgt_from"
+_ARE_NEIGHBOURS = "held.last.src_until = run.src_from AND held.last.tgt_until = run.tgt_from"
+_SPACING = f"(log_end - run.tgt_until) DIV {RESOLUTION}"
+_MAY_JOIN = f"""
+    {_STARTS_ARE_EQUAL} AND {_ENDS_ARE_EQUAL}
+    OR run.src_from = run.src_until AND {_ENDS_ARE_EQUAL}
+    OR held.last.src_from = held.last.src_until AND {_STARTS_ARE_EQUAL}
+    OR {_ARE_NEIGHBOURS} AND held.last.tgt_from = run.tgt_until
+    OR {_ARE_NEIGHBOURS} AND held.last.src_from < held.last.src_until
+      AND {_SPACING} > 1 AND run.tgt_until - held.last.tgt_from <= {_SPACING}
+"""
+_THINNED = f"""
+    aggregate(
+      slice(runs, 2, size(runs)),
+      named_struct('done', slice(runs, 1, 0), 'last', runs[0]),
+      (held, run) -> IF(
+        {_MAY_JOIN},
+        named_struct('done', held.done, 'last', {_JOINED}),
+        named_struct('done', concat(held.done, array(held.last)), 'last', run)
+      ),
+      held -> concat(held.done, array(held.last))
+    )
+"""
+
+
+def compacted(rows: str, flow: Flow) -> str:
+    """The query for the rows that replace those of *flow* in *rows*, which SQL can read from."""
+    return f"""
+    WITH flagged AS (
+      SELECT *, {_IS_DENSE} AS is_dense, coalesce(
+        {_IS_DENSE} AND tgt_from <= max(tgt_from + `count`) OVER (
+          {_SAME_SHIFT} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ), false) AS continues
+      FROM {rows} WHERE flow = '{flow}'
+    ),
+    numbered AS (
+      SELECT *, sum(IF(continues, 0, 1)) OVER ({_SAME_SHIFT} ROWS UNBOUNDED PRECEDING) AS number
+      FROM flagged
+    ),
+    merged AS (
+      SELECT topic, `partition`, topic_id, struct(
+        min(tgt_from) AS tgt_from, max(tgt_from + `count`) AS tgt_until,
+        max(struct(generation, written_at, last_batch)) AS newest,
+        min(src_from) AS src_from, max(src_until) AS src_until
+      ) AS run
+      FROM numbered
+      GROUP BY topic, `partition`, topic_id, is_dense, tgt_from - src_from,
+        -- of the others, those that say the same
+        IF(is_dense, number, tgt_from), IF(is_dense, 0, `count`), IF(is_dense, 0, src_until)
+    ),
+    by_partition AS (
+      SELECT topic, `partition`, topic_id, array_sort(collect_list(run)) AS runs
+      FROM merged GROUP BY topic, `partition`, topic_id
+    ),
+    thinned AS (
+      SELECT topic, `partition`, topic_id, explode({_THINNED}) AS run
+      FROM (SELECT *, element_at(runs, -1).tgt_until AS log_end FROM by_partition)
+    )
+    SELECT '{flow}' AS flow, run.newest.generation, topic, `partition`, topic_id,
+      run.src_from, run.src_until, run.tgt_from, run.tgt_until - run.tgt_from AS `count`,
+      CAST({COMPACTED} AS BIGINT) AS first_batch, run.newest.last_batch, run.newest.written_at
+    FROM thinned
+    """  # noqa: S608 - names of our own

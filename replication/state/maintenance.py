@@ -1,0 +1,104 @@
+"""Keeps the tables small: old rows, old files and old properties, once a day for each flow.
+
+The owner of a flow's lease deletes the flow's own rows. Merging files and removing unused ones
+concerns whole tables; several flows may do it. Readers without Spark are safe: VACUUM leaves every
+file that the table has held during the last day.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from pyspark.sql import functions as F
+
+from replication.config.tree import StateConfig
+from replication.log import Log
+from replication.model import Flow
+from replication.state.offset_rows import OFFSET_RUNS
+from replication.state.schemas import PROPERTIES, SCHEMAS
+from replication.state.tables import Tables
+
+log = Log(__name__)
+
+INTERVAL: Final = timedelta(days=1)
+
+TIME: Final = {"events": "at", "checkpoints": "at", "leases": "renewed"}
+"""The tables whose rows are deleted with age, and the column that tells their age."""
+
+
+class Maintenance:
+    """The maintenance that *flow* owes the tables.
+
+    Args:
+        tables: Of the state directory.
+        flow: Whose rows are deleted with age.
+        config: How long each table's rows are kept.
+    """
+
+    def __init__(self, tables: Tables, flow: Flow, config: StateConfig) -> None:
+        self._tables, self._flow, self._config = tables, flow, config
+        # in a property, so that short jobs find it, and nothing has to be kept beside the tables
+        self._done_at = f"replication.maintained.{flow.slug}"
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether the last maintenance for this flow, by any process, is a day old at *now*.
+
+        It is not due in the first day of the tables, either.
+
+        Raises:
+            StateError: The table cannot be read.
+        """
+        tables = self._tables
+        if not tables.exists(OFFSET_RUNS):
+            return False
+        done_at = tables.properties(OFFSET_RUNS).get(self._done_at)
+        last = datetime.fromisoformat(done_at) if done_at else tables.created_at(OFFSET_RUNS)
+        return now - last >= INTERVAL
+
+    def run(self, now: datetime, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Does everything, unless *is_over* before a step; then it is still due.
+
+        Raises:
+            LeaseError: Another process owns the flow now.
+            StateError: A table cannot be read or written; what was not done is still due.
+        """
+        tables = [table for table in SCHEMAS if self._tables.exists(table)]
+        for table in tables:
+            for step in (self._set_properties, self._delete_old_rows, self._merge_files):
+                if is_over():
+                    return
+                step(table, now)
+        if OFFSET_RUNS in tables and not is_over():
+            self._tables.set_properties(OFFSET_RUNS, {self._done_at: now.isoformat()})
+            log.info("tables_maintained", flow=self._flow, tables=len(tables))
+
+    def _set_properties(self, table: str, _now: datetime) -> None:
+        """Gives a table of an earlier version what new ones are created with."""
+        known = self._tables.properties(table)
+        if missing := {key: value for key, value in PROPERTIES.items() if key not in known}:
+            self._tables.set_properties(table, missing)
+
+    def _delete_old_rows(self, table: str, now: datetime) -> None:
+        if table not in TIME:
+            return
+        before = now - timedelta(days=self._config.retention_days[table])
+        rows = self._lease_rows() if table == "leases" else [f"flow = '{self._flow}'"]
+        if rows:
+            is_old = f"{TIME[table]} < TIMESTAMP '{before.isoformat()}'"
+            self._tables.delete(table, f"{is_old} AND ({' OR '.join(rows)})")
+
+    def _lease_rows(self) -> Iterable[str]:
+        """The rows of all leases of the flow, without the newest owner's.
+
+        A new owner reads there whether the last one released the lease, however old the row is.
+        """
+        name = F.col("flow")
+        leases = self._tables.read("leases").where(
+            (name == str(self._flow)) | name.startswith(f"{self._flow} ")
+        )
+        newest = self._tables.collect(leases.groupBy("flow").agg(F.max("epoch")), "leases")
+        return [f"(flow = '{row[0]}' AND epoch < {row[1]})" for row in newest]
+
+    def _merge_files(self, table: str, _now: datetime) -> None:
+        self._tables.optimize(table)
+        self._tables.vacuum(table)

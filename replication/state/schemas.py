@@ -1,0 +1,54 @@
+"""What the Delta tables are created with. Pure data."""
+
+SCHEMAS = {
+    "offset_runs": (
+        "flow string, generation bigint, topic string, partition int, topic_id string, "
+        "src_from bigint, src_until bigint, tgt_from bigint, count bigint, "
+        "first_batch bigint, last_batch bigint, written_at timestamp"
+    ),
+    "events": (
+        "flow string, at timestamp, kind string, group string, topic string, partition int, "
+        "offset_from bigint, offset_until bigint, policy string, text string"
+    ),
+    "topics": (
+        "flow string, generation bigint, topic string, remote_topic string, topic_id string, "
+        "remote_id string, partitions int, at timestamp"
+    ),
+    "topic_configs": (
+        "flow string, topic string, remote_topic string, remote_id string, key string, "
+        "value string, previous string, rejection string, at timestamp"
+    ),
+    "topic_acls": (
+        "flow string, action string, remote_topic string, pattern string, principal string, "
+        "host string, operation string, permission string, rejection string, at timestamp"
+    ),
+    "topic_deletions": (
+        "flow string, topic string, topic_id string, remote_topic string, remote_id string, "
+        "state string, at timestamp"
+    ),
+    "checkpoints": (
+        "flow string, group string, topic string, partition int, remote_topic string, "
+        "upstream bigint, downstream bigint, exact boolean, reread bigint, metadata string, "
+        "at timestamp"
+    ),
+    "leases": (
+        "flow string, epoch bigint, owner string, host string, since timestamp, "
+        "renewed timestamp, released boolean, machine string, executors string"
+    ),
+}
+"""The columns of each table, as in SQL. Each is partitioned by ``flow``."""
+
+PROPERTIES = {
+    # Delta removes the log of whole days, so a day of it is up to two days of commits.
+    "delta.logRetentionDuration": "interval 1 day",
+    "delta.deletedFileRetentionDuration": "interval 1 day",
+}
+"""How long Delta keeps what a table no longer needs. An operator's own value stays."""
+
+SESSION_SETTINGS = {
+    **{f"spark.databricks.delta.properties.defaults.{k[6:]}": v for k, v in PROPERTIES.items()},
+    "spark.databricks.delta.vacuum.logging.enabled": "false",  # else VACUUM commits twice
+    # VACUUM lists the folder in as many tasks, by default 10 000
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+}
+"""Of sessions that create and maintain tables."""

@@ -1,0 +1,145 @@
+"""Compaction in SQL: fewer rows, and the answers of the rule that Python states."""
+
+import random
+
+import pytest
+
+from replication.model import Flow, Position, TopicPartition
+from replication.offsets.map import NoAnswer, OffsetMap
+from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, merge_runs
+from replication.offsets.thinning import RESOLUTION, thin_runs
+from replication.state.offset_rows import Anchor, StoredProgress
+from replication.state.offset_table import OffsetTable
+from replication.state.tables import Tables
+
+pytestmark = pytest.mark.spark
+
+FLOW, OTHER = Flow("A", "B"), Flow("B", "A")
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+IDS = {"orders": "id-1"}
+
+
+def append(tables: Tables, start: int, flow: Flow = FLOW, compact_after: int = 1_000) -> None:
+    run = OffsetRun(start, start + 10, start, 10)
+    table = OffsetTable(tables, flow, compact_after)
+    table.append(FinishedRuns(start + 1, {ORDERS_0: [run]}, IDS))
+
+
+def rows(tables: Tables, flow: Flow = FLOW) -> list[tuple[object, ...]]:
+    """The rows of *flow*, without what only tells where they came from."""
+    found = tables.of("offset_runs", flow).orderBy("topic_id", "partition", "tgt_from")
+    names = ("topic_id", "partition", "generation", "src_from", "src_until", "tgt_from", "count")
+    return [tuple(row) for row in found.select(*names).collect()]
+
+
+def some_runs(dice: random.Random) -> list[OffsetRun]:
+    """The runs of a partition as flows write them: dense, with gaps, rewound, repeated."""
+    position, runs = Position(dice.randrange(9), dice.randrange(9)), []
+    for _ in range(dice.randrange(1, 400)):
+        kind = dice.choice(
+            ("dense", "dense", "sparse", "sparse", "empty", "rewind", "skip", "again")
+        )
+        if kind == "rewind":
+            position = Position(
+                max(0, position.upstream - dice.randrange(1, 9)), position.downstream
+            )
+            runs.append(anchor(position))
+        elif kind == "skip":
+            position = Position(position.upstream + dice.randrange(1, 9), position.downstream)
+            runs.append(anchor(position))
+        elif kind == "again" and runs:
+            runs.append(runs[-1])
+        else:
+            width = dice.randrange(1, 40)
+            count = {"dense": width, "empty": 0}.get(kind, dice.randrange(width + 1))
+            upstream = position.upstream
+            runs.append(OffsetRun(upstream, upstream + width, position.downstream, count))
+            position = runs[-1].end
+    return runs
+
+
+def test_the_query_follows_the_rule(tables: Tables) -> None:
+    seed = random.randrange(1_000_000)  # noqa: S311 - test data
+    dice = random.Random(seed)  # noqa: S311 - test data
+    partitions = {TopicPartition("orders", number): some_runs(dice) for number in range(20)}
+    total = sum(map(len, partitions.values()))
+
+    OffsetTable(tables, FLOW, compact_after=total).append(FinishedRuns(1, partitions, IDS))
+
+    left: dict[TopicPartition, list[OffsetRun]] = {tp: [] for tp in partitions}
+    for row in tables.of("offset_runs", FLOW).collect():
+        run = OffsetRun(row["src_from"], row["src_until"], row["tgt_from"], row["count"])
+        left[TopicPartition("orders", row["partition"])].append(run)
+    for tp, runs in partitions.items():
+        whole, answers = OffsetMap(merge_runs(runs)), OffsetMap(left[tp])
+        for committed in range(0, runs[-1].src_until + 50, 7):
+            expected, answer = whole.translate(committed), answers.translate(committed)
+            if isinstance(expected, NoAnswer) or isinstance(answer, NoAnswer):
+                assert answer == expected, (seed, tp, committed)
+                continue
+            records_after = runs[-1].tgt_until - expected.offset
+            reread = expected.offset - answer.offset
+            assert 0 <= reread <= records_after // RESOLUTION + 1, (seed, tp, committed)
+    by_the_rule = sum(len(thin_runs(merge_runs(runs))) for runs in partitions.values())
+    assert sum(map(len, left.values())) <= 1.02 * by_the_rule < total, seed
+
+
+def test_sparse_runs_are_thinned_as_in_memory(tables: Tables) -> None:
+    runs = [OffsetRun(20 * at, 20 * at + 20, 10 * at, 10) for at in range(600)]
+
+    OffsetTable(tables, FLOW, compact_after=600).append(FinishedRuns(1, {ORDERS_0: runs}, IDS))
+
+    left = OffsetTable(tables, FLOW).runs(ORDERS_0)
+    assert left == thin_runs(runs)
+    assert len(left) < 300
+
+
+def test_a_flow_compacts_its_own_rows_only_and_goes_on_as_before(tables: Tables) -> None:
+    recreated = FinishedRuns(5, {ORDERS_1: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-0"})
+    OffsetTable(tables, FLOW).append(recreated)
+    for start in (0, 10, 20):
+        append(tables, start)
+    append(tables, 0, OTHER)
+    sparse = {ORDERS_1: [anchor(Position(7, 0)), OffsetRun(7, 30, 0, 11)]}
+    OffsetTable(tables, FLOW).append(FinishedRuns(70, sparse, IDS))
+    before = OffsetTable(tables, FLOW).progress()
+
+    append(tables, 30, compact_after=1)
+
+    assert rows(tables) == [
+        ("id-0", 1, 5, 0, 5, 50, 5),
+        ("id-1", 0, 31, 0, 40, 0, 40),
+        ("id-1", 1, 70, 7, 30, 0, 11),
+    ]
+    assert rows(tables, OTHER) == [("id-1", 0, 1, 0, 10, 0, 10)]
+    after = OffsetTable(tables, FLOW).progress()
+    assert after == StoredProgress(
+        70,
+        {**before.anchors, ORDERS_0: Anchor(Position(40, 40), "id-1")},
+        {**before.replicated_until, ORDERS_0: 40},
+    )
+
+
+def test_a_map_is_compacted_when_it_has_doubled(tables: Tables) -> None:
+    table = OffsetTable(tables, FLOW, compact_after=2)
+
+    def grow(first: int) -> int:
+        """Appends two runs that cannot be joined, because records were skipped between them."""
+        for start in (first, first + 1):
+            run = OffsetRun(20 * start, 20 * start + 10, 10 * start, 10)
+            table.append(FinishedRuns(1, {ORDERS_0: [run]}, IDS))
+        return tables.of("offset_runs", FLOW).where("first_batch = -2").count()
+
+    assert [grow(first) for first in (0, 2, 4, 6, 8)] == [2, 4, 4, 8, 8]
+
+
+def test_rows_of_earlier_processes_count_for_the_next_compaction(tables: Tables) -> None:
+    for start in (0, 10):
+        append(tables, start)  # short jobs, each with few rows
+
+    table = OffsetTable(tables, FLOW, compact_after=3)
+    table.resume()
+    run = OffsetRun(20, 30, 20, 10)
+    table.append(FinishedRuns(40, {ORDERS_0: [run]}, IDS))
+
+    assert rows(tables) == [("id-1", 0, 40, 0, 30, 0, 30)]
