@@ -1,9 +1,5 @@
 """``plan`` and ``slots``: what a start of the flows would do, and what it needs."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from operator import itemgetter
-
 import click
 
 from replication.cli.options import (
@@ -18,10 +14,10 @@ from replication.cli.options import (
 )
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.control.plan import FlowPlan, Start, StoredMap, plan_flow
+from replication.control.plan import FlowPlan, Start, plan_flow
+from replication.control.starts import open_clusters, stored_map
 from replication.errors import GuardError
 from replication.flows.replicate.prepare import look
-from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.model import RECORDS, Job
 from replication.spark.mode import local_slots
@@ -79,7 +75,7 @@ def slots(file: str, name: str | None, job: Job) -> None:
 
 def _partitions(config: MirrorConfig, flow: FlowConfig) -> int:
     try:
-        with _clusters(flow) as (source, target):
+        with open_clusters(flow) as (source, target):
             return len(look(flow, source, target).partitions)
     except CallError as error:
         if not error.is_temporary:
@@ -91,26 +87,12 @@ def _partitions(config: MirrorConfig, flow: FlowConfig) -> int:
     return sum(row["partitions"] for row in rows if row["generation"] == newest)
 
 
-@contextmanager
-def _clusters(config: FlowConfig) -> Iterator[tuple[Cluster, Cluster]]:
-    with (
-        Cluster(config.source.alias, config.source.admin) as source,
-        Cluster(config.target.alias, config.target.admin) as target,
-    ):
-        yield source, target
-
-
 def _plan(config: MirrorConfig, flow: FlowConfig, state: StateReader) -> FlowPlan:
     heartbeats = next((pair for pair in config.heartbeats if pair.flow == flow.flow), None)
-    stored = StoredMap(state.offsets(flow.flow).progress().anchors, _remote_ids(state, flow))
+    stored = stored_map(config.state_dir, flow, state)
     history = SyncHistory.of(state.rows("topic_configs", flow.flow))
-    with _clusters(flow) as clusters:
+    with open_clusters(flow) as clusters:
         return plan_flow(flow, heartbeats, clusters, stored, history)
-
-
-def _remote_ids(state: StateReader, flow: FlowConfig) -> dict[str, str]:
-    rows = sorted(state.rows("topics", flow.flow), key=itemgetter("at"))
-    return {row["remote_topic"]: row["remote_id"] for row in rows if row.get("remote_id")}
 
 
 def _print(plan: FlowPlan) -> None:

@@ -5,11 +5,9 @@ keys that have no effect here are in `replication.config.ignored`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-Kind = Literal["flag", "number", "text", "choice", "choices", "names", "patterns", "class"]
-Since = Literal["now", "later"]
+from replication.config.key import ConfigKey, Since
 
 DEFAULT_POLICY: Final = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
 IDENTITY_POLICY: Final = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -20,33 +18,6 @@ _CONFIG_EXCLUDE: Final = (
     r"log\.message\.timestamp\.after\.max\.ms, message\.timestamp\.type, "
     r"unclean\.leader\.election\.enable, min\.insync\.replicas"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigKey:
-    """One key.
-
-    Args:
-        name: The key at top level, or after ``A->B.``.
-        kind: How its value is read.
-        default: The default as written in a file; empty for none.
-        meaning: One line, with the unit if there is one.
-        mm2: The difference from MirrorMaker 2, as a phrase; empty if there is none.
-        choices: All valid values, for the kinds choice, choices and class.
-        least: The smallest valid number, for the kind number.
-        since: ``later``: the value is checked, but not used in this version.
-        places: Where the key may be set: ``top``, ``flow`` or both. A flow's own value wins.
-    """
-
-    name: str
-    kind: Kind
-    default: str
-    meaning: str
-    mm2: str = ""
-    choices: tuple[str, ...] = ()
-    least: int = 0
-    since: Since = "now"
-    places: tuple[str, ...] = ("top", "flow")
 
 
 def _flag(name: str, default: str, meaning: str, mm2: str = "", since: Since = "now") -> ConfigKey:
@@ -60,6 +31,17 @@ def _seconds(name: str, default: str, meaning: str, since: Since = "now") -> Con
 def _factor(name: str, default: str, what: str, since: Since = "now") -> ConfigKey:
     meaning = f"replication factor of {what}; -1 for the cluster's default"
     return ConfigKey(name, "number", default, meaning, least=-1, since=since)
+
+
+def _guard(cause: str, meaning: str) -> ConfigKey:
+    return ConfigKey(
+        f"replication.guard.{cause}",
+        "choice",
+        "fail",
+        f"what to do if {meaning}",
+        "MirrorMaker 2 does not notice it",
+        choices=("fail", "stop", "skip", "restart"),
+    )
 
 
 def _class(name: str, default: str) -> ConfigKey:
@@ -176,6 +158,19 @@ _CATALOGUE: Final = (
         "MirrorMaker 2 has it only as A.consumer.auto.offset.reset, which works here too",
         choices=("earliest", "latest"),
     ),
+    # What to do where a partition cannot resume without losing or repeating records
+    ConfigKey(
+        "replication.guard.topics",
+        "patterns",
+        ".*",
+        "topics to which the policies below apply: names or regexes; all others fail",
+        "not a key of MirrorMaker 2",
+    ),
+    _guard("records-expired", "the source has deleted records that were not copied yet"),
+    _guard("source-truncated", "the source's log ends before the last copied record"),
+    _guard("source-recreated", "a source topic was deleted and created again"),
+    _guard("target-truncated", "a remote partition has lost copied records at its end"),
+    _guard("unmatched", "the source has none of the last records of a remote partition"),
     # Topic metadata
     _flag(
         "sync.topic.configs.enabled",

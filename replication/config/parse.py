@@ -6,7 +6,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations
 from pathlib import PurePosixPath
-from typing import cast
+from typing import cast, get_args
 
 from replication.config.checks import check_clusters, check_flow, check_pair, check_state_dir
 from replication.config.flow_values import FlowValues
@@ -16,6 +16,7 @@ from replication.config.tree import (
     ClusterConfig,
     FlowConfig,
     GroupsConfig,
+    GuardConfig,
     HeartbeatsConfig,
     MirrorConfig,
     OffsetSyncsConfig,
@@ -24,7 +25,15 @@ from replication.config.tree import (
 from replication.config.values import Diagnostics, Raw
 from replication.errors import ConfigError
 from replication.mm2.policy import IdentityPolicy, PrefixPolicy
-from replication.model import Location, Mode, OnRewind, Reset, Timestamps
+from replication.model import (
+    GuardCause,
+    GuardPolicy,
+    Location,
+    Mode,
+    OnRewind,
+    Reset,
+    Timestamps,
+)
 
 
 def parse(
@@ -96,6 +105,7 @@ def _flow_config(values: FlowValues) -> FlowConfig:
         batch_max_records=values.number("replication.batch.max.records"),
         record_timestamps=cast("Timestamps", values.text("record.timestamps")),
         auto_offset_reset=_reset(values, source.consumer),
+        guard=_guard_config(values),
         topic_configs=_topic_configs_config(values),
         offset_syncs=_offset_syncs_config(values),
         groups=_groups_config(values),
@@ -110,6 +120,17 @@ def _cluster_config(values: FlowValues, location: Location) -> ClusterConfig:
         consumer=values.client(location, "consumer"),
         producer=values.client(location, "producer"),
         admin=values.client(location, "admin"),
+    )
+
+
+def _guard_config(values: FlowValues) -> GuardConfig:
+    causes: tuple[GuardCause, ...] = get_args(GuardCause)
+    return GuardConfig(
+        topics=values.items("replication.guard.topics"),
+        policies={
+            cause: cast("GuardPolicy", values.text(f"replication.guard.{cause}"))
+            for cause in causes
+        },
     )
 
 

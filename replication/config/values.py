@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from replication.config.clients.secrets import MASK, is_secret
-from replication.config.keys import ConfigKey
+from replication.config.key import ConfigKey
 from replication.mm2.filters import pattern_problem
 
 Raw = str | tuple[str, ...]

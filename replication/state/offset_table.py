@@ -1,6 +1,6 @@
 """The offset map of one flow, in the Delta table ``offset_runs``."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,30 +53,19 @@ class OffsetTable:
 
     def append(self, finished: FinishedRuns) -> None:
         """Appends the newest runs of the map; compacts it when that is due."""
-        first, last = finished.batches
-        rows = [
-            {
-                "flow": str(self._flow),
-                "generation": finished.generation,
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "topic_id": finished.topic_ids[tp.topic],
-                "src_from": run.src_from,
-                "src_until": run.src_until,
-                "tgt_from": run.tgt_from,
-                "count": run.count,
-                "first_batch": first,
-                "last_batch": last,
-                "written_at": now(),
-            }
-            for tp, runs in finished.runs.items()
-            for run in runs
-        ]
+        rows = self._rows_of(finished)
         self._tables.append(OFFSET_RUNS, rows)
         self._appended += len(rows)
         if self._appended >= self._compact_after:
             left = self._compact(self._rows())
             self._appended, self._compact_after = 0, max(self._compaction.after_rows, left)
+
+    def replace(self, finished: FinishedRuns) -> None:
+        """Replaces the rows about the partitions of *finished*, in one commit."""
+        conditions = (
+            f"(topic = '{tp.topic}' AND partition = {tp.partition})" for tp in finished.runs
+        )
+        self._overwrite("replace rows of", self._rows_of(finished), " OR ".join(conditions))
 
     def delete(self, partitions: Iterable[TopicPartition], before_generation: int) -> None:
         """Deletes the rows about *partitions* that are older than a generation."""
@@ -149,6 +138,27 @@ class OffsetTable:
     def _rows(self) -> list[dict[str, Any]]:
         return self._collect(self._tables.of(OFFSET_RUNS, self._flow).orderBy(*OLDEST_FIRST))
 
+    def _rows_of(self, finished: FinishedRuns) -> list[dict[str, Any]]:
+        first, last = finished.batches
+        return [
+            {
+                "flow": str(self._flow),
+                "generation": finished.generation,
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "topic_id": finished.topic_ids[tp.topic],
+                "src_from": run.src_from,
+                "src_until": run.src_until,
+                "tgt_from": run.tgt_from,
+                "count": run.count,
+                "first_batch": first,
+                "last_batch": last,
+                "written_at": now(),
+            }
+            for tp, runs in finished.runs.items()
+            for run in runs
+        ]
+
     def _compact(self, rows: list[dict[str, Any]]) -> int:
         """Rewrites the flow's map with adjacent runs merged; returns how many rows are left.
 
@@ -156,19 +166,24 @@ class OffsetTable:
         """
         merged = list(merged_rows(rows))
         try:
-            with self._tables.committing("compact", OFFSET_RUNS):
-                frame = frame_of(self._tables.spark, merged, SCHEMAS[OFFSET_RUNS]).coalesce(1)
-                (
-                    frame.write.format("delta")
-                    .mode("overwrite")
-                    .option("replaceWhere", f"flow = '{self._flow}'")
-                    .save(self._tables.path(OFFSET_RUNS))
-                )
+            self._overwrite("compact", merged)
         except StateError as error:  # another flow's compaction came between: no row is lost
             log.warning("compaction_failed", flow=self._flow, text=error)
             return len(rows)
         log.info("map_compacted", flow=self._flow, rows=len(rows), left=len(merged))
         return len(merged)
+
+    def _overwrite(self, verb: str, rows: Sequence[Mapping[str, Any]], condition: str = "") -> None:
+        """Puts *rows* in the place of the flow's rows, or of those that meet *condition*."""
+        where = f"flow = '{self._flow}'" + (f" AND ({condition})" if condition else "")
+        with self._tables.committing(verb, OFFSET_RUNS):
+            frame = frame_of(self._tables.spark, rows, SCHEMAS[OFFSET_RUNS]).coalesce(1)
+            (
+                frame.write.format("delta")
+                .mode("overwrite")
+                .option("replaceWhere", where)
+                .save(self._tables.path(OFFSET_RUNS))
+            )
 
     def _collect(self, frame: DataFrame) -> list[dict[str, Any]]:
         return [row.asDict() for row in self._tables.collect(frame, OFFSET_RUNS)]

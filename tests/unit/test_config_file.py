@@ -7,7 +7,8 @@ import pytest
 
 from replication.config.file import load
 from replication.config.ignored import IGNORED, IGNORED_PREFIXES, REMOVED, UNSUPPORTED
-from replication.config.keys import KEYS, ConfigKey
+from replication.config.key import ConfigKey
+from replication.config.keys import KEYS
 from replication.config.properties import parse_properties
 from replication.config.tree import MirrorConfig
 from replication.config.values import items

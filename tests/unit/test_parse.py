@@ -8,6 +8,7 @@ from replication.config.tree import (
     ClusterConfig,
     FlowConfig,
     GroupsConfig,
+    GuardConfig,
     HeartbeatsConfig,
     MirrorConfig,
     OffsetSyncsConfig,
@@ -56,6 +57,16 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 batch_max_records=1_000_000,
                 record_timestamps="preserve",
                 auto_offset_reset="earliest",
+                guard=GuardConfig(
+                    topics=(".*",),
+                    policies={
+                        "records-expired": "fail",
+                        "source-truncated": "fail",
+                        "source-recreated": "fail",
+                        "target-truncated": "fail",
+                        "unmatched": "fail",
+                    },
+                ),
                 topic_configs=TopicConfigsConfig(
                     exclude=(
                         r"follower\.replication\.throttled\.replicas",
@@ -127,6 +138,12 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             f"{at}replication.batch.max.records": "1",
             f"{at}record.timestamps": "broker",
             f"{at}auto.offset.reset": "latest",
+            f"{at}replication.guard.topics": "a",
+            f"{at}replication.guard.records-expired": "skip",
+            f"{at}replication.guard.source-truncated": "restart",
+            f"{at}replication.guard.source-recreated": "stop",
+            f"{at}replication.guard.target-truncated": "skip",
+            f"{at}replication.guard.unmatched": "restart",
             f"{at}config.properties.exclude": "retention.*",
             f"{at}use.defaults.from": "source",
             f"{at}sync.topic.configs.enabled": "false",
@@ -165,6 +182,16 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         batch_max_records=1,
         record_timestamps="broker",
         auto_offset_reset="latest",
+        guard=GuardConfig(
+            topics=("a",),
+            policies={
+                "records-expired": "skip",
+                "source-truncated": "restart",
+                "source-recreated": "stop",
+                "target-truncated": "skip",
+                "unmatched": "restart",
+            },
+        ),
         topic_configs=TopicConfigsConfig(
             exclude=("retention.*",),
             defaults_from="source",

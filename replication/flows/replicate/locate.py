@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from replication.flows.context import FlowContext
+from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.decide import Found, LogEnds, decide, settled_ends
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.match import compared_timestamps, realign, tails_match
 from replication.flows.replicate.place import Match
 from replication.log import Log
 from replication.model import Position, TopicPartition
+from replication.offsets.guard import Jump, Refusal
 from replication.offsets.resume import CountAhead, Resume, StartFresh
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, runs_between
 from replication.spark.counting import RecordSpan, offsets_after
@@ -35,7 +37,7 @@ class Located:
     """
 
     positions: dict[TopicPartition, Position]
-    refused: dict[TopicPartition, str]
+    refused: dict[TopicPartition, Refusal]
     gone: frozenset[str]
     unmatched: dict[TopicPartition, int]
 
@@ -53,7 +55,8 @@ def find_positions(
     """
     log_ends = settled_ends(context, plan)
     anchors = map_writer.anchors
-    decided = decide(context, plan, map_writer, log_ends)
+    acceptances = Acceptances(context)
+    decided = decide(context, plan, map_writer, log_ends, acceptances.accepted)
     found = decided.found
     ahead = {tp: at for tp, at in found.items() if isinstance(at, CountAhead)}
     new_runs = _count_ahead(context, ahead, log_ends)
@@ -66,15 +69,25 @@ def find_positions(
             new_runs[tp] = (
                 runs_between(start.position, at.position) if start else [anchor(at.position)]
             )
+        elif isinstance(at, Jump):
+            _record_jump(context, tp, at)
+            new_runs[tp] = at.new_runs()
     for tp, reason in decided.void.items():
         _record_start_over(context, tp, reason, found[tp])
+    recut = {
+        tp: [*at.refusal.kept, *new_runs.pop(tp)]
+        for tp, at in found.items()
+        if isinstance(at, Jump) and at.refusal.kept is not None
+    }
+    map_writer.replace(FinishedRuns(generation, recut, plan.source_ids))
     map_writer.forget(decided.void)
     map_writer.record(new_runs, plan.source_ids)
     map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
     # after the new rows: a crash in between must not leave a partition without a position
     map_writer.delete(decided.void, before_generation=generation)
     resumed = {tp: at.position for tp, at in found.items() if isinstance(at, Resume)}
-    positions = resumed | {tp: runs[-1].end for tp, runs in new_runs.items()}
+    acceptances.settle(plan, decided.refused, are_positions_used=True)
+    positions = resumed | {tp: runs[-1].end for tp, runs in {**new_runs, **recut}.items()}
     return Located(positions, decided.refused, decided.gone, decided.unmatched)
 
 
@@ -90,6 +103,20 @@ def _record_start_over(context: FlowContext, tp: TopicPartition, reason: str, fo
             offset_from=start,
             policy="restart",
         )
+
+
+def _record_jump(context: FlowContext, tp: TopicPartition, jump: Jump) -> None:
+    first, end = jump.lost or jump.repeated or (jump.position.upstream, jump.position.upstream)
+    context.tables.record_event(
+        context.config.flow,
+        "jumped",
+        jump.text(tp),
+        topic=tp.topic,
+        partition=tp.partition,
+        offset_from=first,
+        offset_until=end,
+        policy=jump.decided_by,
+    )
 
 
 def _count_ahead(
