@@ -1,5 +1,7 @@
 """Where a partition resumes: a table of offsets and the decision for each."""
 
+from typing import NamedTuple
+
 import pytest
 
 from replication.model import Position, Reset, TopicPartition
@@ -16,6 +18,15 @@ from replication.offsets.resume import (
 )
 
 TP = TopicPartition("orders", 0)
+
+
+class Why(NamedTuple):
+    """The cause of a refusal and its text."""
+
+    cause: str
+    text: str
+
+
 ANCHOR = Position(upstream=100, downstream=40)
 
 
@@ -95,45 +106,37 @@ def test_without_a_usable_anchor_the_configuration_or_the_tail_decides(
     [
         pytest.param(
             decide(log_end=39),
-            (
+            Why(
                 "target-truncated",
-                (
-                    "the target's log ends at 39, but the offset map ends at 40: the topic was "
-                    "recreated or truncated"
-                ),
+                "the target's log ends at 39, but the offset map ends at 40: the topic was "
+                "recreated or truncated",
             ),
             id="target too short",
         ),
         pytest.param(
             decide(end=99),
-            (
+            Why(
                 "source-truncated",
-                (
-                    "the source's log ends at 99, but the offset map ends at 100: the topic was "
-                    "recreated or truncated"
-                ),
+                "the source's log ends at 99, but the offset map ends at 100: the topic was "
+                "recreated or truncated",
             ),
             id="source too short",
         ),
         pytest.param(
             decide(earliest=103),
-            (
+            Why(
                 "records-expired",
-                (
-                    "the source now starts at offset 103: offsets 100 to 102 were deleted there and "
-                    "may not have been replicated"
-                ),
+                "the source now starts at offset 103: offsets 100 to 102 were deleted there and "
+                "may not have been replicated",
             ),
             id="retention passed the anchor",
         ),
         pytest.param(
             decide(earliest=103, log_end=42),
-            (
+            Why(
                 "records-expired",
-                (
-                    "the source now starts at offset 103: offsets 102 to 102 were deleted there and "
-                    "may not have been replicated"
-                ),
+                "the source now starts at offset 103: offsets 102 to 102 were deleted there and "
+                "may not have been replicated",
             ),
             id="retention passed an interrupted batch",
         ),
@@ -160,9 +163,9 @@ def test_without_a_usable_anchor_the_configuration_or_the_tail_decides(
     ],
 )
 def test_each_kind_of_problem_names_its_offsets(
-    decision: Decision, expected: Missing | tuple[str, str]
+    decision: Decision, expected: Missing | Why
 ) -> None:
-    found = (decision.cause, decision.text) if isinstance(decision, Refusal) else decision
+    found = Why(decision.cause, decision.text) if isinstance(decision, Refusal) else decision
     assert found == expected
 
 

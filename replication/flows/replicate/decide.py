@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from replication.errors import GuardError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.acceptances import Acceptances
+from replication.flows.replicate.diverge import with_cut
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.match import compared_timestamps
 from replication.flows.replicate.place import Match, match_existing_target
@@ -16,7 +17,7 @@ from replication.flows.replicate.settle import settled_log_ends
 from replication.flows.replicate.starts import Offsets, plan_starts, rule_for
 from replication.model import Position, TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal, unmatched
-from replication.offsets.resume import CountAhead, MatchTail, Missing, Resume, StartFresh
+from replication.offsets.resume import CountAhead, Decision, MatchTail, Missing, Resume, StartFresh
 from replication.topics.topic_plan import TopicPlan
 
 Found = Resume | CountAhead | StartFresh | MatchTail | Match | Jump
@@ -78,8 +79,8 @@ def find_problems(
 ) -> dict[TopicPartition, Refusal]:
     """Why partitions of *plan*, which no query replicates now, cannot resume safely.
 
-    Quick: records are not compared. Of a target that has not grown since they were, the answer is
-    known.
+    Quick: hardly any record is read. Of a target that has not grown since its records were
+    compared, the answer is known.
 
     Args:
         context: The flow.
@@ -166,13 +167,19 @@ def _decide(
     log_ends: LogEnds,
     accepted: Mapping[TopicPartition, Accepted],
 ) -> Decided:
-    """What offsets and topic ids alone decide; records still have to be compared."""
+    """What offsets and topic ids decide; the records of targets are still to be compared."""
     offsets = Offsets(log_ends.earliest, log_ends.source_ends, log_ends.target_ends)
     starts = plan_starts(context.config, plan, stored, offsets, accepted)
     found: dict[TopicPartition, Found] = {}
     refused: dict[TopicPartition, Refusal] = {}
     gone = set()
-    for tp, decision in starts.decisions.items():
+    for tp, first in starts.decisions.items():
+        decision: Decision | Jump = first
+        refusal = first.refusal if isinstance(first, Jump) else first
+        if isinstance(refusal, Refusal) and refusal.cause == "source-truncated":
+            remote, runs = log_ends.remote[tp], stored.runs(tp)
+            refusal = with_cut(context, tp, remote, refusal, runs)
+            decision = rule_for(context.config, plan, tp, refusal, accepted)
         if isinstance(decision, Missing):
             gone.add(tp.topic)
         elif isinstance(decision, Refusal):
