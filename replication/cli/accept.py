@@ -59,7 +59,7 @@ def accept(
     execute: bool,
     as_json: bool,
 ) -> None:
-    """Let a refused topic go on, although records are lost or repeated.
+    """Let a topic go on despite lost or repeated records.
 
     Shows what is lost and what is repeated. With --execute, the process that runs the flow goes on
     there within seconds, or the next start does. It holds once, and only if the flow cannot go on

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from replication.config.tree import FlowConfig
-from replication.flows.replicate.starts import NOTHING, Offsets, Starts, plan_starts
+from replication.flows.replicate.starts import Offsets, Starts, plan_starts
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from replication.offsets.guard import Accepted
@@ -32,7 +32,7 @@ class StoredMap:
     anchors: Mapping[TopicPartition, Anchor]
     remote_ids: Mapping[str, str]
     runs: Callable[[TopicPartition], Sequence[OffsetRun]]
-    accepted: Mapping[TopicPartition, Accepted] = NOTHING
+    accepted: Mapping[TopicPartition, Accepted] = field(default_factory=dict)
 
 
 def stored_map(state_dir: str, config: FlowConfig, state: StateReader) -> StoredMap:

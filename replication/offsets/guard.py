@@ -149,12 +149,17 @@ def recreated(text: str, offsets: tuple[int, int], log_end: int) -> Refusal:
     )
 
 
-def with_map(refusal: Refusal, runs: Sequence[OffsetRun]) -> Refusal:
+def with_map(refusal: Refusal, runs: Sequence[OffsetRun], equal_until: int) -> Refusal:
     """*refusal* of a partition whose target was cut, refined by the partition's offset map.
 
     A restart refills what was cut off the target, and repeats nothing else.
+
+    Args:
+        refusal: Of the partition.
+        runs: Its map.
+        equal_until: The target offset up to which the target has the records that the map states.
     """
-    found = translate_back(runs, refusal.log_end) if runs else None
+    found = translate_back(runs, equal_until) if runs else None
     if found is None or isinstance(found, NoAnswer):
         return replace(refusal, kept=())
     replicated = min(found.offset, refusal.end)
@@ -162,8 +167,8 @@ def with_map(refusal: Refusal, runs: Sequence[OffsetRun]) -> Refusal:
         refusal,
         replicated=replicated,
         restart=max(replicated, refusal.earliest),
-        since=Position(replicated, refusal.log_end),
-        kept=tuple(cut(runs, refusal.log_end)),
+        since=Position(replicated, equal_until),
+        kept=tuple(cut(runs, equal_until)),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from replication.errors import GuardError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.acceptances import Acceptances
-from replication.flows.replicate.diverge import with_cut
+from replication.flows.replicate.diverge import CUT, with_cut
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.match import compared_timestamps
 from replication.flows.replicate.place import Match, match_existing_target
@@ -176,9 +176,9 @@ def _decide(
     for tp, first in starts.decisions.items():
         decision: Decision | Jump = first
         refusal = first.refusal if isinstance(first, Jump) else first
-        if isinstance(refusal, Refusal) and refusal.cause == "source-truncated":
-            remote, runs = log_ends.remote[tp], stored.runs(tp)
-            refusal = with_cut(context, tp, remote, refusal, runs)
+        if isinstance(refusal, Refusal) and refusal.cause in CUT:
+            pair = tp, log_ends.remote[tp]
+            refusal = with_cut(context, pair, refusal, stored.runs(tp))
             decision = rule_for(context.config, plan, tp, refusal, accepted)
         if isinstance(decision, Missing):
             gone.add(tp.topic)

@@ -1,85 +1,109 @@
-"""Finds how far a source that was truncated still has the records that were copied from it.
+"""Finds how far a log that was truncated still has the records that the offset map states.
 
 An unclean leader election cuts the end off a log, and other records take the offsets. Up to the
-cut, each record equals its copy; after it, none does. So a binary search finds the cut.
+cut, each record of the source equals its copy; after it, none does. So a binary search finds it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from replication.flows.context import FlowContext
 from replication.flows.replicate.match import compared_timestamps, last_records, same
 from replication.kafka.reader import read_records
 from replication.model import Timestamps, TopicPartition
-from replication.offsets.guard import Refusal
+from replication.offsets.guard import Refusal, with_map
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.runs import OffsetRun
+
+CUT = frozenset({"source-truncated", "target-truncated"})
+"""The causes that `with_cut` refines."""
 
 
 def with_cut(
     context: FlowContext,
-    tp: TopicPartition,
-    remote: TopicPartition,
+    pair: tuple[TopicPartition, TopicPartition],
     refusal: Refusal,
     runs: Sequence[OffsetRun],
 ) -> Refusal:
-    """*refusal* of a truncated source, refined by where the cut is, if that can be found.
+    """*refusal* of a truncated log, refined by where the cut is, if that can be found.
 
     Going on at the cut loses nothing that the source still has, and repeats nothing.
 
     Args:
         context: The flow.
-        tp: The upstream partition.
-        remote: The remote partition.
+        pair: The upstream partition and the remote one.
         refusal: Of the partition.
         runs: Its offset map.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
-    times = compared_timestamps(context, [remote.topic])[remote.topic]
-    cut = _Copies(context, tp, remote, OffsetMap(runs), times).equal_until(
-        refusal.earliest, refusal.end
-    )
+    times = compared_timestamps(context, [pair[1].topic])[pair[1].topic]
+    copies = _Copies(context, *pair, OffsetMap(runs), times)
+    if refusal.cause == "target-truncated":
+        cut = _last_equal(copies.is_copy_equal, 0, refusal.log_end)
+        if cut is None:  # nothing of the map can be trusted
+            return replace(refusal, replicated=None, restart=refusal.earliest, since=None, kept=())
+        return with_map(refusal, runs, cut)
+    cut = _last_equal(copies.is_original_equal, refusal.earliest, refusal.end)
     if cut is None:
         return refusal
     text = f"{refusal.text}; up to offset {cut} it has the records that were copied"
     return replace(refusal, text=text, replicated=cut, skip=cut, restart=cut)
 
 
+def _last_equal(is_equal: Callable[[int], bool | None], start: int, end: int) -> int | None:
+    """The last offset up to which records are equal; None if that is unknown.
+
+    Args:
+        is_equal: Whether the last record before an offset is equal; None if that is unknown.
+        start: Up to there they are.
+        end: The last offset that is asked for, which is the first one tried.
+    """
+    low, high, middle = start, end, end
+    while low < high:
+        found = is_equal(middle)
+        if found is None:
+            return None
+        low, high = (middle, high) if found else (low, middle - 1)
+        middle = (low + high + 1) // 2
+    return low
+
+
 @dataclass(frozen=True, slots=True)
 class _Copies:
-    """A partition and its copy, compared one by one."""
+    """A partition, its copy and its map, compared record by record."""
 
     context: FlowContext
     tp: TopicPartition
     remote: TopicPartition
     offsets: OffsetMap
-    timestamps: Timestamps
+    times: Timestamps
 
-    def equal_until(self, start: int, end: int) -> int | None:
-        """The last offset up to which all records equal their copies; None if it is unknown."""
-        low, high = start, end
-        while low < high:
-            middle = (low + high + 1) // 2
-            is_equal = self._is_last_equal(start, middle)
-            if is_equal is None:
-                return None
-            low, high = (middle, high) if is_equal else (low, middle - 1)
-        return low
-
-    def _is_last_equal(self, start: int, until: int) -> bool | None:
-        """Whether the last record before *until* equals its copy; None if that one is not known."""
+    def is_original_equal(self, until: int) -> bool | None:
+        """Whether the source's last record before *until* equals its copy on the target."""
         config = self.context.config
-        upstream = last_records(
-            config.source.consumer, self.tp, (start, until), 1, config.isolation
-        )
-        if not upstream:
+        source = config.source.consumer, self.tp
+        originals = last_records(*source, (0, until), 1, config.isolation)
+        if not originals:
             return True
-        at = self.offsets.translate(upstream[0].offset)
+        at = self.offsets.translate(originals[0].offset)
         if not isinstance(at, Exact):
             return None
-        copies = read_records(
-            config.target.consumer, self.remote, at.offset, at.offset + 1, "read_uncommitted"
-        )
-        return same(upstream[0], copies[0], self.timestamps) if copies else None
+        target = config.target.consumer, self.remote
+        copies = read_records(*target, at.offset, at.offset + 1, "read_uncommitted")
+        return same(originals[0], copies[0], self.times) if copies else None
+
+    def is_copy_equal(self, until: int) -> bool | None:
+        """Whether the target's last record before *until* equals its original on the source."""
+        config = self.context.config
+        target = config.target.consumer, self.remote
+        copies = last_records(*target, (0, until), 1, "read_uncommitted")
+        if not copies:
+            return True
+        at = self.offsets.translate_back(copies[0].offset)
+        if not isinstance(at, Exact):
+            return None
+        source = config.source.consumer, self.tp
+        originals = read_records(*source, at.offset, at.offset + 1, config.isolation)
+        return same(originals[0], copies[0], self.times) if originals else None

@@ -104,7 +104,8 @@ def plan_starts(
     for tp, decision in decisions.items():
         if isinstance(decision, Refusal):
             is_cut = decision.cause == "target-truncated"
-            refusal = with_map(decision, stored.runs(tp)) if is_cut else decision
+            runs = stored.runs(tp) if is_cut else ()
+            refusal = with_map(decision, runs, decision.log_end) if is_cut else decision
             decisions[tp] = rule_for(config, plan, tp, refusal, accepted)
     return Starts(decisions, void)
 
