@@ -1,6 +1,6 @@
 """What a flow does where it would lose or repeat records, for each cause and policy.
 
-MirrorMaker 2 goes on in each of these cases without a word; test_mirror_maker_2_is_silent shows it.
+MirrorMaker 2 goes on in each of these cases without a word; the last test shows it.
 """
 
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from pyspark.sql import Row, SparkSession
 
 from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker
+from replication.demo.topic_log import log_ends
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import GuardError
 from replication.kafka.reader import read_records
@@ -19,9 +20,10 @@ from replication.offsets.map import Exact, OffsetMap, Translation
 from replication.state.offset_table import OffsetTable
 from tests.support.cut_log import cut_log, log_bytes
 from tests.support.events import kinds, kinds_of_topics
-from tests.support.flows import RunningFlow, flow_config
-from tests.support.local import Clusters
+from tests.support.flows import RunningFlow, flow_config, unique_flow
+from tests.support.local import Clusters, Until
 from tests.support.mirror_files import FLOW
+from tests.support.mirror_maker_2 import mirror_maker_2, mm2_properties
 from tests.support.topics import (
     assert_equal,
     copied,
@@ -324,3 +326,48 @@ def test_another_producer_is_noticed_while_the_flow_runs(
 
     assert numbers(target, remote) == [*range(100), *range(7000, 7003), *range(100, 150)]
     assert translations(flow, topic_name, 99, 110, 150) == [Exact(99), Exact(113), Exact(153)]
+
+
+def test_mirror_maker_2_goes_on_without_a_word(
+    clusters: Clusters, tmp_path: Path, until: Until
+) -> None:
+    source, target = clusters
+    flow = unique_flow()
+    expired, again, grown, refilled = (
+        f"{flow.source}-{name}" for name in ("expired", "again", "grown", "refilled")
+    )
+    topics = (expired, again, grown, refilled)
+    properties = mm2_properties(clusters, flow.source, flow.target)
+
+    def copies(topic: str) -> list[int]:
+        return numbers(target, f"{flow.source}.{topic}")
+
+    def run_until(folder: str, *ends: int) -> None:
+        """Runs MirrorMaker 2 until the remote topics, in order, end at these offsets."""
+        remote = {f"{flow.source}.{topic}": end for topic, end in zip(topics, ends, strict=True)}
+        with mirror_maker_2(tmp_path / folder, properties) as mm2:
+
+            def is_done() -> bool:
+                mm2.check()
+                return log_ends(target.bootstrap, list(remote)) == remote
+
+            until(is_done, 60)
+
+    for topic in topics:
+        create_topic(source.bootstrap, topic, 1)
+        send_records(source, topic, numbered(0, 100))
+    run_until("first", 100, 100, 100, 100)
+    send_records(source, expired, numbered(100, 200))
+    delete_records(source, expired, 150)
+    for topic, count in ((again, 30), (grown, 150)):
+        delete_topic(source, topic)
+        create_topic(source.bootstrap, topic, 1)
+        send_records(source, topic, numbered(500, 500 + count))
+    delete_topic(target, f"{flow.source}.{refilled}")
+    send_records(source, refilled, numbered(100, 110))
+    run_until("second", 150, 130, 150, 10)
+
+    assert copies(expired) == [*range(100), *range(150, 200)]  # 50 records are lost
+    assert copies(again) == [*range(100), *range(500, 530)]
+    assert copies(grown) == [*range(100), *range(600, 650)]  # 100 records are lost
+    assert copies(refilled) == [*range(100, 110)]  # 100 records are missing on the target
