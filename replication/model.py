@@ -15,6 +15,7 @@ GuardCause = Literal[
     "source-recreated",
     "target-truncated",
     "unmatched",
+    "foreign-records",
 ]
 """Why a partition cannot resume without losing or repeating records."""
 

@@ -33,11 +33,11 @@ def _factor(name: str, default: str, what: str, since: Since = "now") -> ConfigK
     return ConfigKey(name, "number", default, meaning, least=-1, since=since)
 
 
-def _guard(cause: str, meaning: str) -> ConfigKey:
+def _guard(cause: str, meaning: str, default: str = "fail") -> ConfigKey:
     return ConfigKey(
         f"replication.guard.{cause}",
         "choice",
-        "fail",
+        default,
         f"what to do if {meaning}",
         "MirrorMaker 2 does not notice it",
         choices=("fail", "stop", "skip", "restart"),
@@ -171,6 +171,7 @@ _CATALOGUE: Final = (
     _guard("source-recreated", "a source topic was deleted and created again"),
     _guard("target-truncated", "a remote partition has lost copied records at its end"),
     _guard("unmatched", "the source has none of the last records of a remote partition"),
+    _guard("foreign-records", "another producer writes to a remote partition", "skip"),
     # Topic metadata
     _flag(
         "sync.topic.configs.enabled",

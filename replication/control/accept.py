@@ -9,12 +9,13 @@ from replication.errors import NoAnswerError
 from replication.flows.replicate.prepare import look
 from replication.flows.replicate.starts import NOTHING
 from replication.kafka.cluster import Cluster
-from replication.model import TopicPartition
+from replication.model import Position, TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal, Start, rule, unmatched
-from replication.offsets.resume import Decision, MatchTail, Missing
+from replication.offsets.resume import CountAhead, Decision, MatchTail, Missing
 from replication.state.accept_requests import AcceptRequest
 from replication.topics.topic_plan import TopicPlan
 
+FOREIGN = "in case that another producer wrote the last records of its remote partition"
 NOT_FOUND = "in case that none of the last records of its remote partition is found in it"
 
 
@@ -70,6 +71,9 @@ def plan_acceptance(
         elif isinstance(decision, MatchTail):
             offsets = earliest[tp], ends[tp]
             refusals[tp] = unmatched(f"{tp}, {NOT_FOUND}", decision.position, offsets, None)
+        elif isinstance(decision, CountAhead) and _is_guarded(config, topic):
+            offsets, fresh = (earliest[tp], ends[tp]), Position(0, decision.log_end)
+            refusals[tp] = unmatched(f"{tp}, {FOREIGN}", fresh, offsets, decision.anchor)
     chosen = [tp for tp in refusals if number in {None, tp.partition}]
     if not chosen:
         what = topic if number is None else f"{topic}-{number}"
@@ -85,6 +89,10 @@ def plan_acceptance(
         {tp: at for tp, at in ruled.items() if isinstance(at, Jump)},
         tuple(tp for tp, at in starts.decisions.items() if _stays(tp, at, chosen)),
     )
+
+
+def _is_guarded(config: FlowConfig, topic: str) -> bool:
+    return config.guard.policy("foreign-records", topic) in ("fail", "stop")
 
 
 def _stays(tp: TopicPartition, decision: Decision | Jump, chosen: Sequence[TopicPartition]) -> bool:

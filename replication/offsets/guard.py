@@ -32,6 +32,7 @@ class Refusal:
         restart: Where a restart goes on.
         since: The last position that the offset map keeps; None if it begins again.
         kept: The map as far as the target still holds its records, if it no longer holds all.
+        matched: Runs that are not in the map yet.
     """
 
     cause: GuardCause
@@ -44,6 +45,7 @@ class Refusal:
     restart: int
     since: Position | None = None
     kept: tuple[OffsetRun, ...] | None = None
+    matched: tuple[OffsetRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,8 @@ class Jump:
     def new_runs(self) -> list[OffsetRun]:
         """What the jump adds to the offset map."""
         since = self.refusal.since
-        return runs_between(since, self.position) if since else [anchor(self.position)]
+        runs = runs_between(since, self.position) if since else [anchor(self.position)]
+        return [*self.refusal.matched, *runs]
 
 
 def unmatched(
@@ -146,6 +149,32 @@ def recreated(text: str, offsets: tuple[int, int], log_end: int) -> Refusal:
         replicated=earliest,
         skip=earliest,
         restart=earliest,
+    )
+
+
+def foreign(
+    text: str, offsets: tuple[int, int], log_end: int, matched: Sequence[OffsetRun], resume: int
+) -> Refusal:
+    """The refusal of a partition to which another producer has written.
+
+    Args:
+        text: Why, for an operator.
+        offsets: The source's first offset and its log end.
+        log_end: The target's log end.
+        matched: The runs on which both sides agree since the last known position.
+        resume: The source offset up to which every record is on the target.
+    """
+    earliest, end = offsets
+    return Refusal(
+        "foreign-records",
+        text,
+        earliest,
+        end,
+        log_end,
+        replicated=resume,
+        skip=resume,
+        restart=earliest,
+        matched=tuple(matched),
     )
 
 

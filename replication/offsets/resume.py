@@ -28,6 +28,11 @@ class CountAhead:
     anchor: Position
     records: int
 
+    @property
+    def log_end(self) -> int:
+        """Where the target's log ends."""
+        return self.anchor.downstream + self.records
+
 
 @dataclass(frozen=True, slots=True)
 class StartFresh:

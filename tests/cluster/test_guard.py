@@ -307,25 +307,41 @@ def test_retention_on_the_target_is_no_reason_to_stop(
     assert translations(flow, topic_name, 50, 110) == [Exact(50), Exact(110)]
 
 
+@pytest.mark.parametrize("policy", ["skip", "restart", "fail"])
 def test_another_producer_is_noticed_while_the_flow_runs(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, policy: str
 ) -> None:
     source, target = clusters
-    remote = f"A.{topic_name}"
-    config = flow_config(source, target, topic_name)
-    create_topic(source.bootstrap, topic_name, 1)
-    send_records(source, topic_name, numbered(0, 100))
+    shared, remote = f"{topic_name}-shared", f"A.{topic_name}-shared"
+    config = flow_config(
+        source, target, f"{topic_name}.*", {"replication.guard.foreign-records": policy}
+    )
+    fill(source, topic_name, 1, 10)
+    create_topic(source.bootstrap, shared, 1)
+    send_records(source, shared, numbered(0, 100))
     flow = RunningFlow(spark, tmp_path, config, "microbatch")
-    flow.until(lambda: copied(clusters, topic_name) == 100)
+    flow.until(lambda: copied(clusters, shared) == 100)
 
     send_records(target, remote, numbered(7000, 7003))
-    send_records(source, topic_name, numbered(100, 150))
-    flow.until(lambda: "realigned" in kinds(flow.tables))
-    flow.until(lambda: copied(clusters, topic_name) == 153)
+    send_records(source, shared, numbered(100, 150))
+    ends = {"skip": 153, "restart": 153 + 150, "fail": 153}
+    kind = {"skip": "realigned", "restart": "jumped", "fail": "set-aside"}[policy]
+    flow.until(lambda: (kind, shared) in kinds_of_topics(flow.tables))
+    send(source, topic_name, 1, 10)
+    flow.until(lambda: copied(clusters, topic_name) == 20)
+    flow.until(lambda: copied(clusters, shared) == ends[policy])
     flow.stop()
 
-    assert numbers(target, remote) == [*range(100), *range(7000, 7003), *range(100, 150)]
-    assert translations(flow, topic_name, 99, 110, 150) == [Exact(99), Exact(113), Exact(153)]
+    once = [*range(100), *range(7000, 7003), *range(100, 150)]
+    repeated = range(150) if policy == "restart" else ()
+    assert numbers(target, remote) == [*once, *repeated]
+    assert_equal(clusters, topic_name)
+    if policy == "restart":
+        answers = translations(flow, shared, 0, 110, 150)
+        assert answers == [Exact(153), Exact(263), Exact(303)]
+    elif policy == "skip":
+        answers = translations(flow, shared, 99, 110, 150)
+        assert answers == [Exact(99), Exact(113), Exact(153)]
 
 
 def test_mirror_maker_2_goes_on_without_a_word(

@@ -65,6 +65,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                         "source-recreated": "fail",
                         "target-truncated": "fail",
                         "unmatched": "fail",
+                        "foreign-records": "skip",
                     },
                 ),
                 topic_configs=TopicConfigsConfig(
@@ -144,6 +145,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             f"{at}replication.guard.source-recreated": "stop",
             f"{at}replication.guard.target-truncated": "skip",
             f"{at}replication.guard.unmatched": "restart",
+            f"{at}replication.guard.foreign-records": "fail",
             f"{at}config.properties.exclude": "retention.*",
             f"{at}use.defaults.from": "source",
             f"{at}sync.topic.configs.enabled": "false",
@@ -190,6 +192,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
                 "source-recreated": "stop",
                 "target-truncated": "skip",
                 "unmatched": "restart",
+                "foreign-records": "fail",
             },
         ),
         topic_configs=TopicConfigsConfig(

@@ -28,6 +28,12 @@ UNMATCHED = (
 )
 
 
+FOREIGN = (
+    "another producer writes to its remote partition, and the remote partition has not changed "
+    "since it was looked at"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class LogEnds:
     """The remote partitions, and the offsets of both sides, by upstream partition."""
@@ -97,8 +103,11 @@ def find_problems(
     decided = _decide(context, plan, stored, ends, acceptances.accepted)
     refused = dict(decided.refused)
     for tp, found in decided.found.items():
-        if isinstance(found, MatchTail) and unmatched_ends.get(tp) == found.position.downstream:
-            refusal = _unmatched(UNMATCHED, tp, found.position, ends, None)
+        log_end = _compared_end(found)
+        if log_end is not None and unmatched_ends.get(tp) == log_end:
+            refusal = _unmatched(UNMATCHED, tp, Position(0, log_end), ends, None)
+            if isinstance(found, CountAhead):
+                refusal = replace(refusal, cause="foreign-records", text=FOREIGN)
             ruled = rule_for(context.config, plan, tp, refusal, acceptances.accepted)
             if isinstance(ruled, Refusal):
                 refused[tp] = ruled
@@ -155,6 +164,18 @@ def decide(
     return _by_topic(Decided(found, refused, decided.gone, decided.void, unmatched_ends))
 
 
+def refuse(decided: Decided, refused: Mapping[TopicPartition, Refusal]) -> Decided:
+    """*decided* without the topics of *refused*, whose records were compared in vain, too."""
+    ends = {tp: refusal.log_end for tp, refusal in refused.items()}
+    return _by_topic(
+        replace(
+            decided,
+            refused={**decided.refused, **refused},
+            unmatched={**decided.unmatched, **ends},
+        )
+    )
+
+
 def topics_of(partitions: Collection[TopicPartition]) -> set[str]:
     """The topics of *partitions*."""
     return {tp.topic for tp in partitions}
@@ -187,6 +208,13 @@ def _decide(
         else:
             found[tp] = decision
     return _by_topic(Decided(found, refused, frozenset(gone), dict(starts.void)))
+
+
+def _compared_end(found: Found) -> int | None:
+    """The target's log end, where records are to be compared."""
+    if isinstance(found, MatchTail):
+        return found.position.downstream
+    return found.log_end if isinstance(found, CountAhead) else None
 
 
 def _unmatched(

@@ -6,17 +6,25 @@ are counted on the source, and the last of them are compared before the count is
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replication.flows.context import FlowContext
 from replication.flows.replicate.acceptances import Acceptances
-from replication.flows.replicate.decide import Found, LogEnds, decide, settled_ends
+from replication.flows.replicate.decide import Found, LogEnds, decide, refuse, settled_ends
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.match import compared_timestamps, realign, tails_match
+from replication.flows.replicate.match import (
+    compared_timestamps,
+    describe_alignment,
+    realign,
+    realigned_runs,
+    tails_match,
+)
 from replication.flows.replicate.place import Match
+from replication.flows.replicate.starts import rule_for
 from replication.log import Log
 from replication.model import Position, TopicPartition
-from replication.offsets.guard import Jump, Refusal
+from replication.offsets.alignment import Alignment
+from replication.offsets.guard import Jump, Refusal, foreign
 from replication.offsets.resume import CountAhead, Resume, StartFresh
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, runs_between
 from replication.spark.counting import RecordSpan, offsets_after
@@ -42,6 +50,15 @@ class Located:
     unmatched: dict[TopicPartition, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What follows from counting: runs for the offset map, other decisions, and refusals."""
+
+    runs: dict[TopicPartition, list[OffsetRun]] = field(default_factory=dict)
+    jumps: dict[TopicPartition, Jump] = field(default_factory=dict)
+    refused: dict[TopicPartition, Refusal] = field(default_factory=dict)
+
+
 def find_positions(
     context: FlowContext,
     plan: TopicPlan,
@@ -57,9 +74,10 @@ def find_positions(
     anchors = map_writer.anchors
     acceptances = Acceptances(context)
     decided = decide(context, plan, map_writer, log_ends, acceptances.accepted)
-    found = decided.found
-    ahead = {tp: at for tp, at in found.items() if isinstance(at, CountAhead)}
-    new_runs = _count_ahead(context, ahead, log_ends)
+    counted = _count_ahead(context, plan, decided.found, log_ends, acceptances)
+    decided = refuse(decided, counted.refused)
+    found = {tp: counted.jumps.get(tp, at) for tp, at in decided.found.items()}
+    new_runs = {tp: runs for tp, runs in counted.runs.items() if tp in found}
     for tp, at in found.items():
         if isinstance(at, StartFresh):
             new_runs[tp] = [anchor(at.position)]
@@ -120,12 +138,17 @@ def _record_jump(context: FlowContext, tp: TopicPartition, jump: Jump) -> None:
 
 
 def _count_ahead(
-    context: FlowContext, wanted: Mapping[TopicPartition, CountAhead], log_ends: LogEnds
-) -> dict[TopicPartition, list[OffsetRun]]:
+    context: FlowContext,
+    plan: TopicPlan,
+    found: Mapping[TopicPartition, Found],
+    log_ends: LogEnds,
+    acceptances: Acceptances,
+) -> _Counted:
     """Counts the target records that are not yet in the offset map, and compares the last ones."""
-    config = context.config
+    wanted = {tp: at for tp, at in found.items() if isinstance(at, CountAhead)}
+    config, counted = context.config, _Counted()
     if not wanted:
-        return {}
+        return counted
     records = sum(ahead.records for ahead in wanted.values())
     log.info("counting_unrecorded", flow=config.flow, records=records)
     ends = offsets_after(
@@ -135,13 +158,43 @@ def _count_ahead(
         log_ends.source_ends,
     )
     timestamps = compared_timestamps(context, {log_ends.remote[tp].topic for tp in wanted})
-    runs: dict[TopicPartition, list[OffsetRun]] = {}
     for tp, ahead in wanted.items():
         upstream, downstream = ahead.anchor.upstream, ahead.anchor.downstream
         remote, end = log_ends.remote[tp], log_ends.source_ends[tp]
         times = timestamps[remote.topic]
         if tp in ends and tails_match(config, (tp, upstream, ends[tp]), (remote, ahead), times):
-            runs[tp] = [OffsetRun(upstream, ends[tp], downstream, ahead.records)]
+            counted.runs[tp] = [OffsetRun(upstream, ends[tp], downstream, ahead.records)]
+            continue
+        aligned = realign(context, tp, remote, ahead, end, times)
+        ruled = _rule_foreign(context, plan, tp, ahead, aligned, log_ends, acceptances)
+        if isinstance(ruled, Refusal):
+            counted.refused[tp] = ruled
+        elif isinstance(ruled, Jump) and ruled.decided_by != "skip":
+            counted.jumps[tp] = ruled
         else:
-            runs[tp] = realign(context, tp, remote, ahead, end, times)
-    return runs
+            counted.runs[tp] = realigned_runs(context, tp, remote, ahead, aligned)
+    return counted
+
+
+def _rule_foreign(
+    context: FlowContext,
+    plan: TopicPlan,
+    tp: TopicPartition,
+    ahead: CountAhead,
+    aligned: Alignment,
+    log_ends: LogEnds,
+    acceptances: Acceptances,
+) -> Jump | Refusal | None:
+    """The decision about records on the target that match nothing; None if there are none."""
+    if not aligned.target_only:
+        return None
+    text = describe_alignment(log_ends.remote[tp], ahead, aligned)
+    span = log_ends.earliest[tp], log_ends.source_ends[tp]
+    refusal = foreign(
+        f"{text}: another producer writes there",
+        span,
+        ahead.log_end,
+        aligned.runs,
+        aligned.upstream,
+    )
+    return rule_for(context.config, plan, tp, refusal, acceptances.accepted)
