@@ -79,17 +79,9 @@ def find_positions(
     found = {tp: counted.jumps.get(tp, at) for tp, at in decided.found.items()}
     new_runs = {tp: runs for tp, runs in counted.runs.items() if tp in found}
     for tp, at in found.items():
-        if isinstance(at, StartFresh):
-            new_runs[tp] = [anchor(at.position)]
-        elif isinstance(at, Match):
-            at.record(context, tp)
-            start = anchors.get(tp) if tp not in decided.void else None
-            new_runs[tp] = (
-                runs_between(start.position, at.position) if start else [anchor(at.position)]
-            )
-        elif isinstance(at, Jump):
-            _record_jump(context, tp, at)
-            new_runs[tp] = at.new_runs()
+        known = anchors.get(tp) if tp not in decided.void else None
+        if runs := _first_runs(context, tp, at, known.position if known else None):
+            new_runs[tp] = runs
     for tp, reason in decided.void.items():
         _record_start_over(context, tp, reason, found[tp])
     recut = {
@@ -98,7 +90,8 @@ def find_positions(
         if isinstance(at, Jump) and at.refusal.kept is not None
     }
     map_writer.replace(FinishedRuns(generation, recut, plan.source_ids))
-    map_writer.forget(decided.void)
+    recreated = {tp for tp, at in found.items() if _is_of_new_topic(at)}
+    map_writer.forget({*decided.void, *recreated})
     map_writer.record(new_runs, plan.source_ids)
     map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
     # after the new rows: a crash in between must not leave a partition without a position
@@ -107,6 +100,28 @@ def find_positions(
     acceptances.settle(plan, decided.refused, are_positions_used=True)
     positions = resumed | {tp: runs[-1].end for tp, runs in {**new_runs, **recut}.items()}
     return Located(positions, decided.refused, decided.gone, decided.unmatched)
+
+
+def _first_runs(
+    context: FlowContext, tp: TopicPartition, found: Found, known: Position | None
+) -> list[OffsetRun]:
+    """What the offset map is to state of a start that it does not give; records an event.
+
+    *known* is the last position of the map, None if it begins here.
+    """
+    if isinstance(found, StartFresh):
+        return [anchor(found.position)]
+    if isinstance(found, Match):
+        found.record(context, tp)
+        return runs_between(known, found.position) if known else [anchor(found.position)]
+    if isinstance(found, Jump):
+        _record_jump(context, tp, found)
+        return found.new_runs()
+    return []
+
+
+def _is_of_new_topic(found: Found) -> bool:
+    return isinstance(found, Jump) and found.refusal.cause == "source-recreated"
 
 
 def _record_start_over(context: FlowContext, tp: TopicPartition, reason: str, found: Found) -> None:
