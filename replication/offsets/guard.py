@@ -191,13 +191,14 @@ def with_map(refusal: Refusal, runs: Sequence[OffsetRun], equal_until: int) -> R
     found = translate_back(runs, equal_until) if runs else None
     if found is None or isinstance(found, NoAnswer):
         return replace(refusal, kept=())
-    replicated = min(found.offset, refusal.end)
+    replicated, kept = min(found.offset, refusal.end), cut(runs, equal_until)
     return replace(
         refusal,
         replicated=replicated,
         restart=max(replicated, refusal.earliest),
-        since=Position(replicated, equal_until),
-        kept=tuple(cut(runs, equal_until)),
+        # where offsets have gaps, the last record kept may lie after `replicated`
+        since=kept[-1].end if kept else Position(replicated, equal_until),
+        kept=tuple(kept),
     )
 
 
