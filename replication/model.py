@@ -9,6 +9,19 @@ Mode = Literal["auto", "realtime", "microbatch", "drain"]
 Timestamps = Literal["preserve", "broker"]
 Reset = Literal["earliest", "latest"]
 OnRewind = Literal["keep", "follow"]
+GuardCause = Literal[
+    "records-expired",
+    "source-truncated",
+    "source-recreated",
+    "target-truncated",
+    "unmatched",
+    "foreign-records",
+]
+"""Why a partition cannot resume without losing or repeating records."""
+
+GuardPolicy = Literal["fail", "stop", "skip", "restart"]
+"""What happens then: the topic is set aside, the flow ends, or the partition goes on."""
+
 Location = Literal["source", "target"]
 """One of the two clusters of a flow, as in MirrorMaker 2's ``offset-syncs.topic.location``."""
 
@@ -48,6 +61,7 @@ EventKind = Literal[
     "reachable",
     "started-over",
     "stalled",
+    "jumped",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 
@@ -62,6 +76,7 @@ EventPolicy = Literal[
     "batch",
     "restart",
     "delete",
+    "accept",
 ]
 """How the flow reacts to an event."""
 

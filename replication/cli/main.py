@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "export-offsets": "failover",
     "apply-offsets": "failover",
     "failback": "failover",
+    "accept": "accept",
     "stop": "stop",
     "demo": "demo",
 }

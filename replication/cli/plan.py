@@ -1,8 +1,6 @@
 """``plan`` and ``slots``: what a start of the flows would do, and what it needs."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from operator import itemgetter
 
 import click
 
@@ -19,10 +17,10 @@ from replication.cli.options import (
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.loops import check_loops
-from replication.control.plan import FlowPlan, Histories, Start, StoredMap, plan_flow
+from replication.control.plan import FlowPlan, Histories, Start, plan_flow
+from replication.control.starts import open_clusters, stored_map
 from replication.errors import GuardError
 from replication.flows.replicate.prepare import look
-from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.model import RECORDS, Job, TopicAcl
 from replication.spark.mode import local_slots
@@ -89,7 +87,7 @@ def slots(file: str, name: str | None, job: Job) -> None:
 
 def _partitions(config: MirrorConfig, flow: FlowConfig) -> int:
     try:
-        with _clusters(flow) as (source, target):
+        with open_clusters(flow) as (source, target):
             return len(look(flow, source, target).partitions)
     except CallError as error:
         if not error.is_temporary:
@@ -101,29 +99,15 @@ def _partitions(config: MirrorConfig, flow: FlowConfig) -> int:
     return sum(row["partitions"] for row in rows if row["generation"] == newest)
 
 
-@contextmanager
-def _clusters(config: FlowConfig) -> Iterator[tuple[Cluster, Cluster]]:
-    with (
-        Cluster(config.source.alias, config.source.admin) as source,
-        Cluster(config.target.alias, config.target.admin) as target,
-    ):
-        yield source, target
-
-
 def _plan(config: MirrorConfig, flow: FlowConfig, state: StateReader) -> FlowPlan:
     heartbeats = next((pair for pair in config.heartbeats if pair.flow == flow.flow), None)
-    stored = StoredMap(state.offsets(flow.flow).progress().anchors, _remote_ids(state, flow))
+    stored = stored_map(config.state_dir, flow, state)
     histories = Histories(
         SyncHistory.of(state.rows("topic_configs", flow.flow)),
         AclHistory.of(state.rows("topic_acls", flow.flow)),
     )
-    with _clusters(flow) as clusters:
+    with open_clusters(flow) as clusters:
         return plan_flow(flow, heartbeats, clusters, stored, histories)
-
-
-def _remote_ids(state: StateReader, flow: FlowConfig) -> dict[str, str]:
-    rows = sorted(state.rows("topics", flow.flow), key=itemgetter("at"))
-    return {row["remote_topic"]: row["remote_id"] for row in rows if row.get("remote_id")}
 
 
 def _print(plan: FlowPlan) -> None:

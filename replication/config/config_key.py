@@ -63,6 +63,18 @@ def retention(table: str, default: str) -> ConfigKey:
     return own_number(f"state.{table}.retention.days", default, meaning)
 
 
+def guard(cause: str, meaning: str, default: str = "fail") -> ConfigKey:
+    """What to do where a partition cannot go on without losing or repeating records."""
+    return ConfigKey(
+        f"replication.guard.{cause}",
+        "choice",
+        default,
+        f"what to do if {meaning}",
+        "MirrorMaker 2 does not notice it",
+        choices=("fail", "stop", "skip", "restart"),
+    )
+
+
 def mm2_class(name: str, default: str) -> ConfigKey:
     """A class of MirrorMaker 2 that cannot be replaced."""
     return ConfigKey(

@@ -12,6 +12,7 @@ from replication.config.config_key import (
     ConfigKey,
     factor,
     flag,
+    guard,
     mm2_class,
     own_number,
     retention,
@@ -132,6 +133,20 @@ _CATALOGUE: Final = (
         "MirrorMaker 2 has it only as A.consumer.auto.offset.reset, which works here too",
         choices=("earliest", "latest"),
     ),
+    # What to do where a partition cannot resume without losing or repeating records
+    ConfigKey(
+        "replication.guard.topics",
+        "patterns",
+        ".*",
+        "topics to which the policies below apply: names or regexes; all others fail",
+        "not a key of MirrorMaker 2",
+    ),
+    guard("records-expired", "the source has deleted records that were not copied yet"),
+    guard("source-truncated", "the source's log ends before the last copied record"),
+    guard("source-recreated", "a source topic was deleted and created again"),
+    guard("target-truncated", "a remote partition has lost copied records at its end"),
+    guard("unmatched", "the source has none of the last records of a remote partition"),
+    guard("foreign-records", "another producer writes to a remote partition", "skip"),
     # Topic metadata
     flag(
         "sync.topic.configs.enabled",

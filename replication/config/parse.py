@@ -5,7 +5,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import cast
+from typing import cast, get_args
 
 from replication.config.checks import check_clusters, check_flow, check_state_dir
 from replication.config.flow_conflicts import check_flows
@@ -17,6 +17,7 @@ from replication.config.tree import (
     DeletionsConfig,
     FlowConfig,
     GroupsConfig,
+    GuardConfig,
     HeartbeatsConfig,
     MirrorConfig,
     OffsetSyncsConfig,
@@ -26,7 +27,15 @@ from replication.config.tree import (
 from replication.config.values import Diagnostics, Raw
 from replication.errors import ConfigError
 from replication.mm2.policy import IdentityPolicy, PrefixPolicy
-from replication.model import Location, Mode, OnRewind, Reset, Timestamps
+from replication.model import (
+    GuardCause,
+    GuardPolicy,
+    Location,
+    Mode,
+    OnRewind,
+    Reset,
+    Timestamps,
+)
 
 
 def parse(
@@ -98,6 +107,7 @@ def _flow_config(values: FlowValues) -> FlowConfig:
         record_timestamps=cast("Timestamps", values.text("record.timestamps")),
         auto_offset_reset=_reset(values, source.consumer),
         state=_state_config(values),
+        guard=_guard_config(values),
         topic_configs=_topic_configs_config(values),
         acls=_acls_config(values),
         deletions=DeletionsConfig(
@@ -126,6 +136,17 @@ def _state_config(values: FlowValues) -> StateConfig:
         retention_days={
             table: values.number(f"state.{table}.retention.days")
             for table in ("events", "checkpoints", "leases")
+        },
+    )
+
+
+def _guard_config(values: FlowValues) -> GuardConfig:
+    causes: tuple[GuardCause, ...] = get_args(GuardCause)
+    return GuardConfig(
+        topics=values.items("replication.guard.topics"),
+        policies={
+            cause: cast("GuardPolicy", values.text(f"replication.guard.{cause}"))
+            for cause in causes
         },
     )
 

@@ -9,7 +9,17 @@ from dataclasses import dataclass
 
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import ReplicationPolicy
-from replication.model import Flow, Isolation, Location, Mode, OnRewind, Reset, Timestamps
+from replication.model import (
+    Flow,
+    GuardCause,
+    GuardPolicy,
+    Isolation,
+    Location,
+    Mode,
+    OnRewind,
+    Reset,
+    Timestamps,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +102,21 @@ class GroupsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GuardConfig:
+    """What a flow does where a partition cannot resume without losing or repeating records.
+
+    The ``policies`` are those of ``topics``; every other topic is set aside.
+    """
+
+    topics: tuple[str, ...]
+    policies: Mapping[GuardCause, GuardPolicy]
+
+    def policy(self, cause: GuardCause, topic: str) -> GuardPolicy:
+        """What to do with a partition of *topic*."""
+        return self.policies[cause] if NameFilter(self.topics, ()).accepts(topic) else "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatsConfig:
     """Heartbeats for one pair of clusters, whether its flow is enabled or not.
 
@@ -125,6 +150,7 @@ class FlowConfig:
     record_timestamps: Timestamps
     auto_offset_reset: Reset
     state: StateConfig
+    guard: GuardConfig
     topic_configs: TopicConfigsConfig
     acls: AclsConfig
     deletions: DeletionsConfig

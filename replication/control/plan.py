@@ -8,31 +8,33 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from replication.config.tree import FlowConfig, HeartbeatsConfig
+from replication.control.starts import StoredMap, find_starts
 from replication.errors import SetupError
 from replication.flows.metadata.acl_changes import plan_acl_sync
 from replication.flows.metadata.config_changes import TopicChanges, plan_config_sync
 from replication.flows.replicate.prepare import look, topic_warnings
-from replication.flows.replicate.starts import Offsets, plan_starts
 from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import faults_of
 from replication.kafka.jvm import kafka_jars, open_jvm
 from replication.model import Position, TopicPartition
+from replication.offsets.guard import Jump, Refusal
 from replication.offsets.resume import (
     CountAhead,
     Decision,
     MatchTail,
-    Problem,
+    Missing,
     Resume,
     StartFresh,
 )
-from replication.state.offset_rows import Anchor
 from replication.topics.acl_sync import AclHistory, AclPlan
 from replication.topics.config_sync import SyncHistory
 from replication.topics.topic_plan import TopicPlan
 
 NO_ACLS = AclPlan()
-Origin = Literal["offset map", "auto.offset.reset", "target", "created again", "problem"]
+Origin = Literal[
+    "offset map", "auto.offset.reset", "target", "created again", "decision", "problem"
+]
 Purpose = Literal["heartbeats", "checkpoints", "offset syncs"]
 
 
@@ -61,17 +63,6 @@ class InternalTopic:
     cluster: str
     purpose: Purpose
     exists: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StoredMap:
-    """What the offset map says: the newest position of each partition, and the remote topics' ids.
-
-    ``remote_ids`` lacks the topics whose last generation was that of an earlier version.
-    """
-
-    anchors: Mapping[TopicPartition, Anchor]
-    remote_ids: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,28 +189,15 @@ def _starts(
     clusters: tuple[Cluster, Cluster],
     stored: StoredMap,
 ) -> Iterator[Start]:
-    source, target = clusters
-    remote = {tp: TopicPartition(topics.topics[tp.topic], tp.partition) for tp in topics.partitions}
-    found_ends = target.log_ends(remote.values())
-    offsets = Offsets(
-        source.earliest(topics.partitions),
-        source.log_ends(topics.partitions, config.isolation),
-        # a partition that the start creates is empty
-        {tp: found_ends.get(remote[tp], 0) for tp in topics.partitions},
-    )
-    created = dict.fromkeys((topic.name for topic in topics.create), "to be created")
-    planned = replace(topics, remote_ids={**topics.remote_ids, **created})
-    starts = plan_starts(config, planned, stored, offsets)
+    starts = find_starts(config, topics, clusters, stored)
     for tp, decision in starts.decisions.items():
-        if tp in starts.recreated:
-            yield Start(tp, None, "problem", starts.recreated[tp])
-        elif tp in starts.void and isinstance(decision, StartFresh):
+        if tp in starts.void and isinstance(decision, StartFresh):
             yield Start(tp, decision.position.upstream, "created again", starts.void[tp])
         else:
             yield _start(config, tp, decision)
 
 
-def _start(config: FlowConfig, tp: TopicPartition, decision: Decision) -> Start:
+def _start(config: FlowConfig, tp: TopicPartition, decision: Decision | Jump) -> Start:
     match decision:
         case Resume(position):
             return Start(tp, position.upstream, "offset map", "offset map")
@@ -231,9 +209,17 @@ def _start(config: FlowConfig, tp: TopicPartition, decision: Decision) -> Start:
             reason = f"auto.offset.reset={config.auto_offset_reset}"
             return Start(tp, position.upstream, "auto.offset.reset", reason)
         case MatchTail():
-            return Start(tp, None, "target", "after the newest record of the target")
-        case Problem(_, text):
-            return Start(tp, None, "problem", text)
+            return Start(tp, None, "target", _after_the_tail(config, tp))
+        case Jump():
+            return Start(tp, decision.position.upstream, "decision", decision.text(tp))
+        case Refusal() | Missing():
+            return Start(tp, None, "problem", decision.text)
+
+
+def _after_the_tail(config: FlowConfig, tp: TopicPartition) -> str:
+    policy = config.guard.policy("unmatched", tp.topic)
+    text = "after the newest record of the target"
+    return text if policy in ("fail", "stop") else f"{text}; {policy} if the source lacks it"
 
 
 def _internal_topics(

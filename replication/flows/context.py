@@ -10,7 +10,10 @@ from replication.kafka.cluster import Cluster
 from replication.offsets.live_map import LiveMap
 from replication.spark.kafka_options import producer_client_id
 from replication.spark.session import jvm_of
+from replication.state.accept_requests import AcceptRequests
 from replication.state.claim import Claim, LeaseName, join_from
+from replication.state.paths import local_path
+from replication.state.request_files import HadoopFiles, LocalFiles
 from replication.state.tables import Tables
 
 
@@ -42,6 +45,15 @@ class FlowContext:
     def jvm(self) -> JVMView:
         """The session's JVM, which has Java's Kafka client."""
         return jvm_of(self.spark)
+
+    @property
+    def accept_requests(self) -> AcceptRequests:
+        """What operators have accepted, and the flow has not used yet."""
+        root, context = self.tables.root, self.spark.sparkContext
+        if local_path(root):
+            return AcceptRequests(LocalFiles(), root, self.config.flow)
+        files = HadoopFiles(self.jvm, context._jsc.hadoopConfiguration())  # noqa: SLF001
+        return AcceptRequests(files, root, self.config.flow)
 
     def claim(self, part: str = "") -> Claim:
         """A claim to the lease of the flow's records or of another *part*."""

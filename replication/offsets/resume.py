@@ -6,9 +6,9 @@ written by a batch that was never recorded; resuming must neither lose nor repea
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-from replication.model import Position, Reset, TopicPartition
+from replication.model import Location, Position, Reset, TopicPartition
+from replication.offsets.guard import Refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,11 @@ class CountAhead:
 
     anchor: Position
     records: int
+
+    @property
+    def log_end(self) -> int:
+        """Where the target's log ends."""
+        return self.anchor.downstream + self.records
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +52,20 @@ class MatchTail:
     position: Position
 
 
-ProblemKind = Literal[
-    "source-missing",
-    "target-missing",
-    "target-truncated",
-    "source-truncated",
-    "records-expired",
-]
-
-
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Why resuming would lose or repeat records.
+class Missing:
+    """The partition was deleted on one side since it was listed.
 
     Args:
-        kind: What happened.
-        text: The same for an operator, with offsets.
+        side: Where.
+        text: The same for an operator.
     """
 
-    kind: ProblemKind
+    side: Location
     text: str
 
 
-Decision = Resume | CountAhead | StartFresh | MatchTail | Problem
+Decision = Resume | CountAhead | StartFresh | MatchTail | Missing | Refusal
 
 
 def plan_positions(
@@ -94,10 +90,10 @@ def plan_positions(
     decisions: dict[TopicPartition, Decision] = {}
     for tp in partitions:
         if tp not in earliest or tp not in ends:
-            decisions[tp] = Problem("source-missing", f"{tp} does not exist on the source")
+            decisions[tp] = Missing("source", f"{tp} does not exist on the source")
         elif tp not in log_ends:
             text = f"the remote partition of {tp} does not exist on the target"
-            decisions[tp] = Problem("target-missing", text)
+            decisions[tp] = Missing("target", text)
         elif tp in anchors:
             decisions[tp] = _resume_from_anchor(anchors[tp], log_ends[tp], earliest[tp], ends[tp])
         else:
@@ -109,9 +105,9 @@ def plan_positions(
 def _resume_from_anchor(anchor: Position, log_end: int, earliest: int, end: int) -> Decision:
     records = log_end - anchor.downstream
     reached = min(end, anchor.upstream + records)  # at least: offsets have gaps
-    problem = _problem(anchor, log_end, earliest, end)
-    if problem is not None:
-        return problem
+    refusal = _refusal(anchor, log_end, earliest, end)
+    if refusal is not None:
+        return refusal
     if records == 0:
         return Resume(anchor)
     if earliest > anchor.upstream:  # the first records to count are gone
@@ -119,26 +115,46 @@ def _resume_from_anchor(anchor: Position, log_end: int, earliest: int, end: int)
     return CountAhead(anchor, records)
 
 
-def _problem(anchor: Position, log_end: int, earliest: int, end: int) -> Problem | None:
+def _refusal(anchor: Position, log_end: int, earliest: int, end: int) -> Refusal | None:
     records = log_end - anchor.downstream
     reached = min(end, anchor.upstream + records)
     if records < 0:
-        return Problem(
+        return Refusal(
             "target-truncated",
             f"the target's log ends at {log_end}, but the offset map ends at "
             f"{anchor.downstream}: the topic was recreated or truncated",
+            earliest,
+            end,
+            log_end,
+            replicated=None,
+            skip=max(earliest, min(anchor.upstream, end)),
+            restart=earliest,
         )
     if end < anchor.upstream:
-        return Problem(
+        return Refusal(
             "source-truncated",
             f"the source's log ends at {end}, but the offset map ends at {anchor.upstream}: "
             "the topic was recreated or truncated",
+            earliest,
+            end,
+            log_end,
+            replicated=None,  # below its end it may have other records than the copied ones
+            skip=end,
+            restart=earliest,
+            since=anchor,
         )
     if reached < earliest:
-        return Problem(
+        return Refusal(
             "records-expired",
             f"the source now starts at offset {earliest}: offsets {reached} to {earliest - 1} "
             "were deleted there and may not have been replicated",
+            earliest,
+            end,
+            log_end,
+            replicated=reached,
+            skip=earliest,
+            restart=earliest,
+            since=anchor,
         )
     return None
 

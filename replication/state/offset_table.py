@@ -22,6 +22,7 @@ from replication.state.offset_rows import (
     progress_of,
     runs_of,
 )
+from replication.state.schemas import SCHEMAS
 from replication.state.tables import Tables, now
 
 log = Log(__name__)
@@ -44,29 +45,19 @@ class OffsetTable:
         It is due after `COMPACT_AFTER_ROWS` new rows or, if the last compaction left more, after as
         many as it left.
         """
-        first, last = finished.batches
-        rows = [
-            {
-                "flow": str(self._flow),
-                "generation": finished.generation,
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "topic_id": finished.topic_ids[tp.topic],
-                "src_from": run.src_from,
-                "src_until": run.src_until,
-                "tgt_from": run.tgt_from,
-                "count": run.count,
-                "first_batch": first,
-                "last_batch": last,
-                "written_at": now(),
-            }
-            for tp, runs in finished.runs.items()
-            for run in runs
-        ]
+        rows = self._rows_of(finished)
         self._tables.append(OFFSET_RUNS, rows)
         self._appended += len(rows)
         if self._appended >= self._compact_after:
             self._compact()
+
+    def replace(self, finished: FinishedRuns) -> None:
+        """Replaces the rows about the partitions of *finished*, in one commit."""
+        conditions = (
+            f"(topic = '{tp.topic}' AND partition = {tp.partition})" for tp in finished.runs
+        )
+        frame = frame_of(self._tables.spark, self._rows_of(finished), SCHEMAS[OFFSET_RUNS])
+        self._overwrite("replace rows of", frame, " OR ".join(conditions))
 
     def delete(self, partitions: Iterable[TopicPartition], before_generation: int) -> None:
         """Deletes the rows about *partitions* that are older than a generation."""
@@ -148,6 +139,27 @@ class OffsetTable:
         )
         return self._collect(newest.select("*", "newest.*").drop("newest"))
 
+    def _rows_of(self, finished: FinishedRuns) -> list[dict[str, Any]]:
+        first, last = finished.batches
+        return [
+            {
+                "flow": str(self._flow),
+                "generation": finished.generation,
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "topic_id": finished.topic_ids[tp.topic],
+                "src_from": run.src_from,
+                "src_until": run.src_until,
+                "tgt_from": run.tgt_from,
+                "count": run.count,
+                "first_batch": first,
+                "last_batch": last,
+                "written_at": now(),
+            }
+            for tp, runs in finished.runs.items()
+            for run in runs
+        ]
+
     def _compact(self) -> None:
         """Rewrites the flow's map in fewer rows; the next one is due when it has doubled.
 
@@ -157,15 +169,7 @@ class OffsetTable:
         tables, began = self._tables, time.monotonic()
         source = f"delta.`{tables.path(OFFSET_RUNS)}`"
         try:
-            with tables.committing("compact", OFFSET_RUNS):
-                (
-                    tables.spark.sql(compacted(source, self._flow))
-                    .coalesce(1)
-                    .write.format("delta")
-                    .mode("overwrite")
-                    .option("replaceWhere", f"flow = '{self._flow}'")
-                    .save(tables.path(OFFSET_RUNS))
-                )
+            self._overwrite("compact", tables.spark.sql(compacted(source, self._flow)))
             rows = tables.of(OFFSET_RUNS, self._flow).agg(F.count("*").alias("rows"))
             left = self._collect(rows)[0]["rows"]
         except StateError as error:  # another flow's compaction came between: no row is lost
@@ -175,6 +179,18 @@ class OffsetTable:
         self._appended, self._compact_after = 0, max(self._least, left)
         seconds = round(time.monotonic() - began, 1)
         log.info("map_compacted", flow=self._flow, left=left, seconds=seconds)
+
+    def _overwrite(self, verb: str, frame: DataFrame, condition: str = "") -> None:
+        """Puts *frame* in the place of the flow's rows, or of those that meet *condition*."""
+        where = f"flow = '{self._flow}'" + (f" AND ({condition})" if condition else "")
+        with self._tables.committing(verb, OFFSET_RUNS):
+            (
+                frame.coalesce(1)
+                .write.format("delta")
+                .mode("overwrite")
+                .option("replaceWhere", where)
+                .save(self._tables.path(OFFSET_RUNS))
+            )
 
     def _collect(self, frame: DataFrame) -> list[dict[str, Any]]:
         return [row.asDict() for row in self._tables.collect(frame, OFFSET_RUNS)]

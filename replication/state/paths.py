@@ -1,5 +1,6 @@
 """Where files lie under a state directory."""
 
+import time
 import uuid
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,16 @@ def new_request(state_dir: str, flow: Flow, job: Job = "mirror", addressee: str 
         addressee: The address of the process that is meant; by default the one that runs the job.
     """
     return f"{request_prefix(state_dir, flow, job)}{addressee}@{uuid.uuid4().hex}"
+
+
+def acceptance_prefix(state_dir: str, flow: Flow) -> str:
+    """How the paths of all requests to accept a loss or a repetition in *flow* begin."""
+    return f"{state_dir.rstrip('/')}/_control/accept-{flow.slug}@"
+
+
+def new_acceptance(state_dir: str, flow: Flow) -> str:
+    """The path of a new request to accept something in *flow*; paths sort by their times."""
+    return f"{acceptance_prefix(state_dir, flow)}{time.time_ns():020d}-{uuid.uuid4().hex}"
 
 
 def addressee_of(request: str) -> str:

@@ -1,4 +1,4 @@
-"""Empty files whose presence is a request, on this machine or on a file system of Hadoop's."""
+"""Small files that are requests, on this machine or on a file system of Hadoop's."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from replication.state.paths import local_path
 
 
 class RequestFiles(Protocol):
-    """Empty files, named by their paths or URIs."""
+    """Small files, named by their paths or URIs."""
 
     def exists(self, path: str) -> bool:
         """Whether the file is there."""
@@ -19,8 +19,11 @@ class RequestFiles(Protocol):
     def find(self, prefix: str) -> list[str]:
         """The files whose paths begin with *prefix*, which ends within a name."""
 
-    def create(self, path: str) -> None:
-        """Creates the file and its folder, if they are missing."""
+    def create(self, path: str, text: str = "") -> None:
+        """Creates the file with *text*, and its folder if that is missing."""
+
+    def read(self, path: str) -> str:
+        """The text of the file; empty if it is not there or not yet written."""
 
     def delete(self, path: str) -> None:
         """Deletes the file, if it is there."""
@@ -42,10 +45,20 @@ class LocalFiles(RequestFiles):
             return []
         return [f"{folder}/{found}" for found in names if found.startswith(name)]
 
-    def create(self, path: str) -> None:
-        """Creates the file and its folder, if they are missing."""
-        _file(path).parent.mkdir(parents=True, exist_ok=True)
-        _file(path).touch()
+    def create(self, path: str, text: str = "") -> None:
+        """Creates the file with *text*, and its folder if that is missing."""
+        file = _file(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = file.with_name(f".{file.name}")
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(file)
+
+    def read(self, path: str) -> str:
+        """The text of the file; empty if it is not there or not yet written."""
+        try:
+            return _file(path).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
 
     def delete(self, path: str) -> None:
         """Deletes the file, if it is there."""
@@ -78,10 +91,22 @@ class HadoopFiles(RequestFiles):
         names = [status.getPath().getName() for status in system.listStatus(java)]
         return [f"{folder}/{found}" for found in names if found.startswith(name)]
 
-    def create(self, path: str) -> None:
-        """Creates the file and its folder, if they are missing."""
+    def create(self, path: str, text: str = "") -> None:
+        """Creates the file with *text*, and its folder if that is missing."""
         system, java = self._locate(path)
-        system.create(java).close()
+        stream = system.create(java)
+        stream.write(bytearray(text, "utf-8"))
+        stream.close()
+
+    def read(self, path: str) -> str:
+        """The text of the file; empty if it is not there or not yet written."""
+        system, java = self._locate(path)
+        if not system.exists(java):
+            return ""
+        stream = system.open(java)
+        content = bytes(stream.readAllBytes())
+        stream.close()
+        return content.decode()
 
     def delete(self, path: str) -> None:
         """Deletes the file, if it is there."""
@@ -97,6 +122,12 @@ def hadoop_class_path() -> list[Path]:
     """Hadoop's client and its configuration, for a JVM without Spark."""
     conf = os.environ.get("HADOOP_CONF_DIR")
     return [*([Path(conf)] if conf else []), *pyspark_jars(), *downloaded_jars()]
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a Java exception's text, without py4j's own."""
+    java = getattr(error, "java_exception", None)
+    return str(java.toString() if java else error).splitlines()[0]
 
 
 def _file(path: str) -> Path:

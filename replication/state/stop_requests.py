@@ -28,6 +28,7 @@ from replication.state.request_files import (
     HadoopFiles,
     LocalFiles,
     RequestFiles,
+    first_line,
     hadoop_class_path,
 )
 
@@ -85,7 +86,7 @@ class StopRequests:
                 if self._may_answer(flow):
                     self._look(flow, prefix)
         except (OSError, Py4JError) as error:
-            log.warning("stop_requests_unreadable", text=_cause(error))
+            log.warning("stop_requests_unreadable", text=first_line(error))
         return set(self._found)
 
     def answer(self, flow: Flow) -> None:
@@ -94,7 +95,7 @@ class StopRequests:
             try:
                 self._files.delete(path)
             except (OSError, Py4JError) as error:  # noqa: PERF203 - the others are removed
-                log.warning("stop_request_left", flow=flow, path=path, text=_cause(error))
+                log.warning("stop_request_left", flow=flow, path=path, text=first_line(error))
 
     def _look(self, flow: Flow, prefix: str) -> None:
         for path in self._files.find(prefix):
@@ -182,10 +183,4 @@ def request_and_wait(files: RequestFiles, paths: Collection[str], timeout_second
                 )
             time.sleep(POLL_SECONDS)
     except Py4JError as error:
-        raise StateError(f"cannot write stop requests: {_cause(error)}") from error
-
-
-def _cause(error: Exception) -> str:
-    """The first line of a Java exception's text, without py4j's own."""
-    java = getattr(error, "java_exception", None)
-    return str(java.toString() if java else error).splitlines()[0]
+        raise StateError(f"cannot write stop requests: {first_line(error)}") from error

@@ -32,6 +32,10 @@ class RetryTimes(Generic[KeyT]):
         self._retries[key] = _Retry(pause, now + pause)
         return pause
 
+    def retry_now(self, key: KeyT, now: float) -> None:
+        """Makes the next attempt due; its failure counts as a first one."""
+        self._retries[key] = _Retry(self._first / 2, now)
+
     def succeeded(self, key: KeyT) -> None:
         """Says that there is nothing left to try; the next failure is a first one."""
         self._retries.pop(key, None)

@@ -3,11 +3,8 @@
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from replication.demo.brokers import Broker
 from replication.errors import GuardError
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
@@ -16,16 +13,9 @@ from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
-from tests.support.topics import assert_equal, copied, delete_topic, fill, send
+from tests.support.topics import assert_equal, copied, delete_records, delete_topic, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
-
-
-def delete_records(broker: Broker, topic: str, before: int) -> None:
-    """Deletes the records of partition 0 before an offset, as retention does."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    partition = KafkaTopicPartition(topic, 0, before)
-    admin.delete_records([partition])[partition].result(30)
 
 
 def test_a_deleted_remote_topic_is_filled_again(

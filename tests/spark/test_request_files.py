@@ -19,13 +19,16 @@ def test_hadoop_creates_finds_and_deletes_a_request(tmp_path: Path) -> None:
     with open_jvm(hadoop_class_path()) as jvm:
         files = HadoopFiles(jvm)
         before = files.exists(request.as_uri())
-        files.create(request.as_uri())
+        missing = files.read(request.as_uri())
+        files.create(request.as_uri(), "what is asked for: ü")
+        text = files.read(request.as_uri())
         created = files.exists(request.as_uri()), request.exists()
         found = files.find((tmp_path / "_control" / "stop-").as_uri())
         others = files.find((tmp_path / "_control" / "start-").as_uri())
         files.delete(request.as_uri())
 
         assert (before, created) == (False, (True, True))
+        assert (missing, text) == ("", "what is asked for: ü")
         assert (found, others) == ([request.as_uri()], [])
         assert files.find((tmp_path / "missing" / "stop-").as_uri()) == []
         assert not request.exists()

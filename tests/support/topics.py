@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
+from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient
 
 from replication.demo.brokers import Broker
@@ -71,3 +72,10 @@ def delete_topic(broker: Broker, topic: str) -> None:
     """Deletes *topic*; returns when the broker has done it."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.delete_topics([topic])[topic].result(30)
+
+
+def delete_records(broker: Broker, topic: str, before: int) -> None:
+    """Deletes the records of partition 0 before an offset, as retention does."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    partition = KafkaTopicPartition(topic, 0, before)
+    admin.delete_records([partition])[partition].result(30)

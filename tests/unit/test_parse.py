@@ -10,6 +10,7 @@ from replication.config.tree import (
     DeletionsConfig,
     FlowConfig,
     GroupsConfig,
+    GuardConfig,
     HeartbeatsConfig,
     MirrorConfig,
     OffsetSyncsConfig,
@@ -62,6 +63,17 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 state=StateConfig(
                     write_interval_seconds=30,
                     retention_days={"events": 90, "checkpoints": 7, "leases": 90},
+                ),
+                guard=GuardConfig(
+                    topics=(".*",),
+                    policies={
+                        "records-expired": "fail",
+                        "source-truncated": "fail",
+                        "source-recreated": "fail",
+                        "target-truncated": "fail",
+                        "unmatched": "fail",
+                        "foreign-records": "skip",
+                    },
                 ),
                 topic_configs=TopicConfigsConfig(
                     exclude=(
@@ -142,6 +154,13 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             f"{at}state.events.retention.days": "1",
             f"{at}state.checkpoints.retention.days": "2",
             f"{at}state.leases.retention.days": "3",
+            f"{at}replication.guard.topics": "a",
+            f"{at}replication.guard.records-expired": "skip",
+            f"{at}replication.guard.source-truncated": "restart",
+            f"{at}replication.guard.source-recreated": "stop",
+            f"{at}replication.guard.target-truncated": "skip",
+            f"{at}replication.guard.unmatched": "restart",
+            f"{at}replication.guard.foreign-records": "fail",
             f"{at}config.properties.exclude": "retention.*",
             f"{at}use.defaults.from": "source",
             f"{at}sync.topic.configs.enabled": "false",
@@ -188,6 +207,17 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         state=StateConfig(
             write_interval_seconds=9,
             retention_days={"events": 1, "checkpoints": 2, "leases": 3},
+        ),
+        guard=GuardConfig(
+            topics=("a",),
+            policies={
+                "records-expired": "skip",
+                "source-truncated": "restart",
+                "source-recreated": "stop",
+                "target-truncated": "skip",
+                "unmatched": "restart",
+                "foreign-records": "fail",
+            },
         ),
         topic_configs=TopicConfigsConfig(
             exclude=("retention.*",),

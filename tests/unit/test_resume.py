@@ -1,13 +1,16 @@
 """Where a partition resumes: a table of offsets and the decision for each."""
 
+from typing import NamedTuple
+
 import pytest
 
 from replication.model import Position, Reset, TopicPartition
+from replication.offsets.guard import Refusal
 from replication.offsets.resume import (
     CountAhead,
     Decision,
     MatchTail,
-    Problem,
+    Missing,
     Resume,
     StartFresh,
     plan_positions,
@@ -15,6 +18,15 @@ from replication.offsets.resume import (
 )
 
 TP = TopicPartition("orders", 0)
+
+
+class Why(NamedTuple):
+    """The cause of a refusal and its text."""
+
+    cause: str
+    text: str
+
+
 ANCHOR = Position(upstream=100, downstream=40)
 
 
@@ -94,7 +106,7 @@ def test_without_a_usable_anchor_the_configuration_or_the_tail_decides(
     [
         pytest.param(
             decide(log_end=39),
-            Problem(
+            Why(
                 "target-truncated",
                 "the target's log ends at 39, but the offset map ends at 40: the topic was "
                 "recreated or truncated",
@@ -103,7 +115,7 @@ def test_without_a_usable_anchor_the_configuration_or_the_tail_decides(
         ),
         pytest.param(
             decide(end=99),
-            Problem(
+            Why(
                 "source-truncated",
                 "the source's log ends at 99, but the offset map ends at 100: the topic was "
                 "recreated or truncated",
@@ -112,7 +124,7 @@ def test_without_a_usable_anchor_the_configuration_or_the_tail_decides(
         ),
         pytest.param(
             decide(earliest=103),
-            Problem(
+            Why(
                 "records-expired",
                 "the source now starts at offset 103: offsets 100 to 102 were deleted there and "
                 "may not have been replicated",
@@ -121,7 +133,7 @@ def test_without_a_usable_anchor_the_configuration_or_the_tail_decides(
         ),
         pytest.param(
             decide(earliest=103, log_end=42),
-            Problem(
+            Why(
                 "records-expired",
                 "the source now starts at offset 103: offsets 102 to 102 were deleted there and "
                 "may not have been replicated",
@@ -130,32 +142,31 @@ def test_without_a_usable_anchor_the_configuration_or_the_tail_decides(
         ),
         pytest.param(
             decide(earliest=None),
-            Problem("source-missing", "orders-0 does not exist on the source"),
+            Missing("source", "orders-0 does not exist on the source"),
             id="no source partition",
         ),
         pytest.param(
             decide(end=None),
-            Problem("source-missing", "orders-0 does not exist on the source"),
+            Missing("source", "orders-0 does not exist on the source"),
             id="source deleted between the two lookups",
         ),
         pytest.param(
             decide(log_end=None),
-            Problem(
-                "target-missing", "the remote partition of orders-0 does not exist on the target"
-            ),
+            Missing("target", "the remote partition of orders-0 does not exist on the target"),
             id="no target partition",
         ),
         pytest.param(
             decide(anchor=None, log_end=None),
-            Problem(
-                "target-missing", "the remote partition of orders-0 does not exist on the target"
-            ),
+            Missing("target", "the remote partition of orders-0 does not exist on the target"),
             id="new, no target partition",
         ),
     ],
 )
-def test_each_kind_of_problem_names_its_offsets(decision: Decision, expected: Problem) -> None:
-    assert decision == expected
+def test_each_kind_of_problem_names_its_offsets(
+    decision: Decision, expected: Missing | Why
+) -> None:
+    found = Why(decision.cause, decision.text) if isinstance(decision, Refusal) else decision
+    assert found == expected
 
 
 @pytest.mark.parametrize(

@@ -29,3 +29,14 @@ def test_after_a_success_the_next_failure_is_a_first_one() -> None:
 
     assert not times.is_due(100)
     assert times.failed("t", now=0) == 10
+
+
+def test_a_key_can_be_made_due_at_once() -> None:
+    times = RetryTimes[str](10, 100)
+    times.failed("a", 0)
+    times.failed("a", 0)
+
+    times.retry_now("a", 5)
+
+    assert times.is_due(5)
+    assert times.failed("a", 5) == 10

@@ -1,12 +1,18 @@
 """Where partitions start: log ends, anchors and topic ids in, decisions out."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import pytest
 
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig
 from replication.flows.replicate.starts import Offsets, plan_starts
 from replication.model import Position, TopicPartition
-from replication.offsets.resume import Problem, Resume, StartFresh
+from replication.offsets.guard import Accepted, Jump, Refusal
+from replication.offsets.map import Exact, OffsetMap
+from replication.offsets.resume import Missing, Resume, StartFresh
+from replication.offsets.runs import OffsetRun, anchor
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
@@ -16,18 +22,22 @@ REMOTE_IDS = {"A.t": "r1"}
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """The offset map of a partition whose first 60 records were copied from offset 40 on."""
+    """The offset map of a partition of which offsets 40 to 99 were copied, 60 records."""
 
     anchors: dict[TopicPartition, Anchor] = field(
         default_factory=lambda: {TP: Anchor(Position(100, 60), "s1")}
     )
     remote_ids: dict[str, str] = field(default_factory=lambda: REMOTE_IDS)
 
+    def runs(self, _tp: TopicPartition) -> Sequence[OffsetRun]:
+        return [OffsetRun(40, 100, 0, 60)]
 
-def flow(reset: str) -> FlowConfig:
+
+def flow(reset: str, more: Mapping[str, str] | None = None) -> FlowConfig:
     """The flow A->B that starts new partitions at *reset*."""
     servers = {"clusters": "A, B", "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1"}
     settings = {**servers, "A->B.enabled": "true", "consumer.auto.offset.reset": reset}
+    settings |= more or {}
     return parse("test", settings, default_state_dir="file:///state").flows[0]
 
 
@@ -45,7 +55,7 @@ def test_the_map_decides_for_the_topics_that_it_is_of() -> None:
     starts = plan_starts(flow("earliest"), plan("s1", "r1"), Map(), offsets(60))
 
     assert starts.decisions == {TP: Resume(Position(100, 60))}
-    assert (starts.void, starts.recreated) == ({}, {})
+    assert starts.void == {}
 
 
 def test_a_deleted_remote_topic_is_filled_again_from_the_earliest_offset() -> None:
@@ -70,14 +80,152 @@ def test_a_source_topic_created_again_is_read_whole_even_with_reset_latest() -> 
 def test_a_source_topic_created_again_waits_for_an_empty_remote_topic() -> None:
     starts = plan_starts(flow("earliest"), plan("s2", "r1"), Map(), offsets(60))
 
-    assert list(starts.recreated) == [TP]
-    assert plan_starts(flow("earliest"), plan("s2", "r2"), Map(), offsets(0)).recreated == {}
+    (refusal,) = starts.decisions.values()
+    assert isinstance(refusal, Refusal)
+    assert refusal.cause == "source-recreated"
+    empty = plan_starts(flow("earliest"), plan("s2", "r2"), Map(), offsets(0))
+    assert empty.decisions == {TP: StartFresh(Position(40, 0))}
 
 
-def test_a_partition_that_is_gone_is_a_problem() -> None:
+def test_a_partition_that_is_gone_is_missing() -> None:
     gone = Offsets({TP: 40}, {TP: 120}, {})
 
     (decision,) = plan_starts(flow("earliest"), plan("s1", "r1"), Map(), gone).decisions.values()
 
-    assert isinstance(decision, Problem)
-    assert decision.kind == "target-missing"
+    assert isinstance(decision, Missing)
+    assert decision.side == "target"
+
+
+# By cause: topic ids and offsets, then for skip and restart the position, the source offsets that
+# are lost, those that are repeated, and what the map states afterwards.
+EXPIRED = Offsets({TP: 110}, {TP: 120}, {TP: 60})
+SOURCE_CUT = Offsets({TP: 50}, {TP: 80}, {TP: 60})
+TARGET_CUT = Offsets({TP: 50}, {TP: 120}, {TP: 45})
+AGAIN = Offsets({TP: 3}, {TP: 9}, {TP: 60})
+
+
+@pytest.mark.parametrize(
+    ("cause", "source_id", "found", "policy", "position", "lost", "repeated", "runs"),
+    [
+        pytest.param(
+            "records-expired", "s1", EXPIRED, "skip", Position(110, 60), (100, 110), None,
+            [OffsetRun(100, 110, 60, 0)], id="expired, skip",
+        ),
+        pytest.param(
+            "records-expired", "s1", EXPIRED, "restart", Position(110, 60), (100, 110), None,
+            [OffsetRun(100, 110, 60, 0)], id="expired, restart",
+        ),
+        pytest.param(
+            "source-truncated", "s1", SOURCE_CUT, "skip", Position(80, 60), (50, 80), None,
+            [anchor(Position(80, 60))], id="source cut, skip",
+        ),
+        pytest.param(
+            "source-truncated", "s1", SOURCE_CUT, "restart", Position(50, 60), None, (50, 80),
+            [anchor(Position(50, 60))], id="source cut, restart",
+        ),
+        pytest.param(
+            "target-truncated", "s1", TARGET_CUT, "skip", Position(100, 45), (85, 100), None,
+            [OffsetRun(85, 100, 45, 0)], id="target cut, skip",
+        ),
+        pytest.param(
+            "target-truncated", "s1", TARGET_CUT, "restart", Position(85, 45), None, None,
+            [OffsetRun(85, 85, 45, 0)], id="target cut, restart",
+        ),
+        pytest.param(
+            "source-recreated", "s2", AGAIN, "skip", Position(3, 60), None, None,
+            [anchor(Position(3, 60))], id="created again, skip",
+        ),
+        pytest.param(
+            "source-recreated", "s2", AGAIN, "restart", Position(3, 60), None, None,
+            [anchor(Position(3, 60))], id="created again, restart",
+        ),
+    ],
+)  # fmt: skip
+def test_a_policy_decides_where_a_refused_partition_goes_on(
+    cause: str,
+    source_id: str,
+    found: Offsets,
+    policy: str,
+    position: Position,
+    lost: tuple[int, int] | None,
+    repeated: tuple[int, int] | None,
+    runs: list[OffsetRun],
+) -> None:
+    refusing = plan_starts(flow("latest"), plan(source_id, "r1"), Map(), found)
+    config = flow("latest", {f"replication.guard.{cause}": policy})
+    deciding = plan_starts(config, plan(source_id, "r1"), Map(), found)
+
+    (refusal,), (jump,) = refusing.decisions.values(), deciding.decisions.values()
+    assert isinstance(refusal, Refusal)
+    assert refusal.cause == cause
+    assert isinstance(jump, Jump)
+    assert (jump.position, jump.lost, jump.repeated) == (position, lost, repeated)
+    assert jump.decided_by == policy
+    assert jump.new_runs() == runs
+
+
+def test_a_map_that_is_cut_answers_for_what_the_target_still_has() -> None:
+    config = flow("earliest", {"replication.guard.target-truncated": "skip"})
+
+    (jump,) = plan_starts(config, plan("s1", "r1"), Map(), TARGET_CUT).decisions.values()
+
+    assert isinstance(jump, Jump)
+    assert jump.refusal.kept == (OffsetRun(40, 85, 0, 45),)
+    after = OffsetMap([*jump.refusal.kept, *jump.new_runs(), OffsetRun(100, 110, 45, 10)])
+    answers = [after.translate(offset) for offset in (40, 84, 85, 99, 100, 110)]
+    assert answers == [Exact(0), Exact(44), Exact(45), Exact(45), Exact(45), Exact(55)]
+
+
+@pytest.mark.parametrize("topics", ["other", "t.", ""])
+def test_a_policy_is_for_the_topics_that_it_names(topics: str) -> None:
+    named = {"replication.guard.records-expired": "skip", "replication.guard.topics": topics}
+
+    starts = plan_starts(flow("earliest", named), plan("s1", "r1"), Map(), EXPIRED)
+
+    assert isinstance(starts.decisions[TP], Refusal)
+
+
+@pytest.mark.parametrize(
+    ("start", "position", "lost", "repeated"),
+    [
+        pytest.param(115, 115, (100, 115), None, id="an offset"),
+        pytest.param("earliest", 110, (100, 110), None, id="the earliest"),
+        pytest.param("latest", 120, (100, 120), None, id="the log end"),
+    ],
+)
+def test_what_an_operator_accepts_comes_before_the_policy(
+    start: int, position: int, lost: tuple[int, int], repeated: None
+) -> None:
+    config = flow("earliest", {"replication.guard.records-expired": "stop"})
+    accepted = {TP: Accepted(start, "s1")}
+
+    (jump,) = plan_starts(config, plan("s1", "r1"), Map(), EXPIRED, accepted).decisions.values()
+
+    assert isinstance(jump, Jump)
+    assert (jump.position, jump.decided_by) == (Position(position, 60), "accept")
+    assert (jump.lost, jump.repeated) == (lost, repeated)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "text"),
+    [
+        pytest.param(Accepted(109, "s1"), "offset 109 was accepted, but the source has offsets 110 "
+                     "to 120", id="an offset that is gone"),
+        pytest.param(Accepted(121, "s1"), "offset 121 was accepted", id="an offset to come"),
+        pytest.param(Accepted(115, "s0"), "may not have been replicated", id="of a deleted topic"),
+    ],
+)  # fmt: skip
+def test_an_acceptance_that_no_longer_fits_is_refused(accepted: Accepted, text: str) -> None:
+    starts = plan_starts(flow("earliest"), plan("s1", "r1"), Map(), EXPIRED, {TP: accepted})
+
+    (refusal,) = starts.decisions.values()
+    assert isinstance(refusal, Refusal)
+    assert text in refusal.text
+
+
+def test_an_acceptance_changes_nothing_where_the_flow_goes_on_by_itself() -> None:
+    accepted = {TP: Accepted("latest", "s1")}
+
+    starts = plan_starts(flow("earliest"), plan("s1", "r1"), Map(), offsets(60), accepted)
+
+    assert starts.decisions == {TP: Resume(Position(100, 60))}

@@ -1,5 +1,6 @@
 """Chooses what the next generation replicates: the prepared topics without those set aside."""
 
+import time
 from collections.abc import Collection, Mapping
 
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
@@ -11,7 +12,9 @@ from replication.flows.replicate.prepare import prepare_topics
 from replication.flows.replicate.rejected_records import rejected_records
 from replication.flows.replicate.set_aside import Part, SetAside, joined
 from replication.kafka.diagnosis import CallError
-from replication.model import NewEvent, TopicPartition
+from replication.model import Flow, NewEvent, TopicPartition
+from replication.offsets.guard import Refusal
+from replication.state.accept_requests import LOOK_SECONDS
 from replication.topics.retry_times import RetryTimes
 from replication.topics.topic_plan import TopicPlan
 
@@ -35,6 +38,7 @@ class TopicChoice:
     def __init__(self, context: FlowContext, stored: MapWriter) -> None:
         config = context.config
         self._context, self._flow, self._stored = context, config.flow, stored
+        self._accepted, self._look_at = set[str](), 0.0
         self._unmatched: dict[TopicPartition, int] = {}
         first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
         times = RetryTimes[Part](first, LONGEST_PAUSE_SECONDS)
@@ -65,6 +69,7 @@ class TopicChoice:
 
     def has_retry(self) -> bool:
         """Whether anything that was set aside is to be tried now."""
+        self._look_for_acceptances()
         return self._topics.is_due() or self._leaderless.is_due()
 
     def postpone(self) -> None:
@@ -82,11 +87,12 @@ class TopicChoice:
         if not problems:
             return plan
         self._unmatched |= located.unmatched
-        errors = _by_topic(problems, GuardError)
+        errors = refusal_errors(self._flow, problems)
         left = plan.without(topics_of(problems))
-        if not left.topics:
+        if not left.topics or self._must_stop(problems):
             events = (
-                NewEvent("refused", text, "fail", tp._asdict()) for tp, text in problems.items()
+                NewEvent("refused", refusal.text, "fail", tp._asdict())
+                for tp, refusal in problems.items()
             )
             self._context.tables.record_events(self._flow, events)
             raise joined(self._flow, {**self._topics.errors, **errors})
@@ -135,7 +141,7 @@ class TopicChoice:
             if refused.topics
             else {}
         )
-        topics.add(_by_topic(problems, GuardError))
+        topics.add(refusal_errors(self._flow, problems))
         plan = plan.without(topics_of(problems))
         plan = self._without_rejected_records(plan)
         self._set_leaderless(plan)
@@ -151,11 +157,43 @@ class TopicChoice:
         self._topics.add(_by_topic(reasons, FlowError))
         return plan.without(topics_of(reasons))
 
+    def _must_stop(self, refused: Mapping[TopicPartition, Refusal]) -> bool:
+        """Whether the policy for one of *refused* ends the flow."""
+        policy = self._context.config.guard.policy
+        return any(policy(refusal.cause, tp.topic) == "stop" for tp, refusal in refused.items())
+
+    def _look_for_acceptances(self) -> None:
+        """Makes topics due for which an operator has accepted something since the last look."""
+        if not self._topics.errors or time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        found = self._context.accept_requests.find()
+        self._topics.retry_now(
+            {request.topic for request in found if request.path not in self._accepted}
+        )
+        self._accepted = {request.path for request in found}
+
     def _set_leaderless(self, plan: TopicPlan) -> None:
         gone = self._leaderless.errors.keys() - {*plan.partitions, *plan.leaderless}
         self._leaderless.forget(gone)
         text = "no broker leads this partition, or that of its remote topic"
         self._leaderless.add({tp: ClusterError(text) for tp in plan.leaderless})
+
+
+def refusal_errors(
+    flow: Flow, refused: Mapping[TopicPartition, Refusal]
+) -> dict[Part, ReplicationError]:
+    """One error for each topic of *refused*, which names the command that accepts it."""
+    errors = _by_topic({tp: refusal.text for tp, refusal in refused.items()}, GuardError)
+    for topic, error in errors.items():
+        parts = {tp.partition: at for tp, at in refused.items() if tp.topic == topic}
+        options = "--from earliest"
+        if len(parts) == 1:
+            ((number, refusal),) = parts.items()
+            options = f"--partition {number} --from {refusal.restart}"
+        command = f"python -m replication accept FILE --flow '{flow}' --topic {topic} {options}"
+        errors[topic] = GuardError(f"{error}\n    To go on: {command}")
+    return errors
 
 
 def _by_topic(

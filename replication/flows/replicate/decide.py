@@ -8,31 +8,38 @@ from dataclasses import dataclass, field, replace
 
 from replication.errors import GuardError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.acceptances import Acceptances
+from replication.flows.replicate.diverge import CUT, with_cut
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.match import compared_timestamps
 from replication.flows.replicate.place import Existing, Match, match_existing_targets
 from replication.flows.replicate.settle import settled_log_ends
-from replication.flows.replicate.starts import Offsets, plan_starts
-from replication.model import TopicPartition
-from replication.offsets.resume import CountAhead, MatchTail, Problem, Resume, StartFresh
+from replication.flows.replicate.starts import Offsets, plan_starts, rule_for
+from replication.model import Position, TopicPartition
+from replication.offsets.guard import Accepted, Jump, Refusal, unmatched
+from replication.offsets.resume import CountAhead, Decision, MatchTail, Missing, Resume, StartFresh
 from replication.topics.topic_plan import TopicPlan
 
-Found = Resume | CountAhead | StartFresh | MatchTail | Match
+Found = Resume | CountAhead | StartFresh | MatchTail | Match | Jump
 
 UNMATCHED = (
     "the last records of its remote partition were not found in it, and the remote partition has "
     "not changed since"
 )
 
-DELETED = frozenset({"source-missing", "target-missing"})
-"""Problems of a topic that was deleted since the plan was made; the next plan knows of it."""
+
+FOREIGN = (
+    "another producer writes to its remote partition, and the remote partition has not changed "
+    "since it was looked at"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """The log end offsets of both sides, by upstream partition."""
+    """The remote partitions, and the offsets of both sides, by upstream partition."""
 
     remote: Mapping[TopicPartition, TopicPartition]
+    earliest: Mapping[TopicPartition, int]
     source_ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, int]
 
@@ -51,7 +58,7 @@ class Decided:
     """
 
     found: dict[TopicPartition, Found]
-    refused: dict[TopicPartition, str]
+    refused: dict[TopicPartition, Refusal]
     gone: frozenset[str]
     void: dict[TopicPartition, str]
     unmatched: dict[TopicPartition, int] = field(default_factory=dict)
@@ -84,31 +91,46 @@ def find_problems(
     context: FlowContext,
     plan: TopicPlan,
     stored: MapWriter,
-    unmatched: Mapping[TopicPartition, int],
-) -> dict[TopicPartition, str]:
+    unmatched_ends: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, Refusal]:
     """Why partitions of *plan*, which no query replicates now, cannot resume safely.
 
-    Quick: records are not compared. Of a target that has not grown since they were, the answer is
-    known.
+    Quick: hardly any record is read. Of a target that has not grown since its records were
+    compared, the answer is known.
 
     Args:
         context: The flow.
         plan: Its topics.
         stored: The offset map.
-        unmatched: Target log ends of partitions whose records were compared in vain.
+        unmatched_ends: Target log ends of partitions whose records were compared in vain.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
-    decided = _decide(context, plan, stored, current_ends(context, plan))
-    return decided.refused | {
-        tp: UNMATCHED
-        for tp, found in decided.found.items()
-        if isinstance(found, MatchTail) and unmatched.get(tp) == found.position.downstream
-    }
+    ends = current_ends(context, plan)
+    acceptances = Acceptances(context)
+    decided = _decide(context, plan, stored, ends, acceptances.accepted)
+    refused = dict(decided.refused)
+    for tp, found in decided.found.items():
+        log_end = _compared_end(found)
+        if log_end is not None and unmatched_ends.get(tp) == log_end:
+            refusal = _unmatched(UNMATCHED, tp, Position(0, log_end), ends, None)
+            if isinstance(found, CountAhead):
+                refusal = replace(refusal, cause="foreign-records", text=FOREIGN)
+            ruled = rule_for(context.config, plan, tp, refusal, acceptances.accepted)
+            if isinstance(ruled, Refusal):
+                refused[tp] = ruled
+    acceptances.settle(plan, refused, are_positions_used=False)
+    return refused
 
 
-def decide(context: FlowContext, plan: TopicPlan, stored: MapWriter, log_ends: LogEnds) -> Decided:
+def decide(
+    context: FlowContext,
+    plan: TopicPlan,
+    stored: MapWriter,
+    log_ends: LogEnds,
+    accepted: Mapping[TopicPartition, Accepted],
+) -> Decided:
     """Decides where the partitions of *plan* resume.
 
     Args:
@@ -116,13 +138,14 @@ def decide(context: FlowContext, plan: TopicPlan, stored: MapWriter, log_ends: L
         plan: Its topics.
         stored: The offset map.
         log_ends: Of the plan's partitions.
+        accepted: What operators have accepted.
 
     Raises:
         ClusterError: A cluster does not answer.
         QueryError: A Spark job that compares records fails.
     """
-    decided = _decide(context, plan, stored, log_ends)
-    refused, unmatched = dict(decided.refused), {}
+    decided = _decide(context, plan, stored, log_ends, accepted)
+    refused, unmatched_ends = dict(decided.refused), {}
     tails = {tp: at.position for tp, at in decided.found.items() if isinstance(at, MatchTail)}
     timestamps = compared_timestamps(context, {log_ends.remote[tp].topic for tp in tails})
     existing = {
@@ -131,12 +154,31 @@ def decide(context: FlowContext, plan: TopicPlan, stored: MapWriter, log_ends: L
     }
     found = {tp: at for tp, at in decided.found.items() if tp not in tails}
     for tp, match in match_existing_targets(context, existing).items():
-        if isinstance(match, GuardError):
-            refused[tp] = str(match)
-            unmatched[tp] = tails[tp].downstream
-        else:
+        if not isinstance(match, GuardError):
             found[tp] = match
-    return _by_topic(Decided(found, refused, decided.gone, decided.void, unmatched))
+            continue
+        anchor = stored.anchors.get(tp) if tp not in decided.void else None
+        since = anchor.position if anchor else None
+        refusal = _unmatched(str(match), tp, tails[tp], log_ends, since)
+        ruled = rule_for(context.config, plan, tp, refusal, accepted)
+        if isinstance(ruled, Jump):
+            found[tp] = ruled
+        else:
+            refused[tp] = ruled
+            unmatched_ends[tp] = tails[tp].downstream
+    return _by_topic(Decided(found, refused, decided.gone, decided.void, unmatched_ends))
+
+
+def refuse(decided: Decided, refused: Mapping[TopicPartition, Refusal]) -> Decided:
+    """*decided* without the topics of *refused*, whose records were compared in vain, too."""
+    ends = {tp: refusal.log_end for tp, refusal in refused.items()}
+    return _by_topic(
+        replace(
+            decided,
+            refused={**decided.refused, **refused},
+            unmatched={**decided.unmatched, **ends},
+        )
+    )
 
 
 def topics_of(partitions: Collection[TopicPartition]) -> set[str]:
@@ -144,22 +186,46 @@ def topics_of(partitions: Collection[TopicPartition]) -> set[str]:
     return {tp.topic for tp in partitions}
 
 
-def _decide(context: FlowContext, plan: TopicPlan, stored: MapWriter, log_ends: LogEnds) -> Decided:
-    """What offsets and topic ids alone decide; records still have to be compared."""
-    earliest = context.source.earliest(plan.partitions)
-    offsets = Offsets(earliest, log_ends.source_ends, log_ends.target_ends)
-    starts = plan_starts(context.config, plan, stored, offsets)
+def _decide(
+    context: FlowContext,
+    plan: TopicPlan,
+    stored: MapWriter,
+    log_ends: LogEnds,
+    accepted: Mapping[TopicPartition, Accepted],
+) -> Decided:
+    """What offsets and topic ids decide; the records of targets are still to be compared."""
+    offsets = Offsets(log_ends.earliest, log_ends.source_ends, log_ends.target_ends)
+    starts = plan_starts(context.config, plan, stored, offsets, accepted)
     found: dict[TopicPartition, Found] = {}
-    refused = dict(starts.recreated)
+    refused: dict[TopicPartition, Refusal] = {}
     gone = set()
-    for tp, decision in starts.decisions.items():
-        if not isinstance(decision, Problem):
-            found[tp] = decision
-            continue
-        refused.setdefault(tp, decision.text)
-        if decision.kind in DELETED:
+    for tp, first in starts.decisions.items():
+        decision: Decision | Jump = first
+        refusal = first.refusal if isinstance(first, Jump) else first
+        if isinstance(refusal, Refusal) and refusal.cause in CUT:
+            pair = tp, log_ends.remote[tp]
+            refusal = with_cut(context, pair, refusal, stored.runs(tp))
+            decision = rule_for(context.config, plan, tp, refusal, accepted)
+        if isinstance(decision, Missing):
             gone.add(tp.topic)
+        elif isinstance(decision, Refusal):
+            refused[tp] = decision
+        else:
+            found[tp] = decision
     return _by_topic(Decided(found, refused, frozenset(gone), dict(starts.void)))
+
+
+def _compared_end(found: Found) -> int | None:
+    """The target's log end, where records are to be compared."""
+    if isinstance(found, MatchTail):
+        return found.position.downstream
+    return found.log_end if isinstance(found, CountAhead) else None
+
+
+def _unmatched(
+    text: str, tp: TopicPartition, fresh: Position, log_ends: LogEnds, since: Position | None
+) -> Refusal:
+    return unmatched(text, fresh, (log_ends.earliest[tp], log_ends.source_ends[tp]), since)
 
 
 def _by_topic(decided: Decided) -> Decided:
@@ -184,6 +250,7 @@ def _log_ends(
 ) -> LogEnds:
     return LogEnds(
         copies,
+        context.source.earliest(copies),
         context.source.log_ends(copies, context.config.isolation),
         {tp: ends[copy] for tp, copy in copies.items() if copy in ends},
     )

@@ -6,16 +6,32 @@ are counted on the source, and the last of them are compared before the count is
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replication.flows.context import FlowContext
-from replication.flows.replicate.decide import Found, LogEnds, current_ends, decide, settled_ends
+from replication.flows.replicate.acceptances import Acceptances
+from replication.flows.replicate.decide import (
+    Found,
+    LogEnds,
+    current_ends,
+    decide,
+    refuse,
+    settled_ends,
+)
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.match import compared_timestamps, realign
+from replication.flows.replicate.match import (
+    compared_timestamps,
+    describe_alignment,
+    realign,
+    realigned_runs,
+)
 from replication.flows.replicate.place import Match
+from replication.flows.replicate.starts import rule_for
 from replication.flows.replicate.tails import CountedTail, matching_tails
 from replication.log import Log
 from replication.model import NewEvent, Position, TopicPartition
+from replication.offsets.alignment import Alignment
+from replication.offsets.guard import Jump, Refusal, foreign
 from replication.offsets.resume import CountAhead, Resume, StartFresh
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, runs_between
 from replication.spark.counting import RecordSpan, offsets_after
@@ -36,9 +52,19 @@ class Located:
     """
 
     positions: dict[TopicPartition, Position]
-    refused: dict[TopicPartition, str]
+    refused: dict[TopicPartition, Refusal]
     gone: frozenset[str]
     unmatched: dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What follows from counting: runs for the offset map, other decisions, refusals, events."""
+
+    runs: dict[TopicPartition, list[OffsetRun]] = field(default_factory=dict)
+    jumps: dict[TopicPartition, Jump] = field(default_factory=dict)
+    refused: dict[TopicPartition, Refusal] = field(default_factory=dict)
+    events: list[NewEvent] = field(default_factory=list)
 
 
 def find_positions(
@@ -64,47 +90,82 @@ def find_positions(
     """
     log_ends = current_ends(context, plan) if is_quiet else settled_ends(context, plan)
     anchors = map_writer.anchors
-    decided = decide(context, plan, map_writer, log_ends)
-    found = decided.found
-    ahead = {tp: at for tp, at in found.items() if isinstance(at, CountAhead)}
-    new_runs, events = _count_ahead(context, ahead, log_ends)
+    acceptances = Acceptances(context)
+    decided = decide(context, plan, map_writer, log_ends, acceptances.accepted)
+    counted = _count_ahead(context, plan, decided.found, log_ends, acceptances)
+    decided = refuse(decided, counted.refused)
+    found = {tp: counted.jumps.get(tp, at) for tp, at in decided.found.items()}
+    new_runs = {tp: runs for tp, runs in counted.runs.items() if tp in found}
+    events = counted.events
     for tp, at in found.items():
-        if isinstance(at, StartFresh):
-            new_runs[tp] = [anchor(at.position)]
-        elif isinstance(at, Match):
-            events += at.events(tp)
-            start = anchors.get(tp) if tp not in decided.void else None
-            new_runs[tp] = (
-                runs_between(start.position, at.position) if start else [anchor(at.position)]
-            )
-    for tp, reason in decided.void.items():
-        events += _start_over(tp, reason, found[tp])
+        known = anchors.get(tp) if tp not in decided.void else None
+        if runs := _first_runs(at, known.position if known else None):
+            new_runs[tp] = runs
+        events += _events(tp, at, decided.void.get(tp))
     context.tables.record_events(context.config.flow, events)
-    map_writer.forget(decided.void)
+    recut = {
+        tp: [*at.refusal.kept, *new_runs.pop(tp)]
+        for tp, at in found.items()
+        if isinstance(at, Jump) and at.refusal.kept is not None
+    }
+    map_writer.replace(FinishedRuns(generation, recut, plan.source_ids))
+    recreated = {tp for tp, at in found.items() if _is_of_new_topic(at)}
+    map_writer.forget({*decided.void, *recreated})
     map_writer.record(new_runs, plan.source_ids)
     map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
     # after the new rows: a crash in between must not leave a partition without a position
     map_writer.delete(decided.void, before_generation=generation)
     resumed = {tp: at.position for tp, at in found.items() if isinstance(at, Resume)}
-    positions = resumed | {tp: runs[-1].end for tp, runs in new_runs.items()}
+    acceptances.settle(plan, decided.refused, are_positions_used=True)
+    positions = resumed | {tp: runs[-1].end for tp, runs in {**new_runs, **recut}.items()}
     return Located(positions, decided.refused, decided.gone, decided.unmatched)
 
 
-def _start_over(tp: TopicPartition, reason: str, found: Found) -> list[NewEvent]:
-    if not isinstance(found, StartFresh):
-        return []
-    start = found.position.upstream
-    text = f"{reason}; {tp} is copied to an empty partition from offset {start} on"
-    return [NewEvent("started-over", text, "restart", {**tp._asdict(), "offset_from": start})]
+def _first_runs(found: Found, known: Position | None) -> list[OffsetRun]:
+    """What the offset map is to state of a start that it does not give.
+
+    *known* is the last position of the map, None if it begins here.
+    """
+    if isinstance(found, StartFresh):
+        return [anchor(found.position)]
+    if isinstance(found, Match):
+        return runs_between(known, found.position) if known else [anchor(found.position)]
+    return found.new_runs() if isinstance(found, Jump) else []
+
+
+def _events(tp: TopicPartition, found: Found, void: str | None) -> list[NewEvent]:
+    """What is recorded of the start of *tp*, whose map is *void* for that reason."""
+    columns = tp._asdict()
+    if isinstance(found, Match):
+        return found.events(tp)
+    if isinstance(found, Jump):
+        at = found.position.upstream
+        first, end = found.lost or found.repeated or (at, at)
+        columns |= {"offset_from": first, "offset_until": end}
+        return [NewEvent("jumped", found.text(tp), found.decided_by, columns)]
+    if isinstance(found, StartFresh) and void:
+        start = found.position.upstream
+        text = f"{void}; {tp} is copied to an empty partition from offset {start} on"
+        return [NewEvent("started-over", text, "restart", {**columns, "offset_from": start})]
+    return []
+
+
+def _is_of_new_topic(found: Found) -> bool:
+    return isinstance(found, Jump) and found.refusal.cause == "source-recreated"
 
 
 def _count_ahead(
-    context: FlowContext, wanted: Mapping[TopicPartition, CountAhead], log_ends: LogEnds
-) -> tuple[dict[TopicPartition, list[OffsetRun]], list[NewEvent]]:
+    context: FlowContext,
+    plan: TopicPlan,
+    found: Mapping[TopicPartition, Found],
+    log_ends: LogEnds,
+    acceptances: Acceptances,
+) -> _Counted:
     """Counts the target records that are not yet in the offset map, and compares the last ones."""
-    config = context.config
+    wanted = {tp: at for tp, at in found.items() if isinstance(at, CountAhead)}
+    config, counted = context.config, _Counted()
     if not wanted:
-        return {}, []
+        return counted
     records = sum(ahead.records for ahead in wanted.values())
     log.info("counting_unrecorded", flow=config.flow, records=records)
     ends = offsets_after(
@@ -120,21 +181,51 @@ def _count_ahead(
             (ahead.anchor.upstream, ends[tp]),
             log_ends.remote[tp],
             ahead.records,
-            ahead.anchor.downstream + ahead.records,
+            ahead.log_end,
             timestamps[log_ends.remote[tp].topic],
         )
         for tp, ahead in wanted.items()
         if tp in ends
     ]
     matching = matching_tails(config, tails)
-    runs: dict[TopicPartition, list[OffsetRun]] = {}
-    events: list[NewEvent] = []
     for tp, ahead in wanted.items():
         if tp in matching:
             start = ahead.anchor
-            runs[tp] = [OffsetRun(start.upstream, ends[tp], start.downstream, ahead.records)]
+            run = OffsetRun(start.upstream, ends[tp], start.downstream, ahead.records)
+            counted.runs[tp] = [run]
+            continue
+        remote, end = log_ends.remote[tp], log_ends.source_ends[tp]
+        aligned = realign(context, tp, remote, ahead, end, timestamps[remote.topic])
+        ruled = _rule_foreign(context, plan, tp, ahead, aligned, log_ends, acceptances)
+        if isinstance(ruled, Refusal):
+            counted.refused[tp] = ruled
+        elif isinstance(ruled, Jump) and ruled.decided_by != "skip":
+            counted.jumps[tp] = ruled
         else:
-            remote, end = log_ends.remote[tp], log_ends.source_ends[tp]
-            runs[tp], event = realign(context, tp, remote, ahead, end, timestamps[remote.topic])
-            events.append(event)
-    return runs, events
+            counted.runs[tp], event = realigned_runs(tp, remote, ahead, aligned)
+            counted.events.append(event)
+    return counted
+
+
+def _rule_foreign(
+    context: FlowContext,
+    plan: TopicPlan,
+    tp: TopicPartition,
+    ahead: CountAhead,
+    aligned: Alignment,
+    log_ends: LogEnds,
+    acceptances: Acceptances,
+) -> Jump | Refusal | None:
+    """The decision about records on the target that match nothing; None if there are none."""
+    if not aligned.target_only:
+        return None
+    text = describe_alignment(log_ends.remote[tp], ahead, aligned)
+    span = log_ends.earliest[tp], log_ends.source_ends[tp]
+    refusal = foreign(
+        f"{text}: another producer writes there",
+        span,
+        ahead.log_end,
+        aligned.runs,
+        aligned.upstream,
+    )
+    return rule_for(context.config, plan, tp, refusal, acceptances.accepted)

@@ -74,6 +74,22 @@ class MapWriter:
         """Deletes the rows that earlier generations wrote about *partitions*."""
         self._table.delete(partitions, before_generation)
 
+    def runs(self, tp: TopicPartition) -> Sequence[OffsetRun]:
+        """The stored map of one partition, merged, for the newest topic id."""
+        return self._table.runs(tp)
+
+    def replace(self, finished: FinishedRuns) -> None:
+        """Replaces the maps of the partitions of *finished*, in memory and in the table.
+
+        Raises:
+            StateError: The offset map cannot be written.
+        """
+        if finished.runs:
+            self._write_kept()
+            self.forget(finished.runs.keys())
+            self._table.replace(finished)
+            self.record(finished.runs, finished.topic_ids)
+
     def write(self, finished: FinishedRuns) -> None:
         """Writes the runs after those that were kept, then the offset syncs that follow.
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from replication.flows.context import FlowContext
 from replication.kafka.rejections import Rejections
 from replication.model import NewEvent, Position, Timestamps, TopicPartition
-from replication.offsets.alignment import align
+from replication.offsets.alignment import Alignment, align
 from replication.offsets.resume import CountAhead
 from replication.offsets.runs import OffsetRun, anchor
 from replication.spark.counting import fingerprints
@@ -38,23 +38,33 @@ def realign(
     counted: CountAhead,
     source_end: int,
     timestamps: Timestamps,
-) -> tuple[list[OffsetRun], NewEvent]:
-    """Finds the runs on which both sides agree, and returns them with an event for the reason.
-
-    The last run is an anchor at the target's log end, at which resuming loses nothing.
-    """
+) -> Alignment:
+    """Finds the runs on which both sides agree, and where resuming loses nothing."""
     config = context.config
     start = counted.anchor
-    end = start.downstream + counted.records
-    windows = (start.upstream, source_end), (start.downstream, end)
+    windows = (start.upstream, source_end), (start.downstream, counted.log_end)
     source = fingerprints(context.spark, config.source.consumer, tp, windows[0], timestamps)
     target = fingerprints(context.spark, config.target.consumer, remote, windows[1], timestamps)
-    found = align(source, target, source_end=source_end)
+    return align(source, target, source_end=source_end)
+
+
+def realigned_runs(
+    tp: TopicPartition, remote: TopicPartition, counted: CountAhead, found: Alignment
+) -> tuple[list[OffsetRun], NewEvent]:
+    """The runs of *found* and an anchor at the target's log end, and an event for the reason."""
     event = NewEvent(
         "realigned",
-        f"{found.matched} of {counted.records} unrecorded records on {remote} match the source, "
-        f"{found.target_only} do not; resuming {tp} at offset {found.upstream}, at-least-once",
+        f"{describe_alignment(remote, counted, found)}; resuming {tp} at offset "
+        f"{found.upstream}, at-least-once",
         "at least once",
-        {**tp._asdict(), "offset_from": start.upstream, "offset_until": found.upstream},
+        {**tp._asdict(), "offset_from": counted.anchor.upstream, "offset_until": found.upstream},
     )
-    return [*found.runs, anchor(Position(found.upstream, end))], event
+    return [*found.runs, anchor(Position(found.upstream, counted.log_end))], event
+
+
+def describe_alignment(remote: TopicPartition, counted: CountAhead, found: Alignment) -> str:
+    """How many of the *counted* records match, for an operator."""
+    return (
+        f"{found.matched} of {counted.records} unrecorded records on {remote} match the source, "
+        f"{found.target_only} do not"
+    )

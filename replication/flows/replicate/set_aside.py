@@ -15,8 +15,9 @@ from replication.topics.retry_times import RetryTimes
 log = Log(__name__)
 
 ADVICE = (
-    "Delete the remote topic to replicate it again from the source's earliest offset, or exclude "
-    "the topic with topics.exclude"
+    "Accept the loss or the repetition with the command above, or for all such cases with a policy "
+    "replication.guard.*. Delete the remote topic to replicate it again from the source's earliest "
+    "offset, or exclude the topic with topics.exclude"
 )
 
 
@@ -64,6 +65,11 @@ class SetAside:
     def is_due(self) -> bool:
         """Whether anything is to be tried now."""
         return self._times.is_due(time.monotonic())
+
+    def retry_now(self, parts: Collection[Part]) -> None:
+        """Makes those of *parts* due that are set aside."""
+        for part in self.errors.keys() & set(parts):
+            self._times.retry_now(part, time.monotonic())
 
     def postpone(self) -> None:
         """Sets the next time of what is due."""

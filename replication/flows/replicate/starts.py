@@ -3,20 +3,25 @@
 `decide` and the command ``plan`` ask here, so that the plan says what the start does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from replication.config.tree import FlowConfig
 from replication.model import TopicPartition
-from replication.offsets.resume import Decision, StartFresh, plan_positions, start_over
+from replication.offsets.guard import Accepted, Jump, Refusal, recreated, rule, with_map
+from replication.offsets.resume import Decision, Missing, StartFresh, plan_positions, start_over
+from replication.offsets.runs import OffsetRun
 from replication.offsets.topic_ids import Recreated, TopicIds, Void, check_topic_ids
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
+NOTHING: Mapping[TopicPartition, Accepted] = MappingProxyType({})
+
 
 class Stored(Protocol):
-    """What the offset map says: the newest position of each partition, and remote topics' ids."""
+    """What the offset map says: positions, runs, and the ids of remote topics."""
 
     @property
     def anchors(self) -> Mapping[TopicPartition, Anchor]:
@@ -25,6 +30,9 @@ class Stored(Protocol):
     @property
     def remote_ids(self) -> Mapping[str, str]:
         """The ids of remote topics; topics of an earlier version of this software are absent."""
+
+    def runs(self, tp: TopicPartition) -> Sequence[OffsetRun]:
+        """The merged map of one upstream partition, for the newest topic id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +51,24 @@ class Starts:
     Args:
         decisions: For each partition of the plan.
         void: Partitions whose stored position is of a deleted topic, and what was deleted.
-        recreated: Partitions that must not start, because their topic was created again.
     """
 
-    decisions: Mapping[TopicPartition, Decision]
+    decisions: Mapping[TopicPartition, Decision | Jump]
     void: Mapping[TopicPartition, str]
-    recreated: Mapping[TopicPartition, str]
 
 
-def plan_starts(config: FlowConfig, plan: TopicPlan, stored: Stored, offsets: Offsets) -> Starts:
+def plan_starts(
+    config: FlowConfig,
+    plan: TopicPlan,
+    stored: Stored,
+    offsets: Offsets,
+    accepted: Mapping[TopicPartition, Accepted] = NOTHING,
+) -> Starts:
     """Decides where the partitions of *plan* start.
 
     A position of a deleted topic is not used. Where the target holds no record of the deleted
-    source topic, nothing can be lost or repeated, and the partition starts over.
+    source topic, nothing can be lost or repeated, and the partition starts over. Where something
+    would be, the flow's policy or what operators have *accepted* decides.
     """
     anchors = stored.anchors
     verdicts = {
@@ -64,14 +77,15 @@ def plan_starts(config: FlowConfig, plan: TopicPlan, stored: Stored, offsets: Of
         if tp in anchors
     }
     void = {tp: found.text for tp, found in verdicts.items() if isinstance(found, Void)}
-    recreated = {tp: found.text for tp, found in verdicts.items() if isinstance(found, Recreated)}
-    decisions = plan_positions(
-        plan.partitions,
-        {tp: anchors[tp].position for tp in verdicts if tp not in void},
-        offsets.target_ends,
-        offsets.earliest,
-        offsets.source_ends,
-        reset=config.auto_offset_reset,
+    decisions: dict[TopicPartition, Decision | Jump] = dict(
+        plan_positions(
+            plan.partitions,
+            {tp: anchors[tp].position for tp in verdicts if tp not in void},
+            offsets.target_ends,
+            offsets.earliest,
+            offsets.source_ends,
+            reset=config.auto_offset_reset,
+        )
     )
     for tp in void:
         if isinstance(decisions[tp], StartFresh):
@@ -83,7 +97,29 @@ def plan_starts(config: FlowConfig, plan: TopicPlan, stored: Stored, offsets: Of
                 keeps_offset=is_same_source and config.auto_offset_reset == "latest",
             )
             decisions[tp] = StartFresh(position)
-    return Starts(decisions, void, recreated)
+    for tp, verdict in verdicts.items():
+        if isinstance(verdict, Recreated) and not isinstance(decisions[tp], Missing):
+            span = offsets.earliest[tp], offsets.source_ends[tp]
+            decisions[tp] = recreated(verdict.text, span, offsets.target_ends[tp])
+    for tp, decision in decisions.items():
+        if isinstance(decision, Refusal):
+            is_cut = decision.cause == "target-truncated"
+            runs = stored.runs(tp) if is_cut else ()
+            refusal = with_map(decision, runs, decision.log_end) if is_cut else decision
+            decisions[tp] = rule_for(config, plan, tp, refusal, accepted)
+    return Starts(decisions, void)
+
+
+def rule_for(
+    config: FlowConfig,
+    plan: TopicPlan,
+    tp: TopicPartition,
+    refusal: Refusal,
+    accepted: Mapping[TopicPartition, Accepted],
+) -> Jump | Refusal:
+    """What the flow's policy, or what operators have accepted, makes of the refusal of *tp*."""
+    policy = config.guard.policy(refusal.cause, tp.topic)
+    return rule(refusal, policy, accepted.get(tp), plan.source_ids[tp.topic])
 
 
 def _check_ids(

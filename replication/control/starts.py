@@ -1,0 +1,86 @@
+"""Where the partitions of a flow would start: what ``plan`` shows and ``accept`` changes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+
+from replication.config.tree import FlowConfig
+from replication.flows.replicate.starts import Offsets, Starts, plan_starts
+from replication.kafka.cluster import Cluster
+from replication.model import TopicPartition
+from replication.offsets.guard import Accepted
+from replication.offsets.runs import OffsetRun
+from replication.state.accept_requests import pending_acceptances
+from replication.state.offset_rows import Anchor
+from replication.state.readers import StateReader
+from replication.topics.topic_plan import TopicPlan
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMap:
+    """What the state directory says of one flow.
+
+    Args:
+        anchors: The newest position of each partition.
+        remote_ids: The ids of remote topics, without those whose last generation was that of an
+            earlier version.
+        runs: The map of a partition.
+        accepted: What operators have accepted, and no start has used yet.
+    """
+
+    anchors: Mapping[TopicPartition, Anchor]
+    remote_ids: Mapping[str, str]
+    runs: Callable[[TopicPartition], Sequence[OffsetRun]]
+    accepted: Mapping[TopicPartition, Accepted] = field(default_factory=dict)
+
+
+def stored_map(state_dir: str, config: FlowConfig, state: StateReader) -> StoredMap:
+    """Reads what *state* says of *config*'s flow.
+
+    Raises:
+        StateError: The tables cannot be read.
+    """
+    offsets = state.offsets(config.flow)
+    rows = sorted(state.rows("topics", config.flow), key=itemgetter("at"))
+    return StoredMap(
+        offsets.progress().anchors,
+        {row["remote_topic"]: row["remote_id"] for row in rows if row.get("remote_id")},
+        offsets.runs,
+        pending_acceptances(state_dir, config.flow),
+    )
+
+
+def find_starts(
+    config: FlowConfig,
+    topics: TopicPlan,
+    clusters: tuple[Cluster, Cluster],
+    stored: StoredMap,
+) -> Starts:
+    """Where the partitions of *topics* would start, as far as offsets and ids decide.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    source, target = clusters
+    remote = {tp: TopicPartition(topics.topics[tp.topic], tp.partition) for tp in topics.partitions}
+    found_ends = target.log_ends(remote.values())
+    offsets = Offsets(
+        source.earliest(topics.partitions),
+        source.log_ends(topics.partitions, config.isolation),
+        # a partition that the start creates is empty
+        {tp: found_ends.get(remote[tp], 0) for tp in topics.partitions},
+    )
+    created = dict.fromkeys((topic.name for topic in topics.create), "to be created")
+    planned = replace(topics, remote_ids={**topics.remote_ids, **created})
+    return plan_starts(config, planned, stored, offsets, stored.accepted)
+
+
+@contextmanager
+def open_clusters(config: FlowConfig) -> Iterator[tuple[Cluster, Cluster]]:
+    """The source and the target of *config*'s flow, for the block."""
+    with (
+        Cluster(config.source.alias, config.source.admin) as source,
+        Cluster(config.target.alias, config.target.admin) as target,
+    ):
+        yield source, target

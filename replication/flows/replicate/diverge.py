@@ -1,0 +1,147 @@
+"""Finds how far a log that was truncated still has the records that the offset map states.
+
+An unclean leader election cuts the end off a log, and other records take the offsets. Up to the
+cut, each record of the source equals its copy; after it, none does. So a binary search finds it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from replication.flows.context import FlowContext
+from replication.flows.replicate.match import compared_timestamps
+from replication.kafka.reader import KafkaRecord, read_records
+from replication.model import Isolation, Timestamps, TopicPartition
+from replication.offsets.guard import Refusal, with_map
+from replication.offsets.map import Exact, OffsetMap
+from replication.offsets.runs import OffsetRun
+
+CUT = frozenset({"source-truncated", "target-truncated"})
+"""The causes that `with_cut` refines."""
+
+
+def with_cut(
+    context: FlowContext,
+    pair: tuple[TopicPartition, TopicPartition],
+    refusal: Refusal,
+    runs: Sequence[OffsetRun],
+) -> Refusal:
+    """*refusal* of a truncated log, refined by where the cut is, if that can be found.
+
+    Going on at the cut loses nothing that the source still has, and repeats nothing.
+
+    Args:
+        context: The flow.
+        pair: The upstream partition and the remote one.
+        refusal: Of the partition.
+        runs: Its offset map.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    times = compared_timestamps(context, [pair[1].topic])[pair[1].topic]
+    copies = _Copies(context, *pair, OffsetMap(runs), times)
+    if refusal.cause == "target-truncated":
+        cut = _last_equal(copies.is_copy_equal, 0, refusal.log_end)
+        if cut is None:  # nothing of the map can be trusted
+            return replace(refusal, replicated=None, restart=refusal.earliest, since=None, kept=())
+        return with_map(refusal, runs, cut)
+    cut = _last_equal(copies.is_original_equal, refusal.earliest, refusal.end)
+    if cut is None:
+        return refusal
+    text = f"{refusal.text}; up to offset {cut} it has the records that were copied"
+    return replace(refusal, text=text, replicated=cut, skip=cut, restart=cut)
+
+
+def _last_equal(is_equal: Callable[[int], bool | None], start: int, end: int) -> int | None:
+    """The last offset up to which records are equal; None if that is unknown.
+
+    Args:
+        is_equal: Whether the last record before an offset is equal; None if that is unknown.
+        start: Up to there they are.
+        end: The last offset that is asked for, which is the first one tried.
+    """
+    low, high, middle = start, end, end
+    while low < high:
+        found = is_equal(middle)
+        if found is None:
+            return None
+        low, high = (middle, high) if found else (low, middle - 1)
+        middle = (low + high + 1) // 2
+    return low
+
+
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """A partition, its copy and its map, compared record by record."""
+
+    context: FlowContext
+    tp: TopicPartition
+    remote: TopicPartition
+    offsets: OffsetMap
+    times: Timestamps
+
+    def is_original_equal(self, until: int) -> bool | None:
+        """Whether the source's last record before *until* equals its copy on the target."""
+        config = self.context.config
+        source = config.source.consumer, self.tp
+        originals = _last_records(*source, (0, until), 1, config.isolation)
+        if not originals:
+            return True
+        at = self.offsets.translate(originals[0].offset)
+        if not isinstance(at, Exact):
+            return None
+        target = config.target.consumer, self.remote
+        copies = read_records(*target, at.offset, at.offset + 1, "read_uncommitted")
+        return _same(originals[0], copies[0], self.times) if copies else None
+
+    def is_copy_equal(self, until: int) -> bool | None:
+        """Whether the target's last record before *until* equals its original on the source."""
+        config = self.context.config
+        target = config.target.consumer, self.remote
+        copies = _last_records(*target, (0, until), 1, "read_uncommitted")
+        if not copies:
+            return True
+        at = self.offsets.translate_back(copies[0].offset)
+        if not isinstance(at, Exact):
+            return None
+        source = config.source.consumer, self.tp
+        originals = read_records(*source, at.offset, at.offset + 1, config.isolation)
+        return _same(originals[0], copies[0], self.times) if originals else None
+
+
+def _last_records(
+    consumer: Mapping[str, str],
+    tp: TopicPartition,
+    span: tuple[int, int],
+    wanted: int,
+    isolation: Isolation,
+) -> list[KafkaRecord]:
+    """The last *wanted* records of *span*; reads further back where offsets have gaps.
+
+    Args:
+        consumer: Client properties of the cluster.
+        tp: The partition, by its name there.
+        span: First offset and end offset.
+        wanted: The number of records; there may be fewer.
+        isolation: Whether aborted and open transactions are left out.
+    """
+    start, until = span
+    width = wanted
+    while True:
+        begin = max(start, until - width)
+        records = read_records(consumer, tp, begin, until, isolation)
+        if len(records) >= wanted or begin == start:
+            return records[-wanted:]
+        width *= 4
+
+
+def _same(upstream: KafkaRecord, downstream: KafkaRecord, timestamps: Timestamps) -> bool:
+    """Whether *downstream* is a copy of *upstream*; timestamps count only if they are preserved."""
+    same_content = (upstream.key, upstream.value, upstream.headers) == (
+        downstream.key,
+        downstream.value,
+        downstream.headers,
+    )
+    return same_content and (
+        timestamps == "broker" or upstream.timestamp_ms == downstream.timestamp_ms
+    )

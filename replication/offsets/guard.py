@@ -1,0 +1,255 @@
+"""What to do where a partition cannot resume without losing or repeating records. Pure.
+
+A `Refusal` says why, and where the partition could go on. A policy of the configuration or the
+one-time acceptance of an operator turns it into a `Jump`. A skip never repeats a record, as far as
+that can be known; a restart never loses one that the source still has.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from replication.model import GuardCause, GuardPolicy, Position, TopicPartition
+from replication.offsets.map import NoAnswer, translate_back
+from replication.offsets.runs import OffsetRun, anchor, runs_between
+
+Start = int | Literal["earliest", "latest"]
+"""An offset on the source, or what it is called whatever it is at that moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a partition does not resume by itself, and where it could go on.
+
+    Args:
+        cause: What happened.
+        text: The same for an operator, with offsets.
+        earliest: The source's first offset.
+        end: The source's log end offset.
+        log_end: The target's log end offset, at which every copy goes on.
+        replicated: The source offset up to which records are on the target; None if not known.
+        skip: Where a skip goes on.
+        restart: Where a restart goes on.
+        since: The last position that the offset map keeps; None if it begins again.
+        kept: The map as far as the target still holds its records, if it no longer holds all.
+        matched: Runs that are not in the map yet.
+    """
+
+    cause: GuardCause
+    text: str
+    earliest: int
+    end: int
+    log_end: int
+    replicated: int | None
+    skip: int
+    restart: int
+    since: Position | None = None
+    kept: tuple[OffsetRun, ...] | None = None
+    matched: tuple[OffsetRun, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An operator's acceptance: the partition of the topic with this id goes on at *start*."""
+
+    start: Start
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A partition goes on at *position*, although records are lost or repeated.
+
+    Args:
+        position: Where it goes on; downstream is the target's log end.
+        refusal: Why it does not go on by itself.
+        decided_by: The policy, or the acceptance of an operator.
+    """
+
+    position: Position
+    refusal: Refusal
+    decided_by: Literal["skip", "restart", "accept"]
+
+    @property
+    def lost(self) -> tuple[int, int] | None:
+        """The source offsets that are not, or may not be, copied: first and end. None if none."""
+        return _span(self.refusal.replicated, self.refusal.earliest, self.position.upstream)
+
+    @property
+    def repeated(self) -> tuple[int, int] | None:
+        """The source offsets that are, or may be, copied again: first and end. None if none."""
+        known, at = self.refusal.replicated, self.position.upstream
+        return _span(at, at, self.refusal.end if known is None else known)
+
+    @property
+    def effect(self) -> str:
+        """What is lost and what is repeated, in words."""
+        is_known = self.refusal.replicated is not None
+        lost = "are not copied" if is_known else "are not copied, unless they are there already"
+        again = "are copied again" if is_known else "may be copied again"
+        spans = ((self.lost, lost), (self.repeated, again))
+        phrases = [f"source offsets {s[0]} to {s[1] - 1} {verb}" for s, verb in spans if s]
+        return " and ".join(phrases) or "no record is lost or repeated"
+
+    def text(self, tp: TopicPartition) -> str:
+        """The whole story of *tp*, for an operator."""
+        decision = "as accepted" if self.decided_by == "accept" else f"policy {self.decided_by}"
+        return (
+            f"{self.refusal.text}. By decision ({decision}) {tp} goes on at source offset "
+            f"{self.position.upstream}, target offset {self.position.downstream}: {self.effect}"
+        )
+
+    def new_runs(self) -> list[OffsetRun]:
+        """What the jump adds to the offset map."""
+        since = self.refusal.since
+        runs = runs_between(since, self.position) if since else [anchor(self.position)]
+        return [*self.refusal.matched, *runs]
+
+
+def unmatched(
+    text: str, fresh: Position, offsets: tuple[int, int], since: Position | None
+) -> Refusal:
+    """The refusal of a partition whose last records on the target are not found in the source.
+
+    Args:
+        text: Why, for an operator.
+        fresh: A start without history; its downstream is the target's log end.
+        offsets: The source's first offset and its log end.
+        since: The last position of the offset map, None if there is none.
+    """
+    earliest, end = offsets
+    return Refusal(
+        "unmatched",
+        text,
+        earliest,
+        end,
+        fresh.downstream,
+        replicated=None,
+        skip=end,
+        restart=earliest,
+        since=since,
+    )
+
+
+def recreated(text: str, offsets: tuple[int, int], log_end: int) -> Refusal:
+    """The refusal of a new source topic whose remote topic holds records of the deleted one.
+
+    Args:
+        text: Why, for an operator.
+        offsets: The new topic's first offset and its log end.
+        log_end: The target's log end.
+    """
+    earliest, end = offsets
+    return Refusal(
+        "source-recreated",
+        text,
+        earliest,
+        end,
+        log_end,
+        replicated=earliest,
+        skip=earliest,
+        restart=earliest,
+    )
+
+
+def foreign(
+    text: str, offsets: tuple[int, int], log_end: int, matched: Sequence[OffsetRun], resume: int
+) -> Refusal:
+    """The refusal of a partition to which another producer has written.
+
+    Args:
+        text: Why, for an operator.
+        offsets: The source's first offset and its log end.
+        log_end: The target's log end.
+        matched: The runs on which both sides agree since the last known position.
+        resume: The source offset up to which every record is on the target.
+    """
+    earliest, end = offsets
+    return Refusal(
+        "foreign-records",
+        text,
+        earliest,
+        end,
+        log_end,
+        replicated=resume,
+        skip=resume,
+        restart=earliest,
+        matched=tuple(matched),
+    )
+
+
+def with_map(refusal: Refusal, runs: Sequence[OffsetRun], equal_until: int) -> Refusal:
+    """*refusal* of a partition whose target was cut, refined by the partition's offset map.
+
+    A restart refills what was cut off the target, and repeats nothing else.
+
+    Args:
+        refusal: Of the partition.
+        runs: Its map.
+        equal_until: The target offset up to which the target has the records that the map states.
+    """
+    found = translate_back(runs, equal_until) if runs else None
+    if found is None or isinstance(found, NoAnswer):
+        return replace(refusal, kept=())
+    replicated, kept = min(found.offset, refusal.end), cut(runs, equal_until)
+    return replace(
+        refusal,
+        replicated=replicated,
+        restart=max(replicated, refusal.earliest),
+        # where offsets have gaps, the last record kept may lie after `replicated`
+        since=kept[-1].end if kept else Position(replicated, equal_until),
+        kept=tuple(kept),
+    )
+
+
+def cut(runs: Iterable[OffsetRun], log_end: int) -> list[OffsetRun]:
+    """What *runs* state about the target offsets before *log_end*."""
+    kept = []
+    for run in runs:
+        if run.tgt_until <= log_end:
+            kept.append(run)
+        elif run.tgt_from < log_end:
+            count = log_end - run.tgt_from
+            until = run.src_until - (run.count - count)
+            kept.append(OffsetRun(run.src_from, until, run.tgt_from, count))
+    return kept
+
+
+def rule(
+    refusal: Refusal, policy: GuardPolicy, accepted: Accepted | None, topic_id: str
+) -> Jump | Refusal:
+    """What *policy* or an operator's acceptance makes of *refusal*. An acceptance comes first.
+
+    Args:
+        refusal: Why the partition does not resume by itself.
+        policy: For its cause.
+        accepted: The operator's acceptance, if there is one.
+        topic_id: The id of the source topic: an acceptance of a deleted topic is none.
+    """
+    if accepted is not None and accepted.topic_id == topic_id:
+        start = offset_of(accepted.start, refusal)
+        if refusal.earliest <= start <= refusal.end:
+            return Jump(Position(start, refusal.log_end), refusal, "accept")
+        text = (
+            f"{refusal.text}; offset {start} was accepted, but the source has offsets "
+            f"{refusal.earliest} to {refusal.end}"
+        )
+        return replace(refusal, text=text)
+    if policy == "skip":
+        return Jump(Position(refusal.skip, refusal.log_end), refusal, "skip")
+    if policy == "restart":
+        return Jump(Position(refusal.restart, refusal.log_end), refusal, "restart")
+    return refusal
+
+
+def offset_of(start: Start, refusal: Refusal) -> int:
+    """The source offset that *start* means."""
+    if isinstance(start, int):
+        return start
+    return refusal.earliest if start == "earliest" else refusal.end
+
+
+def _span(known: int | None, earliest: int, until: int) -> tuple[int, int] | None:
+    """The offsets from *known* on, or from *earliest* on if it is not known, up to *until*."""
+    first = earliest if known is None else known
+    return (first, until) if first < until else None

@@ -1,0 +1,145 @@
+"""What operators have accepted, on its way from ``replication accept`` to the owner of a flow.
+
+A request is one new file under the state directory. The owner of the flow's lease reads it when it
+searches positions, and removes it once it is used or of no use any more.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from py4j.protocol import Py4JError
+
+from replication.errors import StateError
+from replication.kafka.jvm import open_jvm
+from replication.log import Log
+from replication.model import Flow, TopicPartition
+from replication.offsets.guard import Accepted, Start
+from replication.state.paths import acceptance_prefix, local_path, new_acceptance
+from replication.state.request_files import (
+    HadoopFiles,
+    LocalFiles,
+    RequestFiles,
+    first_line,
+    hadoop_class_path,
+)
+
+log = Log(__name__)
+
+LOOK_SECONDS: Final = 2.0
+"""Between two looks for new requests: on a remote state directory each one is a request, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptRequest:
+    """Partitions of *topic* may go on at *start*, if they cannot go on by themselves.
+
+    Args:
+        topic: The upstream topic.
+        topic_id: Its id when the operator accepted.
+        partitions: Their numbers.
+        start: Where they go on.
+        path: The file; empty for a new request.
+    """
+
+    topic: str
+    topic_id: str
+    partitions: tuple[int, ...]
+    start: Start
+    path: str = ""
+
+    @property
+    def accepted(self) -> dict[TopicPartition, Accepted]:
+        """The same for each partition."""
+        value = Accepted(self.start, self.topic_id)
+        return {TopicPartition(self.topic, number): value for number in self.partitions}
+
+    def text(self) -> str:
+        """The content of the file."""
+        return json.dumps(
+            {
+                "topic": self.topic,
+                "topic_id": self.topic_id,
+                "partitions": self.partitions,
+                "from": self.start,
+            }
+        )
+
+
+class AcceptRequests:
+    """The requests to one flow.
+
+    Args:
+        files: Where requests are.
+        state_dir: The state directory.
+        flow: The flow.
+    """
+
+    def __init__(self, files: RequestFiles, state_dir: str, flow: Flow) -> None:
+        self._files, self._flow = files, flow
+        self._prefix = acceptance_prefix(state_dir, flow)
+
+    def find(self) -> list[AcceptRequest]:
+        """All requests, oldest first. One that cannot be read is left out, and logged."""
+        try:
+            texts = {
+                path: self._files.read(path) for path in sorted(self._files.find(self._prefix))
+            }
+        except (OSError, Py4JError) as error:
+            log.warning("accept_requests_unreadable", flow=self._flow, text=first_line(error))
+            return []
+        found = []
+        for path, text in texts.items():
+            request = _parsed(path, text)
+            if request is None:  # it may not be written to its end yet
+                log.warning("accept_request_invalid", flow=self._flow, path=path)
+            else:
+                found.append(request)
+        return found
+
+    def remove(self, requests: Iterable[AcceptRequest]) -> None:
+        """Removes requests that are used, or of no use any more."""
+        for request in requests:
+            try:
+                self._files.delete(request.path)
+            except (OSError, Py4JError) as error:  # noqa: PERF203 - the others are removed
+                text = first_line(error)
+                log.warning("accept_request_left", flow=self._flow, path=request.path, text=text)
+
+
+def pending_acceptances(state_dir: str, flow: Flow) -> dict[TopicPartition, Accepted]:
+    """What operators have accepted for *flow*; none where the state directory is remote."""
+    if local_path(state_dir) is None:
+        return {}
+    requests = AcceptRequests(LocalFiles(), state_dir, flow).find()
+    return {tp: accepted for request in requests for tp, accepted in request.accepted.items()}
+
+
+def request_acceptance(state_dir: str, flow: Flow, request: AcceptRequest) -> None:
+    """Hands *request* to the process that runs *flow*, now or at its next start.
+
+    Raises:
+        StateError: The state directory cannot be written.
+        SetupError: The state directory is remote, and Java, which is needed then, does not start.
+    """
+    path = new_acceptance(state_dir, flow)
+    try:
+        if local_path(state_dir) is not None:
+            LocalFiles().create(path, request.text())
+            return
+        with open_jvm(hadoop_class_path()) as jvm:
+            HadoopFiles(jvm).create(path, request.text())
+    except (OSError, Py4JError) as error:
+        raise StateError(f"cannot write the request {path}: {first_line(error)}") from error
+
+
+def _parsed(path: str, text: str) -> AcceptRequest | None:
+    try:
+        content = json.loads(text)
+        partitions = tuple(int(number) for number in content["partitions"])
+        topic, topic_id, start = content["topic"], content["topic_id"], content["from"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    is_start = isinstance(start, int) or start in ("earliest", "latest")
+    return AcceptRequest(topic, topic_id, partitions, start, path) if is_start else None

@@ -1,0 +1,136 @@
+"""``replication accept``: an operator lets a refused topic go on, once."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from replication.cli.main import main
+from replication.errors import GuardError
+from replication.state.accept_requests import pending_acceptances
+from tests.support.events import kinds, kinds_of_topics
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters
+from tests.support.mirror_files import FLOW, write_config
+from tests.support.topics import (
+    assert_equal,
+    copied,
+    delete_records,
+    delete_topic,
+    fill,
+    send,
+)
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+
+def accept(file: Path, topic: str, *more: str) -> Result:
+    arguments = ["accept", str(file), "--flow", str(FLOW), "--topic", topic, *more]
+    return CliRunner().invoke(main, arguments)
+
+
+def test_a_running_flow_goes_on_with_a_topic_that_an_operator_accepts(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    expired, state = f"{topic_name}-expired", tmp_path / "state"
+    file = write_config(tmp_path, clusters, f"{topic_name}.*")
+    config = flow_config(source, target, f"{topic_name}.*")
+    fill(source, topic_name, 1, 10)
+    fill(source, expired, 2, 200)
+    RunningFlow(spark, state, config, "drain").join()
+    send(source, topic_name, 1, 10)
+    send(source, expired, 2, 200)
+    delete_records(source, expired, 150)
+    slow = flow_config(
+        source, target, f"{topic_name}.*", {"refresh.topics.interval.seconds": "600"}
+    )
+    flow = RunningFlow(spark, state, slow, "microbatch")
+    flow.until(lambda: copied(clusters, topic_name) == 20)
+
+    dry = accept(file, expired, "--from", "earliest", "--json")
+    while_dry = pending_acceptances(state.as_uri(), FLOW)
+    done = accept(file, expired, "--from", "earliest", "--execute")
+    flow.until(lambda: copied(clusters, expired) == 350, 20)  # the refresh is far away
+    flow.until(lambda: ("rejoined", expired) in kinds_of_topics(flow.tables))
+    flow.stop()
+
+    assert (dry.exit_code, done.exit_code) == (0, 0), dry.output + done.output
+    assert json.loads(dry.stdout) == {
+        "execute": False,
+        "topic": expired,
+        "partitions": [
+            {
+                "partition": 0,
+                "cause": "records-expired",
+                "from": 150,
+                "target_offset": 100,
+                "lost": [100, 150],
+                "repeated": None,
+            }
+        ],
+        "still_refused": [],
+    }
+    assert while_dry == {}
+    assert done.stdout.splitlines()[-1] == "accepted"
+    assert_equal(clusters, topic_name)
+    assert kinds(flow.tables) == ["set-aside", "jumped", "rejoined"]
+    (event,) = flow.tables.read("events").where("kind = 'jumped'").collect()
+    assert (event.policy, event.offset_from, event.offset_until) == ("accept", 100, 150)
+    assert pending_acceptances(state.as_uri(), FLOW) == {}
+
+
+def test_the_next_start_uses_an_acceptance_once(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    state, config = tmp_path / "state", flow_config(source, target, topic_name)
+    file = write_config(tmp_path, clusters, topic_name)
+    fill(source, topic_name, 1, 100)
+    RunningFlow(spark, state, config, "drain").join()
+    delete_topic(source, topic_name)
+    fill(source, topic_name, 1, 30)
+
+    done = accept(file, topic_name, "--partition", "0", "--from", "20", "--execute")
+    shown = CliRunner().invoke(main, ["plan", str(file), "--json"])
+    flow = RunningFlow(spark, state, config, "drain")
+    flow.join()
+    after_first = copied(clusters, topic_name)
+    delete_topic(source, topic_name)
+    fill(source, topic_name, 1, 30)
+    with pytest.raises(GuardError, match="was deleted and created again"):
+        RunningFlow(spark, state, config, "drain").join()
+
+    assert done.exit_code == 0, done.output
+    (planned,) = json.loads(shown.stdout)["flows"][0]["topics"][0]["partitions"]
+    assert (planned["offset"], planned["origin"]) == (20, "decision")
+    assert (after_first, copied(clusters, topic_name)) == (110, 110)
+    assert kinds(flow.tables) == ["jumped", "refused"]
+
+
+def test_only_what_the_guard_refuses_can_be_accepted(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    state, config = tmp_path / "state", flow_config(source, target, topic_name)
+    file = write_config(tmp_path, clusters, topic_name)
+    fill(source, topic_name, 2, 200)
+    RunningFlow(spark, state, config, "drain").join()
+
+    healthy = accept(file, topic_name, "--from", "earliest", "--execute")
+    send(source, topic_name, 2, 200)
+    delete_records(source, topic_name, 150)
+    other = accept(file, topic_name, "--partition", "1", "--from", "latest", "--execute")
+    gone = accept(file, topic_name, "--from", "149", "--execute")
+    unknown = accept(file, "nothing", "--from", "0", "--execute")
+    wrong = accept(file, topic_name, "--from", "-1", "--execute")
+
+    assert (healthy.exit_code, other.exit_code) == (8, 8)
+    assert healthy.stderr.startswith(f"{topic_name}: there is nothing to accept")
+    assert gone.exit_code == 8
+    assert "offset 149 was accepted, but the source has offsets 150 to 200" in gone.stderr
+    assert (unknown.exit_code, wrong.exit_code) == (8, 2)
+    assert "write an offset, earliest or latest" in wrong.stderr
+    assert pending_acceptances(state.as_uri(), FLOW) == {}

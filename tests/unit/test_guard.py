@@ -1,0 +1,95 @@
+"""Maps of partitions that went on by decision: no group is ever sent past an unread record."""
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from replication.model import GuardPolicy
+from replication.offsets.guard import Jump, Refusal, cut, foreign, recreated, rule, with_map
+from replication.offsets.map import NoAnswer, OffsetMap
+from replication.offsets.runs import OffsetRun
+
+END = 60
+
+
+def random_copy(chance: random.Random) -> tuple[list[int], list[OffsetRun]]:
+    """The source offsets of a partition's records, and a map of their copies."""
+    records = sorted(chance.sample(range(END), chance.choice([END, END // 2, 5])))
+    borders = sorted({0, END, *chance.sample(range(END), 6)})
+    runs, copied = [], 0
+    for start, until in pairwise(borders):
+        count = sum(start <= offset < until for offset in records)
+        runs.append(OffsetRun(start, until, copied, count))
+        copied += count
+    return records, runs
+
+
+def assert_never_past(target: list[int], offsets: OffsetMap) -> None:
+    """Every record that a group has not read is at or after the position that it gets."""
+    for committed in range(END + 1):
+        answer = offsets.translate(committed)
+        if not isinstance(answer, NoAnswer):
+            unread = {record for record in target if record >= committed}
+            assert unread <= set(target[answer.offset :]), committed
+
+
+@pytest.mark.parametrize("policy", ["skip", "restart"])
+@pytest.mark.parametrize("seed", range(150))
+def test_a_target_that_was_cut_and_refilled_never_sends_a_group_past_a_record(
+    seed: int, policy: GuardPolicy
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    records, runs = random_copy(chance)
+    log_end = chance.randrange(len(records) + 1)
+    last = Refusal("target-truncated", "", 0, END, log_end, replicated=None, skip=END, restart=0)
+
+    jump = rule(with_map(last, runs, log_end), policy, None, "id")
+
+    assert isinstance(jump, Jump)
+    at, kept = jump.position.upstream, jump.refusal.kept
+    assert kept is not None
+    left = records[:log_end]
+    again = [record for record in records if record >= at]
+    map_after = OffsetMap([*kept, *jump.new_runs(), OffsetRun(at, END, log_end, len(again))])
+    assert_never_past([*left, *again], map_after)
+    if policy == "restart":
+        assert set(left) | set(again) == set(records)
+    else:
+        assert set(left).isdisjoint(again)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_cutting_a_map_keeps_what_it_states_of_the_rest(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - not for secrets
+    records, runs = random_copy(chance)
+    log_end = chance.randrange(len(records) + 1)
+
+    kept = cut(runs, log_end)
+
+    assert sum(run.count for run in kept) == log_end
+    assert_never_past(records[:log_end], OffsetMap(kept))
+
+
+def test_another_producers_records_stay_outside_the_map() -> None:
+    matched = [OffsetRun(0, 10, 0, 10)]
+
+    jump = rule(foreign("", (0, 40), 13, matched, 10), "restart", None, "id")
+
+    assert isinstance(jump, Jump)
+    assert (jump.lost, jump.repeated) == (None, (0, 10))
+    target = [*range(10), -1, -1, -1, *range(40)]
+    assert_never_past(target, OffsetMap([*jump.new_runs(), OffsetRun(0, 40, 13, 40)]))
+
+
+@pytest.mark.parametrize(
+    ("start", "effect"),
+    [
+        pytest.param("skip", "no record is lost or repeated", id="the whole new topic"),
+        pytest.param("stop", None, id="none"),
+    ],
+)
+def test_the_effect_of_a_decision_in_words(start: GuardPolicy, effect: str | None) -> None:
+    ruled = rule(recreated("", (3, 9), 60), start, None, "id")
+
+    assert (ruled.effect if isinstance(ruled, Jump) else None) == effect
