@@ -19,6 +19,7 @@ from tests.soak.report import Report
 from tests.soak.scene import Scene, StuckError, running_scene
 from tests.soak.verdict import judge
 from tests.support.program import end_on_signals, new_console, new_folder_name
+from tests.support.running_process import ProcessError
 
 
 def main() -> int:
@@ -33,7 +34,7 @@ def main() -> int:
         is_right = _soak(folder, options.mode, options.seconds, Random(options.seed), report)  # noqa: S311 - repeatable on purpose
     except KeyboardInterrupt:
         return 130
-    except ReplicationError as error:
+    except (ReplicationError, ProcessError) as error:
         report.say(f"PROBLEM the soak ended early: {error}")
         return 1
     if is_right:

@@ -9,11 +9,14 @@ from replication.model import TopicPartition
 from replication.offsets.map import OffsetMap
 from replication.state.readers import StateReader, open_reader
 from tests.soak.scene import Scene
-from tests.support.commands import spark_submit
+from tests.support.commands import QUICK_START
+from tests.support.local import SCRIPT
 from tests.support.mirror_files import FLOW
 from tests.support.offset_maps import wrong_entries
+from tests.support.running_process import RunningProcess
 
 SHOWN_ENTRIES = 5
+DRAIN_SECONDS = 900.0
 
 
 @dataclass(slots=True)
@@ -49,10 +52,11 @@ def judge(scene: Scene, say: Callable[[str], None]) -> Verdict:
     scene.load.finish()
     scene.mirrors.stop()
     say("the load and the mirrors are stopped; a last drain runs")
-    drain = spark_submit(scene.configs[0], "--mode", "drain")
-    (scene.folder / "last-drain.log").write_text(drain.stdout + drain.stderr)
-    if drain.returncode:
-        verdict.problems.append(f"the last drain ended with exit code {drain.returncode}")
+    command = [str(SCRIPT), "--config", str(scene.configs[0]), "--mode", "drain", *QUICK_START]
+    with RunningProcess("the last drain", command, scene.folder / "last-drain.log") as drain:
+        code = drain.wait(DRAIN_SECONDS)
+    if code:
+        verdict.problems.append(f"the last drain ended with exit code {code}")
     with open_reader(scene.configs[0].with_name("state").as_uri()) as state:
         for topic in scene.load.topics:
             _judge_topic(scene, topic, state, verdict)
