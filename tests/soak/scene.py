@@ -32,7 +32,7 @@ SETTINGS = {
     "refresh.topics.interval.seconds": 5,
 }
 LIMIT_SECONDS = 420.0
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.25
 
 
 class StuckError(Exception):
