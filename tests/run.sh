@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks everything: format, lint, types, shell syntax, wheel, and all tests with coverage.
-# --soak adds the tests that take many minutes. Other arguments go to pytest, and nothing else runs.
+# --soak adds the tests that take many minutes; --soak MODE SECONDS runs the mirror under random faults
+# and nothing else. Other arguments go to pytest, and nothing else runs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -100,6 +101,9 @@ tests_in_ci() {
   report
 }
 
+case "${1:-} ${2:-}" in '--soak realtime' | '--soak microbatch' | '--soak drain')
+  exec "$python" -m tests.soak "${@:2}" ;;
+esac
 if [ $# -gt 0 ] && [ "$*" != --soak ]; then
   step tests "$python" -m pytest "$@"
   exit

@@ -1,17 +1,24 @@
 """Admission: which plans may run in this process next to each other, and in which mode."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
 from replication.log import Log
 from replication.model import Flow, Mode
-from replication.spark.mode import Choice, choose_mode
+from replication.spark.mode import Choice, SlotsError, choose_mode
 from replication.topics.conflicts import find_conflicts
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
+
+
+EXECUTOR_SECONDS = 120.0
+"""How long a Real-Time flow on a cluster waits for executors that start, or that replace others."""
+
+POLL_SECONDS = 0.5
 
 
 class Admission:
@@ -20,15 +27,22 @@ class Admission:
     Args:
         spark: Spark's version.
         slots: Returns the task slots of now: executors come and go.
+        patience_seconds: How long a flow waits for the slots that its configured mode needs.
     """
 
-    def __init__(self, spark: str, slots: Callable[[], int]) -> None:
-        self._spark, self._slots = spark, slots
+    def __init__(self, spark: str, slots: Callable[[], int], patience_seconds: float = 0.0) -> None:
+        self._spark, self._slots, self._patience_seconds = spark, slots, patience_seconds
         self._cluster_ids: dict[str, str] = {}
         self._plans: dict[Flow, TopicPlan] = {}
         self._lock = threading.Lock()
 
-    def admit(self, config: FlowConfig, plan: TopicPlan, cluster_ids: Mapping[str, str]) -> Mode:
+    def admit(
+        self,
+        config: FlowConfig,
+        plan: TopicPlan,
+        cluster_ids: Mapping[str, str],
+        stop: threading.Event | None = None,
+    ) -> Mode:
         """Admits the flow's *plan* in place of its last one, and returns the mode to run it in.
 
         Args:
@@ -36,10 +50,11 @@ class Admission:
             plan: What it replicates next.
             cluster_ids: The own ids of its two clusters, by alias. Those of the other flows are
                 not needed before these flows have plans, so a cluster may be down meanwhile.
+            stop: Ends the wait for task slots; what is returned then is of no use.
 
         Raises:
             GuardError: The plan conflicts with those of the other flows; it is not admitted.
-            FlowError: The configured mode does not fit the task slots.
+            FlowError: The configured mode does not fit the task slots, however long it waits.
         """
         with self._lock:
             plans = {**self._plans, config.flow: plan}
@@ -48,7 +63,7 @@ class Admission:
             if conflicts:
                 raise GuardError("\n".join(conflicts))
             self._plans = plans
-        choice = self._choose(config)
+        choice = self._await_choice(config, stop or threading.Event())
         log.info("mode_chosen", flow=config.flow, mode=choice.mode, text=choice.reason)
         return choice.mode
 
@@ -59,6 +74,21 @@ class Admission:
             FlowError: The configured mode does not fit the task slots.
         """
         return self._choose(config).mode
+
+    def _await_choice(self, config: FlowConfig, stop: threading.Event) -> Choice:
+        """A lost executor takes its slots with it until the cluster has replaced it."""
+        deadline, is_waiting = time.monotonic() + self._patience_seconds, False
+        while True:
+            try:
+                return self._choose(config)
+            except SlotsError as error:
+                if time.monotonic() >= deadline:
+                    raise
+                if not is_waiting:
+                    log.warning("slots_awaited", flow=config.flow, text=error)
+                    is_waiting = True
+            if stop.wait(POLL_SECONDS):
+                return Choice(config.mode, "a stop was requested")
 
     def _choose(self, config: FlowConfig) -> Choice:
         with self._lock:

@@ -11,7 +11,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from replication.app.admission import Admission
+from replication.app.admission import EXECUTOR_SECONDS, Admission
 from replication.app.background import (
     background_checkpoints,
     background_heartbeats,
@@ -36,7 +36,7 @@ from replication.spark.requirements import check_interceptor, check_packages
 from replication.spark.session import driver_jvm, flow_session, jvm_of, session, task_slots
 from replication.spark.static_settings import check_static_settings
 from replication.state.job_lock import JobLocks, hold_jobs
-from replication.state.lease import holds_lease
+from replication.state.lease import executors_of, holds_lease
 from replication.state.paths import local_path
 from replication.state.request_files import HadoopFiles, LocalFiles
 from replication.state.stop_requests import StopRequests
@@ -145,7 +145,9 @@ class _Application:
         if runs(self._job, "records") and not is_reported(self._spark):
             log.warning("records_not_reported", text=NOT_REPORTED)
         contexts = [self._context(flow, tables) for flow in self._chosen]
-        admission = Admission(self._spark.version, partial(task_slots, self._spark))
+        patience = EXECUTOR_SECONDS if executors_of(tables) == "cluster" else 0.0
+        slots = partial(task_slots, self._spark)
+        admission = Admission(self._spark.version, slots, patience)
         threads = [
             FlowThread(context.config.flow, partial(_run_flow, context, admission, self._job))
             for context in contexts
@@ -170,11 +172,13 @@ class _Application:
         )
 
 
-def _admit(context: FlowContext, admission: Admission, plan: TopicPlan) -> Mode:
+def _admit(
+    context: FlowContext, admission: Admission, stop: threading.Event, plan: TopicPlan
+) -> Mode:
     cluster_ids = {
         cluster.alias: cluster.cluster_id() for cluster in (context.source, context.target)
     }
-    return admission.admit(context.config, plan, cluster_ids)
+    return admission.admit(context.config, plan, cluster_ids, stop)
 
 
 def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: threading.Event) -> None:
@@ -187,7 +191,7 @@ def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: thread
     left_out: ReplicationError | None = None
     with background_metadata(context, job), background_checkpoints(context, job):
         if runs(job, "records"):
-            admit = partial(_admit, context, admission)
+            admit = partial(_admit, context, admission, stop)
             left_out = replicate(context, admit, stop, partial(admission.mode, config))
         elif config.mode != "drain":
             stop.wait()

@@ -113,15 +113,20 @@ def _unrecorded(part: PartitionReport, runs: Sequence[OffsetRun]) -> int:
 def _wrong_answers(topic: str, part: PartitionReport, offset_map: OffsetMap) -> Iterator[str]:
     for upstream, downstream in part.offsets:
         answer = offset_map.translate(upstream)
-        if not _is_right(answer, downstream):
+        if not fits(answer, downstream):
             yield (
                 f"{topic}-{part.partition}: the copy of offset {upstream} is at {downstream}, "
                 f"but the offset map says {sentence(answer)}"
             )
 
 
-def _is_right(answer: Translation, downstream: int) -> bool:
-    """Whether *answer* skips no record and repeats no more than it claims."""
+def fits(answer: Translation, downstream: int) -> bool:
+    """Whether *answer* skips no record and repeats no more than it claims.
+
+    Args:
+        answer: What the offset map says of a record.
+        downstream: Where the copy of that record is.
+    """
     match answer:
         case Exact(offset):
             return offset == downstream

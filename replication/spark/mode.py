@@ -18,6 +18,10 @@ LOCAL_SPARE_SLOTS = 8
 """On one machine: heartbeats, checkpoints and bookkeeping of several flows at once."""
 
 
+class SlotsError(FlowError):
+    """The task slots do not suffice for the configured mode."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A mode and why."""
@@ -37,16 +41,17 @@ def choose_mode(wanted: Mode, *, spark: str, slots: int, partitions: int) -> Cho
             holds a slot for the whole batch.
 
     Raises:
-        FlowError: ``realtime`` is configured and impossible. With too few slots Spark would leave
-            some partitions unread, without an error.
+        FlowError: ``realtime`` is configured and impossible; a `SlotsError` if only slots are
+            missing. With too few slots Spark would leave some partitions unread, without an error.
     """
     if wanted in {"microbatch", "drain"}:
         return Choice(wanted, "as configured")
-    obstacle = _obstacle(spark, slots, partitions)
-    if obstacle is None:
+    obstacle = _old_spark(spark) or _too_few_slots(slots, partitions)
+    if not obstacle:
         return Choice("realtime", f"{slots} task slots suffice for {partitions} partitions")
     if wanted == "realtime":
-        raise FlowError(f"replication.mode=realtime needs {obstacle}, or use auto")
+        error = FlowError if _old_spark(spark) else SlotsError
+        raise error(f"replication.mode=realtime needs {obstacle}, or use auto")
     return Choice("microbatch", f"Real-Time Mode needs {obstacle}")
 
 
@@ -55,14 +60,19 @@ def local_slots(partitions: int) -> int:
     return LOCAL_SLOTS_PER_PARTITION * partitions + LOCAL_SPARE_SLOTS
 
 
-def _obstacle(spark: str, slots: int, partitions: int) -> str | None:
-    """What is missing for Real-Time Mode, and the next step; None if nothing is."""
+def _old_spark(spark: str) -> str:
+    """What is missing in Spark's version, and the next step; empty if nothing is."""
     if tuple(int(part) for part in spark.split(".")[:2]) < REALTIME_SINCE:
         return f"Spark 4.2, this is Spark {spark}; upgrade Spark"
+    return ""
+
+
+def _too_few_slots(slots: int, partitions: int) -> str:
+    """How many slots are missing, and the next step; empty if none is."""
     needed = partitions + BOOKKEEPING_SLOTS
     if slots < needed:
         return (
             f"{needed} task slots ({partitions} partitions and {BOOKKEEPING_SLOTS} for "
             f"bookkeeping), {slots} are available; add slots"
         )
-    return None
+    return ""

@@ -7,10 +7,8 @@ into a remote topic of its own.
 import argparse
 import os
 import shutil
-import signal
 import sys
 import time
-from datetime import datetime, timezone
 from pathlib import Path
 
 from rich.console import Console
@@ -23,6 +21,7 @@ from tests.bench.options import parsed
 from tests.bench.peers import Contender, Mirror, MirrorMaker2
 from tests.bench.race import Course
 from tests.bench.report import Result, print_tables, write_json
+from tests.support.program import end_on_signals, new_console, new_folder_name
 from tests.support.running_process import ProcessError
 
 BROKER_HEAP_MB = 1024  # the default of Kafka's own script
@@ -30,20 +29,17 @@ BROKER_PROPERTIES = {
     "log.segment.delete.delay.ms": "1000"
 }  # frees the space of a race for the next one
 BUSY_LOAD = 0.5
-WIDTH_OF_A_FILE = 140
 
 
 def main() -> int:
     """Runs the races and returns the exit code: 0 if every contender finished."""
     options = parsed(sys.argv[1:], __doc__ or "")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(1))  # the exit ends every process
-    console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_FILE, highlight=False)
+    end_on_signals()
+    console = new_console()
     load = os.getloadavg()[0]
     if load > BUSY_LOAD:
         console.print(f"the machine is busy (load average {load:.1f}): expect noise")
-    name = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-    folder = home().absolute() / "bench" / name
+    folder = new_folder_name("bench")
     results: list[Result] = []
     try:
         _run_races(options, folder, console, results)

@@ -17,15 +17,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
-from replication.demo.compare import TopicReport, compare
+from replication.demo.compare import compare
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic, plain_records, sending
-from replication.model import Mode, TopicPartition
-from replication.offsets.map import Exact
+from replication.model import Mode
 from replication.state.offset_table import OffsetTable
 from replication.state.tables import Tables
 from tests.support.local import REPOSITORY, SCRIPT, Clusters, Until
 from tests.support.mirror_files import FLOW, write_config
+from tests.support.offset_maps import wrong_entries
 from tests.support.running_process import RunningProcess
 from tests.support.standalone import Standalone, WorkerSize, standalone
 from tests.support.topics import assert_equal, copied, fill, send
@@ -42,15 +42,6 @@ END_SECONDS = 90.0
 # A worker that is left alone must have the slots of a Real-Time flow: a partition each, and two.
 SETTINGS = {"replication.realtime.batch.seconds": 30}
 SIZE = WorkerSize(cores=PARTITIONS + 2)
-QUICK = "-XX:TieredStopAtLevel=1"
-SPARK = [
-    *("--conf", f"spark.driver.defaultJavaOptions={QUICK}"),
-    *("--conf", f"spark.executor.extraJavaOptions={QUICK}"),
-    *("--conf", "spark.executor.memory=700m", "--conf", "spark.driver.bindAddress=127.0.0.1"),
-    *("--conf", "spark.driver.host=127.0.0.1", "--conf", f"spark.cores.max={2 * SIZE.cores}"),
-    *("--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0"),
-    *("--conf", "spark.scheduler.maxRegisteredResourcesWaitingTime=60s"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +76,7 @@ def test_a_lost_executor_loses_and_repeats_nothing(
         records = plain_records(PARTITIONS, size_bytes=200, now_ms=now_ms)
         sender.send_all(topic_name, islice(records, BACKLOG_RECORDS))
     config = write_config(tmp_path, clusters, topic_name, SETTINGS | {"groups": [topic_name]})
-    arguments = ["--config", str(config), "--mode", mode, "--", *SPARK]
-    arguments += ["--master", spark_cluster.url]  # MASTER would refuse a local state.dir
+    arguments = ["--config", str(config), "--mode", mode, "--", *spark_cluster.job_arguments()]
 
     with RunningProcess("mirror", [str(SCRIPT), *arguments], tmp_path / "mirror.log") as job:
         await_records(target, remote, 1, job, START_SECONDS)
@@ -107,7 +97,9 @@ def test_a_lost_executor_loses_and_repeats_nothing(
     assert code == 0
     assert again.returncode == 0, again.stdout[-3000:]
     tables = Tables(spark, (tmp_path / "state").as_uri())
-    assert_exact(tables, report[topic_name])
+    assert report[topic_name].is_dense, "then the map must give each record's own offset"
+    table = OffsetTable(tables, FLOW)
+    assert wrong_entries(report[topic_name], lambda tp: table.maps({tp: 0})[tp].offsets) == []
     events = tables.of("events", FLOW).select("kind", "text").collect()
     assert {event["kind"] for event in events} == {"restarted"}
     assert any("executor" in event["text"] for event in events), events
@@ -122,7 +114,7 @@ def test_auto_changes_its_mode_when_a_worker_goes_and_when_one_comes(
     partitions = SIZE.cores + 1  # the slots of both workers suffice, those of one do not
     fill(clusters[0], topic_name, partitions, 10 * partitions)
     config = write_config(tmp_path, clusters, topic_name, SETTINGS | {"groups": [topic_name]})
-    arguments = ["--config", str(config), "--", *SPARK, "--master", spark_cluster.url]
+    arguments = ["--config", str(config), "--", *spark_cluster.job_arguments()]
     log = tmp_path / "mirror.log"
 
     def modes() -> list[str]:
@@ -184,12 +176,3 @@ def await_records(
         assert time.monotonic() < deadline, f"not copied in {seconds} s"
         job.check()
         time.sleep(0.02)  # between two looks at the target
-
-
-def assert_exact(tables: Tables, report: TopicReport) -> None:
-    """The offset map gives each record's own offset, for every record of the topic."""
-    for part in report.partitions:
-        tp = TopicPartition(report.topic, part.partition)
-        offsets = OffsetTable(tables, FLOW).maps({tp: 0})[tp].offsets
-        wrong = [pair for pair in part.offsets if offsets.translate(pair[0]) != Exact(pair[1])]
-        assert wrong == []

@@ -24,14 +24,13 @@ from replication.demo.workload import create_topic, plain_records
 from replication.errors import LeaseError
 from replication.model import Flow
 from replication.state.handover import AFTER_EXPULSION
-from replication.state.schemas import SCHEMAS
 from replication.state.tables import Tables
 from tests.support.commands import spark_submit, start_mirror
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters
-from tests.support.mirror_files import write_config
 from tests.support.process_tree import family, kill_tree
 from tests.support.topics import now_ms
+from tests.support.two_machines import write_two_configs
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(1800)]
@@ -71,22 +70,9 @@ class Pair:
 def pair(clusters: Clusters, tmp_path: Path, topic_name: str) -> Pair:
     flow = unique_flow()
     create_topic(clusters[0].bootstrap, topic_name, PARTITIONS)
-    configs = []
-    for name in ("first", "second"):
-        folder = tmp_path / name
-        folder.mkdir()
-        more = {"groups": [f"{topic_name}.*"], "replication.realtime.batch.seconds": 5}
-        configs.append(write_config(folder, clusters, topic_name, more, flow))
-    share_tables(tmp_path / "first" / "state", tmp_path / "second" / "state")
+    more = {"groups": [f"{topic_name}.*"], "replication.realtime.batch.seconds": 5}
+    configs = write_two_configs(tmp_path, clusters, topic_name, more, flow)
     return Pair(clusters, flow, topic_name, *configs)
-
-
-def share_tables(first: Path, second: Path) -> None:
-    """Makes the tables of *second* those of *first*; each keeps lock files of its own."""
-    second.mkdir()
-    for table in SCHEMAS:
-        (first / table).mkdir(parents=True)
-        (second / table).symlink_to(first / table)
 
 
 @contextmanager

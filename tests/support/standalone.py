@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyspark
 
 from replication.demo.ports import HOST, free_port
 from replication.demo.watchdog import Watchdog
+from tests.support.process_tree import kill
 
 START_SECONDS = 60.0
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -30,9 +31,13 @@ ENVIRONMENT = {
 }
 
 
+QUICK = "-XX:TieredStopAtLevel=1"  # one JIT compiler halves the CPU seconds of a start
+EXECUTOR_MEMORY = "700m"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSize:
-    """What each worker offers; cores are task slots, not processors."""
+    """What each worker offers: task slots, and memory for executors of 700 MB."""
 
     cores: int
     memory: str = "1g"
@@ -42,11 +47,13 @@ class Worker:
     """One worker process and the executors that it has started."""
 
     def __init__(self, master: str, size: WorkerSize, folder: Path) -> None:
+        port = free_port()
+        self.page = f"http://{HOST}:{port}"
         self._daemon = _Daemon(
             "worker.Worker",
             folder,
             [
-                *("--host", HOST, "--webui-port", str(free_port())),
+                *("--host", HOST, "--webui-port", str(port)),
                 *("--cores", str(size.cores), "--memory", size.memory, "--work-dir", str(folder)),
                 master,
             ],
@@ -58,8 +65,7 @@ class Worker:
 
     def kill_executors(self) -> None:
         """SIGKILL for its executors; the worker lives on and starts others."""
-        for pid in self.executors():
-            os.kill(pid, signal.SIGKILL)
+        kill(self.executors())
 
     def kill(self) -> None:
         """SIGKILL for the worker alone: its executors notice and end by themselves."""
@@ -69,9 +75,7 @@ class Worker:
         """SIGKILL for the worker and its executors at once."""
         executors = self.executors()
         self.kill()
-        for pid in executors:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill(executors)
 
 
 @dataclass(slots=True)
@@ -83,14 +87,33 @@ class Standalone:
     size: WorkerSize
     workers: list[Worker]
     _ui: str
+    _started: int = 0
+
+    def job_arguments(self, slots: int | None = None) -> list[str]:
+        """Arguments of spark-submit for a job of so many task slots; by default it takes all.
+
+        The environment variable MASTER would refuse a local state directory.
+        """
+        settings = {
+            "spark.driver.defaultJavaOptions": QUICK,
+            "spark.executor.extraJavaOptions": QUICK,
+            "spark.executor.memory": EXECUTOR_MEMORY,
+            "spark.driver.bindAddress": HOST,
+            "spark.driver.host": HOST,
+            "spark.cores.max": str(slots or len(self.workers) * self.size.cores),
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+            "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
+        }
+        pairs = [("--conf", f"{key}={value}") for key, value in settings.items()]
+        return [word for pair in pairs for word in pair] + ["--master", self.url]
 
     def add_worker(self) -> Worker:
         """Starts another worker and waits until the master knows it."""
-        registered = self._registered()
-        worker = Worker(self.url, self.size, self.folder / f"worker-{len(self.workers)}")
+        self._started += 1
+        worker = Worker(self.url, self.size, self.folder / f"worker-{self._started}")
         self.workers.append(worker)
         deadline = time.monotonic() + START_SECONDS
-        while self._registered() <= registered:
+        while worker.page not in self._living_workers():
             assert time.monotonic() < deadline, f"the worker did not register; see {self.folder}"
             time.sleep(0.1)  # between two looks at the master's page
         return worker
@@ -100,10 +123,19 @@ class Standalone:
         for worker in self.workers:
             worker.kill_all()
 
-    def _registered(self) -> int:
+    def is_running(self) -> bool:
+        """Whether the master answers."""
+        return self._state() is not None
+
+    def _living_workers(self) -> set[str]:
+        """The pages of the workers that the master takes for living."""
+        workers = (self._state() or {"workers": []})["workers"]
+        return {worker["webuiaddress"] for worker in workers if worker["state"] == "ALIVE"}
+
+    def _state(self) -> dict[str, Any] | None:
         with suppress(OSError), urllib.request.urlopen(self._ui, timeout=5) as page:  # noqa: S310
-            return int(json.load(page)["aliveworkers"])
-        return -1
+            return dict(json.load(page))
+        return None  # it does not answer (yet)
 
 
 @contextmanager
@@ -116,7 +148,7 @@ def standalone(folder: Path, *, workers: int, size: WorkerSize) -> Iterator[Stan
     cluster = Standalone(f"spark://{HOST}:{port}", folder, size, [], f"http://{HOST}:{ui}/json/")
     try:
         deadline = time.monotonic() + START_SECONDS
-        while cluster._registered() < 0:  # noqa: SLF001 - of this module
+        while not cluster.is_running():
             assert time.monotonic() < deadline, f"the master did not start; see {folder}"
             time.sleep(0.1)  # between two looks at the master's page
         for _ in range(workers):

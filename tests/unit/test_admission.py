@@ -1,5 +1,7 @@
 """A plan runs only if no topic has two writers, and in a mode that fits all admitted plans."""
 
+from threading import Event
+
 import pytest
 
 from replication.app.admission import Admission
@@ -64,6 +66,39 @@ def test_the_slots_are_counted_each_time() -> None:
 
     assert admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS) == "microbatch"
     assert admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS) == "realtime"
+
+
+def test_a_configured_mode_waits_for_executors_that_replace_lost_ones() -> None:
+    a_to_b, _ = configs("realtime")
+    slots = iter([2, 8])
+    admission = Admission("4.2.0", lambda: next(slots), patience_seconds=60)
+
+    assert admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS) == "realtime"
+
+
+def test_a_flow_that_may_choose_its_mode_does_not_wait() -> None:
+    a_to_b, _ = configs()
+    slots = iter([2])
+    admission = Admission("4.2.0", lambda: next(slots), patience_seconds=60)
+
+    assert admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS) == "microbatch"
+
+
+def test_an_old_spark_is_not_waited_for() -> None:
+    a_to_b, _ = configs("realtime")
+    admission = Admission("4.1.0", lambda: 100, patience_seconds=60)
+
+    with pytest.raises(FlowError, match=r"upgrade Spark"):
+        admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS)
+
+
+def test_a_stop_ends_the_wait_for_task_slots() -> None:
+    a_to_b, _ = configs("realtime")
+    stop = Event()
+    stop.set()
+    admission = Admission("4.2.0", lambda: 2, patience_seconds=60)
+
+    admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS, stop)
 
 
 def test_a_configured_mode_that_does_not_fit_is_an_error() -> None:

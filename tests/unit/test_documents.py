@@ -151,7 +151,8 @@ def test_every_call_of_the_benchmark_uses_its_options() -> None:
 def test_every_option_named_in_a_sentence_exists(file: Path) -> None:
     known = script_options() | FOREIGN_OPTIONS | {"--soak"}
     known |= {name for command in COMMANDS.values() for name in options_of(command)}
-    known |= set(OPTION.findall(text_of(REPOSITORY / "tests" / "bench" / "options.py")))
+    for programs in ("bench", "soak"):
+        known |= set(OPTION.findall(text_of(REPOSITORY / "tests" / programs / "options.py")))
 
     named = {
         option

@@ -22,7 +22,8 @@ def imported_folders(file: Path) -> set[str]:
 @pytest.mark.parametrize("file", FILES)
 def test_no_file_imports_a_test(file: str) -> None:
     allowed = {"support"}
-    if file.startswith(("bench/", "unit/")):  # unit tests also check the benchmark itself
-        allowed.add("bench")
+    for programs in ("bench", "soak"):  # unit tests also check these programs themselves
+        if file.startswith((f"{programs}/", "unit/")):
+            allowed.add(programs)
 
     assert imported_folders(FILES[file]) - allowed == set()
