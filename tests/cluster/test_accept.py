@@ -9,11 +9,15 @@ from pyspark.sql import SparkSession
 
 from replication.cli.main import main
 from replication.errors import GuardError
+from replication.kafka.cluster import Cluster
+from replication.model import TopicPartition
+from replication.offsets.runs import OffsetRun
 from replication.state.accept_requests import pending_acceptances
 from tests.support.events import kinds, kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
+from tests.support.offset_tables import write_offset_map
 from tests.support.topics import (
     assert_equal,
     copied,
@@ -111,21 +115,26 @@ def test_the_next_start_uses_an_acceptance_once(
 
 
 def test_only_what_the_guard_refuses_can_be_accepted(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+    clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
-    state, config = tmp_path / "state", flow_config(source, target, topic_name)
-    file = write_config(tmp_path, clusters, topic_name)
-    fill(source, topic_name, 2, 200)
-    RunningFlow(spark, state, config, "drain").join()
+    state, file = tmp_path / "state", write_config(tmp_path, clusters, topic_name)
+    fill(source, topic_name, 2, 400)
+    fill(target, f"A.{topic_name}", 2, 200)
+    with Cluster("A", {"bootstrap.servers": source.bootstrap}) as cluster:
+        topic_id = cluster.describe([topic_name])[topic_name].topic_id
+    copied_records = [OffsetRun(0, 100, 0, 100)]
+    tps = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
+    write_offset_map(state, FLOW, dict.fromkeys(tps, copied_records), topic_id)
 
     healthy = accept(file, topic_name, "--from", "earliest", "--execute")
-    send(source, topic_name, 2, 200)
     delete_records(source, topic_name, 150)
     other = accept(file, topic_name, "--partition", "1", "--from", "latest", "--execute")
     gone = accept(file, topic_name, "--from", "149", "--execute")
     unknown = accept(file, "nothing", "--from", "0", "--execute")
     wrong = accept(file, topic_name, "--from", "-1", "--execute")
+    nothing_yet = pending_acceptances(state.as_uri(), FLOW)
+    shown = accept(file, topic_name, "--from", "160", "--execute")
 
     assert (healthy.exit_code, other.exit_code) == (8, 8)
     assert healthy.stderr.startswith(f"{topic_name}: there is nothing to accept")
@@ -133,4 +142,7 @@ def test_only_what_the_guard_refuses_can_be_accepted(
     assert "offset 149 was accepted, but the source has offsets 150 to 200" in gone.stderr
     assert (unknown.exit_code, wrong.exit_code) == (8, 2)
     assert "write an offset, earliest or latest" in wrong.stderr
-    assert pending_acceptances(state.as_uri(), FLOW) == {}
+    assert nothing_yet == {}
+    assert shown.exit_code == 0
+    assert "source offsets 100 to 159 are not copied" in shown.stdout
+    assert list(pending_acceptances(state.as_uri(), FLOW)) == [TopicPartition(topic_name, 0)]
