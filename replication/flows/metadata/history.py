@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from replication.flows.context import FlowContext
+from replication.state.spark_reader import reader_of
 from replication.state.tables import now
 
 ValueT = TypeVar("ValueT")
@@ -31,8 +32,7 @@ class FlowHistory(Generic[ValueT]):
             StateError: The table cannot be read.
         """
         if self._value is None:
-            rows = self._tables.collect(self._tables.of(self._table, self._flow), self._table)
-            self._value = self._read(row.asDict() for row in rows)
+            self._value = self._read(reader_of(self._tables).rows(self._table, self._flow))
         return self._value
 
     def forget(self) -> None:
