@@ -105,7 +105,7 @@ class FlowPlan:
         unsafe = (start for start in self.starts if start.origin == "problem")
         lines = (f"{start.partition}: {start.reason}" for start in unsafe)
         leaderless = (f"{tp}: no broker leads it on one side" for tp in self.topics.leaderless)
-        return (*self.topics.problems, *aside, *leaderless, *lines)
+        return (*aside, *leaderless, *lines)
 
 
 def plan_flow(

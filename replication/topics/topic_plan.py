@@ -26,7 +26,6 @@ class TopicPlan:
         partitions: Every partition to replicate, by its upstream name, sorted.
         source_ids: Upstream name -> topic id on the source.
         remote_ids: Remote name -> topic id on the target, for the topics that exist.
-        problems: Why the plan must not be carried out, one line each.
         leaderless: Upstream partitions that no broker leads on one of the clusters; they are not in
             ``partitions``.
         rejected: Why other topics of the flow are not replicated, by their upstream names: a
@@ -39,7 +38,6 @@ class TopicPlan:
     partitions: tuple[TopicPartition, ...]
     source_ids: Mapping[str, str]
     remote_ids: Mapping[str, str] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
     leaderless: tuple[TopicPartition, ...] = ()
     rejected: Mapping[str, str] = field(default_factory=dict)
 

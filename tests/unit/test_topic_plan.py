@@ -38,7 +38,6 @@ def test_a_missing_remote_topic_is_created_like_its_upstream_one() -> None:
         partitions=(TopicPartition("orders", 0), TopicPartition("orders", 1)),
         source_ids={"orders": "id of orders"},
         remote_ids={},
-        problems=(),
     )
 
 

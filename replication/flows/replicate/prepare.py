@@ -38,12 +38,10 @@ def prepare_topics(
         without: Upstream topics to leave alone.
 
     Raises:
-        GuardError: Source and target are one cluster, or two topics share a remote name.
+        GuardError: Source and target are one cluster.
         ClusterError: A cluster does not answer.
     """
     plan = look(config, source, target, without)
-    if plan.problems:
-        raise GuardError("\n".join(f"flow {config.flow}: {text}" for text in plan.problems))
     settings, rejections = _RejectedSettings(), Rejections()
     created = rejections.call(
         lambda names: target.create_topics(
