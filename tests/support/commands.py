@@ -4,12 +4,13 @@ import subprocess
 from pathlib import Path
 
 from replication.demo.mirror_process import MirrorProcess
+from replication.spark.session import QUICK_COMPILER
 from tests.support.local import PYTHON, REPOSITORY, SCRIPT
 
 Completed = subprocess.CompletedProcess[str]
 
 # One JIT compiler halves the CPU seconds of a start.
-QUICK_START = ("--", "--conf", "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1")
+QUICK_START = ("--", "--conf", f"spark.driver.defaultJavaOptions={QUICK_COMPILER}")
 
 
 def spark_submit(config: Path, *arguments: str) -> Completed:

@@ -16,6 +16,7 @@ import pyspark
 
 from replication.demo.ports import HOST, free_port
 from replication.demo.watchdog import Watchdog
+from replication.spark.session import QUICK_COMPILER
 from tests.support.process_tree import kill
 
 START_SECONDS = 60.0
@@ -31,7 +32,6 @@ ENVIRONMENT = {
 }
 
 
-QUICK = "-XX:TieredStopAtLevel=1"  # one JIT compiler halves the CPU seconds of a start
 EXECUTOR_MEMORY = "700m"
 
 
@@ -95,8 +95,8 @@ class Standalone:
         The environment variable MASTER would refuse a local state directory.
         """
         settings = {
-            "spark.driver.defaultJavaOptions": QUICK,
-            "spark.executor.extraJavaOptions": QUICK,
+            "spark.driver.defaultJavaOptions": QUICK_COMPILER,
+            "spark.executor.extraJavaOptions": QUICK_COMPILER,
             "spark.executor.memory": EXECUTOR_MEMORY,
             "spark.driver.bindAddress": HOST,
             "spark.driver.host": HOST,
