@@ -3,6 +3,7 @@
 A call is one request for many keys. Each key gets a result or an error of its own.
 """
 
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, wait
@@ -140,13 +141,24 @@ class Calls:
         }
 
     def call_blocking(self, call: str, send: Callable[..., ResultT]) -> ResultT:
-        """The result of one of the few calls that take a ``timeout`` and return no future."""
+        """The result of one of the few calls that take a ``timeout`` and return no future.
+
+        It runs in a thread of its own, so that rejected credentials end the wait for it.
+        """
         self._diagnostics.reset()
-        try:
-            return send(timeout=self._timeout_s)
-        except KafkaException as failure:
-            self.admin.poll(0)
-            raise self._error(call, kafka_error(failure)) from None
+        future: Future[ResultT] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(send(timeout=self._timeout_s))
+            except Exception as failure:  # noqa: BLE001 - raised again in the caller's thread
+                future.set_exception(failure)
+
+        threading.Thread(target=run, name="kafka-call", daemon=True).start()
+        result = self._result(call, future)
+        if isinstance(result, KafkaError):
+            raise self._error(call, result)
+        return result
 
     def wait_for(self, missing: Callable[[], Collection[str]], call: str) -> None:
         """Calls *missing* until it returns nothing.

@@ -54,14 +54,13 @@ class Cluster(AbstractContextManager["Cluster"]):
         return f"Cluster({self.alias!r}, {self.servers!r})"
 
     def cluster_id(self) -> str:
-        """The cluster's own id, which is the same for two aliases of one cluster."""
+        """The cluster's own id, which is the same for two aliases of one cluster.
 
-        def send(keys: Collection[str], timeout_s: float) -> dict[str, "Future[Any]"]:
-            description: Any = self._admin.describe_cluster(request_timeout=timeout_s)
-            return dict.fromkeys(keys, description)
-
-        results = self._calls.results("reading the cluster id", send, ["cluster id"])
-        return str(self._calls.require("reading the", results)["cluster id"].cluster_id)
+        Any broker knows it. The request that describes a cluster goes to the controller, and waits
+        for minutes where that broker has died.
+        """
+        metadata = self._calls.call_blocking("reading the cluster id", self._admin.list_topics)
+        return str(metadata.cluster_id)
 
     def topic_names(self) -> set[str]:
         """The names of all topics this user may see, Kafka's own among them."""
