@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
 from replication.kafka.cluster import Cluster
-from replication.model import TopicPartition
+from replication.model import Isolation, TopicPartition
 from replication.state.offset_table import OffsetTable
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
@@ -20,14 +20,16 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 class DyingCluster(Cluster):
-    """A real cluster that dies after the first answer about earliest offsets."""
+    """A real cluster that dies after the first answer about log ends."""
 
     broker: Broker
     has_died = False
 
-    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def log_ends(
+        self, partitions: Iterable[TopicPartition], isolation: Isolation = "read_uncommitted"
+    ) -> dict[TopicPartition, int]:
         """The answer; the broker is killed before it returns, once."""
-        answer = super().earliest(partitions)
+        answer = super().log_ends(partitions, isolation)
         if not self.has_died:
             self.has_died = True
             self.broker.kill()
