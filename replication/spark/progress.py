@@ -30,7 +30,10 @@ def kept_events(partitions: int) -> int:
 
 
 def keep_events(spark: SparkSession, partitions: int) -> None:
-    """Bounds the events that queries of the session *spark* keep; it must have one query only."""
+    """Bounds the events that each query of *spark* keeps, a session of one flow's own.
+
+    Spark reads the bound again for each event, so *partitions* are those of all its queries.
+    """
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(kept_events(partitions)))
 
 

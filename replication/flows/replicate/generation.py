@@ -31,7 +31,7 @@ from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.acknowledged import generation_tag, is_reported
 from replication.spark.kafka_options import sink_options, source_options
-from replication.spark.progress import Progress, keep_events
+from replication.spark.progress import Progress
 from replication.spark.projection import counts_column, to_target
 from replication.topics.topic_plan import TopicPlan
 
@@ -93,7 +93,6 @@ class Generation:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
         try:
             with spark_errors(config.flow):
-                keep_events(spark, len(plan.partitions))
                 writer = replication_query(spark, config, plan, starts, name=name, mode=mode)
                 with generation_tag(spark, config.flow, number, spacing=reports.spacing or 0):
                     query = start_query(writer, mode, reports.batch_seconds, folder)

@@ -14,6 +14,7 @@ from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
+from replication.spark.progress import keep_events
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
@@ -59,6 +60,7 @@ class Generations:
             QueryError: Its query does not start.
         """
         context = self._context
+        keep_events(context.spark, len(self.plan.partitions))
         generation = Generation.start(
             context, self._map_writer, plan, positions, number=number, mode=self.mode
         )

@@ -1,4 +1,4 @@
-"""Maintains the tables beside a flow that this process owns, without holding the flow up."""
+"""Maintains the tables while this process runs the flow, without holding the flow up."""
 
 import threading
 from collections.abc import Callable, Iterator

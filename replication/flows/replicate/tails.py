@@ -73,7 +73,7 @@ def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[Topi
     with (
         Reader(config.source.consumer, config.isolation) as source,
         Reader(config.target.consumer, "read_uncommitted") as target,
-        ThreadPoolExecutor(1) as beside,
+        ThreadPoolExecutor(1) as pool,
     ):
         for some in chunks(tails, PARTITIONS_AT_ONCE):
             times, counts = {}, {}
@@ -82,7 +82,7 @@ def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[Topi
                 counts[tail.tp] = counts[tail.remote] = min(COMPARED_RECORDS, tail.records)
             spans = {tail.tp: tail.span for tail in some}
             ends = {tail.remote: (tail.end - counts[tail.remote], tail.end) for tail in some}
-            written = beside.submit(last_fingerprints, target, ends, counts, times)
+            written = pool.submit(last_fingerprints, target, ends, counts, times)
             upstream = last_fingerprints(source, spans, counts, times)
             for tail in some:
                 expected = dict(enumerate(reversed(upstream[tail.tp]), start=1))
