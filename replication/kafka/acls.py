@@ -7,12 +7,12 @@ where there is no authorizer or a permission is missing. A sync would take them 
 import re
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from itertools import islice
 from typing import Any, Final
 
 from replication.errors import ClusterError
 from replication.kafka.diagnosis import CallError
 from replication.kafka.java_admin import JavaAdmin
+from replication.kafka.reader import chunks
 from replication.model import AclPattern, TopicAcl
 
 NO_AUTHORIZER: Final = "SECURITY_DISABLED"
@@ -72,7 +72,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
             CallError: The cluster does not answer.
         """
         rejections: dict[TopicAcl, str] = {}
-        for part in _parts(acls):
+        for part in chunks(acls, MOST_PER_REQUEST):
             bindings = {acl: self._binding(acl) for acl in part}
             answer = self._admin.createAcls(self._list(bindings.values())).values()
             for acl, binding in bindings.items():
@@ -90,7 +90,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
             CallError: As `create`.
         """
         rejections: dict[TopicAcl, str] = {}
-        for part in _parts(acls):
+        for part in chunks(acls, MOST_PER_REQUEST):
             filters = {acl: self._binding(acl).toFilter() for acl in part}
             answer = self._admin.deleteAcls(self._list(filters.values())).values()
             for acl, wanted in filters.items():
@@ -170,9 +170,3 @@ def read_binding(text: str) -> TopicAcl:
     topic, pattern, principal, host, operation, permission = match.groups()
     kind: AclPattern = "LITERAL" if pattern == "LITERAL" else "PREFIXED"
     return TopicAcl(topic, kind, principal, host, operation, permission)
-
-
-def _parts(acls: Collection[TopicAcl]) -> Iterator[list[TopicAcl]]:
-    waiting = iter(acls)
-    while part := list(islice(waiting, MOST_PER_REQUEST)):
-        yield part

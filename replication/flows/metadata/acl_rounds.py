@@ -13,7 +13,7 @@ from replication.flows.metadata.acl_changes import AclOutcome, apply_acls, plan_
 from replication.flows.metadata.history import FlowHistory
 from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.log import Log
-from replication.model import TopicAcl
+from replication.model import NewEvent, TopicAcl
 from replication.topics.acl_sync import AclHistory
 
 log = Log(__name__)
@@ -100,7 +100,7 @@ class AclSync:
 
     def _report(self, outcomes: Iterable[AclOutcome]) -> None:
         """A log line for each action and topic, and an event for each reason of a rejection."""
-        flow, grouped = self._config.flow, defaultdict(list)
+        flow, grouped, events = self._config.flow, defaultdict(list), []
         for it in outcomes:
             grouped[it.action, it.acl.topic, it.rejection].append(str(it.acl))
         for (action, topic, rejection), acls in grouped.items():
@@ -109,14 +109,12 @@ class AclSync:
                 event = "acl_created" if action == "create" else "acl_removed"
                 log.info(event, flow=flow, topic=topic, text=text)
                 continue
-            self._context.tables.record_event(
-                flow,
-                "acl-rejected",
+            rejected = (
                 f"{flow.target} did not {action} these ACLs: {text}: {rejection}. It is tried "
-                "again at every interval",
-                topic=topic,
-                policy="retry",
+                "again at every interval"
             )
+            events.append(NewEvent("acl-rejected", rejected, "retry", {"topic": topic}))
+        self._context.tables.record_events(flow, events)
 
     def _record(self, outcomes: Sequence[AclOutcome], history: AclHistory) -> None:
         self.history.append(

@@ -14,6 +14,7 @@ from replication.flows.context import FlowContext
 from replication.flows.metadata.history import FlowHistory
 from replication.kafka.rejections import Rejections
 from replication.log import Log
+from replication.model import NewEvent
 from replication.state.tables import now
 from replication.topics.deletions import (
     BACK,
@@ -107,15 +108,17 @@ class Deletions:
         then = f"stays on {flow.target}"
         if grace is not None:
             then = f"is deleted on {flow.target} after {grace}, unless the topic comes back"
-        for it in topics:
-            self._context.tables.record_event(
-                flow,
+        events = (
+            NewEvent(
                 "source-topic-deleted",
                 f"topic {it.topic} no longer exists on {flow.source}; its remote topic "
                 f"{it.remote} {then}",
-                topic=it.topic,
-                policy="keep",
+                "keep",
+                {"topic": it.topic},
             )
+            for it in topics
+        )
+        self._context.tables.record_events(flow, events)
 
     def _delete(self, topics: Iterable[Replicated]) -> None:
         flow = self._config.flow
