@@ -94,7 +94,7 @@ PY
 
 mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and standby are those of main
   local command slots jars zip deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
-  local log4j2=$repo/conf/log4j2.properties
+  local log4j2=$repo/conf/log4j2.properties java_options=
   local second=(--job "$job" ${flow[@]+"${flow[@]}"}) # refuses a second process before Spark starts
   if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || [ ${#standby[@]} -gt 0 ]; then second=(); fi
   "$venv/bin/python" -m replication validate "$config" ${master:+--master "$master"} \
@@ -114,12 +114,15 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and sta
     command+=(--files "$config,$log4j2")
     config=$(basename "$config")
     log4j2=$(basename "$log4j2")
+  elif [ -d "$home/class-archive" ]; then
+    command+=(--driver-class-path "$(<"$home/class-archive/class-path")")
+    java_options=" $(<"$home/class-archive/java-options")"
   fi
   command+=(
     --jars "$jars"
     --py-files "$zip"
     --driver-memory "${DRIVER_MEMORY:-2g}"
-    --driver-java-options "-Dlog4j2.configurationFile=$log4j2"
+    --driver-java-options "-Dlog4j2.configurationFile=$log4j2$java_options"
     --conf "spark.redaction.regex=(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key"
     "$@"
     "$repo/jobs/$job.py" --config "$config" ${flow[@]+"${flow[@]}"} ${mode[@]+"${mode[@]}"}

@@ -12,6 +12,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from replication.spark.acknowledged import PLUGIN, PLUGINS, is_on_class_path
+from replication.spark.class_archive import archive_options
 
 _LOG4J2 = Path(__file__).resolve().parents[2] / "conf" / "log4j2.properties"
 _QUIET = f" -Dlog4j2.configurationFile={_LOG4J2}" if _LOG4J2.exists() else ""  # not in a wheel
@@ -74,7 +75,6 @@ QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 48 MB for its code. Spark and Delta fill them, and then it drops code and compiles it again."""
 
 LOCAL = {
-    "spark.driver.extraJavaOptions": f"{QUICK_COMPILER}{_QUIET}",
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -97,18 +97,26 @@ def session(app: str) -> SparkSession:
     return spark
 
 
-def local_session(jars: Sequence[Path], slots: int, app: str) -> SparkSession:
+def local_session(
+    jars: Sequence[Path], slots: int, app: str, options: tuple[str, str] | None = None
+) -> SparkSession:
     """A session in this process, for commands and tests.
 
     Args:
         jars: The connector, Delta and the interceptor.
         slots: Task slots; at least one per partition of every Real-Time flow, and some more.
         app: The application's name in logs.
+        options: The JVM's class path besides *jars*, and its options; by default they are those of
+            the class archive.
     """
+    class_path, java_options = archive_options() if options is None else options
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{slots}]").appName(app)
     for key, value in {**REQUIRED, **BOUNDED, **LOCAL, PLUGINS: PLUGIN}.items():
         builder = builder.config(key, value)
+    builder = builder.config("spark.driver.extraClassPath", class_path).config(
+        "spark.driver.extraJavaOptions", f"{QUICK_COMPILER}{_QUIET} {java_options}"
+    )
     spark = builder.config("spark.jars", ",".join(map(str, jars))).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark

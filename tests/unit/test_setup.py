@@ -131,8 +131,9 @@ def ready(clone: Clone) -> Clone:
     esac"""
     clone.program("home/venv/bin/python", python)
     stamps = """
-      repo=$1 && source "$repo/conf/set-up.sh" && mkdir "$home/ready"
-      stamp spark "$(packages_made_from)" && stamp jars-spark "$(jars_made_from)" """
+      repo=$1 && source "$repo/conf/set-up.sh" && mkdir "$home/ready" && find_java
+      stamp spark "$(packages_made_from)" && stamp jars-spark "$(jars_made_from)"
+      stamp class-archive "$(archive_made_from "$(packages_made_from)" "$(jars_made_from)")" """
     subprocess.run(
         ["bash", "-euc", stamps, "bash", str(clone.folder)],  # noqa: S607
         env=clone.environment({}),
@@ -264,6 +265,30 @@ def test_a_dry_run_prints_the_command(ready: Clone) -> None:
         *("spark.x=a b", f"{ready.folder}/jobs/mirror.py", "--config", "a.yaml"),
         *("--flow", "A->B", "--mode", "drain", "--log-format", "json"),
     ]
+
+
+def test_a_job_uses_the_class_archive(ready: Clone) -> None:
+    archive = ready.home / "class-archive"
+    archive.mkdir()
+    (archive / "class-path").write_text("a.jar:b.jar")
+    (archive / "java-options").write_text("-XX:SharedArchiveFile=classes.jsa")
+
+    _, out, _ = ready.run("--config", "a.yaml", "--dry-run")
+
+    command = shlex.split(out)
+    assert value_of(command, "--driver-class-path") == "a.jar:b.jar"
+    assert value_of(command, "--driver-java-options").endswith(" -XX:SharedArchiveFile=classes.jsa")
+
+
+def test_without_a_class_archive_a_job_starts_all_the_same(ready: Clone) -> None:
+    (ready.home / "ready/class-archive").unlink()
+    submits(ready, "echo started")
+
+    code, out, err = ready.run("--config", "a.yaml")
+
+    assert (code, out) == (0, "started\n")
+    assert "jobs will start slower: Java left no archive of Spark's classes" in err
+    assert not (ready.home / "class-archive").exists()
 
 
 @pytest.mark.parametrize(
