@@ -5,13 +5,9 @@ Adjacent dense runs are joined by a window, however many there are. What is left
 partition, oldest first, into an array that stays short, because the rule keeps few runs.
 """
 
-from typing import Final
-
 from replication.model import Flow
 from replication.offsets.thinning import RESOLUTION
-
-COMPACTED: Final = -2
-"""``first_batch`` of the rows that a compaction has left."""
+from replication.state.offset_rows import COMPACTED
 
 # A run here is a struct of tgt_from, tgt_until, newest, src_from, src_until; in this order, so that
 # an array of runs is sorted as `merge_runs` sorts them. ``newest`` is what stays of the rows that a

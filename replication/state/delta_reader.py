@@ -15,6 +15,7 @@ from replication.model import Flow, TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import OffsetRun
 from replication.state.offset_rows import (
+    COMPACTED,
     OFFSET_RUNS,
     OLDEST_FIRST,
     OffsetReader,
@@ -25,7 +26,12 @@ from replication.state.offset_rows import (
 )
 from replication.state.paths import local_path
 
-NEWEST_FIRST = ", ".join(f'"{column}" DESC' for column in OLDEST_FIRST)
+
+def _newest_first(columns: Sequence[str]) -> str:
+    return ", ".join(f'"{column}" DESC' for column in columns)
+
+
+NEWEST_FIRST = _newest_first(OLDEST_FIRST)
 MAPS = """
     WITH ranked AS (
       SELECT runs.*, least, src_until < least AS is_before,
@@ -44,10 +50,20 @@ PROGRESS = """
       SELECT *, row_number() OVER (
           PARTITION BY topic, "partition", topic_id ORDER BY {newest_first}
         ) AS age,
-        max(src_until) OVER (PARTITION BY topic, "partition", topic_id) AS replicated_until
+        max(src_until) OVER topics AS replicated_until,
+        count(*) OVER topics AS rows,
+        sum(CASE WHEN first_batch = {compacted} THEN 1 ELSE 0 END) OVER topics AS compacted
       FROM runs WHERE flow = {flow}
+      WINDOW topics AS (PARTITION BY topic, "partition", topic_id)
     )
     SELECT * FROM ranked WHERE age = 1
+"""
+NEWEST = """
+    WITH ranked AS (
+      SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {newest_first}) AS age
+      FROM runs WHERE flow = {flow}
+    )
+    SELECT * EXCEPT (age) FROM ranked WHERE age = 1
 """
 
 
@@ -70,6 +86,19 @@ class DeltaReader:
             StateError: The table cannot be read.
         """
         sql = f"SELECT * FROM runs WHERE flow = {_literal(flow)}"  # noqa: S608 - quoted
+        return self.query(table, sql)
+
+    def newest(
+        self, table: str, flow: Flow | str, keys: Sequence[str], order: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The last row of *flow* in the *order* of some columns, for each value of *keys*.
+
+        Raises:
+            StateError: The table cannot be read.
+        """
+        sql = NEWEST.format(
+            keys=_names(keys), newest_first=_newest_first(order), flow=_literal(flow)
+        )
         return self.query(table, sql)
 
     def offsets(self, flow: Flow) -> OffsetReader:
@@ -120,7 +149,7 @@ class _DeltaOffsets:
         return maps_of(self._reader.query(OFFSET_RUNS, sql))
 
     def progress(self) -> StoredProgress:
-        sql = PROGRESS.format(newest_first=NEWEST_FIRST, flow=self._flow)
+        sql = PROGRESS.format(newest_first=NEWEST_FIRST, flow=self._flow, compacted=COMPACTED)
         return progress_of(self._reader.query(OFFSET_RUNS, sql))
 
     def _select(self, condition: str) -> list[dict[str, Any]]:

@@ -6,20 +6,18 @@ cleanly: if not, the new owner waits until nothing of the last one can write any
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from threading import Event
-from typing import Final
-
-from pyspark.sql import Row
-from pyspark.sql import functions as F
+from typing import Any, Final
 
 from replication.errors import ClusterError, LeaseError
 from replication.log import Log
 from replication.model import RECORDS, Flow, Job
 from replication.state.claim import Claim, LeaseName
 from replication.state.handover import Executors, LastOwner, handover_seconds
+from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables
 
 log = Log(__name__)
@@ -147,12 +145,12 @@ def executors_of(tables: Tables) -> Executors:
     return "local" if master.startswith("local") else "cluster"
 
 
-def _await_end_of(newest: Row | None, claim: Claim, stop: Event) -> bool:
+def _await_end_of(newest: Mapping[str, Any] | None, claim: Claim, stop: Event) -> bool:
     """Waits until nothing of the last owner can write; returns whether *stop* is not set."""
     last = None
-    if newest is not None:
-        row = newest.asDict()  # a table of an earlier version lacks the last two columns
-        last = LastOwner(row["owner"], row["released"], row.get("machine"), row.get("executors"))
+    if newest is not None:  # a table of an earlier version lacks the last two columns
+        machine, executors = newest.get("machine"), newest.get("executors")
+        last = LastOwner(newest["owner"], newest["released"], machine, executors)
     seconds = handover_seconds(
         last, machine=claim.machine, seen=claim.seen, joined_in=claim.joined_in
     )
@@ -168,7 +166,6 @@ def _await_end_of(newest: Row | None, claim: Claim, stop: Event) -> bool:
     return not stop.wait(left)
 
 
-def _newest(tables: Tables, name: LeaseName) -> Row | None:
-    rows = tables.read("leases").where(F.col("flow") == str(name))
-    newest = rows.orderBy("epoch", "renewed", ascending=False).limit(1)
-    return next(iter(tables.collect(newest, "leases")), None)
+def _newest(tables: Tables, name: LeaseName) -> dict[str, Any] | None:
+    rows = reader_of(tables).newest("leases", str(name), ["flow"], ["epoch", "renewed"])
+    return next(iter(rows), None)

@@ -1,9 +1,9 @@
 """The values that the rows of ``offset_runs`` record. Pure, whichever library read the rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from replication.model import Position, TopicPartition
 from replication.offsets.live_map import TopicMap
@@ -11,6 +11,9 @@ from replication.offsets.map import OffsetMap
 from replication.offsets.runs import OffsetRun, merge_runs
 
 OFFSET_RUNS = "offset_runs"
+COMPACTED: Final = -2
+"""``first_batch`` of the rows that a compaction has written."""
+
 OLDEST_FIRST = ("generation", "tgt_from", "written_at")
 """The order of a flow's rows in which the newest is the last."""
 
@@ -31,11 +34,14 @@ class StoredProgress:
     """What the next start of a flow must know of all earlier ones.
 
     ``replicated_until`` is the greatest source offset ever replicated, for the newest topic id.
+    ``rows`` has the flow, of which the last compaction left ``compacted_rows``.
     """
 
     last_generation: int
     anchors: dict[TopicPartition, Anchor]
     replicated_until: dict[TopicPartition, int]
+    rows: int = field(default=0, compare=False)
+    compacted_rows: int = field(default=0, compare=False)
 
 
 class OffsetReader(Protocol):
@@ -58,9 +64,10 @@ class OffsetReader(Protocol):
 def progress_of(newest: Iterable[TableRow]) -> StoredProgress:
     """The progress that the *newest* row of each partition and topic id records.
 
-    Such a row has one more column, ``replicated_until``: the greatest ``src_until`` of the id.
+    Such a row has three more columns: ``replicated_until``, the greatest ``src_until`` of the id,
+    and how many ``rows`` and ``compacted`` rows there are of it.
     """
-    last_generation = 0
+    last_generation, rows, compacted_rows = 0, 0, 0
     anchors: dict[TopicPartition, Anchor] = {}
     until: dict[TopicPartition, int] = {}
     for row in sorted(newest, key=itemgetter(*OLDEST_FIRST)):  # the newest topic id stays
@@ -69,7 +76,9 @@ def progress_of(newest: Iterable[TableRow]) -> StoredProgress:
         anchors[tp] = Anchor(position, row["topic_id"])
         until[tp] = row["replicated_until"]
         last_generation = max(last_generation, row["generation"])
-    return StoredProgress(last_generation, anchors, until)
+        rows += row["rows"]
+        compacted_rows += row["compacted"]
+    return StoredProgress(last_generation, anchors, until, rows, compacted_rows)
 
 
 def runs_of(rows: Sequence[TableRow]) -> list[OffsetRun]:

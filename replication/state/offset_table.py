@@ -13,8 +13,10 @@ from replication.model import Flow, TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.spark.frames import frame_of
-from replication.state.compaction import COMPACTED, compacted
+from replication.state.compaction import compacted
+from replication.state.delta_reader import DeltaReader, can_reach
 from replication.state.offset_rows import (
+    COMPACTED,
     OFFSET_RUNS,
     OLDEST_FIRST,
     StoredProgress,
@@ -77,11 +79,11 @@ class OffsetTable:
 
     def resume(self) -> StoredProgress:
         """As `progress`, for the process that goes on appending to the map."""
-        newest = self._newest()
-        compacted = sum(row["compacted"] for row in newest)
-        self._appended = sum(row["rows"] for row in newest) - compacted
-        self._compact_after = max(self._least, compacted)
-        return progress_of(newest)
+        reader = DeltaReader(self._tables.root).offsets(self._flow)
+        stored = reader.progress() if can_reach(self._tables.root) else self.progress()
+        self._appended = stored.rows - stored.compacted_rows
+        self._compact_after = max(self._least, stored.compacted_rows)
+        return stored
 
     def runs(self, tp: TopicPartition) -> list[OffsetRun]:
         """The map of one partition, merged, for the newest topic id; [] if there is none."""

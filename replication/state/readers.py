@@ -1,6 +1,6 @@
 """Reads a state directory for a command: without Spark where that is possible, else with it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -10,10 +10,15 @@ from replication.state.offset_rows import OffsetReader
 
 
 class StateReader(Protocol):
-    """What commands read of a state directory."""
+    """What commands read of a state directory, and jobs where they start or look back."""
 
     def rows(self, table: str, flow: Flow) -> list[dict[str, Any]]:
         """The rows of *flow* in *table*, in no order; times are aware datetimes."""
+
+    def newest(
+        self, table: str, flow: Flow | str, keys: Sequence[str], order: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The last row of *flow* in the *order* of some columns, for each value of *keys*."""
 
     def offsets(self, flow: Flow) -> OffsetReader:
         """The offset map of *flow*."""

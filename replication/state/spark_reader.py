@@ -1,9 +1,12 @@
 """Reads a state directory in a process that has a Spark session: through Spark only if it must."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from replication.model import Flow
 from replication.state.delta_reader import DeltaReader, can_reach
@@ -21,12 +24,23 @@ class SparkReader:
 
     def rows(self, table: str, flow: Flow) -> list[dict[str, Any]]:
         """The rows of *flow* in *table*, in no order; times are aware datetimes."""
-        found = self._tables.collect(self._tables.of(table, flow), table)
-        return [{name: _with_zone(value) for name, value in row.asDict().items()} for row in found]
+        return self._collect(self._tables.of(table, flow), table)
+
+    def newest(
+        self, table: str, flow: Flow | str, keys: Sequence[str], order: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The last row of *flow* in the *order* of some columns, for each value of *keys*."""
+        newest = F.max_by(F.struct("*"), F.struct(*order)).alias("newest")
+        frame = self._tables.of(table, flow).groupBy(*keys).agg(newest).select("newest.*")
+        return self._collect(frame, table)
 
     def offsets(self, flow: Flow) -> OffsetReader:
         """The offset map of *flow*."""
         return OffsetTable(self._tables, flow)
+
+    def _collect(self, frame: DataFrame, table: str) -> list[dict[str, Any]]:
+        found = self._tables.collect(frame, table)
+        return [{name: _with_zone(value) for name, value in row.asDict().items()} for row in found]
 
 
 def reader_of(tables: Tables) -> StateReader:

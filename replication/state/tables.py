@@ -233,7 +233,7 @@ class Tables:
         with self.state_errors("read", table):
             return self.spark.read.format("delta").load(self.path(table))
 
-    def of(self, table: str, flow: Flow) -> DataFrame:
+    def of(self, table: str, flow: Flow | str) -> DataFrame:
         """The rows of *flow* in *table*."""
         return self.read(table).where(F.col("flow") == str(flow))
 

@@ -27,9 +27,8 @@ from replication.model import TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.offsets.thinning import RESOLUTION
 from replication.spark.frames import frame_of
-from replication.state.compaction import COMPACTED
 from replication.state.delta_reader import DeltaReader
-from replication.state.offset_rows import OFFSET_RUNS
+from replication.state.offset_rows import COMPACTED, OFFSET_RUNS
 from replication.state.offset_table import COMPACT_AFTER_ROWS, OffsetTable
 from replication.state.tables import Tables
 from tests.bench.aged_table import FLOW, IDS, INTERVAL_SECONDS, RUNS, month, seconds, session

@@ -118,6 +118,7 @@ def test_a_flow_compacts_its_own_rows_only_and_goes_on_as_before(tables: Tables)
         {**before.anchors, ORDERS_0: Anchor(Position(40, 40), "id-1")},
         {**before.replicated_until, ORDERS_0: 40},
     )
+    assert (after.rows, after.compacted_rows) == (3, 3)
 
 
 def test_a_map_is_compacted_when_it_has_doubled(tables: Tables) -> None:

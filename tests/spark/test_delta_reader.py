@@ -1,6 +1,7 @@
 """The tables as Spark writes them, read without Spark: both give the same answers."""
 
 import random
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,38 @@ def test_both_readers_give_the_same_answers(tables: Tables) -> None:
 
     assert tables.of("offset_runs", FLOW).count() < 16
     assert answers(without) == before
+
+
+def test_both_readers_count_the_rows_of_a_map(tables: Tables) -> None:
+    compacting = OffsetTable(tables, FLOW, compact_after=1)
+    compacting.append(FinishedRuns(8, {ORDERS_1: [OffsetRun(0, 9, 0, 9)]}, {"orders": "id-3"}))
+    OffsetTable(tables, FLOW).append(
+        FinishedRuns(9, {ORDERS_1: [OffsetRun(20, 29, 9, 9)]}, {"orders": "id-3"})
+    )
+
+    of_spark, without = (
+        reader.offsets(FLOW).progress()
+        for reader in (SparkReader(tables), DeltaReader(tables.root))
+    )
+
+    assert of_spark.rows == without.rows == of_spark.compacted_rows + 1
+    assert of_spark.compacted_rows == without.compacted_rows > 0
+
+
+@pytest.mark.parametrize("keys", [["kind"], ["kind", "group"], ["flow"]], ids="-".join)
+def test_both_readers_find_the_newest_rows(tables: Tables, keys: list[str]) -> None:
+    for group in ("one", "two", "one"):
+        tables.record_event(FLOW, "group-gone", group, policy="keep", group=group)
+
+    found = [
+        sorted(reader.newest("events", FLOW, keys, ["at"]), key=str)
+        for reader in (SparkReader(tables), DeltaReader(tables.root))
+    ]
+
+    assert found[0] == found[1]
+    newest = {tuple(row[key] for key in keys): row["at"] for row in found[0]}
+    rows = sorted(DeltaReader(tables.root).rows("events", FLOW), key=itemgetter("at"))
+    assert newest == {tuple(row[key] for key in keys): row["at"] for row in rows}
 
 
 def test_tables_and_locks_are_in_one_folder(tables: Tables, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pyspark
 
 from replication.demo.ports import HOST, free_port
 from replication.demo.watchdog import Watchdog
+from replication.spark.class_archive import archive_options
 from replication.spark.session import QUICK_COMPILER
 from tests.support.process_tree import kill
 
@@ -94,9 +95,11 @@ class Standalone:
 
         The environment variable MASTER would refuse a local state directory.
         """
+        class_path, java_options = archive_options()
         settings = {
             "spark.driver.defaultJavaOptions": QUICK_COMPILER,
-            "spark.executor.extraJavaOptions": QUICK_COMPILER,
+            "spark.executor.extraClassPath": class_path,
+            "spark.executor.extraJavaOptions": f"{QUICK_COMPILER} {java_options}",
             "spark.executor.memory": EXECUTOR_MEMORY,
             "spark.driver.bindAddress": HOST,
             "spark.driver.host": HOST,

@@ -24,6 +24,7 @@ from replication.kafka.consumer_groups import Groups
 from replication.log import Log
 from replication.model import Flow, NewEvent
 from replication.spark.frames import trigger_stream
+from replication.state.spark_reader import reader_of
 
 log = Log(__name__)
 
@@ -153,8 +154,8 @@ class Checkpoints:
             return
         self._gone |= gone
         tables, flow = self._context.tables, self._config.flow
-        reported = tables.of("events", flow).where("kind = 'group-gone'").select("group")
-        known = {row["group"] for row in tables.collect(reported, "events")}
+        events = reader_of(tables).newest("events", flow, ["kind", "group"], ["at"])
+        known = {event["group"] for event in events if event["kind"] == "group-gone"}
         tables.record_events(flow, (_gone(flow, group) for group in sorted(gone - known)))
 
 

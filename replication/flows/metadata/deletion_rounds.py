@@ -8,13 +8,12 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from pyspark.sql import functions as F
-
 from replication.flows.context import FlowContext
 from replication.flows.metadata.history import FlowHistory
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import NewEvent
+from replication.state.spark_reader import reader_of
 from replication.state.tables import now
 from replication.topics.deletions import (
     BACK,
@@ -78,18 +77,14 @@ class Deletions:
 
     def _replicated(self) -> list[Replicated]:
         """What the flow replicated last, of the topics that it still selects."""
-        tables = self._context.tables
-        newest = F.max_by(F.struct("topic_id", "remote_topic", "remote_id"), "at").alias("it")
-        topics = tables.of("topics", self._config.flow)
-        if "remote_id" not in topics.columns:  # a table of an earlier version
-            return []
-        frame = topics.groupBy("topic").agg(newest)
+        reader = reader_of(self._context.tables)
         rows = [
-            Replicated(row.topic, row.it.topic_id, row.it.remote_topic, row.it.remote_id)
-            for row in tables.collect(frame, "topics")
+            Replicated(row["topic"], row["topic_id"], row["remote_topic"], row["remote_id"])
+            for row in reader.newest("topics", self._config.flow, ["topic"], ["at"])
+            if row.get("remote_id")  # a table of an earlier version has none
         ]
         selected = set(replicated_topics(self._config, [row.topic for row in rows]))
-        return [row for row in rows if row.topic in selected and row.remote_id]
+        return [row for row in rows if row.topic in selected]
 
     def _topics(self, known: Iterable[Replicated]) -> Topics:
         """What exists. A topic that the user may not describe does not count as deleted."""

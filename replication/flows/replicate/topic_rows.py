@@ -2,9 +2,8 @@
 
 from collections import Counter
 
-from pyspark.sql import functions as F
-
 from replication.model import Flow
+from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables, now
 from replication.topics.topic_plan import TopicPlan
 
@@ -23,19 +22,15 @@ class TopicRows:
 
     def __init__(self, tables: Tables, flow: Flow) -> None:
         self._tables, self._flow = tables, flow
-        topics = tables.of("topics", flow)
-        self.remote_ids: dict[str, str] = {}
-        self._newest: set[tuple[object, ...]] = set()
-        if "remote_id" not in topics.columns:  # a table of an earlier version
-            return
-        newest = F.max_by(F.struct("generation", *COLUMNS), "at").alias("newest")
-        rows = tables.collect(
-            topics.groupBy("remote_topic").agg(newest).select("newest.*"), "topics"
-        )
+        rows = reader_of(tables).newest("topics", flow, ["remote_topic"], ["at"])
         last = max((row["generation"] for row in rows), default=0)
-        self._newest = {tuple(row[1:]) for row in rows if row["generation"] == last}
-        self.remote_ids = {
-            row["remote_topic"]: row["remote_id"] for row in rows if row["remote_id"]
+        self._newest: set[tuple[object, ...]] = {
+            tuple(row.get(column) for column in COLUMNS)  # earlier versions had fewer columns
+            for row in rows
+            if row["generation"] == last
+        }
+        self.remote_ids: dict[str, str] = {
+            row["remote_topic"]: row["remote_id"] for row in rows if row.get("remote_id")
         }
 
     def record(self, plan: TopicPlan, generation: int) -> None:
