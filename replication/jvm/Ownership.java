@@ -67,6 +67,8 @@ public final class Ownership {
   private boolean isOwner;
   private boolean isLost;
   private long joinedAt = System.nanoTime(); // when the join that is under way was sent, or before
+  private long firstJoinAt; // when the first join was sent; 0 before
+  private long joinNanos; // until the group had named its owner for the first time
   private long answeredAt = System.nanoTime(); // a request of this time or later was answered
 
   /**
@@ -130,6 +132,11 @@ public final class Ownership {
   /** The generation of the group in which this member became the owner; 1 is the group's first. */
   public synchronized int generation() {
     return ownedGeneration;
+  }
+
+  /** How long the group took to name its owner to this member for the first time. */
+  public synchronized double joinSeconds() {
+    return joinNanos / 1e9;
   }
 
   /** The description of the present owner; empty while nobody is known. */
@@ -263,6 +270,7 @@ public final class Ownership {
 
   private synchronized ByteBuffer report() {
     joinedAt = System.nanoTime();
+    firstJoinAt = firstJoinAt == 0 ? joinedAt : firstJoinAt;
     String report = ownedGeneration + "\n" + description;
     return ByteBuffer.wrap(report.getBytes(StandardCharsets.UTF_8));
   }
@@ -274,6 +282,7 @@ public final class Ownership {
       return;
     }
     answeredAt = joinedAt;
+    joinNanos = isAssigned ? joinNanos : System.nanoTime() - firstJoinAt;
     ownerDescription = shown;
     isAssigned = true;
     if (!named.equals(id)) {

@@ -86,6 +86,11 @@ class Ownership(AbstractContextManager["Ownership"]):
         return int(self._java.generation())
 
     @property
+    def join_seconds(self) -> float:
+        """How long the group took to name its owner, from this member's request to join on."""
+        return float(self._java.joinSeconds())
+
+    @property
     def owner(self) -> str:
         """The description of the present owner; empty while none is known."""
         return str(self._java.owner())

@@ -86,7 +86,6 @@ class Claim(AbstractContextManager["Claim"]):
         self._producer = producer
         self._lock: FileLock | None = None
         self._ownership: Ownership | None = None
-        self._joined_at = 0.0
         self._is_waiting = False
 
     def __exit__(self, *_: object) -> None:
@@ -129,7 +128,6 @@ class Claim(AbstractContextManager["Claim"]):
         if self._join is None:
             return "owner"
         if self._ownership is None:
-            self._joined_at = time.monotonic()
             text = f"{self.id} {self.process}, since {self.since:%Y-%m-%d %H:%M:%S} UTC"
             self._ownership = self._join(Member(self._instance, text, self._producer))
         return self._look_at_group(self._ownership)
@@ -157,14 +155,12 @@ class Claim(AbstractContextManager["Claim"]):
                 f"{self.name.flow.target} failed: {ownership.reason}; "
                 "the mirror needs READ on the group"
             )
-        if state != "joining" and not self.joined_in:
-            self.joined_in = time.monotonic() - self._joined_at
         if state == "waiting":
             self.seen = ownership.owner.partition(" ")[0]
         elif state == "owner" and not self.named_at:
             self.named_at = time.monotonic()
-            if ownership.generation == 1:
-                self.joined_in = 0.0  # nobody was there before: the broker was slow
+            if ownership.generation > 1:  # else nobody was there before, and the broker was slow
+                self.joined_in = ownership.join_seconds
         return state
 
     def loss(self) -> str:
