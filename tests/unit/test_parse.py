@@ -127,6 +127,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
             heartbeats("A->B", "B", "b:1"),
             heartbeats("B->A", "A", "a:1"),
         ),
+        warnings=(),
         notes=(),
     )
 
