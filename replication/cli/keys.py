@@ -16,9 +16,10 @@ NO_KEY = NoAnswerError.exit_code
 @click.argument("pattern", default="")
 @click.option("--reference", "whole", is_flag=True, help="Print conf/reference.yaml.")
 def keys(pattern: str, *, whole: bool) -> None:
-    """Show the configuration keys whose names contain PATTERN, each with its default and meaning.
+    """Look up configuration keys by a part of their names.
 
-    Shows all of the mirror's keys without PATTERN.
+    Shows default, limits and meaning of each key whose name contains PATTERN, MirrorMaker 2's keys
+    without effect and client properties among them; without PATTERN, all keys of the mirror.
     """
     if whole:
         click.echo(reference(), nl=False)
