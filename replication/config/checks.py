@@ -102,6 +102,7 @@ def _check_deletions(diagnostics: Diagnostics, values: FlowValues) -> None:
 def _check_clients(diagnostics: Diagnostics, values: FlowValues, location: Location) -> None:
     """Checks that confluent-kafka can use the properties of the cluster at *location*."""
     alias = values.alias(location)
+    _check_security(diagnostics, values, location)
     if _uses_gssapi(values.client(location, "admin")):
         diagnostics.note(
             f"{alias}.sasl.mechanism",
@@ -112,6 +113,42 @@ def _check_clients(diagnostics: Diagnostics, values: FlowValues, location: Locat
         for problem in convert(values.client(location, role))[1]:
             key, _, text = problem.partition(": ")
             diagnostics.problem(f"{alias}.{key}", text)
+
+
+def _check_security(diagnostics: Diagnostics, values: FlowValues, location: Location) -> None:
+    """Checks that SASL and TLS are not configured by halves: Kafka would connect without them."""
+    alias, client = values.alias(location), values.client(location, "admin")
+    protocol = client.get("security.protocol", "PLAINTEXT").upper()
+    mechanism = client.get("sasl.mechanism", "GSSAPI")
+    if protocol.startswith("SASL_"):
+        if "sasl.jaas.config" in client:
+            return
+        if mechanism.upper() == "GSSAPI":  # Java may have been given a JAAS file
+            diagnostics.warning(
+                f"{alias}.sasl.jaas.config",
+                "missing; write Krb5LoginModule, or give the driver and the executors "
+                "-Djava.security.auth.login.config",
+            )
+        else:
+            diagnostics.problem(
+                f"{alias}.sasl.jaas.config",
+                f"missing; {mechanism} needs a login module with the user's credentials",
+            )
+        return
+    own = values.scopes.by_cluster[alias]
+    unused = [key for key in own if key.startswith("sasl.")]
+    unused += [key for key in own if key.startswith("ssl.") and protocol != "SSL"]
+    for key in unused:
+        if "security.protocol" in client or key.startswith("ssl."):
+            diagnostics.warning(
+                f"{alias}.{key}", f"has no effect: {alias}.security.protocol is {protocol}"
+            )
+        else:
+            diagnostics.problem(
+                f"{alias}.{key}",
+                f"has no effect without {alias}.security.protocol; write SASL_SSL or "
+                "SASL_PLAINTEXT there",
+            )
 
 
 def _uses_gssapi(java: Mapping[str, str]) -> bool:

@@ -4,13 +4,18 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Final
 
 from replication.config.clients.secrets import MASK, is_secret
 from replication.config.config_key import ConfigKey
+from replication.errors import printable
 from replication.mm2.filters import pattern_problem
 
 Raw = str | tuple[str, ...]
 """A value as written; a tuple is a YAML list, whose items may contain commas."""
+
+LONGEST_SHOWN: Final = 300
+"""How much of a value a message shows, in characters."""
 
 Value = bool | int | str | tuple[str, ...]
 
@@ -44,18 +49,21 @@ class Diagnostics:
 
     def note(self, key: str, text: str) -> None:
         """Adds a note: what is as it should be, but worth knowing."""
-        if (note := f"{self.written.get(key, key)}: {text}") not in self.notes:
+        if (note := printable(f"{self.written.get(key, key)}: {text}")) not in self.notes:
             self.notes.append(note)
 
     def _message(self, key: str, text: str) -> str:
         written = self.written.get(key, key)
         line = self.lines.get(written)
-        return f"{written}: {text} (line {line})" if line else f"{written}: {text}"
+        return printable(f"{written}: {text} (line {line})" if line else f"{written}: {text}")
 
     def display(self, key: str, value: Raw) -> str:
         """*value* as it may appear in a message."""
         is_hidden = self.written.get(key, key) in self.hidden or is_secret(key)
-        return MASK if is_hidden else repr(text(value))
+        if is_hidden:
+            return MASK
+        shown = text(value)
+        return repr(shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}..")
 
     @property
     def problems(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Names match as by Java's own engine, ``java.util.regex``, for every form that is supported."""
 
-# ruff: noqa: E501, S311  # a table of expressions; a seeded random choice
+# ruff: noqa: S311  # a table of expressions; a seeded random choice
 
 import random
 import time
