@@ -55,6 +55,7 @@ def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
         )
     for location in _LOCATIONS:
         _check_clients(diagnostics, values, location)
+        _check_security(diagnostics, values, location)
 
 
 def _check_offset_syncs(diagnostics: Diagnostics, values: FlowValues) -> None:
@@ -102,7 +103,6 @@ def _check_deletions(diagnostics: Diagnostics, values: FlowValues) -> None:
 def _check_clients(diagnostics: Diagnostics, values: FlowValues, location: Location) -> None:
     """Checks that confluent-kafka can use the properties of the cluster at *location*."""
     alias = values.alias(location)
-    _check_security(diagnostics, values, location)
     if _uses_gssapi(values.client(location, "admin")):
         diagnostics.note(
             f"{alias}.sasl.mechanism",

@@ -42,6 +42,14 @@ def client_property(key: str) -> tuple[Role | None, str] | None:
     return role, match["name"]  # type: ignore[return-value]  # the pattern matches roles only
 
 
+def is_passed(name: str) -> bool:
+    """Whether ``A.name``, which no client is known to have, is passed to Java's clients.
+
+    As in MirrorMaker 2 it must belong to security, such as what a login handler of one's own reads.
+    """
+    return name not in JAVA_KEYS and name.startswith(("sasl.", "ssl."))
+
+
 def misplaced(name: str) -> str | None:
     """The client property that the author of ``A.name`` meant; None if *name* is not misplaced.
 
@@ -107,7 +115,7 @@ def check_property(
         report = diagnostics.warning if deserves_warning else diagnostics.note
         report(key, f"has no effect: {reason}")
     elif name not in known:
-        _check_unknown(diagnostics, key, name, known)
+        _check_unknown(diagnostics, key, role, name)
     elif _NUMERIC.fullmatch(name) and not re.fullmatch(r"-?\d+", value):
         diagnostics.problem(key, f"{displayed} is invalid; write a whole number")
 
@@ -116,13 +124,16 @@ def _is_choice(name: str, value: str) -> bool:
     return (value.upper() if name == "security.protocol" else value.lower()) in CHOICES[name]
 
 
-def _check_unknown(diagnostics: Diagnostics, key: str, name: str, known: frozenset[str]) -> None:
+def _check_unknown(diagnostics: Diagnostics, key: str, role: Role | None, name: str) -> None:
+    known = BY_ROLE[role] if role else JAVA_KEYS
     if (other := closest(name, known, 0.8)) is not None:
         diagnostics.problem(key, f"unknown property of this client; did you mean {other!r}?")
     elif name in JAVA_KEYS:
         diagnostics.problem(key, "is a property of a different kind of client; remove it")
-    else:
+    elif role or is_passed(name):
         diagnostics.warning(key, "unknown property; passed to Java's client unchanged")
+    else:
+        diagnostics.warning(key, "unknown key, without effect, as in MirrorMaker 2")
 
 
 def _check_servers(diagnostics: Diagnostics, key: str, value: str) -> None:
@@ -154,5 +165,5 @@ def _bare(cluster: Mapping[str, Raw], role: Role) -> dict[str, Raw]:
         for key, value in cluster.items()
         if client_property(key) is None
         and ignored_reason(key) is None
-        and (key in BY_ROLE[role] or key not in JAVA_KEYS)
+        and (key in BY_ROLE[role] or is_passed(key))
     }

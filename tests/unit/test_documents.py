@@ -56,7 +56,7 @@ TEXT = {"", ".cfg", ".java", ".md", ".properties", ".py", ".sh", ".toml", ".txt"
 # Of programs that the documents name beside our own.
 FOREIGN_OPTIONS = {
     *("--archives", "--executor-memory", "--files", "--jars", "--py-files"),  # spark-submit's
-    "--command-config",  # Kafka's tools'
+    *("--clusters", "--command-config"),  # Kafka's tools'
 }
 FOREIGN_COMMANDS = ("kafka-consumer-groups", "hadoop fs")
 

@@ -27,8 +27,13 @@ def warnings_of(settings: dict[str, Raw]) -> tuple[str, ...]:
         ),
         pytest.param(
             "A.team.owner",
-            "A.team.owner: unknown property; passed to Java's client unchanged",
+            "A.team.owner: unknown key, without effect, as in MirrorMaker 2",
             id="of a cluster",
+        ),
+        pytest.param(
+            "A.consumer.own.login",
+            "A.consumer.own.login: unknown property; passed to Java's client unchanged",
+            id="of a client",
         ),
         pytest.param(
             "A.offset-syncs.topic.replication.factor",

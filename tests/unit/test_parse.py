@@ -382,7 +382,6 @@ def test_client_properties_reach_only_the_clients_that_know_them() -> None:
         "ssl.protocol": "TLSv1.3",
         "bootstrap.servers": "b:1",
         "request.timeout.ms": "7",
-        "own.property": "x",
     }
     source = {"ssl.protocol": "TLSv1.3", "bootstrap.servers": "a:1"}
     assert [
