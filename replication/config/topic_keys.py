@@ -108,6 +108,12 @@ RECORDS: Final = (
         "1000000",
         "maximum records per batch in the modes microbatch and drain",
     ),
+    flag(
+        "replication.drain.empty.allowed",
+        "false",
+        "lets a drain end with success although the list topics selects no topic",
+        "not a key of MirrorMaker 2",
+    ),
     ConfigKey(
         "record.timestamps",
         "choice",

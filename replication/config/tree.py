@@ -147,6 +147,7 @@ class FlowConfig:
     mode: Mode
     realtime_batch_seconds: int
     batch_max_records: int
+    allow_no_topics: bool
     record_timestamps: Timestamps
     auto_offset_reset: Reset
     state: StateConfig
