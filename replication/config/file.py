@@ -74,9 +74,14 @@ def _other_problems(
     return []
 
 
-def _read(file: str) -> FlatSettings:
+def read_bytes(file: str) -> bytes:
+    """The content of *file*.
+
+    Raises:
+        ConfigError: It cannot be read.
+    """
     try:
-        content = Path(file).read_bytes()
+        return Path(file).read_bytes()
     except FileNotFoundError as error:
         raise ConfigError(file, ["no such file; check the path after --config"]) from error
     except OSError as error:
@@ -85,6 +90,13 @@ def _read(file: str) -> FlatSettings:
         ) from error
     except ValueError as error:  # a null character
         raise ConfigError(file, [f"not a path: {error}"]) from error
+
+
+def _read(file: str) -> FlatSettings:
+    content = read_bytes(file)
+    if b"kafka.strimzi.io" in content or b'"connector.class"' in content:
+        advice = f"python -m replication import {file} --output FILE.yaml"
+        raise ConfigError(file, [f"is a resource of Strimzi or a connector; convert it: {advice}"])
     try:
         return flat_settings(content, is_properties=file.endswith(".properties"))
     except ValueError as error:
