@@ -53,8 +53,8 @@ def _check_growing_names(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) 
         closing = Flow(path[-2], path[-1])
         diagnostics.problem(
             f"{closing}.replication.policy.separator",
-            f"replication loop: {' -> '.join(path)} would copy topics without end, because an empty "
-            "separator hides where they come from; write a separator, or name the topics",
+            f"replication loop: {' -> '.join(path)} would copy topics without end, because "
+            "an empty separator hides where they come from; write a separator, or name the topics",
         )
 
 

@@ -108,6 +108,7 @@ def _flow_config(values: FlowValues) -> FlowConfig:
         mode=cast("Mode", values.text("replication.mode")),
         realtime_batch_seconds=values.number("replication.realtime.batch.seconds"),
         batch_max_records=values.number("replication.batch.max.records"),
+        takeover_topic=values.text("replication.takeover.topic").strip(),
         allow_no_topics=values.flag("replication.drain.empty.allowed"),
         record_timestamps=cast("Timestamps", values.text("record.timestamps")),
         auto_offset_reset=_reset(values, source.consumer),

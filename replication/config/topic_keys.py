@@ -108,6 +108,14 @@ RECORDS: Final = (
         "1000000",
         "maximum records per batch in the modes microbatch and drain",
     ),
+    ConfigKey(
+        "replication.takeover.topic",
+        "text",
+        "",
+        "topic on the target with MirrorMaker 2's positions, such as mm2-offsets.A.internal; a "
+        "partition whose remote records do not tell where to resume resumes there",
+        "not a key of MirrorMaker 2",
+    ),
     flag(
         "replication.drain.empty.allowed",
         "false",

@@ -148,6 +148,7 @@ class FlowConfig:
     realtime_batch_seconds: int
     batch_max_records: int
     allow_no_topics: bool
+    takeover_topic: str
     record_timestamps: Timestamps
     auto_offset_reset: Reset
     state: StateConfig

@@ -430,9 +430,10 @@ def test_remote_topics_are_not_deleted_under_identity_naming() -> None:
 def test_flows_without_a_separator_that_form_a_loop_are_rejected() -> None:
     both = {**TWO_CLUSTERS, "enabled": "true", "replication.policy.separator": ""}
 
-    assert problems_of(both) == [
-        "B->A.replication.policy.separator: replication loop: A -> B -> A would copy topics without "
-        "end, because an empty separator hides where they come from; write a separator, or name "
-        "the topics"
-    ]
+    (problem,) = problems_of(both)
+    assert problem == (
+        "B->A.replication.policy.separator: replication loop: A -> B -> A would copy topics "
+        "without end, because an empty separator hides where they come from; write a separator, "
+        "or name the topics"
+    )
     assert len(parse_settings({**both, "topics": "orders, payments"}).flows) == 2

@@ -59,6 +59,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 realtime_batch_seconds=600,
                 batch_max_records=1_000_000,
                 allow_no_topics=False,
+                takeover_topic="",
                 record_timestamps="preserve",
                 auto_offset_reset="earliest",
                 state=StateConfig(
@@ -151,6 +152,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             f"{at}replication.realtime.batch.seconds": "5",
             f"{at}replication.batch.max.records": "1",
             f"{at}replication.drain.empty.allowed": "true",
+            f"{at}replication.takeover.topic": "mm2-offsets.A.internal",
             f"{at}record.timestamps": "broker",
             f"{at}auto.offset.reset": "latest",
             f"{at}state.write.interval.seconds": "9",
@@ -206,6 +208,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         realtime_batch_seconds=5,
         batch_max_records=1,
         allow_no_topics=True,
+        takeover_topic="mm2-offsets.A.internal",
         record_timestamps="broker",
         auto_offset_reset="latest",
         state=StateConfig(
