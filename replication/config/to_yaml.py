@@ -121,6 +121,8 @@ def _scalar(value: str, style: str | None = None) -> str:
     """*value* as YAML on one line."""
     if _PLAIN.fullmatch(value):
         return value
-    one_line = None if value.isprintable() else '"'
-    dumped = yaml.safe_dump(value, default_style=one_line or style, width=2**31, allow_unicode=True)
+    is_odd = not value.isprintable()
+    dumped = yaml.safe_dump(
+        value, default_style='"' if is_odd else style, width=2**31, allow_unicode=not is_odd
+    )
     return str(dumped).removesuffix("\n").removesuffix("\n...")
