@@ -13,7 +13,8 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
        ./spark-submit.sh --config FILE [--flow 'A->B'] [--mode auto|realtime|microbatch|drain]
                          [--job mirror|replicate|checkpoints|heartbeats|metadata] [--log-format text|json]
                          [--standby] [--dry-run] [-- spark-submit arguments]
-         Replicates as configured in FILE (YAML or .properties). --dry-run only prints the command.
+         Replicates as configured in FILE (YAML or .properties). --dry-run only prints the command,
+         asking no cluster: local[*] stands for the slots that a start would count.
          --job runs one part only; the default, mirror, runs all parts.
          --standby waits while another process runs a flow, and takes over when that one ends.
        ./spark-submit.sh --setup [dev] [mm2]
@@ -99,7 +100,9 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and sta
   if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || [ ${#standby[@]} -gt 0 ]; then second=(); fi
   "$venv/bin/python" -m replication validate "$config" ${master:+--master "$master"} \
     ${second[@]+"${second[@]}"} >/dev/null
-  if [ -z "$master" ]; then
+  if [ -z "$master" ] && [ -n "$dry_run" ]; then
+    master='local[*]' # how many slots it takes is a question to the clusters
+  elif [ -z "$master" ]; then
     slots=$("$venv/bin/python" -m replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"})
     master="local[$slots]"
   fi

@@ -14,6 +14,17 @@
 """
 
 from collections.abc import Sequence
+from typing import Final
+
+SHOWN_PROBLEMS: Final = 50
+"""How many problems of a configuration an error prints."""
+
+
+def printable(text: str) -> str:
+    """*text* with control characters escaped, so that a file cannot write to the terminal."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 class ReplicationError(Exception):
@@ -34,9 +45,11 @@ class ConfigError(ReplicationError):
 
     def __init__(self, file: str, problems: Sequence[str]) -> None:
         self.file = file
-        self.problems = tuple(problems)
-        lines = "".join(f"\n  - {problem}" for problem in self.problems)
-        super().__init__(f"{file} has {len(self.problems)} problem(s):{lines}")
+        self.problems = tuple(map(printable, problems))
+        lines = "".join(f"\n  - {problem}" for problem in self.problems[:SHOWN_PROBLEMS])
+        if (more := len(self.problems) - SHOWN_PROBLEMS) > 0:
+            lines += f"\n  and {more} more"
+        super().__init__(f"{printable(file)} has {len(self.problems)} problem(s):{lines}")
 
 
 class SetupError(ReplicationError):

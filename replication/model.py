@@ -62,6 +62,7 @@ EventKind = Literal[
     "started-over",
     "stalled",
     "jumped",
+    "no-topics",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 

@@ -75,6 +75,8 @@ def run(
     try:
         config = load_config(file)
         chosen = _chosen(config, flows, mode)
+        for warning in config.warnings:
+            log.warning("configuration_warning", text=warning)
         for note in config.notes:
             log.info("configuration_note", text=note)
         if runs(job, "records"):

@@ -25,6 +25,7 @@ from replication.control.failover import (
     commit_moves,
     failback_offsets,
     failover_offsets,
+    find_doubts,
     moves_to,
 )
 from replication.control.view import open_view
@@ -122,19 +123,28 @@ def apply_offsets(*, file: str, cluster: str, offsets: Path, execute: bool, as_j
     """Commit the offsets of a file for idle groups.
 
     Shows the changes, and commits them with --execute. Commits nothing if one of the groups has
-    members.
+    members, or if an offset is one that the cluster does not have.
     """
     config = load_config(file)
     wanted = _read(offsets)
     properties = _cluster(config, cluster)
-    with open_jvm(kafka_jars()) as jvm, Groups(jvm, cluster, properties.admin) as groups:
+    with (
+        Cluster(cluster, properties.admin) as topics,
+        open_jvm(kafka_jars()) as jvm,
+        Groups(jvm, cluster, properties.admin) as groups,
+    ):
+        doubts = find_doubts(topics, wanted)
         moves = moves_to(groups, wanted)
         _print_moves(moves, cluster, execute=execute, as_json=as_json)
         blocked = sorted({move.to.group for move in moves if move.is_blocked})
         if blocked:
             members = "; ".join(f"{group}: {', '.join(groups.members(group))}" for group in blocked)
             problem = f"these groups have members on {cluster}, stop them first: {members}"
-            raise ConfigError(str(offsets), [problem])
+            doubts.problems.append(problem)
+        for warning in doubts.warnings:
+            click.echo(f"warning: {warning}", err=True)
+        if doubts.problems:
+            raise ConfigError(str(offsets), doubts.problems)
         if execute:
             commit_moves(groups, moves)
     if not as_json:
@@ -155,7 +165,10 @@ def _cluster(config: MirrorConfig, alias: str) -> ClusterConfig:
 
 def _read(file: Path) -> list[GroupOffset]:
     try:
-        return from_csv(str(file), file.read_text(encoding="utf-8"))
+        return from_csv(str(file), file.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        problem = f"byte {error.start}: not UTF-8; save the file as UTF-8"
+        raise ConfigError(str(file), [problem]) from error
     except OSError as error:
         raise ConfigError(str(file), [f"cannot be read: {error.strerror}"]) from error
 

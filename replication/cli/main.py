@@ -5,6 +5,7 @@ wrong usage is 2.
 """
 
 from importlib import import_module
+from keyword import iskeyword
 from typing import Final
 
 import click
@@ -12,6 +13,8 @@ import click
 DISTRIBUTION: Final = "kafka-replication-on-spark"
 COMMANDS: Final = {
     "validate": "validate",
+    "keys": "keys",
+    "import": "import_file",
     "plan": "plan",
     "slots": "plan",
     "translate": "translate",
@@ -50,7 +53,10 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"replication.cli.{COMMANDS[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        function = cmd_name.replace("-", "_")
+        if iskeyword(function):
+            function += "_"
+        command: click.Command = getattr(module, function)
         return command
 
 

@@ -8,7 +8,9 @@ import click
 from replication.cli.options import FILE, chosen_flows, known_errors
 from replication.config.checks import local_state_problem
 from replication.config.file import load_config
-from replication.errors import ConfigError
+from replication.config.stores import missing_files
+from replication.control.client_check import client_problems
+from replication.errors import ConfigError, SetupError
 from replication.model import Job
 from replication.state.job_lock import refuse_second_process
 
@@ -18,19 +20,38 @@ from replication.state.job_lock import refuse_second_process
 @click.option("--master", default="local", help="The Spark master of the job; default: local.")
 @click.option("--job", type=click.Choice(get_args(Job)), help="Check that this job can start, too.")
 @click.option("--flow", "names", multiple=True, metavar="A->B", help="The flows of that job.")
+@click.option("--strict", is_flag=True, help="Treat every warning as a problem.")
 @known_errors
-def validate(file: str, master: str, names: Sequence[str], job: Job | None) -> None:
+def validate(
+    file: str, master: str, names: Sequence[str], job: Job | None, *, strict: bool
+) -> None:
     """Check FILE without connecting to a cluster.
 
     With --job, also check that no other process runs that job on the same state directory.
     """
     config = load_config(file)
-    if problem := local_state_problem(config.state_dir, master):
-        raise ConfigError(config.file, [problem])
+    is_local = master.startswith("local")
+    missing = missing_files(config)
+    problems = [
+        *filter(None, [local_state_problem(config.state_dir, master)]),
+        *(missing if is_local else ()),
+    ]
+    warnings = [*config.warnings, *(() if is_local else missing)]
+    notes = list(config.notes)
+    try:
+        problems += client_problems(config)
+    except SetupError as error:
+        notes.append(f"the clients' properties were not checked by Java's client: {error}")
+    if strict:
+        problems += warnings
+    if problems:
+        raise ConfigError(config.file, problems)
     if job is not None:
         chosen = [flow.flow for name in names or (None,) for flow in chosen_flows(config, name)]
         refuse_second_process(config.state_dir, chosen, job)
-    for note in config.notes:
+    for warning in warnings:
+        click.echo(f"warning: {warning}")
+    for note in notes:
         click.echo(f"note: {note}")
     flows = ", ".join(str(flow.flow) for flow in config.flows)
     click.echo(f"{file} is valid: {len(config.clusters)} clusters, flows {flows}")

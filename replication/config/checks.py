@@ -1,7 +1,7 @@
 """Checks that involve more than one value: per cluster, per flow. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from replication.config.client_properties import SERVERS_EXAMPLE
@@ -9,11 +9,10 @@ from replication.config.clients.java_keys import Role
 from replication.config.clients.librdkafka import convert
 from replication.config.flow_values import FlowValues
 from replication.config.scopes import Scopes
-from replication.config.values import Diagnostics
+from replication.config.values import Diagnostics, items
 from replication.model import Flow, Location
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
-_TOPIC_CHARACTERS: Final = re.compile(r"[A-Za-z0-9._-]+")
 _LIBRDKAFKA_ROLES: Final[tuple[Role, ...]] = ("admin", "consumer")
 _LOCATIONS: Final[tuple[Location, ...]] = ("source", "target")
 
@@ -25,10 +24,23 @@ def check_clusters(diagnostics: Diagnostics, scopes: Scopes) -> None:
             diagnostics.problem(
                 f"{alias}.bootstrap.servers", f"missing; write for example {SERVERS_EXAMPLE}"
             )
-    flags = [FlowValues(scopes, flow).flag("enabled") for flow in scopes.pairs]
-    if scopes.clusters and not any(flags):
+    pairs = [FlowValues(scopes, flow) for flow in scopes.pairs]
+    enabled = [values for values in pairs if values.flag("enabled")]
+    _check_targets(diagnostics, scopes, enabled)
+    if scopes.clusters and not enabled:
         pair = next(iter(scopes.pairs), Flow("A", "B"))
         diagnostics.problem(f"{pair}.enabled", "no flow is enabled; write true for at least one")
+
+
+def _check_targets(diagnostics: Diagnostics, scopes: Scopes, enabled: Sequence[FlowValues]) -> None:
+    name = "replication.target.clusters"
+    for alias in items(scopes.top.get(name, "")):
+        if alias not in scopes.clusters:
+            diagnostics.problem(
+                name, f"unknown cluster {alias!r}; clusters: {', '.join(scopes.clusters)}"
+            )
+    if enabled and not any(values.is_chosen for values in enabled):
+        diagnostics.problem(name, "no enabled flow has one of these targets; add one")
 
 
 def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
@@ -37,12 +49,13 @@ def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
     _check_separator(diagnostics, values)
     _check_deletions(diagnostics, values)
     if not values.items("topics"):
-        diagnostics.problem(
+        diagnostics.warning(
             values.key("topics"),
-            "is empty; write at least one name or regex ('.*' matches every topic)",
+            f"is empty: {values.flow} replicates heartbeats only ('.*' matches every topic)",
         )
     for location in _LOCATIONS:
         _check_clients(diagnostics, values, location)
+        _check_security(diagnostics, values, location)
 
 
 def _check_offset_syncs(diagnostics: Diagnostics, values: FlowValues) -> None:
@@ -58,12 +71,21 @@ def _check_offset_syncs(diagnostics: Diagnostics, values: FlowValues) -> None:
 
 def _check_separator(diagnostics: Diagnostics, values: FlowValues) -> None:
     name = "replication.policy.separator"
-    separator = values.text(name)
-    if not _TOPIC_CHARACTERS.fullmatch(separator):
-        key = values.key(name)
+    separator, key = values.text(name), values.key(name)
+    if not re.fullmatch(r"[A-Za-z0-9._-]*", separator):
         displayed = diagnostics.display(key, separator)
+        hint = "; quotes are part of a value here" if set(separator) & set("\"'") else ""
         diagnostics.problem(
-            key, f"{displayed} is not allowed in a topic name; use A-Z a-z 0-9 . _ -"
+            key, f"{displayed} is not allowed in a topic name; use A-Z a-z 0-9 . _ -{hint}"
+        )
+    elif separator == "" and values.keeps_names_by_empty_alias:
+        diagnostics.note(key, "with an empty source.cluster.alias: IdentityReplicationPolicy")
+    elif separator == "" and not values.is_identity:
+        example = values.flow.source + "orders"
+        diagnostics.warning(
+            key,
+            f"is empty, so that topics get names like {example} whose origin cannot be recognised; "
+            "write IdentityReplicationPolicy as replication.policy.class to keep names",
         )
 
 
@@ -91,6 +113,42 @@ def _check_clients(diagnostics: Diagnostics, values: FlowValues, location: Locat
         for problem in convert(values.client(location, role))[1]:
             key, _, text = problem.partition(": ")
             diagnostics.problem(f"{alias}.{key}", text)
+
+
+def _check_security(diagnostics: Diagnostics, values: FlowValues, location: Location) -> None:
+    """Checks that SASL and TLS are not configured by halves: Kafka would connect without them."""
+    alias, client = values.alias(location), values.client(location, "admin")
+    protocol = client.get("security.protocol", "PLAINTEXT").upper()
+    mechanism = client.get("sasl.mechanism", "GSSAPI")
+    if protocol.startswith("SASL_"):
+        if "sasl.jaas.config" in client:
+            return
+        if mechanism.upper() == "GSSAPI":  # Java may have been given a JAAS file
+            diagnostics.warning(
+                f"{alias}.sasl.jaas.config",
+                "missing; write Krb5LoginModule, or give the driver and the executors "
+                "-Djava.security.auth.login.config",
+            )
+        else:
+            diagnostics.problem(
+                f"{alias}.sasl.jaas.config",
+                f"missing; {mechanism} needs a login module with the user's credentials",
+            )
+        return
+    own = values.scopes.by_cluster[alias]
+    unused = [key for key in own if key.startswith("sasl.")]
+    unused += [key for key in own if key.startswith("ssl.") and protocol != "SSL"]
+    for key in unused:
+        if "security.protocol" in client or key.startswith("ssl."):
+            diagnostics.warning(
+                f"{alias}.{key}", f"has no effect: {alias}.security.protocol is {protocol}"
+            )
+        else:
+            diagnostics.problem(
+                f"{alias}.{key}",
+                f"has no effect without {alias}.security.protocol; write SASL_SSL or "
+                "SASL_PLAINTEXT there",
+            )
 
 
 def _uses_gssapi(java: Mapping[str, str]) -> bool:

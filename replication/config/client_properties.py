@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from replication.config.clients.java_keys import BY_ROLE, CHOICES, JAVA_KEYS, OWNED, SECURITY, Role
+from replication.config.clients.java_keys import BY_ROLE, CHOICES, JAVA_KEYS, SECURITY, Role
+from replication.config.clients.replaced import is_replaced, replacement
 from replication.config.clients.secrets import ClientProperties
 from replication.config.ignored import ignored_reason
 from replication.config.keys import KEYS
@@ -16,6 +17,10 @@ SERVERS_EXAMPLE: Final = "broker-1:9092,broker-2:9092"
 _CLIENT: Final = re.compile(
     r"(?:producer\.override|(?:(?:source|target)\.)?(?P<role>consumer|producer|admin)"
     r"|(?:source|target)\.cluster)\.(?P<name>.+)"
+)
+_MISPLACED: Final = re.compile(
+    r"(?:source|target)\.(?:cluster\.|(?=consumer|producer|admin))(?P<client>.+)"
+    r"|producer\.override\.(?P<data>.+)"
 )
 _HOST_PORT: Final = re.compile(
     r"(?:[A-Za-z]\w*://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):(\d{1,5})"
@@ -37,6 +42,26 @@ def client_property(key: str) -> tuple[Role | None, str] | None:
     return role, match["name"]  # type: ignore[return-value]  # the pattern matches roles only
 
 
+def is_passed(name: str) -> bool:
+    """Whether ``A.name``, which no client is known to have, is passed to Java's clients.
+
+    As in MirrorMaker 2 it must belong to security, such as what a login handler of one's own reads.
+    """
+    return name not in JAVA_KEYS and name.startswith(("sasl.", "ssl."))
+
+
+def misplaced(name: str) -> str | None:
+    """The client property that the author of ``A.name`` meant; None if *name* is not misplaced.
+
+    MirrorMaker 2 reads ``source.``, ``target.`` and ``producer.override.`` after a flow's name
+    only, and drops them without a word after an alias.
+    """
+    match = _MISPLACED.fullmatch(name)
+    if match is None:
+        return None
+    return match["client"] or f"producer.{match['data']}"
+
+
 def effective_properties(
     top: Mapping[str, Raw],
     cluster: Mapping[str, Raw],
@@ -47,15 +72,17 @@ def effective_properties(
 ) -> ClientProperties:
     """Properties of the *role* client for the flow's cluster at *location*, with Java's keys.
 
-    A later layer wins: top level (bare security keys, then ``role.``, ``location.role.``), the
-    cluster's bare keys, the flow's ``location.cluster.`` and ``role.``, the cluster's ``role.``,
-    the flow's ``location.role.``. On the data producer the flow's ``producer.override.`` wins over
-    all. MirrorMaker 2 drops the top-level forms and bare keys other than addresses and security,
-    and lets a cluster's bare security key win over the flow's ``role.``; the rest is equal.
+    A later layer wins: top level (bare security keys, then ``location.cluster.``, ``role.``,
+    ``location.role.``), the cluster's bare keys, the flow's ``location.cluster.`` and ``role.``,
+    the cluster's ``role.``, the flow's ``location.role.``. On the data producer the flow's
+    ``producer.override.`` wins over all. MirrorMaker 2 drops the top-level forms and bare keys
+    other than addresses and security, and lets a cluster's bare security key win over the flow's
+    ``role.``; the rest is equal. Values that the mirror replaces by its own are left out.
     """
     is_data_producer = location == "target" and role == "producer"
     layers = [
         {key: value for key, value in top.items() if key in SECURITY},
+        _under(top, f"{location}.cluster."),
         _under(top, f"{role}."),
         _under(top, "producer.override.") if is_data_producer else {},
         _under(top, f"{location}.{role}."),
@@ -67,8 +94,10 @@ def effective_properties(
         _under(flow, "producer.override.") if is_data_producer else {},
     ]
     merged = {key: text(value).strip() for layer in layers for key, value in layer.items()}
-    merged.pop("group.id", None)  # the offset map holds the positions: the mirror joins no group
-    return ClientProperties(merged)
+    merged.pop("alias", None)  # of source.cluster.alias
+    return ClientProperties(
+        {key: value for key, value in merged.items() if not is_replaced(role, key, value)}
+    )
 
 
 def check_property(
@@ -77,31 +106,34 @@ def check_property(
     """Reports what is wrong with the client property *name* that *key* sets to *raw*."""
     value, known = text(raw).strip(), BY_ROLE[role] if role else JAVA_KEYS
     displayed = diagnostics.display(key, raw)
-    if name in OWNED:
-        diagnostics.problem(key, f"must not be set: {OWNED[name]}")
-    elif name == "bootstrap.servers":
+    if name == "bootstrap.servers":
         _check_servers(diagnostics, key, value)
-    elif name in CHOICES:
-        choice = value.upper() if name == "security.protocol" else value
-        if choice not in CHOICES[name]:
-            diagnostics.problem(key, f"{displayed} is invalid; write {one_of(CHOICES[name])}")
-        elif name == "acks" and value not in ("all", "-1"):
-            diagnostics.note(key, "with fewer acknowledgements, a broker crash can lose records")
-    elif name == "group.id":
-        diagnostics.note(key, "has no effect: the mirror reads without a consumer group")
+    elif name in CHOICES and not _is_choice(name, value):
+        diagnostics.problem(key, f"{displayed} is invalid; write {one_of(CHOICES[name])}")
+    elif (replaced := replacement(role, name, value)) is not None:
+        reason, deserves_warning = replaced
+        report = diagnostics.warning if deserves_warning else diagnostics.note
+        report(key, f"has no effect: {reason}")
     elif name not in known:
-        _check_unknown(diagnostics, key, name, known)
+        _check_unknown(diagnostics, key, role, name)
     elif _NUMERIC.fullmatch(name) and not re.fullmatch(r"-?\d+", value):
         diagnostics.problem(key, f"{displayed} is invalid; write a whole number")
 
 
-def _check_unknown(diagnostics: Diagnostics, key: str, name: str, known: frozenset[str]) -> None:
+def _is_choice(name: str, value: str) -> bool:
+    return (value.upper() if name == "security.protocol" else value.lower()) in CHOICES[name]
+
+
+def _check_unknown(diagnostics: Diagnostics, key: str, role: Role | None, name: str) -> None:
+    known = BY_ROLE[role] if role else JAVA_KEYS
     if (other := closest(name, known, 0.8)) is not None:
         diagnostics.problem(key, f"unknown property of this client; did you mean {other!r}?")
     elif name in JAVA_KEYS:
         diagnostics.problem(key, "is a property of a different kind of client; remove it")
+    elif role or is_passed(name):
+        diagnostics.warning(key, "unknown property; passed to Java's client unchanged")
     else:
-        diagnostics.note(key, "unknown property; passed to the client unchanged")
+        diagnostics.warning(key, "unknown key, without effect, as in MirrorMaker 2")
 
 
 def _check_servers(diagnostics: Diagnostics, key: str, value: str) -> None:
@@ -133,5 +165,5 @@ def _bare(cluster: Mapping[str, Raw], role: Role) -> dict[str, Raw]:
         for key, value in cluster.items()
         if client_property(key) is None
         and ignored_reason(key) is None
-        and (key in BY_ROLE[role] or key not in JAVA_KEYS)
+        and (key in BY_ROLE[role] or is_passed(key))
     }

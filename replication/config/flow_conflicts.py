@@ -22,6 +22,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 def check_flows(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
     """Checks that no two identity flows write one topic, and that none form a replication loop."""
+    flows = tuple(flows)
+    _check_growing_names(diagnostics, flows)
     identity = [flow for flow in flows if isinstance(flow.policy, IdentityPolicy)]
     for one, other in combinations(identity, 2):
         _check_writers(diagnostics, one, other)
@@ -35,6 +37,24 @@ def check_flows(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
             f"{closing}.topics",
             f"replication loop: {' -> '.join(path)} would copy {', '.join(items)} without end "
             f"under IdentityReplicationPolicy; use {closing}.topics.exclude",
+        )
+
+
+def _check_growing_names(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
+    """Without a separator a remote topic is not recognised, and returns with another prefix."""
+    prefixed = [
+        flow.flow
+        for flow in flows
+        if not isinstance(flow.policy, IdentityPolicy)
+        and flow.policy.remote_topic("", "") == ""
+        and not all(_NAME.fullmatch(item) for item in flow.topics)
+    ]
+    for path in find_loops(prefixed):
+        closing = Flow(path[-2], path[-1])
+        diagnostics.problem(
+            f"{closing}.replication.policy.separator",
+            f"replication loop: {' -> '.join(path)} would copy topics without end, because "
+            "an empty separator hides where they come from; write a separator, or name the topics",
         )
 
 

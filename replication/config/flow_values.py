@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 from replication.config.client_properties import effective_properties
 from replication.config.clients.java_keys import Role
-from replication.config.keys import IDENTITY_POLICY, KEYS
+from replication.config.keys import KEYS
 from replication.config.scopes import Scopes
+from replication.config.topic_keys import IDENTITY_POLICIES
 from replication.config.values import InvalidValueError, Raw, Value, read
 from replication.model import Flow, Location
+
+EMPTY_ALIAS: Final = "source.cluster.alias"
+"""Without a value, and with an empty separator: how files kept topic names before Kafka 3.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,20 @@ class FlowValues:
     @property
     def is_identity(self) -> bool:
         """Whether remote topics keep their names."""
-        policies = (IDENTITY_POLICY, "IdentityReplicationPolicy")
-        return self.text("replication.policy.class") in policies
+        is_named = self.text("replication.policy.class") in IDENTITY_POLICIES
+        return is_named or self.keeps_names_by_empty_alias
+
+    @property
+    def keeps_names_by_empty_alias(self) -> bool:
+        """Whether an empty alias and an empty separator leave nothing to prefix a name with."""
+        alias = self.scopes.top.get(EMPTY_ALIAS)
+        return alias is not None and not alias and self.text("replication.policy.separator") == ""
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether this file may write to the flow's target, as MirrorMaker 2's ``--clusters``."""
+        targets = self.items("replication.target.clusters")
+        return not targets or self.flow.target in targets
 
     def alias(self, location: Location) -> str:
         """The alias of the flow's cluster at *location*."""

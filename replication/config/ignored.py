@@ -2,7 +2,7 @@
 
 from typing import Final
 
-_CONNECT: Final = "a key of Kafka Connect; the mirror has no workers or connectors"
+WORKER_KEY: Final = "a key of Kafka Connect; the mirror has no workers or connectors"
 _REST: Final = "a key of Kafka Connect's REST server, which the mirror does not run"
 _STORAGE: Final = (
     "a key of Kafka Connect's internal topics; the mirror stores positions in Delta tables"
@@ -10,6 +10,8 @@ _STORAGE: Final = (
 _CONVERTER: Final = "records are always copied as unchanged bytes"
 _EXACTLY: Final = "a flow writes each record once without transactions; see the guarantees"
 _ERRORS: Final = "the mirror never drops or alters a record"
+_ALWAYS: Final = "removed in Kafka 4.0, where it is always on"
+_SRM: Final = "a key of Cloudera's SRM service; the mirror's tables and log take its place"
 _METRICS: Final = "the mirror does not use JMX metric reporters"
 
 
@@ -19,7 +21,7 @@ def _all(reason: str, names: str) -> dict[str, str]:
 
 IGNORED: Final = {
     **_all(
-        _CONNECT,
+        WORKER_KEY,
         """tasks.max tasks.max.enforce name connector.class connector.plugin.version
         config.action.reload group.id plugin.path plugin.discovery connect.protocol
         connector.client.config.override.policy rebalance.timeout.ms session.timeout.ms
@@ -62,8 +64,10 @@ IGNORED: Final = {
     **_all(
         _METRICS,
         """metric.reporters metrics.num.samples metrics.sample.window.ms
-        metrics.recording.level""",
+        metrics.recording.level auto.include.jmx.reporter""",
     ),
+    **_all(_ALWAYS, "use.incremental.alter.configs add.source.alias.to.metrics"),
+    **_all(_SRM, "metrics.period metrics.topic.creation.for.possible.flows.enabled"),
 }
 """Name -> reason; at top level, after ``A.`` and after ``A->B.``."""
 
@@ -76,24 +80,28 @@ IGNORED_PREFIXES: Final = {
     "key.converter.": _CONVERTER,
     "value.converter.": _CONVERTER,
     "header.converter.": _CONVERTER,
-    "task.": _CONNECT,
-    "worker.": _CONNECT,
-    "topic.creation.": _CONNECT,
+    "task.": WORKER_KEY,
+    "worker.": WORKER_KEY,
+    "topic.creation.": WORKER_KEY,
     "metrics.context.": _METRICS,
-    "plugin.": _CONNECT,
+    "plugin.": WORKER_KEY,
+    "errors.deadletterqueue.": _ERRORS,
+    "streams.replication.manager.": _SRM,
 }
 """Prefix of names -> reason."""
 
 REMOVED: Final = {
-    "topics.blacklist": "removed in Kafka 4.0; write topics.exclude",
-    "topics.whitelist": "never a key of MirrorMaker 2; write topics",
-    "groups.blacklist": "removed in Kafka 4.0; write groups.exclude",
-    "config.properties.blacklist": "removed in Kafka 4.0; write config.properties.exclude",
-    "use.incremental.alter.configs": "removed in Kafka 4.0, where it is always on; remove it",
-    "add.source.alias.to.metrics": "removed in Kafka 4.0, where it is always on; remove it",
-    "auto.include.jmx.reporter": "removed in Kafka 4.0; remove it",
+    "topics.blacklist": "topics.exclude",
+    "groups.blacklist": "groups.exclude",
+    "config.properties.blacklist": "config.properties.exclude",
 }
-"""Name -> what to write instead."""
+"""Keys that Kafka 4.0 removed -> the key that replaced each."""
+
+NEVER: Final = {
+    "topics.whitelist": "never a key of MirrorMaker 2; write topics",
+    "groups.whitelist": "never a key of MirrorMaker 2; write groups",
+}
+"""Names that look like keys and would change what is replicated -> what to write instead."""
 
 UNSUPPORTED: Final = {
     "transforms": "transforms are not supported, and the records would differ without them",

@@ -74,16 +74,20 @@ def parse(
         flows=flows,
         # For disabled flows too, as in MirrorMaker 2: any cluster may become a source.
         heartbeats=tuple(
-            _heartbeats_config(values) for values in pairs if values.flag("emit.heartbeats.enabled")
+            _heartbeats_config(values)
+            for values in pairs
+            if values.flag("emit.heartbeats.enabled") and values.is_chosen
         ),
+        warnings=tuple(diagnostics.warnings),
         notes=tuple(diagnostics.notes),
     )
 
 
 def _flow_configs(diagnostics: Diagnostics, pairs: Iterable[FlowValues]) -> tuple[FlowConfig, ...]:
     """The enabled ones among *pairs*, checked one by one and against each other."""
-    enabled = [values for values in pairs if values.flag("enabled")]
-    for values in enabled:
+    pairs = list(pairs)
+    enabled = [values for values in pairs if values.flag("enabled") and values.is_chosen]
+    for values in enabled or pairs:
         check_flow(diagnostics, values)
     flows = tuple(_flow_config(values) for values in enabled)
     check_flows(diagnostics, flows)
@@ -104,6 +108,8 @@ def _flow_config(values: FlowValues) -> FlowConfig:
         mode=cast("Mode", values.text("replication.mode")),
         realtime_batch_seconds=values.number("replication.realtime.batch.seconds"),
         batch_max_records=values.number("replication.batch.max.records"),
+        takeover_topic=values.text("replication.takeover.topic").strip(),
+        allow_no_topics=values.flag("replication.drain.empty.allowed"),
         record_timestamps=cast("Timestamps", values.text("record.timestamps")),
         auto_offset_reset=_reset(values, source.consumer),
         state=_state_config(values),

@@ -94,6 +94,8 @@ def _read_file(path: Path) -> str:
         raise UnresolvedError(
             f"cannot be read ({error.strerror}); name a file that this user can read"
         ) from error
+    except ValueError as error:  # a null character
+        raise UnresolvedError("is not a path; name a file") from error
 
 
 def _read_property(path: Path, key: str) -> str:

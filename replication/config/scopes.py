@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Final
 
-from replication.config.client_properties import check_property, client_property
+from replication.config.client_properties import check_property, client_property, misplaced
 from replication.config.clients.java_keys import JAVA_KEYS, SECURITY
-from replication.config.ignored import REMOVED, UNSUPPORTED, ignored_reason
+from replication.config.field_keys import translate
+from replication.config.ignored import NEVER, REMOVED, UNSUPPORTED, ignored_reason
 from replication.config.keys import KEYS
 from replication.config.values import (
     Diagnostics,
@@ -23,6 +24,14 @@ from replication.model import Flow
 
 _ALIAS: Final = re.compile(r"[A-Za-z0-9._-]+")
 _ALIAS_KEYS: Final = ("source.cluster.alias", "target.cluster.alias")
+_MISSPELT: Final = 0.8
+"""From this similarity on, an unknown key is taken for a misspelt one, and is a problem."""
+_SIMILAR: Final = 0.55
+_CHOOSES_RECORDS: Final = re.compile(
+    r"(topics|groups)(\.exclude)?|enabled|auto\.offset\.reset|replication\.(?!factor).*|state\..*"
+    r"|record\.timestamps|config\.properties\.exclude"
+)
+"""Keys that change what is replicated, so that one in a place without effect is a problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +51,13 @@ class Scopes:
 
 def sort_settings(diagnostics: Diagnostics, settings: Mapping[str, Raw]) -> Scopes:
     """*settings* by scope. Checks each key and value by itself."""
+    settings = translate(diagnostics, settings)
     clusters = _clusters(diagnostics, settings)
     scopes = Scopes(clusters, by_cluster={alias: {} for alias in clusters})
     for key, raw in settings.items():
         if "->" in key:
             _sort_flow_key(diagnostics, scopes, key, raw)
-        elif key not in KEYS and (alias := _alias_of(key, clusters)) is not None:
+        elif (alias := _cluster_of(key, clusters)) is not None:
             name = key[len(alias) + 1 :]
             scopes.by_cluster[alias][name] = raw
             _check_cluster_key(diagnostics, key, name, raw, clusters)
@@ -82,8 +92,18 @@ def _alias_of(key: str, clusters: Collection[str]) -> str | None:
     return max(aliases, key=len, default=None)
 
 
+def _cluster_of(key: str, clusters: Collection[str]) -> str | None:
+    """The cluster that *key* configures, even if one of them is called ``source`` or ``target``."""
+    if key in KEYS or key.startswith(("source.cluster.", "target.cluster.")):
+        return None
+    return _alias_of(key, clusters)
+
+
 def _sort_flow_key(diagnostics: Diagnostics, scopes: Scopes, key: str, raw: Raw) -> None:
     source, _, rest = (part.strip() for part in key.partition("->"))
+    if source in scopes.clusters and rest in scopes.clusters:
+        diagnostics.problem(key, f"is a flow without a key; write {source}->{rest}.enabled")
+        return
     target = _alias_of(rest, scopes.clusters)
     if source not in scopes.clusters:
         diagnostics.problem(key, _unknown_cluster(source, scopes.clusters))
@@ -106,7 +126,9 @@ def _unknown_cluster(alias: str, clusters: Collection[str]) -> str:
 def _check_top_key(diagnostics: Diagnostics, key: str, raw: Raw, clusters: Collection[str]) -> None:
     if key == "config.providers" or key.startswith("config.providers."):
         return
-    if key in SECURITY:
+    if key in _ALIAS_KEYS:
+        _check_top_alias(diagnostics, key, raw, clusters)
+    elif key in SECURITY:
         check_property(diagnostics, key, None, key, raw)
     elif key in JAVA_KEYS and ignored_reason(key) is None and key not in KEYS:
         diagnostics.problem(key, f"is a client property; write {next(iter(clusters), 'A')}.{key}")
@@ -118,16 +140,37 @@ def _check_top_key(diagnostics: Diagnostics, key: str, raw: Raw, clusters: Colle
             _report_unknown_key(diagnostics, key, key)
 
 
+def _check_top_alias(
+    diagnostics: Diagnostics, key: str, raw: Raw, clusters: Collection[str]
+) -> None:
+    """MirrorMaker 2 takes these for every flow; only one that changes no name can be followed."""
+    value = text(raw).strip()
+    if value and value not in clusters:
+        diagnostics.problem(key, _unknown_cluster(value, clusters))
+    elif value:
+        diagnostics.note(key, "has no effect: the name of a flow gives its aliases")
+
+
 def _check_cluster_key(
     diagnostics: Diagnostics, key: str, name: str, raw: Raw, clusters: Collection[str]
 ) -> None:
+    alias = key[: -len(name) - 1]
     if (reason := ignored_reason(name)) is not None:
         diagnostics.note(key, f"has no effect: {reason}")
-    elif (name in KEYS and name not in JAVA_KEYS) or name in REMOVED:
-        new = name if name in KEYS else REMOVED[name].rpartition(" ")[2]
-        alias = key[: -len(name) - 1]
+    elif (meant := misplaced(name)) is not None:
+        diagnostics.problem(
+            key, f"would have no effect, as in MirrorMaker 2; write {alias}.{meant}"
+        )
+    elif name in KEYS and name not in JAVA_KEYS:
         other = next((other for other in clusters if other != alias), "B")
-        diagnostics.problem(key, f"is a flow key; write {other}->{alias}.{new} or {new}")
+        if _CHOOSES_RECORDS.fullmatch(name):
+            diagnostics.problem(key, f"is a flow key; write {other}->{alias}.{name} or {name}")
+        else:
+            diagnostics.warning(
+                key,
+                "has no effect, as in MirrorMaker 2: it is a flow key; write "
+                f"{other}->{alias}.{name} or {name}",
+            )
     else:
         role, property_name = client_property(name) or (None, name)
         check_property(diagnostics, key, role, property_name, raw)
@@ -153,15 +196,20 @@ def _check_known_key(diagnostics: Diagnostics, key: str, name: str, raw: Raw, pl
     """Checks the value of a key the mirror knows; False if it does not know the key."""
     if name in KEYS:
         _check_value(diagnostics, key, name, raw, place)
-    elif name in REMOVED:
-        diagnostics.problem(key, REMOVED[name])
+    elif name in NEVER:
+        diagnostics.problem(key, NEVER[name])
     elif name.partition(".")[0] in UNSUPPORTED:
         if items(raw):
             diagnostics.problem(key, f"{UNSUPPORTED[name.partition('.')[0]]}; remove it")
     elif (reason := ignored_reason(name)) is not None:
         diagnostics.note(key, f"has no effect: {reason}")
     elif (client := client_property(name)) is not None:
-        check_property(diagnostics, key, *client, raw)
+        role, property_name = client
+        if property_name.startswith("override."):
+            right = key.replace(f"{name}", f"producer.{property_name}")
+            diagnostics.problem(key, f"would have no effect, as in MirrorMaker 2; write {right}")
+        else:
+            check_property(diagnostics, key, role, property_name, raw)
     else:
         return False
     return True
@@ -183,6 +231,12 @@ def _check_value(diagnostics: Diagnostics, key: str, name: str, raw: Raw, place:
 
 
 def _report_unknown_key(diagnostics: Diagnostics, key: str, name: str) -> None:
-    other = closest(name, [*KEYS, *REMOVED, "config.providers"])
-    hint = f"; did you mean {key[: len(key) - len(name)]}{other}?" if other else "; remove it"
-    diagnostics.problem(key, f"unknown key{hint}")
+    """A key of ours that is misspelt is a problem; MirrorMaker 2 drops others without a word."""
+    scope = key[: len(key) - len(name)]
+    known = [*KEYS, *REMOVED, "config.providers"]
+    if (other := closest(name, known, _MISSPELT)) is not None:
+        diagnostics.problem(key, f"unknown key; did you mean {scope}{other}?")
+    else:
+        other = closest(name, known, _SIMILAR)
+        hint = f"; the most similar key is {scope}{other}" if other else ""
+        diagnostics.warning(key, f"unknown key, without effect{hint}")

@@ -147,6 +147,8 @@ class FlowConfig:
     mode: Mode
     realtime_batch_seconds: int
     batch_max_records: int
+    allow_no_topics: bool
+    takeover_topic: str
     record_timestamps: Timestamps
     auto_offset_reset: Reset
     state: StateConfig
@@ -176,6 +178,7 @@ class MirrorConfig:
         state_dir: URI of the folder of the Delta tables.
         flows: The enabled flows, in the order of *clusters*.
         heartbeats: The pairs with heartbeats enabled, pairs of disabled flows included.
+        warnings: What may not mean what its author thinks, one line each; logged once.
         notes: Keys that are accepted without effect and the like, one line each; logged once.
     """
 
@@ -184,4 +187,5 @@ class MirrorConfig:
     state_dir: str
     flows: tuple[FlowConfig, ...]
     heartbeats: tuple[HeartbeatsConfig, ...]
+    warnings: tuple[str, ...]
     notes: tuple[str, ...]

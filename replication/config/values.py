@@ -1,47 +1,69 @@
 """Reads a configured value as its key requires, and collects problems and notes. Pure."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Final
 
 from replication.config.clients.secrets import MASK, is_secret
 from replication.config.config_key import ConfigKey
+from replication.errors import printable
 from replication.mm2.filters import pattern_problem
 
 Raw = str | tuple[str, ...]
 """A value as written; a tuple is a YAML list, whose items may contain commas."""
+
+LONGEST_SHOWN: Final = 300
+"""How much of a value a message shows, in characters."""
 
 Value = bool | int | str | tuple[str, ...]
 
 
 @dataclass(slots=True)
 class Diagnostics:
-    """Problems and notes of one configuration, each with its key first.
+    """Problems, warnings and notes of one configuration, each with its key first.
 
     Args:
         lines: Line of the file for each key, where known.
         hidden: Keys whose values came from a reference (``${env:..}``) and must not be shown.
+        written: Key -> the key that the file has in its place, where they differ.
     """
 
     lines: Mapping[str, int] = field(default_factory=dict)
     hidden: Collection[str] = ()
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    written: dict[str, str] = field(default_factory=dict)
     _problems: dict[str, int] = field(default_factory=dict)
 
     def problem(self, key: str, text: str) -> None:
         """Adds a problem; a duplicate counts once."""
-        line = self.lines.get(key)
-        where = f" (line {line})" if line else ""
-        self._problems.setdefault(f"{key}: {text}{where}", line or 0)
+        message = self._message(key, text)
+        self._problems.setdefault(message, self.lines.get(self.written.get(key, key), 0))
+
+    def warning(self, key: str, text: str) -> None:
+        """Adds a warning: the file runs, but may not mean what its author thinks."""
+        if (message := self._message(key, text)) not in self.warnings:
+            self.warnings.append(message)
 
     def note(self, key: str, text: str) -> None:
-        """Adds a note, to be logged once at startup."""
-        if (note := f"{key}: {text}") not in self.notes:
+        """Adds a note: what is as it should be, but worth knowing."""
+        if (note := printable(f"{self.written.get(key, key)}: {text}")) not in self.notes:
             self.notes.append(note)
+
+    def _message(self, key: str, text: str) -> str:
+        written = self.written.get(key, key)
+        line = self.lines.get(written)
+        return printable(f"{written}: {text} (line {line})" if line else f"{written}: {text}")
 
     def display(self, key: str, value: Raw) -> str:
         """*value* as it may appear in a message."""
-        return MASK if key in self.hidden or is_secret(key) else repr(text(value))
+        is_hidden = self.written.get(key, key) in self.hidden or is_secret(key)
+        if is_hidden:
+            return MASK
+        shown = text(value)
+        return repr(shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}..")
 
     @property
     def problems(self) -> list[str]:
@@ -101,10 +123,11 @@ def _flag(value: str) -> bool:
 
 
 def _number(key: ConfigKey, value: str) -> int:
-    try:
-        number = int(value)
-    except ValueError:
-        raise InvalidValueError(f"write a whole number, for example {key.default}") from None
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", value):
+        raise InvalidValueError(f"write a whole number, for example {key.default}")
+    number = int(value)
+    if number > key.most:
+        raise InvalidValueError(f"write {key.most} or less")
     if number < key.least or (key.least == -1 and number == 0):
         if key.least < 0:
             raise InvalidValueError("write 1 or more, or -1 for the cluster's default")

@@ -93,6 +93,46 @@ def failback_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
     return GroupOffsets(tuple(offsets), tuple(problems))
 
 
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """What speaks against committing offsets: problems forbid it, warnings do not."""
+
+    problems: list[str]
+    warnings: list[str]
+
+
+def find_doubts(cluster: Cluster, offsets: Collection[GroupOffset]) -> Doubts:
+    """Compares *offsets* with what *cluster* holds."""
+    names = {offset.partition.topic for offset in offsets}
+    topics = cluster.describe(names)
+    partitions = {
+        offset.partition
+        for offset in offsets
+        if offset.partition.topic in topics
+        and offset.partition.partition < topics[offset.partition.topic].partitions
+    }
+    ends, starts = cluster.log_ends(partitions), cluster.earliest(partitions)
+    doubts = Doubts([], [])
+    for topic in sorted(names - topics.keys()):
+        doubts.problems.append(f"{topic}: no such topic on {cluster.alias}")
+    for offset in sorted(offsets):
+        tp, where = offset.partition, f"group {offset.group}, {offset.partition}"
+        if tp not in ends:
+            if tp.topic in topics:
+                count = topics[tp.topic].partitions
+                doubts.problems.append(f"{where}: the topic has {count} partitions")
+        elif offset.offset > ends[tp]:
+            doubts.problems.append(
+                f"{where}: offset {offset.offset} is beyond the log's end, {ends[tp]}"
+            )
+        elif offset.offset < starts.get(tp, 0):
+            doubts.warnings.append(
+                f"{where}: offset {offset.offset} was deleted, the first one is {starts[tp]}; the "
+                "group will follow its auto.offset.reset"
+            )
+    return doubts
+
+
 def moves_to(groups: Groups, offsets: Collection[GroupOffset]) -> list[Move]:
     """The changes that committing *offsets* would make."""
     states = groups.states()

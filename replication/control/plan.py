@@ -152,7 +152,7 @@ def plan_flow(
         tuple(_settings(config, clusters, histories.configs)),
         acls,
         {cluster.alias: cluster.cluster_id() for cluster in clusters},
-        (*topic_warnings(topics, source, target), *faults, *notes),
+        (*topics.warnings, *topic_warnings(topics, source, target), *faults, *notes),
     )
 
 

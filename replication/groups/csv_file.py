@@ -13,6 +13,8 @@ from replication.errors import ConfigError
 from replication.model import TopicPartition
 
 FIELDS = 4
+LARGEST_PARTITION = 2**31 - 1
+LARGEST_OFFSET = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,7 +47,11 @@ def from_csv(file: str, text: str) -> list[GroupOffset]:
     """
     offsets: dict[tuple[str, TopicPartition], GroupOffset] = {}
     problems: list[str] = []
-    for number, fields in enumerate(csv.reader(io.StringIO(text)), start=1):
+    try:
+        rows = list(csv.reader(io.StringIO(text)))
+    except csv.Error as error:
+        raise ConfigError(file, [f"not a CSV file: {error}"]) from error
+    for number, fields in enumerate(rows, start=1):
         if not fields:
             continue
         parsed = _parse_line(fields)
@@ -73,6 +79,14 @@ def _parse_line(fields: list[str]) -> GroupOffset | str:
     group, topic, partition, offset = (field.strip() for field in fields)
     if not group or not topic:
         return "group and topic must not be empty"
-    if not partition.isdecimal() or not offset.isdecimal():
-        return f"partition {partition!r} and offset {offset!r} must be whole numbers, 0 or more"
+    if not _is_number(partition, LARGEST_PARTITION) or not _is_number(offset, LARGEST_OFFSET):
+        return (
+            f"partition {partition[:40]!r} and offset {offset[:40]!r} must be whole numbers, 0 or "
+            "more, that Kafka can hold"
+        )
     return GroupOffset(group, TopicPartition(topic, int(partition)), int(offset))
+
+
+def _is_number(text: str, largest: int) -> bool:
+    is_decimal = text.isascii() and text.isdecimal() and len(text) <= len(str(largest))
+    return is_decimal and int(text) <= largest

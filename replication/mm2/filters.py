@@ -1,10 +1,16 @@
 """MirrorMaker 2's include and exclude lists of names and regexes. Pure."""
 
-import re
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
+
+from replication.mm2.java_regex import parse
+from replication.mm2.regex_chars import PatternError
+from replication.mm2.regex_nodes import Node, matches
+
+SHOWN: Final = 200
+"""How much of a wrong item an error shows, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,27 +29,20 @@ class NameFilter:
 
 
 def pattern_problem(item: str) -> str | None:
-    """Why *item* is not a valid pattern, and what to write instead; None if it is valid."""
+    """Why *item* is not a valid pattern; None if it is valid."""
     try:
         _compile(item)
-    except (re.error, FutureWarning) as error:
-        return (
-            f"{item!r} is not a supported pattern ({error}); write a name, or a regex without "
-            r"forms that only Java has (\p{..}, && in [..], possessive quantifiers)"
-        )
+    except PatternError as error:
+        shown = item if len(item) <= SHOWN else f"{item[:SHOWN]}.."
+        return f"{shown!r} is not a supported pattern ({error}); write a name or a Java regex"
     return None
 
 
 def _matches(items: Iterable[str], name: str) -> bool:
     # One by one and not joined with "|", so that flags and groups of one item do not affect others.
-    return any(_compile(item).fullmatch(name) for item in items)
+    return any(matches(_compile(item), name) for item in items)
 
 
 @lru_cache(maxsize=4096)
-def _compile(item: str) -> re.Pattern[str]:
-    r"""*item* as a Python pattern; Java writes ``\Q..\E`` and ``(?<name>..)``."""
-    quoted = re.sub(r"\\Q(.*?)(?:\\E|\Z)", lambda part: re.escape(part[1]), item, flags=re.DOTALL)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)  # set operations differ in Java
-        # ASCII, because \w and \d match ASCII only in Java.
-        return re.compile(re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", quoted), re.ASCII)
+def _compile(item: str) -> Node:
+    return parse(item)

@@ -53,7 +53,8 @@ class PrefixPolicy:
     MirrorMaker 2. Choose a separator that topic names do not contain.
 
     Args:
-        separator: Separates alias and name. A literal, not a regex; not empty.
+        separator: Separates alias and name. A literal, not a regex. If it is empty, the first
+            letter of a name reads as its source, because Java's split gives single letters.
         internal_separator: The separator in the names of checkpoints and offset-syncs topics.
     """
 
@@ -64,6 +65,8 @@ class PrefixPolicy:
         return f"{source}{self.separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
+        if not self.separator:
+            return topic[0] if len(topic) > 1 else None
         source, *rest = topic.split(self.separator)
         # Java's split drops trailing empty parts: "orders." is a local topic, ".orders" is not.
         return source if any(rest) else None

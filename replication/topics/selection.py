@@ -39,6 +39,24 @@ def remote_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
     }
 
 
+def unmatched_items(config: FlowConfig, selected: Iterable[str]) -> tuple[str, ...]:
+    """The items of the list ``topics`` that match none of the *selected* topics of the source.
+
+    Such an item is misspelt, or every topic that it matches is excluded.
+    """
+    names = tuple(selected)
+    return tuple(item for item in config.topics if not any(map(NameFilter((item,)).accepts, names)))
+
+
+def selects_nothing(config: FlowConfig, selected: Iterable[str]) -> bool:
+    """Whether a list that names topics selects none of the source's, but heartbeats at most.
+
+    A list that is empty, or takes every topic, does what its author expects where there are none.
+    """
+    names = (name for name in selected if not config.policy.is_heartbeats_topic(name))
+    return config.topics not in ((), (".*",)) and next(names, None) is None
+
+
 def too_long(remote: Mapping[str, str]) -> dict[str, str]:
     """Why Kafka would not accept a remote name, by upstream name; *remote* maps one to the other.
 

@@ -30,6 +30,8 @@ class TopicPlan:
             ``partitions``.
         rejected: Why other topics of the flow are not replicated, by their upstream names: a
             cluster rejects them, or two of them have one remote name.
+        warnings: What speaks against the lists of topics, one line each: an item that selects none.
+        is_empty: Whether the lists name topics and select none, except heartbeats.
     """
 
     topics: Mapping[str, str]
@@ -40,6 +42,8 @@ class TopicPlan:
     remote_ids: Mapping[str, str] = field(default_factory=dict)
     leaderless: tuple[TopicPartition, ...] = ()
     rejected: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    is_empty: bool = False
 
     @property
     def fingerprint(self) -> tuple[object, ...]:

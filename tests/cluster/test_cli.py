@@ -199,7 +199,7 @@ def test_an_unreachable_cluster_is_named_with_its_address(
     ("settings", "said"),
     [
         pytest.param({"A->B": {"enabled": True, "topcis": "x"}}, "topcis", id="unknown key"),
-        pytest.param({"A->B": {"enabled": True, "topics": []}}, "topics", id="no topics"),
+        pytest.param({"A->B": {"enabled": True, "topics": ["a("]}}, "topics", id="no regex"),
         pytest.param({"A->A": {"enabled": True}}, "A->A", id="source is target"),
         pytest.param({"A": {"bootstrap.servers": "here"}}, "A.bootstrap.servers", id="no port"),
     ],

@@ -196,6 +196,29 @@ def test_nothing_is_committed_while_one_of_the_groups_has_members(
     assert committed(clusters[1], idle) == {}
 
 
+def test_offsets_that_the_cluster_does_not_have_are_not_committed(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    file, offsets = write_config(tmp_path, clusters, topic_name), tmp_path / "offsets.csv"
+    create_topic(clusters[1].bootstrap, topic_name, 1)
+    group = f"g-{topic_name}"
+    lines = (f"{topic_name},0,0", f"{topic_name},1,0", f"{topic_name}-none,0,0")
+    offsets.write_text("\ufeff" + "".join(f"{group},{line}\n" for line in lines))
+    beyond = tmp_path / "beyond.csv"
+    beyond.write_text(f"{group},{topic_name},0,1\n")
+
+    refused = run("apply-offsets", file, "--cluster", "B", "--offsets", offsets, "--execute")
+    also = run("apply-offsets", file, "--cluster", "B", "--offsets", beyond, "--execute")
+
+    assert (refused.exit_code, also.exit_code) == (2, 2)
+    assert refused.stderr.splitlines()[1:] == [
+        f"  - {topic_name}-none: no such topic on B",
+        f"  - group {group}, {topic_name}-1: the topic has 1 partitions",
+    ]
+    assert f"group {group}, {topic_name}-0: offset 1 is beyond the log's end, 0" in also.stderr
+    assert committed(clusters[1], group) == {}
+
+
 def test_a_wrong_file_or_cluster_is_refused_with_every_problem(
     clusters: Clusters, tmp_path: Path
 ) -> None:
@@ -205,7 +228,11 @@ def test_a_wrong_file_or_cluster_is_refused_with_every_problem(
     wrong = run("apply-offsets", file, "--cluster", "B", "--offsets", offsets)
     nobody = run("apply-offsets", file, "--cluster", "C", "--offsets", write_valid(tmp_path))
     missing = run("apply-offsets", file, "--cluster", "B", "--offsets", tmp_path / "none.csv")
+    (tmp_path / "latin.csv").write_bytes(b"gr\xfcn,t,0,1\n")
+    latin = run("apply-offsets", file, "--cluster", "B", "--offsets", tmp_path / "latin.csv")
 
+    assert latin.exit_code == 2
+    assert "byte 2: not UTF-8" in latin.stderr
     assert (wrong.exit_code, nobody.exit_code, missing.exit_code) == (2, 2, 2)
     assert "line 1" in wrong.stderr
     assert "line 2" in wrong.stderr

@@ -132,4 +132,5 @@ def config_of(
     clusters: Clusters, settings: Mapping[str, str] | None = None, flow: Flow | None = None
 ) -> MirrorConfig:
     """The configuration of a flow that selects no topic except heartbeats."""
-    return mirror_config(*clusters, "no-such-topic", settings, flow or unique_flow())
+    allowed = {"replication.drain.empty.allowed": "true", **(settings or {})}
+    return mirror_config(*clusters, "no-such-topic", allowed, flow or unique_flow())

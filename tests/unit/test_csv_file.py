@@ -30,15 +30,36 @@ def test_offsets_survive_a_round_trip() -> None:
             "t,0,1\ng,t,x,1\n,t,0,1\n",
             [
                 "line 1: 't,0,1' has 3 fields; expected group,topic,partition,offset",
-                "line 2: partition 'x' and offset '1' must be whole numbers, 0 or more",
+                (
+                    "line 2: partition 'x' and offset '1' must be whole numbers, 0 or more, "
+                    "that Kafka can hold"
+                ),
                 "line 3: group and topic must not be empty",
             ],
             id="all problems at once",
         ),
         pytest.param(
             "g,t,0,-1\n",
-            ["line 1: partition '0' and offset '-1' must be whole numbers, 0 or more"],
+            [
+                (
+                    "line 1: partition '0' and offset '-1' must be whole numbers, 0 or more, that "
+                    "Kafka can hold"
+                )
+            ],
             id="negative",
+        ),
+        pytest.param(
+            "g,t,2147483648,1\ng,t,٣,1\ng,t,0,9223372036854775808\n",
+            [
+                f"line {line}: partition {partition!r} and offset {offset!r} must be whole "
+                "numbers, 0 or more, that Kafka can hold"
+                for line, partition, offset in (
+                    (1, "2147483648", "1"),
+                    (2, "٣", "1"),
+                    (3, "0", "9223372036854775808"),
+                )
+            ],
+            id="beyond Kafka's types",
         ),
         pytest.param(
             "g,t,0,1\ng,t,0,2\n", ["line 2: duplicate entry for group g, t-0"], id="a duplicate"

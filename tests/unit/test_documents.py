@@ -13,6 +13,7 @@ from replication.cli.main import main
 from replication.config.client_properties import client_property
 from replication.config.clients.java_keys import JAVA_KEYS
 from replication.config.file import load
+from replication.config.ignored import IGNORED
 from replication.config.keys import KEYS
 from replication.model import EventKind, EventPolicy
 from replication.state.schemas import SCHEMAS
@@ -56,7 +57,7 @@ TEXT = {"", ".cfg", ".java", ".md", ".properties", ".py", ".sh", ".toml", ".txt"
 # Of programs that the documents name beside our own.
 FOREIGN_OPTIONS = {
     *("--archives", "--executor-memory", "--files", "--jars", "--py-files"),  # spark-submit's
-    "--command-config",  # Kafka's tools'
+    *("--clusters", "--command-config"),  # Kafka's tools'
 }
 FOREIGN_COMMANDS = ("kafka-consumer-groups", "hadoop fs")
 
@@ -187,7 +188,7 @@ def test_every_key_is_in_the_document_of_the_configuration() -> None:
 
 def test_every_key_named_in_a_sentence_exists() -> None:
     families = {name.partition(".")[0] for name in KEYS if "." in name}
-    known = {*KEYS, *JAVA_KEYS, "config.providers", "topics.blacklist"}
+    known = {*KEYS, *JAVA_KEYS, *IGNORED, "config.providers", "topics.blacklist"}
 
     wrong = []
     for file in documents():

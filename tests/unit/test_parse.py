@@ -58,6 +58,8 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 mode="auto",
                 realtime_batch_seconds=600,
                 batch_max_records=1_000_000,
+                allow_no_topics=False,
+                takeover_topic="",
                 record_timestamps="preserve",
                 auto_offset_reset="earliest",
                 state=StateConfig(
@@ -127,6 +129,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
             heartbeats("A->B", "B", "b:1"),
             heartbeats("B->A", "A", "a:1"),
         ),
+        warnings=(),
         notes=(),
     )
 
@@ -148,6 +151,8 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             f"{at}replication.mode": "drain",
             f"{at}replication.realtime.batch.seconds": "5",
             f"{at}replication.batch.max.records": "1",
+            f"{at}replication.drain.empty.allowed": "true",
+            f"{at}replication.takeover.topic": "mm2-offsets.A.internal",
             f"{at}record.timestamps": "broker",
             f"{at}auto.offset.reset": "latest",
             f"{at}state.write.interval.seconds": "9",
@@ -202,6 +207,8 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         mode="drain",
         realtime_batch_seconds=5,
         batch_max_records=1,
+        allow_no_topics=True,
+        takeover_topic="mm2-offsets.A.internal",
         record_timestamps="broker",
         auto_offset_reset="latest",
         state=StateConfig(
@@ -381,7 +388,6 @@ def test_client_properties_reach_only_the_clients_that_know_them() -> None:
         "ssl.protocol": "TLSv1.3",
         "bootstrap.servers": "b:1",
         "request.timeout.ms": "7",
-        "own.property": "x",
     }
     source = {"ssl.protocol": "TLSv1.3", "bootstrap.servers": "a:1"}
     assert [

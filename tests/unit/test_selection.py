@@ -6,7 +6,13 @@ import pytest
 
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig
-from replication.topics.selection import remote_topics, replicated_topics, too_long
+from replication.topics.selection import (
+    remote_topics,
+    replicated_topics,
+    selects_nothing,
+    too_long,
+    unmatched_items,
+)
 
 NAMES = (
     "orders",
@@ -105,3 +111,30 @@ def test_a_remote_name_has_at_most_as_many_characters_as_kafka_allows() -> None:
     (name,) = too_long(remote_topics(flow(), [fits, long]))
 
     assert name == long
+
+
+@pytest.mark.parametrize(
+    ("topics", "unmatched", "nothing"),
+    [
+        pytest.param("orders, payments", (), False, id="all there"),
+        pytest.param("orders, paymens", ("paymens",), False, id="one misspelt"),
+        pytest.param("ordres", ("ordres",), True, id="the only one misspelt"),
+        pytest.param("__consumer_offsets", ("__consumer_offsets",), True, id="excluded"),
+        pytest.param("heartbeats", (), True, id="heartbeats only"),
+        pytest.param("", (), False, id="empty on purpose"),
+        pytest.param(".*", (), False, id="every topic"),
+    ],
+)
+def test_which_items_of_the_list_select_nothing(
+    topics: str, unmatched: tuple[str, ...], *, nothing: bool
+) -> None:
+    config = flow(topics=topics)
+    selected = replicated_topics(config, NAMES)
+
+    assert unmatched_items(config, selected) == unmatched
+    assert selects_nothing(config, selected) is nothing
+
+
+def test_a_source_without_topics_is_no_mistake_if_every_topic_is_wanted() -> None:
+    assert not selects_nothing(flow(), ())
+    assert selects_nothing(flow(topics="orders"), ())

@@ -259,7 +259,7 @@ def test_a_dry_run_prints_the_command(ready: Clone) -> None:
     assert (code, err) == (0, "")
     command = shlex.split(out)
     interceptor = ready.folder / "replication/jvm/preserve-timestamps.jar"
-    assert value_of(command, "--master") == "local[14]"
+    assert value_of(command, "--master") == "local[*]", "counting slots would ask a cluster"
     assert value_of(command, "--jars") == f"{ready.home}/jars/spark/connector.jar,{interceptor}"
     assert command[-10:] == [
         *("spark.x=a b", f"{ready.folder}/jobs/mirror.py", "--config", "a.yaml"),

@@ -93,21 +93,12 @@ PRODUCER_ONLY: Final = _PRODUCER
 
 JAVA_KEYS: Final = SECURITY | _SHARED | _CONSUMER | _PRODUCER | _ADMIN
 
-OWNED: Final = {
-    # The mirror sets these itself: another value would break its guarantees.
-    "key.serializer": "records are copied as bytes; remove it",
-    "value.serializer": "records are copied as bytes; remove it",
-    "key.deserializer": "records are copied as bytes; remove it",
-    "value.deserializer": "records are copied as bytes; remove it",
-    "interceptor.classes": "the mirror uses its own interceptor to preserve timestamps; remove it",
-    "transactional.id": "Spark writes without transactions; remove it",
-}
 CHOICES: Final = {
     "isolation.level": ("read_uncommitted", "read_committed"),
     "security.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),
     "auto.offset.reset": ("earliest", "latest"),
-    "enable.auto.commit": ("false",),
+    "enable.auto.commit": ("false", "true"),
     "acks": ("all", "-1", "0", "1"),
     "enable.idempotence": ("true", "false"),
 }

@@ -15,6 +15,7 @@ from replication.flows.replicate.match import compared_timestamps
 from replication.flows.replicate.place import Existing, Match, match_existing_targets
 from replication.flows.replicate.settle import settled_log_ends
 from replication.flows.replicate.starts import Offsets, plan_starts, rule_for
+from replication.flows.replicate.take_over import take_over
 from replication.model import Position, TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal, unmatched
 from replication.offsets.resume import CountAhead, Decision, MatchTail, Missing, Resume, StartFresh
@@ -153,7 +154,11 @@ def decide(
         for tp, fresh in tails.items()
     }
     found = {tp: at for tp, at in decided.found.items() if tp not in tails}
-    for tp, match in match_existing_targets(context, existing).items():
+    matches = match_existing_targets(context, existing)
+    unknown = {tp for tp, at in matches.items() if isinstance(at, GuardError) or not at.text}
+    unknown -= stored.anchors.keys() | decided.void.keys()  # copied by this mirror before
+    ends = {tp: tails[tp].downstream for tp in unknown}
+    for tp, match in {**matches, **take_over(context, ends)}.items():
         if not isinstance(match, GuardError):
             found[tp] = match
             continue

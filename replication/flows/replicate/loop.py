@@ -11,7 +11,12 @@ from dataclasses import replace
 from threading import Event
 from typing import Literal
 
-from replication.errors import ClusterError, GuardError, ReplicationError, StateError
+from replication.errors import (
+    ClusterError,
+    GuardError,
+    ReplicationError,
+    StateError,
+)
 from replication.flows.context import FlowContext
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError, spark_errors
@@ -23,6 +28,7 @@ from replication.flows.replicate.mode_watch import ModeWatch
 from replication.flows.replicate.outage import Outage
 from replication.flows.replicate.prepare import topic_warnings
 from replication.flows.replicate.recover import Recovery
+from replication.flows.replicate.selected import SelectionReport
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
@@ -120,6 +126,7 @@ class _FlowLoop:
         self._admit, self._stop, self._lease, self._modes = admit, stop, lease, modes
         self._plan: TopicPlan | None = None
         self._warned: set[str] = set()
+        self._selection = SelectionReport(context)
         self._map_writer = MapWriter(context)
         self._number = self._map_writer.last_generation
         self._choice = TopicChoice(context, self._map_writer)
@@ -139,10 +146,11 @@ class _FlowLoop:
                 self._lease.check()  # a lost lease may be the cause: its producers send nothing
                 self._recovery.recover(error, self._plan)
         self._record_last_batch(ending)
-        return self._choice.error() if ending == "drained" else None
+        return self._choice.error() or self._selection.error() if ending == "drained" else None
 
     def _run_generation(self) -> Ending:
         plan = self._choice.plan()
+        self._selection.report(plan)
         if not plan.partitions:
             return self._wait_for_topics()
         mode = self._admit(plan)

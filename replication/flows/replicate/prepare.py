@@ -12,7 +12,12 @@ from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Flow, NewTopic, Topic
 from replication.topics.configs import describe_losses, settings_to_create, topic_to_retry
-from replication.topics.selection import remote_topics, too_long
+from replication.topics.selection import (
+    remote_topics,
+    selects_nothing,
+    too_long,
+    unmatched_items,
+)
 from replication.topics.topic_plan import TopicPlan, plan_topics
 
 log = Log(__name__)
@@ -76,7 +81,8 @@ def look(
         ClusterError: A cluster does not answer.
     """
     _reject_one_cluster(config, source, target)
-    selected = remote_topics(config, source.topic_names())
+    names = source.topic_names()
+    selected = remote_topics(config, names)
     of_source, of_target = Rejections(), Rejections()
     of_source.texts.update(too_long(selected))
     upstream = _describe(source, of_source, selected.keys() - set(without), listed=True)
@@ -89,7 +95,33 @@ def look(
         downstream,
         {name: settings_to_create(own, config.topic_configs) for name, own in settings.items()},
     )
+    plan = replace(
+        plan,
+        warnings=selection_warnings(config, names, selected),
+        is_empty=selects_nothing(config, selected),
+    )
     return _without_rejected(plan, of_source.texts, of_target.texts)
+
+
+def selection_warnings(
+    config: FlowConfig, names: Collection[str], selected: Collection[str]
+) -> tuple[str, ...]:
+    """One line for each item of the list ``topics`` that selects nothing.
+
+    Args:
+        config: The flow.
+        names: All topics of the source that its user may see.
+        selected: Those that the flow replicates.
+    """
+    source = config.flow.source
+    if not names:
+        text = "shows no topic at all: either it has none, or its user lacks DESCRIBE on topics"
+        return (f"{source} {text}",)
+    return tuple(
+        f"{item!r} in the list topics of {config.flow} selects no topic of {source}: it is "
+        f"misspelt, the topic is excluded, or the user of {source} lacks DESCRIBE on it"
+        for item in unmatched_items(config, selected)
+    )
 
 
 def _describe(

@@ -1,0 +1,72 @@
+"""Converts a file of MirrorMaker 2, SRM or Strimzi to this mirror's YAML.
+
+References to secrets stay references: nothing is resolved.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from replication.config.file import read_bytes
+from replication.config.flat import flat_settings
+from replication.config.strimzi import from_resources, is_resource
+from replication.config.to_yaml import Settings, to_yaml
+from replication.errors import ConfigError
+
+_KINDS: Final = (b"kafka.strimzi.io", b"connector.class", b"KafkaMirrorMaker2")
+
+
+def converted(file: str) -> str:
+    """The text of a YAML configuration that means the same as *file*.
+
+    Raises:
+        ConfigError: *file* cannot be read, or holds nothing that can be converted.
+    """
+    content = read_bytes(file)
+    try:
+        return to_yaml(Path(file).name, _settings(file, content))
+    except ValueError as error:
+        raise ConfigError(file, [str(error)]) from error
+
+
+def resources(content: bytes) -> list[Mapping[str, Any]]:
+    """The resources of Strimzi or connectors of Kafka Connect in *content*."""
+    if not any(kind in content for kind in _KINDS):
+        return []
+    try:
+        documents = list(yaml.safe_load_all(content))
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
+        return []
+    listed = [
+        item
+        for document in documents
+        for item in (document if isinstance(document, list) else [document])
+    ]
+    return [document for document in listed if is_resource(document)]
+
+
+def _settings(file: str, content: bytes) -> Settings:
+    if found := resources(content):
+        try:
+            return from_resources(found)
+        except (AttributeError, TypeError) as error:
+            message = f"is not a valid resource: {error}"
+            raise ValueError(message) from error
+    flat = flat_settings(content, is_properties=file.endswith(".properties"))
+    if flat.problems:
+        raise ConfigError(file, flat.problems)
+    lines = content.decode("utf-8-sig", errors="replace").splitlines()
+    comments = {key: _comment_above(lines, line) for key, line in flat.lines.items()}
+    return Settings(flat.settings, comments, flat.warnings)
+
+
+def _comment_above(lines: list[str], number: int) -> list[str]:
+    """The comment that ends in the line above the line *number*, without its signs."""
+    found: list[str] = []
+    for line in reversed(lines[: number - 1]):
+        if not line.strip().startswith(("#", "!")):
+            break
+        found.append(line.strip().lstrip("#! "))
+    return [line for line in reversed(found) if line]

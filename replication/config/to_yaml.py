@@ -1,0 +1,128 @@
+"""Writes flat settings of MirrorMaker 2 or SRM as this mirror's YAML, with comments. Pure.
+
+The YAML means the same as the settings. What has no effect becomes a comment with the reason.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import yaml
+
+from replication.config.field_keys import scope_of, translate
+from replication.config.keys import KEYS
+from replication.config.scopes import sort_settings
+from replication.config.values import Diagnostics, Raw, items, text
+from replication.errors import printable
+
+_PLAIN: Final = re.compile(r"-?[0-9]{1,18}|true|false")
+_WITHOUT_EFFECT: Final = ("has no effect", "unknown key, without effect")
+_LISTS: Final = ("patterns", "names", "choices")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings to be written, and what belongs above each of them.
+
+    Args:
+        values: Full key -> value.
+        comments: Full key -> lines to be written above it, without ``#``.
+        remarks: Lines for the head of the file.
+    """
+
+    values: Mapping[str, Raw]
+    comments: Mapping[str, list[str]] = field(default_factory=dict)
+    remarks: Iterable[str] = ()
+
+
+def to_yaml(origin: str, settings: Settings) -> str:
+    """The text of a configuration file.
+
+    Args:
+        origin: The name of the file that is converted.
+        settings: What it says.
+    """
+    found = Diagnostics()
+    sort_settings(found, settings.values)
+    unused = _reasons([*found.notes, *found.warnings])
+    keys = translate(Diagnostics(), settings.values)
+    aliases = items(settings.values.get("clusters", ""))
+    written = {new: old for old, new in _written(settings.values, keys, found).items()}
+    kept = {key: raw for key, raw in keys.items() if written.get(key, key) not in unused}
+    lines = [f"# Converted from {printable(origin)} by python -m replication import."]
+    lines.append(
+        "# How to go on where MirrorMaker 2 stopped: conf/operations.md, Taking over from MM2."
+    )
+    lines += [f"# {printable(remark)}" for remark in settings.remarks]
+    lines += [f"# To do: {problem}" for problem in _to_do(found.problems, settings.values)]
+    for scope in _scopes(kept, aliases):
+        lines.append("")
+        if scope:
+            lines.append(f"{_scalar(scope.removesuffix('.'))}:")
+        for key, raw in kept.items():
+            if _normal(scope_of(key, aliases)) != scope:
+                continue
+            indent, name = "  " if scope else "", key[len(scope_of(key, aliases)) :]
+            old = written.get(key, key)
+            lines += [f"{indent}# {printable(line)}" for line in settings.comments.get(old, ())]
+            lines.append(f"{indent}{_scalar(name)}: {_value(name, raw)}")
+    if unused:
+        lines += ["", "# Without effect here:"]
+        lines += [
+            f"#   {printable(key)}: {printable(text(settings.values[key]))}   ({reason})"
+            for key, reason in unused.items()
+            if key in settings.values
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _to_do(problems: Iterable[str], values: Mapping[str, Raw]) -> Iterator[str]:
+    """The problems of values that are known; a reference is resolved when the file is read."""
+    for problem in problems:
+        if "${" not in text(values.get(problem.partition(": ")[0], "")):
+            yield problem
+
+
+def _reasons(notes: Iterable[str]) -> dict[str, str]:
+    """Key -> reason, for the keys without effect."""
+    split = (note.partition(": ") for note in notes)
+    return {key: reason for key, _, reason in split if reason.startswith(_WITHOUT_EFFECT)}
+
+
+def _written(
+    values: Mapping[str, Raw], keys: Mapping[str, Raw], found: Diagnostics
+) -> dict[str, str]:
+    """The key of the file -> the key that is written, where they differ."""
+    return {old: new for new, old in found.written.items() if old in values and new in keys}
+
+
+def _scopes(keys: Iterable[str], aliases: tuple[str, ...]) -> Iterator[str]:
+    """The scopes of *keys*: the file, then each cluster, then each flow."""
+    scopes = {_normal(scope_of(key, aliases)) for key in keys}
+    yield from sorted(scopes, key=lambda scope: ("->" in scope, scope))
+
+
+def _normal(scope: str) -> str:
+    return "->".join(part.strip() for part in scope.split("->"))
+
+
+def _value(name: str, raw: Raw) -> str:
+    if name in KEYS and KEYS[name].kind in _LISTS:
+        return f"[{', '.join(map(_quoted, items(raw)))}]"
+    return _scalar(text(raw).strip() if name in KEYS else text(raw))
+
+
+def _quoted(value: str) -> str:
+    return value if re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", value) else _scalar(value, style="'")
+
+
+def _scalar(value: str, style: str | None = None) -> str:
+    """*value* as YAML on one line."""
+    if _PLAIN.fullmatch(value):
+        return value
+    is_odd = not value.isprintable()
+    dumped = yaml.safe_dump(
+        value, default_style='"' if is_odd else style, width=2**31, allow_unicode=not is_odd
+    )
+    return str(dumped).removesuffix("\n").removesuffix("\n...")

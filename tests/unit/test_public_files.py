@@ -1,0 +1,202 @@
+"""Files as people publish them, written anew: each runs, or is refused with a reason.
+
+What ``import`` makes of a file means the same as the file.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from replication.config.convert import converted
+from replication.config.file import load
+from replication.config.tree import MirrorConfig
+from replication.errors import ConfigError
+from replication.mm2.policy import IdentityPolicy
+
+FILES = Path(__file__).parents[1] / "files"
+ENVIRONMENT = {"A_SERVERS": "a:1", "B_SERVERS": "b:1", "B_PASSWORD": "p"}
+RUN = {
+    "one-way.properties": ["plant->office"],
+    "active-active.properties": ["lyon->turin", "turin->lyon"],
+    "hub-and-spoke.properties": ["north->hub", "south->hub", "west->hub"],
+    "identity.properties": ["old->new"],
+    "no-prefix.properties": ["cellar->cloud"],
+    "scram.properties": ["shop->lake"],
+    "providers.properties": ["a->b"],
+    "weak-producer.properties": ["src->dst"],
+    "kafka-3.9.properties": ["koeln->bonn"],
+    "srm.properties": ["primary->secondary"],
+}
+CONVERTED = {"strimzi.yaml": ["live->dr"], "connectors.yaml": ["east->west"]}
+WARNED = {
+    "hub-and-spoke.properties": {
+        "team",
+        "west->hub.topics",
+        "north.offset-syncs.topic.replication.factor",
+        "south.offset-syncs.topic.replication.factor",
+    },
+    "no-prefix.properties": {"cellar.checkpoints.topic.replication.factor"},
+    "weak-producer.properties": {
+        "tasks.max",
+        "dst.producer.acks",
+        "dst.producer.retries",
+        "dst.producer.enable.idempotence",
+        "dst.producer.max.in.flight.requests.per.connection",
+        "src->dst.producer.override.delivery.timeout.ms",
+        "src.consumer.interceptor.classes",
+    },
+}
+
+
+def read(file: Path) -> MirrorConfig:
+    return load(file, environ=ENVIRONMENT, default_state_dir="/state")
+
+
+def imported(name: str, folder: Path) -> MirrorConfig:
+    file = folder / f"{name}.yaml"
+    file.write_text(converted(str(FILES / name)), encoding="utf-8")
+    return read(file)
+
+
+def flows_of(config: MirrorConfig) -> list[str]:
+    return [str(flow.flow) for flow in config.flows]
+
+
+def test_every_file_is_tried() -> None:
+    assert {file.name for file in FILES.iterdir()} == {
+        *RUN, *CONVERTED, "transforms.properties"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_a_public_file_runs(name: str) -> None:
+    config = read(FILES / name)
+
+    assert flows_of(config) == RUN[name]
+    assert {warning.partition(":")[0] for warning in config.warnings} == WARNED.get(name, set())
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_an_imported_file_means_the_same(name: str, tmp_path: Path) -> None:
+    original, yaml = read(FILES / name), imported(name, tmp_path)
+
+    assert replace(yaml, file="", warnings=(), notes=()) == replace(
+        original, file="", warnings=(), notes=()
+    )
+    assert [note for note in yaml.notes if "has no effect" in note] == []
+    assert [warning for warning in yaml.warnings if "no effect" in warning] == []
+
+
+def test_what_an_imported_file_says() -> None:
+    text = converted(str(FILES / "one-way.properties"))
+
+    assert "  # what is replicated\n  enabled: true\n" in text
+    assert "  topics: ['sensors\\..*', 'machine-[0-9]+']\n" in text
+    assert "#   tasks.max: 8   (has no effect: a key of Kafka Connect;" in text
+    assert "tasks.max" not in text.partition("# Without effect here:")[0]
+
+
+def test_references_stay_references() -> None:
+    text = converted(str(FILES / "providers.properties"))
+
+    assert "  bootstrap.servers: ${env:A_SERVERS}\n" in text
+    assert 'password="${env:B_PASSWORD}"' in text
+    assert "To do" not in text
+
+
+def test_a_file_whose_records_would_differ_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(FILES / "transforms.properties")
+
+    assert [problem.partition(": ")[0] for problem in caught.value.problems] == [
+        "a->b.transforms",
+        "a->b.transforms.route.type",
+        "a->b.replication.policy.class",
+    ]
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+def test_a_resource_of_strimzi_is_refused_with_the_command_that_converts_it(name: str) -> None:
+    with pytest.raises(ConfigError, match="python -m replication import"):
+        read(FILES / name)
+
+
+def test_a_mirror_maker_of_strimzi_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "mirror-user"
+    secret.mkdir()
+    (secret / "password").write_text("pw")
+    monkeypatch.setattr("replication.config.strimzi.SECRETS", str(tmp_path))
+
+    config = imported("strimzi.yaml", tmp_path)
+
+    (flow,) = config.flows
+    assert flows_of(config) == CONVERTED["strimzi.yaml"]
+    assert flow.topics == ("orders|invoices.*",)
+    assert flow.topics_exclude == ("orders-test",)
+    assert flow.policy == IdentityPolicy("", "", source="live")
+    assert (flow.replication_factor, flow.acls.sync_enabled) == (-1, False)
+    assert flow.groups.sync_enabled
+    assert flow.groups.checkpoints_interval_seconds == 15
+    assert flow.target.producer["compression.type"] == "lz4"
+    assert flow.target.producer["batch.size"] == "327680"
+    assert flow.source.consumer["security.protocol"] == "SASL_SSL"
+    assert flow.source.consumer["ssl.truststore.type"] == "PEM"
+    assert 'username="mirror" password="pw";' in flow.source.consumer["sasl.jaas.config"]
+    assert config.heartbeats == (), "it has no heartbeat connector"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("apiVersion: kafka.strimzi.io/v1\nkind: KafkaMirrorMaker2\n", "describes no flow"),
+        (
+            "apiVersion: kafka.strimzi.io/v1\nkind: KafkaMirrorMaker2\nspec: {clusters: [x]}\n",
+            "is not a valid resource",
+        ),
+        ("a: [", "invalid YAML"),
+    ],
+)
+def test_what_cannot_be_converted_is_a_problem(tmp_path: Path, content: str, expected: str) -> None:
+    file = tmp_path / "resource.yaml"
+    file.write_text(content)
+
+    with pytest.raises(ConfigError, match=expected):
+        converted(str(file))
+
+
+def test_the_newer_form_of_the_resource_is_imported(tmp_path: Path) -> None:
+    file = tmp_path / "resource.yaml"
+    file.write_text(
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaMirrorMaker2\nspec:\n"
+        "  target: {alias: b, bootstrapServers: 'b:1'}\n"
+        "  mirrors:\n"
+        "  - source: {alias: a, bootstrapServers: 'a:1'}\n"
+        "    topicsPattern: orders\n"
+        "    sourceConnector: {config: {replication.factor: 1}}\n"
+        "    heartbeatConnector: {}\n"
+    )
+    yaml = tmp_path / "mirror.yaml"
+    yaml.write_text(converted(str(file)))
+
+    config = read(yaml)
+
+    (flow,) = config.flows
+    assert (str(flow.flow), flow.topics, flow.replication_factor) == ("a->b", ("orders",), 1)
+    assert not flow.groups.checkpoints_enabled
+    assert [str(pair.flow) for pair in config.heartbeats] == ["a->b"]
+
+
+def test_connectors_are_imported_together(tmp_path: Path) -> None:
+    config = imported("connectors.yaml", tmp_path)
+
+    (flow,) = config.flows
+    assert flows_of(config) == CONVERTED["connectors.yaml"]
+    assert (flow.topics, flow.groups.groups) == (("testtopic.*",), ("testgroup",))
+    assert flow.isolation == "read_committed"
+    assert flow.groups.checkpoints_interval_seconds == 10
+    assert [str(pair.flow) for pair in config.heartbeats] == ["east->west"]
+    assert flow.source.admin == {"bootstrap.servers": "east:9092"}
+    assert flow.target.admin == {"bootstrap.servers": "west:9092"}
