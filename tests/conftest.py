@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
+from tests.support.kerberos import use_kerberos
 from tests.support.local import REPOSITORY, SPARK_SLOTS, Clusters, Until, jars
+from tests.support.secured import Secured, secured_broker
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -58,6 +60,17 @@ def clusters(
     """Two running clusters, A and B. All tests share them, so leave them running."""
     with two_clusters(tmp_path_factory.mktemp("clusters"), broker_settings) as both:
         yield both
+
+
+@pytest.fixture(scope="session")
+def secured(
+    broker_settings: BrokerSettings, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Secured]:
+    """A broker with TLS and SASL listeners, and its Kerberos server. Leave it running."""
+    folder = tmp_path_factory.mktemp("secured")
+    with pytest.MonkeyPatch.context() as patch, secured_broker(folder, broker_settings) as broker:
+        use_kerberos(patch, broker.kerberos)
+        yield broker
 
 
 @pytest.fixture

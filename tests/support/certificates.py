@@ -1,0 +1,130 @@
+"""Certificates for the brokers and clients of the tests, made with the JDK's keytool and openssl."""
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PASSWORD: Final = "of-the-stores-7h3"
+"""Of every store and every encrypted key."""
+
+HERE: Final = "ip:127.0.0.1,dns:localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """A folder with the stores of one certificate authority."""
+
+    folder: Path
+
+    @property
+    def password(self) -> str:
+        """Of every store and every encrypted key."""
+        return PASSWORD
+
+    def path(self, name: str) -> str:
+        """The path of the file *name*."""
+        return str(self.folder / name)
+
+
+def make_certificates(folder: Path) -> Certificates:
+    """Makes the stores that the tests need.
+
+    ``broker``, ``expired``, ``elsewhere`` (another host's name), ``client`` as PKCS12;
+    ``client.jks``; ``client.pem`` with an encrypted key, then the certificates; ``trust.p12``,
+    ``trust.jks``, ``trust.pem`` with the authority's certificate; ``stranger.p12`` trusts another.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for authority in ("ca", "other-ca"):
+        _keytool(
+            folder,
+            *("-genkeypair", "-alias", authority, "-dname", f"CN={authority}", "-keyalg", "RSA"),
+            *("-ext", "bc:c", "-keystore", f"{authority}.p12"),
+        )
+        with (folder / f"{authority}.pem").open("w") as file:
+            file.write(
+                _keytool(
+                    folder,
+                    *("-exportcert", "-rfc", "-alias", authority, "-keystore", f"{authority}.p12"),
+                )
+            )
+    (folder / "trust.pem").write_text((folder / "ca.pem").read_text())
+    _trust(folder, "trust.p12", "PKCS12", "ca")
+    _trust(folder, "trust.jks", "JKS", "ca")
+    _trust(folder, "stranger.p12", "PKCS12", "other-ca")
+    _signed(folder, "broker", HERE)
+    _signed(folder, "expired", HERE, ("-startdate", "-30d", "-validity", "10"))
+    _signed(folder, "elsewhere", "dns:elsewhere.example.com")
+    _signed(folder, "client", HERE)
+    _convert(folder, "client.p12", "client.jks", "JKS")
+    _write_pem(folder, "client")
+    return Certificates(folder)
+
+
+def _signed(folder: Path, name: str, hosts: str, period: Sequence[str] = ()) -> None:
+    store = f"{name}.p12"
+    _keytool(
+        folder,
+        *("-genkeypair", "-alias", name, "-dname", f"CN={name}", "-keyalg", "RSA"),
+        *("-keystore", store),
+    )
+    request = _keytool(folder, "-certreq", "-alias", name, "-keystore", store)
+    certificate = _keytool(
+        folder,
+        *("-gencert", "-rfc", "-alias", "ca", "-keystore", "ca.p12", "-ext", f"san={hosts}"),
+        *period,
+        given=request,
+    )
+    chain = (folder / "ca.pem").read_text() + certificate
+    _keytool(folder, "-importcert", "-noprompt", "-alias", name, "-keystore", store, given=chain)
+
+
+def _trust(folder: Path, store: str, kind: str, authority: str) -> None:
+    _keytool(
+        folder,
+        *("-importcert", "-noprompt", "-alias", authority, "-file", f"{authority}.pem"),
+        *("-keystore", store),
+        kind=kind,
+    )
+
+
+def _convert(folder: Path, source: str, target: str, kind: str) -> None:
+    subprocess.run(
+        ["keytool", "-importkeystore", "-noprompt", "-srckeystore", source, "-srcstoretype"]
+        + ["PKCS12", "-srcstorepass", PASSWORD, "-destkeystore", target, "-deststoretype", kind]
+        + ["-deststorepass", PASSWORD],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
+
+
+def _write_pem(folder: Path, name: str) -> None:
+    """One file with the encrypted key and the certificates, as Java's PEM stores want it."""
+    common = ("-in", f"{name}.p12", "-passin", f"pass:{PASSWORD}")
+    certificates = _openssl(folder, "pkcs12", *common, "-nokeys")
+    key = _openssl(folder, "pkcs12", *common, "-nocerts", "-nodes")
+    encrypted = _openssl(
+        folder,
+        *("pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout", f"pass:{PASSWORD}"),
+        given=key,
+    )
+    (folder / f"{name}.pem").write_text(encrypted + certificates)
+
+
+def _openssl(folder: Path, *arguments: str, given: str = "") -> str:
+    return _output(folder, ["openssl", *arguments], given)
+
+
+def _keytool(folder: Path, *arguments: str, kind: str = "PKCS12", given: str = "") -> str:
+    command = ["keytool", *arguments, "-storetype", kind, "-storepass", PASSWORD]
+    return _output(folder, command, given)
+
+
+def _output(folder: Path, command: Sequence[str], given: str) -> str:
+    done = subprocess.run(
+        command, cwd=folder, input=given, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
