@@ -15,16 +15,17 @@ STEPS: Final[tuple[tuple[str, str], ...]] = (
     (
         r"NotAfter|validity check failed|certificate_expired|certificate has expired",
         (
-            "the certificate has expired: renew that of the brokers of cluster {alias}, or the one in "
-            "{alias}.ssl.keystore.location if the broker rejected it"
+            "the certificate has expired: renew that of the brokers of cluster {alias}, or, if the "
+            "broker rejected it, the one in {alias}.ssl.keystore.location"
         ),
     ),
     (r"NotBefore", "check the clock of this machine and the certificate of cluster {alias}"),
     (
         r"subject alternative|No name matching|hostname mismatch|IP address mismatch",
         (
-            "write a name that is in the broker's certificate into {alias}.bootstrap.servers (and into "
-            "advertised.listeners), or set {alias}.ssl.endpoint.identification.algorithm to nothing"
+            "write a name that is in the broker's certificate into {alias}.bootstrap.servers and "
+            "the broker's advertised.listeners, or set "
+            "{alias}.ssl.endpoint.identification.algorithm to nothing"
         ),
     ),
     (
@@ -75,8 +76,8 @@ STEPS: Final[tuple[tuple[str, str], ...]] = (
     (
         r"Server not found in Kerberos|LOOKING_UP_SERVER",
         (
-            "check {alias}.sasl.kerberos.service.name, and that {alias}.bootstrap.servers has the host "
-            "name of the broker's principal"
+            "check {alias}.sasl.kerberos.service.name, and that {alias}.bootstrap.servers has the "
+            "host name of the broker's principal"
         ),
     ),
     (

@@ -1,4 +1,4 @@
-"""Certificates for the brokers and clients of the tests, made with the JDK's keytool and openssl."""
+"""Certificates for the brokers and clients of the tests, made with keytool and openssl."""
 
 import subprocess
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-PASSWORD: Final = "of-the-stores-7h3"
+PASSWORD: Final = "of-the-stores-7h3"  # noqa: S105 - of nothing but these stores
 """Of every store and every encrypted key."""
 
 HERE: Final = "ip:127.0.0.1,dns:localhost"
@@ -90,14 +90,10 @@ def _trust(folder: Path, store: str, kind: str, authority: str) -> None:
 
 
 def _convert(folder: Path, source: str, target: str, kind: str) -> None:
-    subprocess.run(
-        ["keytool", "-importkeystore", "-noprompt", "-srckeystore", source, "-srcstoretype"]
-        + ["PKCS12", "-srcstorepass", PASSWORD, "-destkeystore", target, "-deststoretype", kind]
-        + ["-deststorepass", PASSWORD],
-        cwd=folder,
-        check=True,
-        capture_output=True,
-    )
+    command = ["keytool", "-importkeystore", "-noprompt"]
+    command += ["-srckeystore", source, "-srcstoretype", "PKCS12", "-srcstorepass", PASSWORD]
+    command += ["-destkeystore", target, "-deststoretype", kind, "-deststorepass", PASSWORD]
+    _output(folder, command, "")
 
 
 def _write_pem(folder: Path, name: str) -> None:

@@ -14,7 +14,7 @@ from replication.demo.ports import free_port
 from replication.kafka.jvm import shared_jvm
 from tests.support.local import REPOSITORY, jars
 
-BROKER = "kafka/127.0.0.1@EXAMPLE.COM"
+BROKER = "kafka/localhost@EXAMPLE.COM"  # the name that Java finds for 127.0.0.1
 CLIENT = "mirror@EXAMPLE.COM"
 
 

@@ -19,7 +19,7 @@ from tests.support.certificates import Certificates, make_certificates
 from tests.support.kerberos import BROKER, CLIENT, Kerberos, running_kdc
 
 USER: Final = "mirror"
-USER_PASSWORD: Final = 'a "quoted"; p=ss w\\rd'
+USER_PASSWORD: Final = 'a "quoted"; p=ss w\\rd'  # noqa: S105 - of this broker only
 """Of the user in SCRAM and PLAIN; with what breaks a naive parser."""
 
 SECURITY: Final = "org.apache.kafka.common.security"
