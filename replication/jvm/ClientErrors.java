@@ -46,15 +46,16 @@ public final class ClientErrors {
     return error;
   }
 
-  /** What the client says, then the innermost cause: it names the certificate, the file or the KDC. */
+  /** What the client says, then its causes: they name the certificate, the file or the KDC. */
   private static String text(Throwable error) {
-    Throwable cause = error;
-    while (cause.getCause() != null && cause.getCause() != cause) {
-      cause = cause.getCause();
+    StringBuilder text = new StringBuilder(message(error));
+    for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) {
+      String message = message(cause);
+      if (text.indexOf(message) < 0) {
+        text.append(": ").append(message);
+      }
     }
-    String said = message(error);
-    String root = message(cause);
-    return said.contains(root) ? said : said + ": " + root;
+    return text.toString();
   }
 
   private static String message(Throwable error) {

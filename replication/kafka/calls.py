@@ -16,6 +16,7 @@ from replication.kafka.diagnosis import (
     LISTENER,
     NOT_FOUND,
     RETRIABLE,
+    UNREACHABLE,
     CallError,
     ClientDiagnostics,
     call_error,
@@ -190,6 +191,8 @@ class Calls:
             raise failure
         self.admin.poll(0)
         error = kafka_error(failure)
+        if error.name() in UNREACHABLE:
+            self._look_at_listener(call)
         if error.name().startswith("_") and error.name() not in NOT_FOUND:
             raise self._error(call, error)
         return error

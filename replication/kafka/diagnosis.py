@@ -169,10 +169,10 @@ def call_error(
         reason: The text of the cluster or of the client.
         step: What the operator does, with ``{alias}`` for the cluster; by default that of *code*.
     """
-    step = step or security_step(code, reason, properties)
-    step = step or NEXT_STEPS.get(code, "see the logs of the brokers of cluster {alias}")
+    of_security = security_step(code, reason, properties)
+    step = step or of_security or NEXT_STEPS.get(code, "see the logs of the brokers of cluster {alias}")
     address = f"bootstrap.servers={properties.get('bootstrap.servers', '')}"
-    if code in SECURITY_CODES:
+    if of_security or code in SECURITY_CODES:
         address = f"{address}, {security_of(properties)}"
     if alias is None:
         step = step.replace("cluster {alias}", "the cluster").replace("{alias}.", "")

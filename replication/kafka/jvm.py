@@ -20,6 +20,8 @@ from replication.config.home import CLASSES, home
 from replication.errors import SetupError
 
 QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+# As in Spark's JVMs: without it Kafka's client takes every error of Kerberos for a temporary one.
+KERBEROS_ERRORS: Final = "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED"
 CLIENT_JARS: Final = "CLIENT_JARS"
 """The environment variable with the paths of jars, separated by commas as in ``--jars``."""
 
@@ -114,7 +116,7 @@ def open_jvm(jars: Sequence[Path]) -> Iterator[JVMView]:
         gateway = JavaGateway.launch_gateway(
             jarpath=str(py4j),
             classpath=os.pathsep.join(map(str, jars)),
-            javaopts=list(QUICK_START),
+            javaopts=[*QUICK_START, KERBEROS_ERRORS],
             die_on_exit=True,
             java_path=java,
             enable_auth=True,

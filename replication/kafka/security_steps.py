@@ -43,6 +43,10 @@ STEPS: Final[tuple[tuple[str, str], ...]] = (
         "the broker wants a client certificate that it trusts: set {alias}.ssl.keystore.location",
     ),
     (
+        r"PBES2",
+        "Java reads no such key; encrypt it again: openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES",
+    ),
+    (
         r"protocol_version|No appropriate protocol|cipher",
         (
             "allow a version or cipher that the broker has: {alias}.ssl.enabled.protocols, "

@@ -103,7 +103,7 @@ def _write_pem(folder: Path, name: str) -> None:
     key = _openssl(folder, "pkcs12", *common, "-nocerts", "-nodes")
     encrypted = _openssl(
         folder,
-        *("pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout", f"pass:{PASSWORD}"),
+        *("pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", "-passout", f"pass:{PASSWORD}"),
         given=key,
     )
     (folder / f"{name}.pem").write_text(encrypted + certificates)

@@ -69,3 +69,4 @@ def use_kerberos(patch: pytest.MonkeyPatch, kerberos: Kerberos) -> None:
     patch.setenv("JDK_JAVA_OPTIONS", f"-Djava.security.krb5.conf={kerberos.krb5_conf}")
     jvm = shared_jvm()
     jvm.java.lang.System.setProperty("java.security.krb5.conf", kerberos.krb5_conf)
+    jvm.sun.security.krb5.Config.refresh()  # Hadoop has looked for another one
