@@ -11,7 +11,7 @@ import pytest
 from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
 from tests.support.kerberos import use_kerberos
 from tests.support.local import REPOSITORY, SPARK_SLOTS, Clusters, Until, jars
-from tests.support.secured import Secured, secured_broker
+from tests.support.secured import Authorities, Secured, authorities, secured_broker
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -63,13 +63,22 @@ def clusters(
 
 
 @pytest.fixture(scope="session")
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authorities]:
+    """The certificates and the Kerberos server of secured brokers."""
+    folder = tmp_path_factory.mktemp("authorities")
+    with pytest.MonkeyPatch.context() as patch, authorities(folder) as made:
+        use_kerberos(patch, made.kerberos)
+        yield made
+
+
+@pytest.fixture(scope="session")
 def secured(
-    broker_settings: BrokerSettings, tmp_path_factory: pytest.TempPathFactory
+    broker_settings: BrokerSettings,
+    trusted: Authorities,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Secured]:
-    """A broker with TLS and SASL listeners, and its Kerberos server. Leave it running."""
-    folder = tmp_path_factory.mktemp("secured")
-    with pytest.MonkeyPatch.context() as patch, secured_broker(folder, broker_settings) as broker:
-        use_kerberos(patch, broker.kerberos)
+    """A broker with TLS and SASL listeners. Leave it running."""
+    with secured_broker(tmp_path_factory.mktemp("secured"), broker_settings, trusted) as broker:
         yield broker
 
 

@@ -170,7 +170,11 @@ def call_error(
         step: What the operator does, with ``{alias}`` for the cluster; by default that of *code*.
     """
     of_security = security_step(code, reason, properties)
-    step = step or of_security or NEXT_STEPS.get(code, "see the logs of the brokers of cluster {alias}")
+    step = (
+        step
+        or of_security
+        or NEXT_STEPS.get(code, "see the logs of the brokers of cluster {alias}")
+    )
     address = f"bootstrap.servers={properties.get('bootstrap.servers', '')}"
     if of_security or code in SECURITY_CODES:
         address = f"{address}, {security_of(properties)}"

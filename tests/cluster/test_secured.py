@@ -106,8 +106,10 @@ WRONG = {
     "a plaintext client on a port with TLS and SASL": (
         "SCRAM",
         {"security.protocol": "PLAINTEXT"},
-        r"speaks SASL_SSL with SCRAM-SHA-512 and not PLAINTEXT; "
-        r"set S\.security\.protocol=SASL_SSL",
+        (
+            r"speaks SASL_SSL with SCRAM-SHA-512 and not PLAINTEXT; "
+            r"set S\.security\.protocol=SASL_SSL"
+        ),
     ),
     "SASL without TLS on a TLS port": (
         "SCRAM",

@@ -113,35 +113,53 @@ class Secured:
         return f'{SECURITY}.{name} required username="{USER}" password={quoted(password)};'
 
 
+@dataclass(frozen=True, slots=True)
+class Authorities:
+    """Who vouches for brokers and clients."""
+
+    certificates: Certificates
+    kerberos: Kerberos
+
+
 @contextmanager
-def secured_broker(
-    folder: Path, settings: BrokerSettings, properties: Mapping[str, str] | None = None
-) -> Iterator[Secured]:
-    """The broker, its certificates and its Kerberos server, for the block."""
+def authorities(folder: Path) -> Iterator[Authorities]:
+    """Certificates and a Kerberos server, for the block."""
     certificates = make_certificates(folder / "certificates")
     with running_kdc(folder / "kdc") as kerberos:
-        ports = {name: free_port() for name in LISTENERS}
-        controller = free_port()
-        own = {
-            **settings.properties,
-            **_listeners(ports, controller),
-            **_stores(certificates),
-            **_logins(kerberos),
-            **(properties or {}),
-        }
-        options = (*settings.jvm_options, f"-Djava.security.krb5.conf={kerberos.krb5_conf}")
-        broker = Broker(
-            "S",
-            folder / "broker",
-            replace(settings, properties=own, jvm_options=options),
-            ports=iter([ports["PLAINTEXT"], controller]).__next__,
-        )
-        try:
-            broker.start()
-            _add_scram_user(broker)
-            yield Secured(broker, ports, certificates, kerberos)
-        finally:
-            broker.stop()
+        yield Authorities(certificates, kerberos)
+
+
+@contextmanager
+def secured_broker(
+    folder: Path,
+    settings: BrokerSettings,
+    trusted: Authorities,
+    properties: Mapping[str, str] | None = None,
+) -> Iterator[Secured]:
+    """The broker, for the block; *properties* are its own on top of those of *settings*."""
+    certificates, kerberos = trusted.certificates, trusted.kerberos
+    ports = {name: free_port() for name in LISTENERS}
+    controller = free_port()
+    own = {
+        **settings.properties,
+        **_listeners(ports, controller),
+        **_stores(certificates),
+        **_logins(kerberos),
+        **(properties or {}),
+    }
+    options = (*settings.jvm_options, f"-Djava.security.krb5.conf={kerberos.krb5_conf}")
+    broker = Broker(
+        "S",
+        folder,
+        replace(settings, properties=own, jvm_options=options),
+        ports=iter([ports["PLAINTEXT"], controller]).__next__,
+    )
+    try:
+        broker.start()
+        _add_scram_user(broker)
+        yield Secured(broker, ports, certificates, kerberos)
+    finally:
+        broker.stop()
 
 
 def _listeners(ports: Mapping[str, int], controller: int) -> dict[str, str]:
