@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.ref.Cleaner;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -52,17 +53,22 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
  */
 public final class AdminCalls implements AutoCloseable {
   private static final ObjectMapper JSON = new ObjectMapper();
+  private static final Cleaner CLEANER = Cleaner.create(); // for what Python drops without closing
   private final Admin admin;
+  private final Cleaner.Cleanable closing;
 
   public AdminCalls(Map<String, String> properties) {
     Properties own = new Properties();
     own.putAll(properties);
-    admin = Admin.create(own);
+    Admin created = Admin.create(own);
+    admin = created;
+    // Nothing is under way that somebody waits for. Closing twice does nothing.
+    closing = CLEANER.register(this, () -> created.close(Duration.ofSeconds(1)));
   }
 
   @Override
   public void close() {
-    admin.close(Duration.ofSeconds(1)); // nothing is under way that somebody waits for
+    closing.clean();
   }
 
   /** The cluster's id and the names of all topics: {@code {"": {"ok": {"id": "...", "topics": [...]}}}}. */

@@ -26,6 +26,8 @@ public final class ClientErrors {
       node.put("code", "_TIMED_OUT");
     } else if (error instanceof ApiException) {
       node.put("code", Errors.forException(error).code());
+    } else if (text(error).contains("No resolvable bootstrap urls")) {
+      node.put("code", "_RESOLVE");
     } else {
       node.put("code", "_INVALID_ARG"); // a client that cannot be created; everything else is an ApiException
     }

@@ -3,6 +3,7 @@ package replication;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.ref.Cleaner;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
@@ -16,28 +17,31 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** Java's producer for the few records of an internal topic. Sending never blocks the caller. */
-public final class RecordWriter implements AutoCloseable {
+public final class RecordWriter {
   private static final ObjectMapper JSON = new ObjectMapper();
+  private static final Cleaner CLEANER = Cleaner.create(); // Python drops writers without closing them
   private final KafkaProducer<byte[], byte[]> producer;
   private final BlockingQueue<ObjectNode> finished = new LinkedBlockingQueue<>();
   private final ExecutorService sender; // the client blocks until it knows the topic
 
   public RecordWriter(Map<String, String> properties) {
     var bytes = new ByteArraySerializer();
-    producer = new KafkaProducer<>(new HashMap<>(properties), bytes, bytes);
-    sender =
+    KafkaProducer<byte[], byte[]> created = new KafkaProducer<>(new HashMap<>(properties), bytes, bytes);
+    ExecutorService started =
         Executors.newSingleThreadExecutor(
             task -> {
               Thread thread = new Thread(task, "replication-record-writer");
               thread.setDaemon(true);
               return thread;
             });
-  }
-
-  @Override
-  public void close() {
-    sender.shutdownNow();
-    producer.close(Duration.ZERO);
+    producer = created;
+    sender = started;
+    CLEANER.register(
+        this,
+        () -> {
+          started.shutdownNow();
+          created.close(Duration.ZERO);
+        });
   }
 
   /** Sends a record; {@link #finished} tells {@code number} once it is acknowledged or has failed. */

@@ -22,7 +22,8 @@ from replication.kafka.diagnosis import (
     call_error,
     kafka_error,
 )
-from replication.kafka.listener import find_mismatch
+from replication.kafka.java_topics import JavaTopics
+from replication.kafka.listener import find_mismatch, find_refusal
 from replication.model import TopicPartition
 
 KeyT = TypeVar("KeyT")
@@ -55,6 +56,12 @@ class Calls:
             self.admin = open_admin(properties, name, self._timeout_s, self._diagnostics)
         except KafkaException as failure:
             raise self._error("creating a client", kafka_error(failure)) from None
+
+    def close(self) -> None:
+        """Closes the connections; confluent-kafka's client does so when it is deleted."""
+        if isinstance(self.admin, JavaTopics):
+            self.admin.close()
+        del self.admin
 
     def results(
         self,
@@ -208,6 +215,8 @@ class Calls:
 
     def _error(self, call: str, error: KafkaError | None) -> CallError:
         code, reason = self._diagnostics.reason(error)
+        if code == "_TIMED_OUT" and (refusal := find_refusal(self._properties)):
+            code, reason = "_TRANSPORT", refusal
         return call_error(self._alias, self._properties, call, code, reason)
 
 

@@ -13,7 +13,7 @@ from replication.config.clients.java_keys import PRODUCER_ONLY
 from replication.kafka.calls import timeout_s
 from replication.kafka.clients import open_producer
 from replication.kafka.cluster import Cluster
-from replication.kafka.diagnosis import ClientDiagnostics, call_error, kafka_error
+from replication.kafka.diagnosis import CallError, ClientDiagnostics, call_error, kafka_error
 from replication.kafka.reader import KafkaRecord, read_records
 from replication.kafka.rejections import Rejections
 from replication.log import Log
@@ -112,10 +112,7 @@ class InternalTopic:
         except BufferError:
             failures.append(KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - its only name
         if failures:
-            code, reason = self._diagnostics.reason(failures[0])
-            raise call_error(
-                self._cluster.alias, self._properties, f"writing to topic {self.name}", code, reason
-            )
+            raise self._error(failures[0])
 
     def records(self) -> list[KafkaRecord]:
         """All records of the topic, oldest first; none if it does not exist.
@@ -128,7 +125,15 @@ class InternalTopic:
         return read_records(self._consumer, tp, 0, end, "read_uncommitted") if end else []
 
     def _new_producer(self) -> Any:  # noqa: ANN401 - one of two classes with the same methods
-        return open_producer(self._properties, timeout_s(self._properties), self._diagnostics)
+        try:
+            return open_producer(self._properties, timeout_s(self._properties), self._diagnostics)
+        except KafkaException as failure:
+            raise self._error(kafka_error(failure)) from None
+
+    def _error(self, error: KafkaError) -> CallError:
+        code, reason = self._diagnostics.reason(error)
+        call = f"writing to topic {self.name}"
+        return call_error(self._cluster.alias, self._properties, call, code, reason)
 
 
 def faults_of(cluster: Cluster, names: Iterable[str]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ It speaks every security protocol of Java's clients, and is in no group. See
 `replication/jvm/RecordReader.java`.
 """
 
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -128,7 +129,9 @@ class JavaConsumer:
 
     def poll(self, timeout: float) -> JavaMessage | None:
         """The next record or end of a partition; None after *timeout* seconds without any."""
-        if not self._messages:
+        if not self._messages and len(self._ended) == len(self._partitions):
+            time.sleep(timeout)  # a pause of the caller's: there is nothing to read
+        elif not self._messages:
             with java_errors(self._jvm):
                 if self._dropped:
                     self._java.drop(",".join(map(str, sorted(self._dropped))))

@@ -6,7 +6,6 @@ It speaks every security protocol of Java's clients. See `replication/jvm/Record
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 from confluent_kafka import KafkaError
 from py4j.java_gateway import JVMView
@@ -18,7 +17,7 @@ WAIT_SECONDS = 0.5
 
 
 class JavaProducer:
-    """The client, for one thread.
+    """The client, for one thread. It is closed when the JVM collects it.
 
     Args:
         jvm: py4j's view of a JVM that has our classes.
@@ -37,11 +36,6 @@ class JavaProducer:
             settings.put(key, value)
         with java_errors(jvm):
             self._java = jvm.replication.RecordWriter(settings)
-
-    def __del__(self) -> None:
-        """Closes the connections, as confluent-kafka's client does."""
-        with suppress(Exception):  # no client was created, or the JVM has ended
-            self._java.close()
 
     def produce(
         self, topic: str, value: bytes, key: bytes, partition: int, on_delivery: OnDelivery

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -15,7 +16,9 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, NewTopic, OffsetSpec
 from py4j.java_gateway import JVMView
+from py4j.protocol import Py4JError
 
+from replication.kafka.diagnosis import kafka_error
 from replication.kafka.java_errors import error_of, java_errors
 
 THREADS: Final = 4  # a call that waits for its timeout must not hold up all others
@@ -37,19 +40,36 @@ class JavaTopics:
     """
 
     def __init__(self, jvm: JVMView, properties: Mapping[str, str]) -> None:
-        self._jvm = jvm
-        settings = jvm.java.util.HashMap()
-        for key, value in properties.items():
-            settings.put(key, value)
-        with java_errors(jvm):
-            self._java = jvm.replication.AdminCalls(settings)
+        self._jvm, self._properties = jvm, properties
         self._threads = ThreadPoolExecutor(THREADS, "kafka-admin")
+        self._lock = Lock()
+        try:
+            self._client = self._new_client()
+        except KafkaException as failure:
+            if kafka_error(failure).name() != "_RESOLVE":
+                raise
+            self._client = None  # each call tries again: a name server may be down for a while
 
-    def __del__(self) -> None:
-        """Closes the connections, as confluent-kafka's client does."""
-        with suppress(Exception):  # no client was created, or the JVM has ended
-            self._threads.submit(self._java.close)
-            self._threads.shutdown(wait=False)
+    def close(self) -> None:
+        """Closes the connections. Without it they end with the object, when the JVM collects it."""
+        self._threads.shutdown(wait=False)
+        if self._client is not None:
+            with suppress(Py4JError):  # the JVM has ended
+                self._client.close()
+
+    def _new_client(self) -> Any:  # noqa: ANN401 - a Java object
+        settings = self._jvm.java.util.HashMap()
+        for key, value in self._properties.items():
+            settings.put(key, value)
+        with java_errors(self._jvm):
+            return self._jvm.replication.AdminCalls(settings)
+
+    @property
+    def _java(self) -> Any:  # noqa: ANN401 - a Java object
+        with self._lock:
+            if self._client is None:
+                self._client = self._new_client()
+            return self._client
 
     def poll(self, timeout: float) -> None:
         """Pauses the caller: Java's client runs no callbacks in its thread."""
@@ -57,13 +77,13 @@ class JavaTopics:
 
     def list_topics(self, timeout: float) -> Any:  # noqa: ANN401 - as confluent-kafka's
         """The cluster's id and the names of its topics."""
-        answer = self._call(self._java.cluster, [""], timeout)[""].result()
+        answer = self._call("cluster", [""], timeout)[""].result()
         return SimpleNamespace(cluster_id=answer["id"], topics=answer["topics"])
 
     def describe_topics(self, topics: TopicCollection, request_timeout: float) -> Futures:
         """Topic ids, partitions, and whether each has a leader."""
         names = list(topics.topic_names)
-        return self._call(self._java.describeTopics, names, request_timeout, names, _topic)
+        return self._call("describeTopics", names, request_timeout, names, _topic)
 
     def list_offsets(
         self,
@@ -92,26 +112,24 @@ class JavaTopics:
             }
             for topic in topics
         }
-        return self._call(self._java.createTopics, wanted, request_timeout, wanted)
+        return self._call("createTopics", wanted, request_timeout, wanted)
 
     def delete_topics(self, topics: list[str], request_timeout: float) -> Futures:
         """Deletes topics."""
-        return self._call(self._java.deleteTopics, topics, request_timeout, topics)
+        return self._call("deleteTopics", topics, request_timeout, topics)
 
     def create_partitions(self, topics: Iterable[NewPartitions], request_timeout: float) -> Futures:
         """Grows topics."""
         news: Any = topics  # the type stubs know no attributes
         counts = {new.topic: new.new_total_count for new in news}
-        return self._call(self._java.createPartitions, counts, request_timeout, counts)
+        return self._call("createPartitions", counts, request_timeout, counts)
 
     def describe_configs(
         self, resources: Iterable[ConfigResource], request_timeout: float
     ) -> Futures:
         """All settings of topics."""
         by_name = {resource.name: resource for resource in resources}
-        futures = self._call(
-            self._java.describeConfigs, by_name, request_timeout, list(by_name), _settings
-        )
+        futures = self._call("describeConfigs", by_name, request_timeout, list(by_name), _settings)
         return {by_name[name]: future for name, future in futures.items()}
 
     def incremental_alter_configs(
@@ -123,25 +141,29 @@ class JavaTopics:
             name: {entry.name: entry.value for entry in resource.incremental_configs}
             for name, resource in by_name.items()
         }
-        futures = self._call(self._java.alterConfigs, by_name, request_timeout, changes)
+        futures = self._call("alterConfigs", by_name, request_timeout, changes)
         return {by_name[name]: future for name, future in futures.items()}
 
     def _call(
         self,
-        send: Callable[..., str],
+        send: str | Callable[..., str],
         keys: Iterable[Any],
         timeout_s: float,
         argument: object = None,
         read: Callable[[Any], Any] = lambda answer: answer,
     ) -> Futures:
-        """One future for each of *keys*; *send* runs in a thread and answers for all of them."""
+        """One future for each of *keys*; *send* runs in a thread and answers for all of them.
+
+        *send* is a function, or the name of a method of the Java object.
+        """
         futures: Futures = {key: Future() for key in keys}
         arguments = [] if argument is None else [json.dumps(argument)]
 
         def run() -> None:
             try:
+                method = getattr(self._java, send) if isinstance(send, str) else send
                 with java_errors(self._jvm):
-                    answers = json.loads(send(*arguments, int(timeout_s * 1000)))
+                    answers = json.loads(method(*arguments, int(timeout_s * 1000)))
                 for key, future in futures.items():
                     _settle(future, answers[str(key)], read)
             except Exception as failure:  # noqa: BLE001 - raised again in the caller's thread

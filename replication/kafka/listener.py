@@ -58,6 +58,25 @@ def find_mismatch(properties: Mapping[str, str]) -> str | None:
     return None
 
 
+def find_refusal(properties: Mapping[str, str]) -> str | None:
+    """The operating system's error for each of the addresses; None if a port is open."""
+    refusals = []
+    for server in properties.get("bootstrap.servers", "").split(",")[:MOST_SERVERS]:
+        address = server.strip().rpartition("://")[2]
+        try:
+            socket.create_connection(_place(address), TIMEOUT_SECONDS).close()
+        except OSError as error:
+            refusals.append(f"{address}: {error.strerror or error}")
+        else:
+            return None
+    return "; ".join(refusals)
+
+
+def _place(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
 def _mismatch(address: str, listener: Listener, protocol: str, mechanism: str) -> str | None:
     wanted = listener.protocol
     is_known = listener.mechanisms is not None
@@ -81,8 +100,7 @@ def _mismatch(address: str, listener: Listener, protocol: str, mechanism: str) -
 
 def look_at(address: str) -> Listener | None:
     """What *address*, ``host:port``, speaks; None if it does not answer or is no broker."""
-    host, _, port = address.rpartition(":")
-    place = host.strip("[]"), int(port)
+    place = _place(address)
     try:
         with socket.create_connection(place, TIMEOUT_SECONDS) as connection:
             answer = _ask(connection, API_VERSIONS)

@@ -22,6 +22,7 @@ from replication.kafka.diagnosis import (
     call_error,
     kafka_error,
 )
+from replication.kafka.listener import find_refusal
 from replication.model import Isolation, TopicPartition
 
 T = TypeVar("T")
@@ -161,6 +162,8 @@ class Reader(AbstractContextManager["Reader"]):
     def _error(self, error: KafkaError | None, partitions: Collection[TopicPartition]) -> CallError:
         """The error of a read; *error* is None if the cluster did not answer."""
         code, reason = self._diagnostics.reason(error)
+        if code == "_TIMED_OUT" and (refusal := find_refusal(self._properties)):
+            code, reason = "_TRANSPORT", refusal
         call = f"reading {join_names([str(tp) for tp in partitions])}".rstrip()
         return call_error(None, self._properties, call, code, reason)
 
