@@ -16,9 +16,10 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          Replicates as configured in FILE (YAML or .properties). --dry-run only prints the command.
          --job runs one part only; the default, mirror, runs all parts.
          --standby waits while another process runs a flow, and takes over when that one ends.
-       ./spark-submit.sh --setup [dev] [mm2]
+       ./spark-submit.sh --setup [dev] [mm2] [kdc]
          Only installs the Python packages, the JVM jars and the timestamp interceptor. dev adds the
-         packages of the tests, mm2 the jars of MirrorMaker 2 for tests and benchmarks.
+         packages of the tests, mm2 the jars of MirrorMaker 2 for tests and benchmarks, kdc those of a
+         Kerberos server for tests.
 
 FILE holds the whole configuration of the mirror. These settings come from the environment:
   MASTER, DEPLOY_MODE   where Spark runs; default: this machine, a slot for each partition; client
@@ -185,13 +186,13 @@ main() {
   fi
 }
 
-set_up_only() { # [dev] [mm2]
+set_up_only() { # [dev] [mm2] [kdc]
   local extras='' jars=(spark kafka)
   while [ $# -gt 0 ]; do
     case $1 in
       dev) extras=dev ;;
-      mm2) jars+=(mm2) ;;
-      *) wrong "--setup takes dev and mm2, not '$1'" ;;
+      mm2 | kdc) jars+=("$1") ;;
+      *) wrong "--setup takes dev, mm2 and kdc, not '$1'" ;;
     esac
     shift
   done

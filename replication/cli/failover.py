@@ -33,7 +33,7 @@ from replication.groups.csv_file import GroupOffset, from_csv, to_csv
 from replication.groups.moves import Move
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
-from replication.kafka.jvm import kafka_jars, open_jvm
+from replication.kafka.jvm import shared_jvm
 
 OUTPUT = click.option(
     "--output",
@@ -127,7 +127,7 @@ def apply_offsets(*, file: str, cluster: str, offsets: Path, execute: bool, as_j
     config = load_config(file)
     wanted = _read(offsets)
     properties = _cluster(config, cluster)
-    with open_jvm(kafka_jars()) as jvm, Groups(jvm, cluster, properties.admin) as groups:
+    with Groups(shared_jvm(), cluster, properties.admin) as groups:
         moves = moves_to(groups, wanted)
         _print_moves(moves, cluster, execute=execute, as_json=as_json)
         blocked = sorted({move.to.group for move in moves if move.is_blocked})

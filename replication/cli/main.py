@@ -12,6 +12,7 @@ import click
 DISTRIBUTION: Final = "kafka-replication-on-spark"
 COMMANDS: Final = {
     "validate": "validate",
+    "acls": "acls",
     "plan": "plan",
     "slots": "plan",
     "translate": "translate",

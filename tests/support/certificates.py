@@ -9,7 +9,7 @@ from typing import Final
 PASSWORD: Final = "of-the-stores-7h3"  # noqa: S105 - of nothing but these stores
 """Of every store and every encrypted key."""
 
-HERE: Final = "ip:127.0.0.1,dns:localhost"
+HERE: Final = "IP:127.0.0.1,DNS:localhost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,47 +37,44 @@ def make_certificates(folder: Path) -> Certificates:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for authority in ("ca", "other-ca"):
-        _keytool(
+        _openssl(
             folder,
-            *("-genkeypair", "-alias", authority, "-dname", f"CN={authority}", "-keyalg", "RSA"),
-            *("-ext", "bc:c", "-keystore", f"{authority}.p12"),
+            *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "90"),
+            *("-subj", f"/CN={authority}", "-keyout", f"{authority}.key", "-out"),
+            f"{authority}.pem",
         )
-        with (folder / f"{authority}.pem").open("w") as file:
-            file.write(
-                _keytool(
-                    folder,
-                    *("-exportcert", "-rfc", "-alias", authority, "-keystore", f"{authority}.p12"),
-                )
-            )
     (folder / "trust.pem").write_text((folder / "ca.pem").read_text())
     _trust(folder, "trust.p12", "PKCS12", "ca")
     _trust(folder, "trust.jks", "JKS", "ca")
     _trust(folder, "stranger.p12", "PKCS12", "other-ca")
     _signed(folder, "broker", HERE)
-    _signed(folder, "expired", HERE, ("-startdate", "-30d", "-validity", "10"))
-    _signed(folder, "elsewhere", "dns:elsewhere.example.com")
+    _signed(folder, "expired", HERE, days=0)  # it ends as it begins
+    _signed(folder, "elsewhere", "DNS:elsewhere.example.com")
     _signed(folder, "client", HERE)
     _convert(folder, "client.p12", "client.jks", "JKS")
     _write_pem(folder, "client")
     return Certificates(folder)
 
 
-def _signed(folder: Path, name: str, hosts: str, period: Sequence[str] = ()) -> None:
-    store = f"{name}.p12"
-    _keytool(
+def _signed(folder: Path, name: str, hosts: str, *, days: int = 90) -> None:
+    request = _openssl(
         folder,
-        *("-genkeypair", "-alias", name, "-dname", f"CN={name}", "-keyalg", "RSA"),
-        *("-keystore", store),
+        *("req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"),
+        *("-keyout", f"{name}.key"),
     )
-    request = _keytool(folder, "-certreq", "-alias", name, "-keystore", store)
-    certificate = _keytool(
+    (folder / "extensions").write_text(f"subjectAltName={hosts}\n")
+    certificate = _openssl(
         folder,
-        *("-gencert", "-rfc", "-alias", "ca", "-keystore", "ca.p12", "-ext", f"san={hosts}"),
-        *period,
+        *("x509", "-req", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"),
+        *("-days", str(days), "-extfile", "extensions"),
         given=request,
     )
-    chain = (folder / "ca.pem").read_text() + certificate
-    _keytool(folder, "-importcert", "-noprompt", "-alias", name, "-keystore", store, given=chain)
+    (folder / f"{name}.crt").write_text(certificate)
+    _openssl(
+        folder,
+        *("pkcs12", "-export", "-name", name, "-in", f"{name}.crt", "-inkey", f"{name}.key"),
+        *("-certfile", "ca.pem", "-passout", f"pass:{PASSWORD}", "-out", f"{name}.p12"),
+    )
 
 
 def _trust(folder: Path, store: str, kind: str, authority: str) -> None:
@@ -98,15 +95,13 @@ def _convert(folder: Path, source: str, target: str, kind: str) -> None:
 
 def _write_pem(folder: Path, name: str) -> None:
     """One file with the encrypted key and the certificates, as Java's PEM stores want it."""
-    common = ("-in", f"{name}.p12", "-passin", f"pass:{PASSWORD}")
-    certificates = _openssl(folder, "pkcs12", *common, "-nokeys")
-    key = _openssl(folder, "pkcs12", *common, "-nocerts", "-nodes")
     encrypted = _openssl(
         folder,
         *("pkcs8", "-topk8", "-v1", "PBE-SHA1-3DES", "-passout", f"pass:{PASSWORD}"),
-        given=key,
+        given=(folder / f"{name}.key").read_text(),
     )
-    (folder / f"{name}.pem").write_text(encrypted + certificates)
+    chain = (folder / f"{name}.crt").read_text() + (folder / "ca.pem").read_text()
+    (folder / f"{name}.pem").write_text(encrypted + chain)
 
 
 def _openssl(folder: Path, *arguments: str, given: str = "") -> str:
