@@ -1,7 +1,7 @@
 """``acls``: the access that the mirror's users need, as commands, for Strimzi or for Terraform."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 import click
@@ -31,14 +31,14 @@ UNKNOWN: Final = "User:MIRROR"
     type=click.Choice(FORMATS),
     default=FORMATS[0],
     show_default=True,
-    help="Lines of kafka-acls, KafkaUser resources of Strimzi, or kafka_acl resources of Terraform.",
+    help="Lines of kafka-acls, Strimzi's KafkaUser resources, or Terraform's kafka_acl resources.",
 )
 @click.option(
     "--principal",
     "given",
     multiple=True,
     metavar="ALIAS=USER",
-    help="The mirror's user on a cluster, such as B=User:mirror; default: that of the login module.",
+    help="The mirror's user on a cluster, such as B=User:mirror; default: that of its login.",
 )
 @known_errors
 def acls(file: str, form: str, given: tuple[str, ...]) -> None:
@@ -122,9 +122,7 @@ def _strimzi_resource(resource: Resource) -> str:
     return f'type: {resource.kind}, name: "{resource.name}", patternType: {pattern}'
 
 
-def _terraform(
-    grants: Mapping[Resource, tuple[str, ...]], principal: str, alias: str
-) -> Iterator[str]:
+def _terraform(grants: Grants, principal: str, alias: str) -> Iterator[str]:
     for resource, operations in grants.items():
         for operation in operations:
             label = re.sub(r"\W+", "_", f"{alias}_{resource.kind}_{resource.name}_{operation}")

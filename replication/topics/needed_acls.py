@@ -135,13 +135,11 @@ def describe_acls(
     """A line of ``kafka-acls`` for each resource."""
     for resource, operations in grants.items():
         names = " ".join(f"--operation {camel(operation)}" for operation in operations)
-        where = (
-            "--cluster" if resource.kind == "cluster" else f"--{resource.kind} '{resource.name}'"
-        )
+        name = "" if resource.kind == "cluster" else f" '{resource.name}'"
         prefixed = " --resource-pattern-type prefixed" if resource.pattern == "PREFIXED" else ""
         yield (
             f"kafka-acls --bootstrap-server {servers} --add --allow-principal '{principal}' "
-            f"{names} {where}{prefixed}"
+            f"{names} --{resource.kind}{name}{prefixed}"
         )
 
 
