@@ -27,6 +27,7 @@ FILE holds the whole configuration of the mirror. These settings come from the e
   PYTHON, JAVA_HOME     which Python (>= 3.10) and Java (17 to 25) to use; default: from PATH
   REPLICATION_HOME      the local environment; default .local beside this script
   REPLICATION_CACHE     downloaded jars; default ~/.cache/kafka-replication
+  CLIENT_JARS           jars of login modules that FILE names, such as aws-msk-iam-auth; commas between them
   IVY_SETTINGS          an Ivy settings file, for a private mirror of the jars
 
 Ctrl-C or SIGTERM stops a mirror cleanly; a second signal, or 60 s, kills it.
@@ -104,7 +105,7 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and sta
     slots=$("$venv/bin/python" -m replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"})
     master="local[$slots]"
   fi
-  jars=$(printf '%s,' "$home"/jars/spark/*.jar)$interceptor
+  jars=$(printf '%s,' "$home"/jars/spark/*.jar)$interceptor${CLIENT_JARS:+,$CLIENT_JARS}
   zip=$(package_zip)
   command=(env SPARK_HOME="$(echo "$venv"/lib/python*/site-packages/pyspark)" PYTHONUNBUFFERED=1)
   if [ "$deploy_mode" = client ]; then
@@ -121,7 +122,6 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and sta
     --py-files "$zip"
     --driver-memory "${DRIVER_MEMORY:-2g}"
     --driver-java-options "-Dlog4j2.configurationFile=$log4j2"
-    --conf "spark.redaction.regex=(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key"
     "$@"
     "$repo/jobs/$job.py" --config "$config" ${flow[@]+"${flow[@]}"} ${mode[@]+"${mode[@]}"}
     ${log_format[@]+"${log_format[@]}"} ${standby[@]+"${standby[@]}"}

@@ -13,7 +13,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 
 from replication.errors import ClusterError
-from replication.kafka.security_steps import security_of, security_step
+from replication.kafka.security_steps import REFUSAL, grant_step, security_of, security_step
 from replication.log import Log
 
 log = Log(__name__)
@@ -50,10 +50,6 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "port, and that {alias}.security.protocol is what that listener speaks",
         "_UNSUPPORTED_FEATURE": "this port is not a broker's, perhaps a controller's; correct "
         "{alias}.bootstrap.servers",
-        "CLUSTER_AUTHORIZATION_FAILED": "grant this user that operation on cluster {alias}, or "
-        "create the topic by hand",
-        "GROUP_AUTHORIZATION_FAILED": "grant this user READ and DESCRIBE on the group, on cluster "
-        "{alias}, or leave the group out with groups.exclude",
         "UNKNOWN_TOPIC_OR_PARTITION": "create that topic or partition on cluster {alias}, or leave "
         "it out",
         "INVALID_CONFIG": "correct the topic's configuration, or create the topic by hand",
@@ -62,8 +58,6 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "cluster {alias}, or to -1 for its default; offset-syncs, checkpoints and heartbeats "
         "topics have keys of their own, such as checkpoints.topic.replication.factor",
         "POLICY_VIOLATION": "create the topic by hand as the policy of cluster {alias} requires it",
-        "TOPIC_AUTHORIZATION_FAILED": "grant this user that operation on the topic, on cluster "
-        "{alias}, or leave the topic out with topics.exclude",
         "TOPIC_EXCEPTION": "leave the topic out with topics.exclude, or choose another "
         "replication.policy.separator",
     }
@@ -94,6 +88,11 @@ class CallError(ClusterError):
     def is_temporary(self) -> bool:
         """Whether the cluster may answer later without intervention: it is down, or elects."""
         return self.code in UNREACHABLE | RETRIABLE
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the user lacks an ACL; Kafka's answer stays the same until it has one."""
+        return self.code.endswith(REFUSAL)
 
 
 class ClientDiagnostics:
@@ -169,13 +168,15 @@ def call_error(
         reason: The text of the cluster or of the client.
         step: What the operator does, with ``{alias}`` for the cluster; by default that of *code*.
     """
+    servers = properties.get("bootstrap.servers", "")
     of_security = security_step(code, reason, properties)
     step = (
         step
         or of_security
+        or grant_step(call, code, servers)
         or NEXT_STEPS.get(code, "see the logs of the brokers of cluster {alias}")
     )
-    address = f"bootstrap.servers={properties.get('bootstrap.servers', '')}"
+    address = f"bootstrap.servers={servers}"
     if of_security or code in SECURITY_CODES:
         address = f"{address}, {security_of(properties)}"
     if alias is None:

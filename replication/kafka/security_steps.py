@@ -96,6 +96,24 @@ STEPS: Final[tuple[tuple[str, str], ...]] = (
         "correct {alias}.sasl.jaas.config",
     ),
 )
+# What a call needs, by how its text begins; a topic's or a group's name follows.
+OPERATIONS: Final = (
+    (r"creating topic ", "Create", "topic"),
+    (r"adding partitions to topic ", "Alter", "topic"),
+    (r"deleting topic ", "Delete", "topic"),
+    (r"describing topic ", "Describe", "topic"),
+    (r"listing offsets of ", "Describe", "topic"),
+    (r"reading settings of topic ", "DescribeConfigs", "topic"),
+    (r"changing settings of topic ", "AlterConfigs", "topic"),
+    (r"writing to topic ", "Write", "topic"),
+    (r"reading the committed offsets of group ", "Describe", "group"),
+    (r"describing group ", "Describe", "group"),
+    (r"committing offsets of group ", "Read", "group"),
+    (r"reading ", "Read", "topic"),
+)
+PARTITION: Final = re.compile(r"-\d+\Z")
+REFUSAL: Final = "_AUTHORIZATION_FAILED"
+
 AUTHENTICATION: Final = "check {alias}.sasl.mechanism and the user and password it uses"
 TLS: Final = "check {alias}.security.protocol, the {alias}.ssl.* files and the host's name"
 
@@ -122,6 +140,28 @@ def security_step(code: str, reason: str, properties: Mapping[str, str]) -> str 
         if re.search(pattern, reason):
             return step
     return {"_AUTHENTICATION": AUTHENTICATION, "_SSL": TLS}.get(code)
+
+
+def grant_step(call: str, code: str, servers: str) -> str | None:
+    """The line of ``kafka-acls`` that allows *call*; None if *code* is no refusal.
+
+    The first of several topics stands for all.
+    """
+    if not code.endswith(REFUSAL):
+        return None
+    for beginning, operation, kind in OPERATIONS:
+        if call.startswith(beginning):
+            name = re.split(r", | for | and ", call.removeprefix(beginning))[0]
+            name = PARTITION.sub("", name) if operation in ("Describe", "Read") else name
+            resource = f"--{kind} '{name}'"
+            if code.startswith("GROUP") and kind != "group":
+                resource = "--group replication-reader"  # which confluent-kafka's consumer names
+            return (
+                f"allow {operation}: kafka-acls --bootstrap-server {servers} --add "
+                f"--allow-principal User:YOURS --operation {operation} {resource} "
+                "(python -m replication acls FILE prints all that is needed)"
+            )
+    return "python -m replication acls FILE prints the ACLs that are needed on cluster {alias}"
 
 
 def security_of(properties: Mapping[str, str]) -> str:
