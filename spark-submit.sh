@@ -17,9 +17,10 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          asking no cluster: local[*] stands for the slots that a start would count.
          --job runs one part only; the default, mirror, runs all parts.
          --standby waits while another process runs a flow, and takes over when that one ends.
-       ./spark-submit.sh --setup [dev] [mm2]
+       ./spark-submit.sh --setup [dev] [mm2] [kdc]
          Only installs the Python packages, the JVM jars and the timestamp interceptor. dev adds the
-         packages of the tests, mm2 the jars of MirrorMaker 2 for tests and benchmarks.
+         packages of the tests, mm2 the jars of MirrorMaker 2 for tests and benchmarks, kdc those of a
+         Kerberos server for tests.
 
 FILE holds the whole configuration of the mirror. These settings come from the environment:
   MASTER, DEPLOY_MODE   where Spark runs; default: this machine, a slot for each partition; client
@@ -27,6 +28,7 @@ FILE holds the whole configuration of the mirror. These settings come from the e
   PYTHON, JAVA_HOME     which Python (>= 3.10) and Java (17 to 25) to use; default: from PATH
   REPLICATION_HOME      the local environment; default .local beside this script
   REPLICATION_CACHE     downloaded jars; default ~/.cache/kafka-replication
+  CLIENT_JARS           jars of login modules that FILE names, such as aws-msk-iam-auth; commas between them
   IVY_SETTINGS          an Ivy settings file, for a private mirror of the jars
 
 Ctrl-C or SIGTERM stops a mirror cleanly; a second signal, or 60 s, kills it.
@@ -106,7 +108,7 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and sta
     slots=$("$venv/bin/python" -m replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"})
     master="local[$slots]"
   fi
-  jars=$(printf '%s,' "$home"/jars/spark/*.jar)$interceptor
+  jars=$(printf '%s,' "$home"/jars/spark/*.jar)$interceptor${CLIENT_JARS:+,$CLIENT_JARS}
   zip=$(package_zip)
   command=(env SPARK_HOME="$(echo "$venv"/lib/python*/site-packages/pyspark)" PYTHONUNBUFFERED=1)
   if [ "$deploy_mode" = client ]; then
@@ -126,7 +128,6 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and sta
     --py-files "$zip"
     --driver-memory "${DRIVER_MEMORY:-2g}"
     --driver-java-options "-Dlog4j2.configurationFile=$log4j2$java_options"
-    --conf "spark.redaction.regex=(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key"
     "$@"
     "$repo/jobs/$job.py" --config "$config" ${flow[@]+"${flow[@]}"} ${mode[@]+"${mode[@]}"}
     ${log_format[@]+"${log_format[@]}"} ${standby[@]+"${standby[@]}"}
@@ -191,13 +192,13 @@ main() {
   fi
 }
 
-set_up_only() { # [dev] [mm2]
+set_up_only() { # [dev] [mm2] [kdc]
   local extras='' jars=(spark kafka)
   while [ $# -gt 0 ]; do
     case $1 in
       dev) extras=dev ;;
-      mm2) jars+=(mm2) ;;
-      *) wrong "--setup takes dev and mm2, not '$1'" ;;
+      mm2 | kdc) jars+=("$1") ;;
+      *) wrong "--setup takes dev, mm2 and kdc, not '$1'" ;;
     esac
     shift
   done

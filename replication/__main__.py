@@ -1,4 +1,9 @@
-"""``python -m replication``."""
+"""``python -m replication``. Nothing but this package is imported from the current folder."""
+
+import sys
+
+if sys.path and not getattr(sys.flags, "safe_path", False):
+    del sys.path[0]  # which Python adds for -m; a yaml.py that lies there must not run
 
 from replication.cli.main import main
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 Mode = Literal["auto", "realtime", "microbatch", "drain"]
 Timestamps = Literal["preserve", "broker"]
@@ -162,6 +162,9 @@ class TopicSetting:
     is_read_only: bool = False
     is_sensitive: bool = False
 
+
+LEASE_GROUP_PREFIX: Final = "__replication-lease."
+"""Of the consumer groups that decide which process holds a lease."""
 
 AclPattern = Literal["LITERAL", "PREFIXED"]
 """Whether an ACL names one topic, or is for all topics with a prefix."""

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
+from tests.support.kerberos import use_kerberos
 from tests.support.local import REPOSITORY, SPARK_SLOTS, Clusters, Until, jars
+from tests.support.secured import Authorities, Secured, authorities, secured_broker
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -58,6 +60,26 @@ def clusters(
     """Two running clusters, A and B. All tests share them, so leave them running."""
     with two_clusters(tmp_path_factory.mktemp("clusters"), broker_settings) as both:
         yield both
+
+
+@pytest.fixture(scope="session")
+def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Authorities]:
+    """The certificates and the Kerberos server of secured brokers."""
+    folder = tmp_path_factory.mktemp("authorities")
+    with pytest.MonkeyPatch.context() as patch, authorities(folder) as made:
+        use_kerberos(patch, made.kerberos)
+        yield made
+
+
+@pytest.fixture(scope="session")
+def secured(
+    broker_settings: BrokerSettings,
+    trusted: Authorities,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Secured]:
+    """A broker with TLS and SASL listeners. Leave it running."""
+    with secured_broker(tmp_path_factory.mktemp("secured"), broker_settings, trusted) as broker:
+        yield broker
 
 
 @pytest.fixture

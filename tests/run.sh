@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-./spark-submit.sh --setup dev mm2
+./spark-submit.sh --setup dev mm2 kdc
 home=${REPLICATION_HOME:-$PWD/.local}
 python=$home/venv/bin/python
 

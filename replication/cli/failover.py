@@ -34,7 +34,7 @@ from replication.groups.csv_file import GroupOffset, from_csv, to_csv
 from replication.groups.moves import Move
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
-from replication.kafka.jvm import kafka_jars, open_jvm
+from replication.kafka.jvm import shared_jvm
 
 OUTPUT = click.option(
     "--output",
@@ -130,8 +130,7 @@ def apply_offsets(*, file: str, cluster: str, offsets: Path, execute: bool, as_j
     properties = _cluster(config, cluster)
     with (
         Cluster(cluster, properties.admin) as topics,
-        open_jvm(kafka_jars()) as jvm,
-        Groups(jvm, cluster, properties.admin) as groups,
+        Groups(shared_jvm(), cluster, properties.admin) as groups,
     ):
         doubts = find_doubts(topics, wanted)
         moves = moves_to(groups, wanted)

@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "validate": "validate",
     "keys": "keys",
     "import": "import_file",
+    "acls": "acls",
     "plan": "plan",
     "slots": "plan",
     "translate": "translate",

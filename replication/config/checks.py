@@ -1,19 +1,18 @@
 """Checks that involve more than one value: per cluster, per flow. Pure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from replication.config.client_properties import SERVERS_EXAMPLE
-from replication.config.clients.java_keys import Role
-from replication.config.clients.librdkafka import convert
+from replication.config.clients.jaas_problems import find_jaas_problem
+from replication.config.clients.java_keys import ROLES
 from replication.config.flow_values import FlowValues
 from replication.config.scopes import Scopes
 from replication.config.values import Diagnostics, items
 from replication.model import Flow, Location
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
-_LIBRDKAFKA_ROLES: Final[tuple[Role, ...]] = ("admin", "consumer")
 _LOCATIONS: Final[tuple[Location, ...]] = ("source", "target")
 
 
@@ -101,18 +100,10 @@ def _check_deletions(diagnostics: Diagnostics, values: FlowValues) -> None:
 
 
 def _check_clients(diagnostics: Diagnostics, values: FlowValues, location: Location) -> None:
-    """Checks that confluent-kafka can use the properties of the cluster at *location*."""
-    alias = values.alias(location)
-    if _uses_gssapi(values.client(location, "admin")):
-        diagnostics.note(
-            f"{alias}.sasl.mechanism",
-            "GSSAPI needs a confluent-kafka built with Kerberos; the wheel on PyPI is built "
-            "without it",
-        )
-    for role in _LIBRDKAFKA_ROLES:
-        for problem in convert(values.client(location, role))[1]:
-            key, _, text = problem.partition(": ")
-            diagnostics.problem(f"{alias}.{key}", text)
+    """Checks that a client can log in to the cluster at *location*."""
+    problems = {find_jaas_problem(values.client(location, role)) for role in ROLES}
+    for problem in sorted(filter(None, problems)):
+        diagnostics.problem(f"{values.alias(location)}.sasl.jaas.config", problem)
 
 
 def _check_security(diagnostics: Diagnostics, values: FlowValues, location: Location) -> None:
@@ -149,12 +140,6 @@ def _check_security(diagnostics: Diagnostics, values: FlowValues, location: Loca
                 f"has no effect without {alias}.security.protocol; write SASL_SSL or "
                 "SASL_PLAINTEXT there",
             )
-
-
-def _uses_gssapi(java: Mapping[str, str]) -> bool:
-    """Whether the client uses Kerberos, which is Kafka's default if SASL names no mechanism."""
-    has_sasl = java.get("security.protocol", "").upper().startswith("SASL_")
-    return has_sasl and java.get("sasl.mechanism", "GSSAPI").upper() == "GSSAPI"
 
 
 def check_state_dir(diagnostics: Diagnostics, given: str) -> None:

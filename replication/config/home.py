@@ -1,7 +1,11 @@
-"""Locates the folder in which set-up installs the local environment."""
+"""Locates what set-up has installed: the local environment, and our Java classes."""
 
 import os
 from pathlib import Path
+from typing import Final
+
+CLASSES: Final = Path(__file__).resolve().parents[1] / "jvm" / "preserve-timestamps.jar"
+"""Our Java classes. Set-up compiles them; a wheel contains them."""
 
 
 def home() -> Path:

@@ -13,6 +13,7 @@ from replication.config.values import Raw, items, text
 
 Provider = Literal["env", "file", "directory"]
 
+_OPENED: Final = "${"
 _REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
 _CLASSES: Final[dict[str, Provider]] = {
     "EnvVarConfigProvider": "env",
@@ -37,6 +38,7 @@ class Resolver:
         self._environ = environ
         self.problems: list[str] = []
         self.resolved_keys: set[str] = set()
+        self._settings = settings
         self._providers: dict[str, Provider] = {"env": "env", "file": "file"}
         for name in items(settings.get("config.providers", "")):
             key = f"config.providers.{name}.class"
@@ -65,10 +67,19 @@ class Resolver:
                 self.problems.append(f"{key}: {reference[0]} {error}")
                 return reference[0]
 
+        if _OPENED in _REFERENCE.sub("", value):
+            self.problems.append(
+                f"{key}: contains a reference without a provider or without its end; write "
+                "${env:NAME} or ${file:/path:key}, or, for a value with these characters, put it "
+                "into a file and write ${file:/path}"
+            )
+            return value
         return _REFERENCE.sub(replace, value)
 
     def _value(self, name: str, path: str, last: str) -> str:
-        match self._providers.get(name):
+        provider = self._providers.get(name)
+        self._check_allowed(name, provider, path or last)
+        match provider:
             case "env":
                 if last not in self._environ:
                     raise UnresolvedError(f"is not set; export {last} before starting")
@@ -82,6 +93,18 @@ class Resolver:
             case _:
                 known = ", ".join(self._providers)
                 raise UnresolvedError(f"names an unknown provider; use one of {known}")
+
+    def _check_allowed(self, name: str, provider: Provider | None, wanted: str) -> None:
+        """Raises an error if a restriction of the provider forbids *wanted*, a path or a name."""
+        prefix = f"config.providers.{name}.param"
+        pattern = text(self._settings.get(f"{prefix}.allowlist.pattern", ""))
+        if provider == "env" and pattern and not re.fullmatch(pattern, wanted):
+            raise UnresolvedError(f"is not allowed by {prefix}.allowlist.pattern={pattern}")
+        allowed = items(self._settings.get(f"{prefix}.allowed.paths", ""))
+        if provider in ("file", "directory") and allowed:
+            path = Path(wanted).resolve()
+            if not any(path.is_relative_to(Path(folder).resolve()) for folder in allowed):
+                raise UnresolvedError(f"is outside of {prefix}.allowed.paths")
 
 
 def _read_file(path: Path) -> str:

@@ -16,7 +16,7 @@ from replication.flows.replicate.prepare import look, topic_warnings
 from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import faults_of
-from replication.kafka.jvm import kafka_jars, open_jvm
+from replication.kafka.jvm import shared_jvm
 from replication.model import Position, TopicPartition
 from replication.offsets.guard import Jump, Refusal
 from replication.offsets.resume import (
@@ -162,9 +162,8 @@ def _acls(config: FlowConfig, history: AclHistory) -> tuple[AclPlan, tuple[str, 
         return NO_ACLS, ()
     try:
         with (
-            open_jvm(kafka_jars()) as jvm,
-            TopicAcls(jvm, config.source.alias, config.source.admin) as source,
-            TopicAcls(jvm, config.target.alias, config.target.admin) as target,
+            TopicAcls(shared_jvm(), config.source.alias, config.source.admin) as source,
+            TopicAcls(shared_jvm(), config.target.alias, config.target.admin) as target,
         ):
             return plan_acl_sync(config, source, target, history.created), ()
     except NoAclsError as error:

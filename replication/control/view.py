@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from replication.config.tree import ClusterConfig, FlowConfig
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
-from replication.kafka.jvm import kafka_jars, open_jvm
+from replication.kafka.jvm import shared_jvm
 from replication.state.offset_rows import OffsetReader
 from replication.state.readers import open_reader
 
@@ -36,7 +36,6 @@ def open_view(config: FlowConfig, state_dir: str) -> Iterator[FlowView]:
     """Opens the clusters and the state directory of *config*'s flow for the block."""
     with (
         open_reader(state_dir) as state,
-        open_jvm(kafka_jars()) as jvm,
         Cluster(config.source.alias, config.source.admin) as source,
         Cluster(config.target.alias, config.target.admin) as target,
     ):
@@ -45,5 +44,5 @@ def open_view(config: FlowConfig, state_dir: str) -> Iterator[FlowView]:
             source,
             target,
             state.offsets(config.flow),
-            lambda cluster: Groups(jvm, cluster.alias, cluster.admin),
+            lambda cluster: Groups(shared_jvm(), cluster.alias, cluster.admin),
         )

@@ -7,26 +7,32 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, wait
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
-from replication.config.clients.librdkafka import librdkafka_properties
+from replication.kafka.clients import open_admin
 from replication.kafka.diagnosis import (
+    LISTENER,
     NOT_FOUND,
     RETRIABLE,
+    UNREACHABLE,
     CallError,
     ClientDiagnostics,
     call_error,
     kafka_error,
 )
+from replication.kafka.java_topics import JavaTopics
+from replication.kafka.listener import find_mismatch, find_refusal
 from replication.model import TopicPartition
 
 KeyT = TypeVar("KeyT")
 ResultT = TypeVar("ResultT")
 
 DEFAULT_TIMEOUT_MS: Final = "30000"
+SILENCE_SECONDS: Final = 2.0
+"""A cluster that has not answered for so long may speak another protocol."""
+
 POLL_SECONDS: Final = 0.1
 """Between two looks at a request: short, for a command waits for it."""
 
@@ -42,18 +48,20 @@ class Calls:
 
     def __init__(self, alias: str, properties: Mapping[str, str], client_id: str) -> None:
         self._alias = alias
-        self._servers = properties.get("bootstrap.servers", "")
         self._timeout_s = timeout_s(properties)
         self._diagnostics = ClientDiagnostics()
-        settings: dict[str, Any] = {
-            **librdkafka_properties(properties),
-            "client.id": "|".join(filter(None, (properties.get("client.id"), client_id))),
-            "error_cb": self._diagnostics.on_error,
-        }
+        self._properties, self._listener_is_known = properties, False
+        name = "|".join(filter(None, (properties.get("client.id"), client_id)))
         try:
-            self.admin = AdminClient(settings, logger=self._diagnostics)
+            self.admin = open_admin(properties, name, self._timeout_s, self._diagnostics)
         except KafkaException as failure:
             raise self._error("creating a client", kafka_error(failure)) from None
+
+    def close(self) -> None:
+        """Closes the connections; confluent-kafka's client does so when it is deleted."""
+        if isinstance(self.admin, JavaTopics):
+            self.admin.close()
+        del self.admin
 
     def results(
         self,
@@ -102,7 +110,7 @@ class Calls:
         if keys:
             call = f"{call} {join_names([str(key) for key in keys])}"
             reason = f"no broker led it, or not every broker knew it, for {self._timeout_s:g} s"
-            raise call_error(self._alias, self._servers, call, "LEADER_NOT_AVAILABLE", reason)
+            raise call_error(self._alias, self._properties, call, "LEADER_NOT_AVAILABLE", reason)
 
     def require(
         self,
@@ -126,7 +134,7 @@ class Calls:
             reason = "; ".join(f"{key}: {error.str()}" for key, error in failed.items())
             code = next(iter(failed.values())).name()
             names = join_names([str(key) for key in failed])
-            error = call_error(self._alias, self._servers, f"{call} {names}", code, reason)
+            error = call_error(self._alias, self._properties, f"{call} {names}", code, reason)
             raise CallError(str(error), code, self._rejected(call, failed))
         return succeeded
 
@@ -135,7 +143,9 @@ class Calls:
             return {}
         return {
             topic_of(key): str(
-                call_error(self._alias, self._servers, f"{call} {key}", error.name(), error.str())
+                call_error(
+                    self._alias, self._properties, f"{call} {key}", error.name(), error.str()
+                )
             )
             for key, error in failed.items()
         }
@@ -170,12 +180,15 @@ class Calls:
         while names := missing():
             if time.monotonic() > deadline:
                 reason = f"{join_names(names)} not visible after {self._timeout_s:g} s"
-                raise call_error(self._alias, self._servers, call, "_TIMED_OUT", reason)
+                raise call_error(self._alias, self._properties, call, "_TIMED_OUT", reason)
             self.admin.poll(POLL_SECONDS)
 
     def _result(self, call: str, future: "Future[ResultT]") -> "ResultT | KafkaError":
+        started = time.monotonic()
         while not wait([future], POLL_SECONDS).done:
             self.admin.poll(0)  # runs the error callback, which may have the cause
+            if time.monotonic() - started > SILENCE_SECONDS:
+                self._look_at_listener(call)
             if self._diagnostics.is_hopeless():
                 raise self._error(call, None)
         failure = future.exception()
@@ -185,13 +198,26 @@ class Calls:
             raise failure
         self.admin.poll(0)
         error = kafka_error(failure)
+        if error.name() in UNREACHABLE:
+            self._look_at_listener(call)
         if error.name().startswith("_") and error.name() not in NOT_FOUND:
             raise self._error(call, error)
         return error
 
+    def _look_at_listener(self, call: str) -> None:
+        """Raises an error if the listener speaks another protocol; looks only once."""
+        if self._listener_is_known:
+            return
+        self._listener_is_known = True
+        if mismatch := find_mismatch(self._properties):
+            reason, _, step = mismatch.partition("; ")
+            raise call_error(self._alias, self._properties, call, LISTENER, reason, step)
+
     def _error(self, call: str, error: KafkaError | None) -> CallError:
         code, reason = self._diagnostics.reason(error)
-        return call_error(self._alias, self._servers, call, code, reason)
+        if code == "_TIMED_OUT" and (refusal := find_refusal(self._properties)):
+            code, reason = "_TRANSPORT", refusal
+        return call_error(self._alias, self._properties, call, code, reason)
 
 
 def topic_of(key: object) -> str:

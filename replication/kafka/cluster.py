@@ -48,7 +48,8 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def __exit__(self, *_: object) -> None:
         """Close the connections. The object is of no use afterwards."""
-        del self._admin, self._calls
+        del self._admin
+        self._calls.close()
 
     def __repr__(self) -> str:
         return f"Cluster({self.alias!r}, {self.servers!r})"

@@ -13,6 +13,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 
 from replication.errors import ClusterError
+from replication.kafka.security_steps import REFUSAL, grant_step, security_of, security_step
 from replication.log import Log
 
 log = Log(__name__)
@@ -41,20 +42,14 @@ NOT_FOUND: Final = frozenset(
 
 NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "_AUTHENTICATION": "check {alias}.sasl.mechanism and the user and password it uses",
         "_INVALID_ARG": "correct that property of cluster {alias}",
         "_RESOLVE": "correct the host name in {alias}.bootstrap.servers, or its DNS entry",
-        "_SSL": "check {alias}.security.protocol, the {alias}.ssl.* files and the host's name",
         "_TIMED_OUT": "check network and firewall, and that the broker's advertised.listeners can "
         "be reached from this machine; or raise {alias}.admin.default.api.timeout.ms",
         "_TRANSPORT": "check that a broker listens there, that {alias}.bootstrap.servers has its "
         "port, and that {alias}.security.protocol is what that listener speaks",
         "_UNSUPPORTED_FEATURE": "this port is not a broker's, perhaps a controller's; correct "
         "{alias}.bootstrap.servers",
-        "CLUSTER_AUTHORIZATION_FAILED": "grant this user that operation on cluster {alias}, or "
-        "create the topic by hand",
-        "GROUP_AUTHORIZATION_FAILED": "grant this user READ and DESCRIBE on the group, on cluster "
-        "{alias}, or leave the group out with groups.exclude",
         "UNKNOWN_TOPIC_OR_PARTITION": "create that topic or partition on cluster {alias}, or leave "
         "it out",
         "INVALID_CONFIG": "correct the topic's configuration, or create the topic by hand",
@@ -63,12 +58,14 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "cluster {alias}, or to -1 for its default; offset-syncs, checkpoints and heartbeats "
         "topics have keys of their own, such as checkpoints.topic.replication.factor",
         "POLICY_VIOLATION": "create the topic by hand as the policy of cluster {alias} requires it",
-        "TOPIC_AUTHORIZATION_FAILED": "grant this user that operation on the topic, on cluster "
-        "{alias}, or leave the topic out with topics.exclude",
         "TOPIC_EXCEPTION": "leave the topic out with topics.exclude, or choose another "
         "replication.policy.separator",
     }
 )
+
+LISTENER: Final = "_LISTENER"
+"""Our own code: the listener speaks another protocol than the client."""
+SECURITY_CODES: Final = frozenset({"_AUTHENTICATION", "_SSL", LISTENER})
 
 NO_TOPICS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -91,6 +88,11 @@ class CallError(ClusterError):
     def is_temporary(self) -> bool:
         """Whether the cluster may answer later without intervention: it is down, or elects."""
         return self.code in UNREACHABLE | RETRIABLE
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the user lacks an ACL; Kafka's answer stays the same until it has one."""
+        return self.code.endswith(REFUSAL)
 
 
 class ClientDiagnostics:
@@ -148,21 +150,44 @@ def kafka_error(failure: KafkaException) -> KafkaError:
     return error
 
 
-def call_error(alias: str | None, servers: str, call: str, code: str, reason: str) -> CallError:
+def call_error(
+    alias: str | None,
+    properties: Mapping[str, str],
+    call: str,
+    code: str,
+    reason: str,
+    step: str | None = None,
+) -> CallError:
     """The error of one failed call.
 
     Args:
         alias: The cluster's alias, None if it has none.
-        servers: Its bootstrap.servers, as configured.
+        properties: The client's, with Java's keys; the text has addresses and security only.
         call: What was tried, with the value: ``creating topic A.orders``.
         code: As in `CallError`.
         reason: The text of the cluster or of the client.
+        step: What the operator does, with ``{alias}`` for the cluster; by default that of *code*.
     """
-    step = NEXT_STEPS.get(code, "see the logs of the brokers of cluster {alias}")
+    servers = properties.get("bootstrap.servers", "")
+    of_security = security_step(code, reason, properties)
+    step = (
+        step
+        or of_security
+        or grant_step(call, code, servers)
+        or NEXT_STEPS.get(code, "see the logs of the brokers of cluster {alias}")
+    )
+    address = f"bootstrap.servers={servers}"
+    if of_security or code in SECURITY_CODES:
+        address = f"{address}, {security_of(properties)}"
     if alias is None:
         step = step.replace("cluster {alias}", "the cluster").replace("{alias}.", "")
-        who = f"the cluster at bootstrap.servers={servers}"
+        who = f"the cluster at {address}"
     else:
         step = step.format(alias=alias)
-        who = f"cluster {alias} (bootstrap.servers={servers})"
-    return CallError(f"{who}: {call} failed: {reason.strip()}; {step}", code)
+        who = f"cluster {alias} ({address})"
+    return CallError(f"{who}: {call} failed: {one_line(reason)}; {step}", code)
+
+
+def one_line(text: str) -> str:
+    """*text* without line breaks."""
+    return " ".join(text.split())

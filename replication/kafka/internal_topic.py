@@ -7,13 +7,13 @@ written this way.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from replication.config.clients.java_keys import PRODUCER_ONLY
-from replication.config.clients.librdkafka import librdkafka_properties
 from replication.kafka.calls import timeout_s
+from replication.kafka.clients import open_producer
 from replication.kafka.cluster import Cluster
-from replication.kafka.diagnosis import ClientDiagnostics, call_error, kafka_error
+from replication.kafka.diagnosis import CallError, ClientDiagnostics, call_error, kafka_error
 from replication.kafka.reader import KafkaRecord, read_records
 from replication.kafka.rejections import Rejections
 from replication.log import Log
@@ -53,7 +53,7 @@ class InternalTopic:
             key: value for key, value in producer.items() if key not in PRODUCER_ONLY
         }
         self._diagnostics = ClientDiagnostics()
-        self._producer: Producer | None = None
+        self._producer: Any = None
         self._exists = False
 
     def create(self) -> None:
@@ -112,11 +112,7 @@ class InternalTopic:
         except BufferError:
             failures.append(KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - its only name
         if failures:
-            code, reason = self._diagnostics.reason(failures[0])
-            servers = self._properties.get("bootstrap.servers", "")
-            raise call_error(
-                self._cluster.alias, servers, f"writing to topic {self.name}", code, reason
-            )
+            raise self._error(failures[0])
 
     def records(self) -> list[KafkaRecord]:
         """All records of the topic, oldest first; none if it does not exist.
@@ -128,17 +124,16 @@ class InternalTopic:
         end = self._cluster.log_ends([tp]).get(tp, 0)
         return read_records(self._consumer, tp, 0, end, "read_uncommitted") if end else []
 
-    def _new_producer(self) -> Producer:
-        settings: dict[str, Any] = {
-            **librdkafka_properties(self._properties),
-            "acks": "all",
-            "enable.idempotence": True,  # a retry must not reorder the syncs of a partition
-            "delivery.timeout.ms": int(timeout_s(self._properties) * 1000),
-            "linger.ms": 0,
-            "error_cb": self._diagnostics.on_error,
-            "logger": self._diagnostics,
-        }
-        return Producer(settings)
+    def _new_producer(self) -> Any:  # noqa: ANN401 - one of two classes with the same methods
+        try:
+            return open_producer(self._properties, timeout_s(self._properties), self._diagnostics)
+        except KafkaException as failure:
+            raise self._error(kafka_error(failure)) from None
+
+    def _error(self, error: KafkaError) -> CallError:
+        code, reason = self._diagnostics.reason(error)
+        call = f"writing to topic {self.name}"
+        return call_error(self._cluster.alias, self._properties, call, code, reason)
 
 
 def faults_of(cluster: Cluster, names: Iterable[str]) -> tuple[str, ...]:

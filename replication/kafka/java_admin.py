@@ -6,13 +6,22 @@ cluster, value and next step.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JJavaError
 
 from replication.kafka.calls import timeout_s
 from replication.kafka.diagnosis import call_error
+
+REFUSALS: Final = {
+    "SslAuthenticationException": "_SSL",
+    "SaslAuthenticationException": "_AUTHENTICATION",
+    "UnsupportedSaslMechanismException": "_AUTHENTICATION",
+    "IllegalSaslStateException": "_AUTHENTICATION",
+    "LoginException": "_INVALID_ARG",
+}
+"""What ends a connection for good, by Java's class; the innermost cause only says why."""
 
 
 class JavaAdmin:
@@ -33,6 +42,7 @@ class JavaAdmin:
     def __init__(self, jvm: JVMView, alias: str, properties: Mapping[str, str]) -> None:
         self.alias = alias
         self.servers = properties.get("bootstrap.servers", "")
+        self._properties = properties
         self._jvm = jvm
         self._client = jvm.org.apache.kafka.clients
         settings = jvm.java.util.Properties()
@@ -54,10 +64,16 @@ class JavaAdmin:
         try:
             yield
         except Py4JJavaError as failure:
-            error = failure.java_exception
-            while error.getCause() is not None:  # the future and the client wrap it
-                error = error.getCause()
-            code = self._jvm.org.apache.kafka.common.protocol.Errors.forException(error).name()
+            causes = [failure.java_exception]
+            while (cause := causes[-1].getCause()) is not None:  # the future and the client wrap it
+                causes.append(cause)
+            names = [str(cause.getClass().getSimpleName()) for cause in causes]
+            code = next((REFUSALS[name] for name in names if name in REFUSALS), None)
+            code = code or str(self._errors.forException(causes[-1]).name())
             code = "_TIMED_OUT" if code == "REQUEST_TIMED_OUT" else code  # mostly the client's own
-            reason = str(error.getMessage() or error.getClass().getSimpleName())
-            raise call_error(self.alias, self.servers, call, code, reason) from None
+            reason = str(causes[-1].getMessage() or names[-1])
+            raise call_error(self.alias, self._properties, call, code, reason) from None
+
+    @property
+    def _errors(self) -> Any:  # noqa: ANN401 - a Java class
+        return self._jvm.org.apache.kafka.common.protocol.Errors

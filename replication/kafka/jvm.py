@@ -1,19 +1,30 @@
-"""A small JVM for commands that need a Java client but no Spark. It starts in half a second."""
+"""The JVM of a process: Spark's, or a small one for commands that need a Java client but no Spark.
 
+The small one starts in half a second.
+"""
+
+import atexit
 import os
+import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from py4j.java_gateway import JavaGateway, JVMView
 from py4j.protocol import Py4JError
 
-from replication.config.home import home
+from replication.config.home import CLASSES, home
 from replication.errors import SetupError
 
 QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+# As in Spark's JVMs: without it Kafka's client takes every error of Kerberos for a temporary one.
+KERBEROS_ERRORS: Final = "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED"
+CLIENT_JARS: Final = "CLIENT_JARS"
+"""The environment variable with the paths of jars, separated by commas as in ``--jars``."""
+
 # The logging API comes without an implementation: nothing is logged and nothing starts slowly.
 NEEDED_OF_PYSPARK: Final = ("slf4j-api-*", "jackson-core-2*", "jackson-databind-*", "jackson-ann*")
 
@@ -27,7 +38,20 @@ def kafka_jars() -> list[Path]:
     client = downloaded_jars("kafka-clients-*")
     if not client:
         raise SetupError(f"no Kafka client under {home()}: run ./spark-submit.sh --setup first")
-    return [*client, *(jar for name in NEEDED_OF_PYSPARK for jar in pyspark_jars(name))]
+    of_pyspark = [jar for name in NEEDED_OF_PYSPARK for jar in pyspark_jars(name)]
+    return [*client, *of_pyspark, CLASSES, *user_jars()]
+
+
+def user_jars() -> list[Path]:
+    """The jars of `CLIENT_JARS`: login modules and callback handlers that a configuration names.
+
+    Raises:
+        SetupError: One of them is missing.
+    """
+    jars = [Path(jar) for jar in os.environ.get(CLIENT_JARS, "").split(",") if jar]
+    if missing := [str(jar) for jar in jars if not jar.is_file()]:
+        raise SetupError(f"{CLIENT_JARS}: no such file: {', '.join(missing)}; correct that path")
+    return jars
 
 
 def downloaded_jars(name: str = "*") -> list[Path]:
@@ -40,6 +64,40 @@ def pyspark_jars(name: str = "*") -> list[Path]:
     spec = find_spec("pyspark")  # importing it would take as long as the JVM's start
     folders = spec.submodule_search_locations if spec else None
     return [jar for folder in folders or () for jar in Path(folder, "jars").glob(f"{name}.jar")]
+
+
+_SHARED: Final[list[JVMView]] = []
+_LOCK: Final = threading.Lock()
+
+
+def shared_jvm() -> JVMView:
+    """py4j's view of this process's JVM: Spark's, else a small one that lives as long.
+
+    Raises:
+        SetupError: Java does not start, or its jars are missing.
+    """
+    with _LOCK:
+        if (jvm := _jvm_of_spark()) is not None:
+            return jvm
+        if not _SHARED:
+            stack = ExitStack()
+            _SHARED.append(stack.enter_context(open_jvm(kafka_jars())))
+            atexit.register(stack.close)
+        return _SHARED[0]
+
+
+def _jvm_of_spark() -> JVMView | None:
+    """The JVM that spark-submit or a session has started; None without importing Spark."""
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if "pyspark" not in sys.modules and not is_submitted:
+        return None
+    from pyspark import SparkContext  # noqa: PLC0415 - it takes as long as the JVM's start
+
+    context: Any = SparkContext
+    if is_submitted:
+        context._ensure_initialized()  # noqa: SLF001 - it has no public name
+    jvm: JVMView | None = context._jvm  # noqa: SLF001
+    return jvm
 
 
 @contextmanager
@@ -58,7 +116,7 @@ def open_jvm(jars: Sequence[Path]) -> Iterator[JVMView]:
         gateway = JavaGateway.launch_gateway(
             jarpath=str(py4j),
             classpath=os.pathsep.join(map(str, jars)),
-            javaopts=list(QUICK_START),
+            javaopts=[*QUICK_START, KERBEROS_ERRORS],
             die_on_exit=True,
             java_path=java,
             enable_auth=True,

@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
-from replication.config.clients.librdkafka import librdkafka_properties
 from replication.kafka.calls import join_names, timeout_s
+from replication.kafka.clients import open_consumer
 from replication.kafka.diagnosis import (
     RETRIABLE,
     CallError,
@@ -22,6 +22,7 @@ from replication.kafka.diagnosis import (
     call_error,
     kafka_error,
 )
+from replication.kafka.listener import find_refusal
 from replication.model import Isolation, TopicPartition
 
 T = TypeVar("T")
@@ -33,15 +34,6 @@ POLL_SECONDS: Final = 0.5
 """The longest wait for one record, so that the timeout is checked in time."""
 
 END: Final = "_PARTITION_EOF"
-OWNED: Final[Mapping[str, Any]] = {
-    "auto.offset.reset": "earliest",  # retention may delete the first offset before it is read
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "enable.partition.eof": True,  # the last offsets of a span may hold no record
-    "queued.min.messages": 1_000,  # per partition; more is seldom needed
-    "fetch.queue.backoff.ms": 10,  # by default, a partition with so many pauses for a second
-    "fetch.wait.max.ms": 50,  # for the end of a partition that holds nothing more
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +90,11 @@ class Reader(AbstractContextManager["Reader"]):
     """
 
     def __init__(self, properties: Mapping[str, str], isolation: Isolation) -> None:
-        self._servers = properties.get("bootstrap.servers", "")
+        self._properties = properties
         self._timeout_s = timeout_s(properties)
         self._diagnostics = ClientDiagnostics()
-        settings: dict[str, Any] = {
-            "group.id": "replication-reader",  # required by librdkafka, never joined
-            **librdkafka_properties(properties),
-            **OWNED,
-            "isolation.level": isolation,
-            "error_cb": self._diagnostics.on_error,
-        }
         try:
-            logger: Any = self._diagnostics  # has the only method of a logger that librdkafka calls
-            self._consumer = Consumer(settings, logger=logger)
+            self._consumer = open_consumer(properties, isolation, self._diagnostics)
         except KafkaException as failure:
             raise self._error(kafka_error(failure), ()) from None
 
@@ -143,7 +127,8 @@ class Reader(AbstractContextManager["Reader"]):
             while True:
                 try:
                     kafka_tp = KafkaTopicPartition(*tp)
-                    return self._consumer.get_watermark_offsets(kafka_tp, timeout=self._timeout_s)
+                    bounds = self._consumer.get_watermark_offsets(kafka_tp, timeout=self._timeout_s)
+                    return cast("tuple[int, int]", bounds)
                 except KafkaException as failure:  # noqa: PERF203 - a loop of retries
                     is_retriable = kafka_error(failure).name() in RETRIABLE
                     if not is_retriable or time.monotonic() > deadline:
@@ -177,8 +162,10 @@ class Reader(AbstractContextManager["Reader"]):
     def _error(self, error: KafkaError | None, partitions: Collection[TopicPartition]) -> CallError:
         """The error of a read; *error* is None if the cluster did not answer."""
         code, reason = self._diagnostics.reason(error)
+        if code == "_TIMED_OUT" and (refusal := find_refusal(self._properties)):
+            code, reason = "_TRANSPORT", refusal
         call = f"reading {join_names([str(tp) for tp in partitions])}".rstrip()
-        return call_error(None, self._servers, call, code, reason)
+        return call_error(None, self._properties, call, code, reason)
 
 
 def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -1,11 +1,11 @@
 """The producer interceptor that restores timestamps, and its count of records in flight."""
 
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from replication.config.home import CLASSES
 from replication.model import Flow
 
 INTERCEPTOR: Final = "replication.PreserveTimestamps"
@@ -16,8 +16,8 @@ CARRIER: Final = "__replication.origin"
 OWNER_ONLY: Final = "replication.OwnerOnly"
 """The interceptor that stops a producer whose process has lost the lease."""
 
-INTERCEPTOR_JAR: Final = Path(__file__).resolve().parents[1] / "jvm" / "preserve-timestamps.jar"
-"""The compiled class. Set-up compiles it; a wheel contains it."""
+INTERCEPTOR_JAR: Final = CLASSES
+"""The jar with the compiled class."""
 
 
 def unacknowledged(spark: SparkSession, flow: Flow) -> int:

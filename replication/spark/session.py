@@ -70,12 +70,18 @@ BOUNDED = {
 }
 """Defaults of ours, unless the user sets them."""
 
+REDACTION = (
+    "(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key|private"
+)
+"""Which settings Spark never shows: its own default knows neither JAAS nor keys in PEM."""
+
 QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 """Of JVMs that run for minutes: it halves the CPU seconds of a start. By default this compiler gets
 48 MB for its code. Spark and Delta fill them, and then it drops code and compiles it again."""
 
 LOCAL = {
     "spark.ui.enabled": "false",
+    "spark.redaction.regex": REDACTION,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
@@ -87,9 +93,12 @@ def session(app: str) -> SparkSession:
     builder = SparkSession.builder.appName(app)
     SparkContext._ensure_initialized()  # noqa: SLF001 - `SparkConf` reads spark-submit's settings
     given = SparkConf()
-    bounded = {key: value for key, value in BOUNDED.items() if not given.contains(key)}
     is_local = re.match(r"local(\[|$)", given.get("spark.master", "") or "")
     executors = {} if is_local else EXECUTORS
+    defaults = {**BOUNDED, "spark.redaction.regex": REDACTION}
+    if is_local and "SPARK_LOCAL_IP" not in os.environ:
+        defaults["spark.ui.enabled"] = "false"  # it would listen on every interface
+    bounded = {key: value for key, value in defaults.items() if not given.contains(key)}
     for key, value in {**REQUIRED, **executors, **bounded, **_plugins()}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()

@@ -23,7 +23,7 @@ from py4j.java_gateway import JVMView
 from replication.errors import ClusterError
 from replication.kafka.ownership import Member, Ownership, can_join
 from replication.log import Log
-from replication.model import Flow
+from replication.model import LEASE_GROUP_PREFIX, Flow
 from replication.state.file_lock import FileLock, find_owner, take_lock
 from replication.state.job_lock import already_running
 from replication.state.paths import local_path
@@ -54,7 +54,7 @@ class LeaseName:
     @property
     def group(self) -> str:
         """The consumer group on the target. `groups.exclude` leaves such names out by default."""
-        return f"__replication-lease.{self.flow.slug}.{self.part or 'records'}"
+        return f"{LEASE_GROUP_PREFIX}{self.flow.slug}.{self.part or 'records'}"
 
 
 class Claim(AbstractContextManager["Claim"]):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from replication.errors import StateError
+from replication.state.paths import make_private
 
 PROBE_SECONDS = 0.5
 """How long `take_lock` retries: `find_owner` holds the lock for an instant while it looks."""
@@ -69,7 +70,7 @@ def take_lock(path: Path) -> FileLock | None:
         StateError: The file cannot be written, or its file system has no locks.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         file = path.open("a", encoding="utf-8")
     except OSError as error:
         raise StateError(f"cannot write the lock file {path}: {error.strerror}") from error

@@ -18,6 +18,16 @@ def local_path(state_dir: str) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme in {"", "file"} else None
 
 
+def make_private(folder: Path) -> None:
+    """Creates *folder* and those above it that are missing, for this user only.
+
+    The tables hold names of topics, offsets and, after an incident, texts of clusters.
+    """
+    missing = [folder, *folder.parents]
+    for path in reversed([path for path in missing if not path.exists()]):
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
 def job_name(flow: Flow, job: Job) -> str:
     """The name of *job*'s files for *flow*. The jobs that carry records share one."""
     return flow.slug if job in RECORDS else f"{flow.slug}-{job}"

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from py4j.java_gateway import JVMView
 
 from replication.kafka.jvm import downloaded_jars, pyspark_jars
-from replication.state.paths import local_path
+from replication.state.paths import local_path, make_private
 
 
 class RequestFiles(Protocol):
@@ -48,7 +48,7 @@ class LocalFiles(RequestFiles):
     def create(self, path: str, text: str = "") -> None:
         """Creates the file with *text*, and its folder if that is missing."""
         file = _file(path)
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_private(file.parent)
         unfinished = file.with_name(f".{file.name}")
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(file)

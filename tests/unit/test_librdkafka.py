@@ -11,6 +11,7 @@ SCRAM_CONFIG = """a.ScramLoginModule required username='u' password="p;=' ";"""
 TWO_MODULES = f"x.Y optional; kafkashaded.{PLAIN} required username=u password=p;"
 OAUTH_CONFIG = f"{OAUTH} required clientId='i' clientSecret='s' scope='w' extension_a='b';"
 KERBEROS_CONFIG = "com.sun.security.auth.module.Krb5LoginModule required keyTab=k principal='me@R';"
+TLS = {"security.protocol": "SSL"}
 SASL = {"security.protocol": "SASL_SSL"}
 URL = {"sasl.oauthbearer.token.endpoint.url": "https://issuer/token"}
 
@@ -42,8 +43,8 @@ URL = {"sasl.oauthbearer.token.endpoint.url": "https://issuer/token"}
         ),
         pytest.param({"queue.buffering.max.ms": "5"}, {"queue.buffering.max.ms": "5"}, id="native"),
         pytest.param(
-            {"ssl.truststore.type": "PEM", "ssl.truststore.location": "ca.pem"},
-            {"ssl.ca.location": "ca.pem"},
+            {**TLS, "ssl.truststore.type": "PEM", "ssl.truststore.location": "ca.pem"},
+            {**TLS, "ssl.ca.location": "ca.pem"},
             id="PEM truststore",
         ),
         pytest.param(
@@ -64,13 +65,13 @@ URL = {"sasl.oauthbearer.token.endpoint.url": "https://issuer/token"}
             id="inline PEM",
         ),
         pytest.param(
-            {"ssl.keystore.type": "PEM", "ssl.keystore.location": "me.pem"},
-            {"ssl.key.location": "me.pem", "ssl.certificate.location": "me.pem"},
+            {**TLS, "ssl.keystore.type": "PEM", "ssl.keystore.location": "me.pem"},
+            {**TLS, "ssl.key.location": "me.pem", "ssl.certificate.location": "me.pem"},
             id="PEM keystore",
         ),
         pytest.param(
-            {"ssl.keystore.location": "me.p12", "ssl.keystore.password": "pw"},
-            {"ssl.keystore.location": "me.p12", "ssl.keystore.password": "pw"},
+            {**TLS, "ssl.keystore.location": "me.p12", "ssl.keystore.password": "pw"},
+            {**TLS, "ssl.keystore.location": "me.p12", "ssl.keystore.password": "pw"},
             id="PKCS12 keystore",
         ),
         pytest.param(
@@ -172,18 +173,18 @@ def test_java_properties_are_converted(java: dict[str, str], expected: dict[str,
     ("java", "beginning"),
     [
         pytest.param(
-            {"ssl.truststore.location": "t.jks"},
+            {**TLS, "ssl.truststore.location": "t.jks"},
             "ssl.truststore.location: 't.jks' is a JKS file, which confluent-kafka cannot read; "
             "export",
             id="JKS truststore",
         ),
         pytest.param(
-            {"ssl.truststore.location": "t.p12", "ssl.truststore.type": "PKCS12"},
+            {**TLS, "ssl.truststore.location": "t.p12", "ssl.truststore.type": "PKCS12"},
             "ssl.truststore.location: 't.p12' is a PKCS12 file, which",
             id="PKCS12 truststore",
         ),
         pytest.param(
-            {"ssl.keystore.location": "k.jks"},
+            {**TLS, "ssl.keystore.location": "k.jks"},
             "ssl.keystore.location: 'k.jks' is a JKS file, which confluent-kafka cannot read; "
             "convert",
             id="JKS keystore",

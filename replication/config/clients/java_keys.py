@@ -5,6 +5,7 @@
 from typing import Final, Literal
 
 Role = Literal["consumer", "producer", "admin"]
+ROLES: Final[tuple[Role, ...]] = ("consumer", "producer", "admin")
 
 SECURITY: Final = frozenset(
     """

@@ -69,7 +69,8 @@ def convert(java: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     if (algorithm := java.get("ssl.endpoint.identification.algorithm")) is not None:
         converted["ssl.endpoint.identification.algorithm"] = algorithm or "none"
     problems: list[str] = []
-    for part in (_truststore, _keystore, _sasl):
+    is_tls = java.get("security.protocol", "").upper().endswith("SSL")
+    for part in (*((_truststore, _keystore) if is_tls else ()), _sasl):
         properties, problem = part(java)
         converted.update(properties)
         problems += [problem] if problem else []

@@ -80,6 +80,7 @@ class Recovery:
         """
         self._failures += 1
         is_final = isinstance(error, QueryError) and error.is_final
+        is_final = is_final or (isinstance(error, CallError) and error.is_refusal)
         is_final = is_final or (is_start and isinstance(error, ClusterError))
         if is_final or self._failures >= FAILURES_IN_A_ROW or self._stop.is_set():
             raise error

@@ -1,0 +1,138 @@
+"""``acls``: the access that the mirror's users need, as commands, for Strimzi or for Terraform."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+from replication.cli.options import FILE, known_errors
+from replication.config.clients.jaas import JaasError, parse_jaas
+from replication.config.file import load_config
+from replication.config.tree import MirrorConfig
+from replication.errors import ConfigError
+from replication.topics.needed_acls import (
+    Grants,
+    Resource,
+    camel,
+    describe_acls,
+    needed_acls,
+)
+
+FORMATS: Final = ("kafka-acls", "strimzi", "terraform")
+UNKNOWN: Final = "User:MIRROR"
+
+
+@click.command()
+@FILE
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    help="Lines of kafka-acls, Strimzi's KafkaUser resources, or Terraform's kafka_acl resources.",
+)
+@click.option(
+    "--principal",
+    "given",
+    multiple=True,
+    metavar="ALIAS=USER",
+    help="The mirror's user on a cluster, such as B=User:mirror; default: that of its login.",
+)
+@known_errors
+def acls(file: str, form: str, given: tuple[str, ...]) -> None:
+    """Print the ACLs that the mirror's user needs on each cluster.
+
+    Asks no cluster. An ACL knows names and prefixes only, so a regular expression becomes the
+    prefix that it begins with.
+    """
+    config = load_config(file)
+    principals = {**_principals(config), **_given(file, config, given)}
+    servers = {
+        cluster.alias: cluster.admin["bootstrap.servers"]
+        for flow in config.flows
+        for cluster in (flow.source, flow.target)
+    }
+    servers |= {pair.alias: pair.admin["bootstrap.servers"] for pair in config.heartbeats}
+    for alias, grants in needed_acls(config).items():
+        principal = principals.get(alias, UNKNOWN)
+        click.echo(f"# cluster {alias}")
+        if principal == UNKNOWN:
+            click.echo(f"# write your user for {UNKNOWN}, or pass --principal {alias}=User:NAME")
+        match form:
+            case "strimzi":
+                lines = _strimzi(grants, principal)
+            case "terraform":
+                lines = _terraform(grants, principal, alias)
+            case _:
+                lines = describe_acls(grants, principal, servers[alias])
+        for line in lines:
+            click.echo(line)
+        click.echo()
+
+
+def _given(file: str, config: MirrorConfig, given: tuple[str, ...]) -> dict[str, str]:
+    principals = dict(item.split("=", 1) for item in given if "=" in item)
+    wrong = [item for item in given if item.partition("=")[0] not in config.clusters]
+    wrong += [item for item in given if "=" not in item]
+    if wrong:
+        problem = f"--principal {wrong[0]}: write ALIAS=USER, such as B=User:mirror"
+        raise ConfigError(file, [problem])
+    return {
+        alias: user if ":" in user.partition("=")[0] else f"User:{user}"
+        for alias, user in principals.items()
+    }
+
+
+def _principals(config: MirrorConfig) -> dict[str, str]:
+    """The users that log in by name, by alias."""
+    found = {}
+    for flow in config.flows:
+        for cluster in (flow.source, flow.target):
+            try:
+                modules = parse_jaas(cluster.admin.get("sasl.jaas.config", ""))
+            except JaasError:
+                continue
+            if user := modules[0].options.get("username"):
+                found[cluster.alias] = f"User:{user}"
+    return found
+
+
+def _strimzi(grants: Grants, principal: str) -> Iterator[str]:
+    name = re.sub(r"[^a-z0-9.-]+", "-", principal.partition(":")[2].lower()).strip("-.")
+    yield "apiVersion: kafka.strimzi.io/v1beta2"
+    yield "kind: KafkaUser"
+    yield f"metadata: {{name: {name}, labels: {{strimzi.io/cluster: YOUR-CLUSTER}}}}"
+    yield "spec:"
+    yield "  authorization:"
+    yield "    type: simple"
+    yield "    acls:"
+    for resource, operations in grants.items():
+        names = ", ".join(camel(operation) for operation in operations)
+        yield f"      - resource: {{{_strimzi_resource(resource)}}}"
+        yield f"        operations: [{names}]"
+    yield "---"
+
+
+def _strimzi_resource(resource: Resource) -> str:
+    if resource.kind == "cluster":
+        return "type: cluster"
+    pattern = "prefix" if resource.pattern == "PREFIXED" else "literal"
+    return f'type: {resource.kind}, name: "{resource.name}", patternType: {pattern}'
+
+
+def _terraform(grants: Grants, principal: str, alias: str) -> Iterator[str]:
+    for resource, operations in grants.items():
+        for operation in operations:
+            label = re.sub(r"\W+", "_", f"{alias}_{resource.kind}_{resource.name}_{operation}")
+            label += "_prefixed" if resource.pattern == "PREFIXED" else ""
+            yield f'resource "kafka_acl" "{label.lower()}" {{'
+            yield f'  resource_name                = "{resource.name}"'
+            yield f'  resource_type                = "{resource.kind.capitalize()}"'
+            yield f'  resource_pattern_type_filter = "{resource.pattern.capitalize()}"'
+            yield f'  acl_principal                = "{principal}"'
+            yield '  acl_host                     = "*"'
+            yield f'  acl_operation                = "{camel(operation)}"'
+            yield '  acl_permission_type          = "Allow"'
+            yield "}"

@@ -1,0 +1,67 @@
+package replication;
+
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+import org.apache.kafka.common.errors.ApiException;
+import org.apache.kafka.common.errors.AuthenticationException;
+import org.apache.kafka.common.errors.SslAuthenticationException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.protocol.Errors;
+
+/** The errors of Kafka's clients as text for Python: a broker's error code, or the client's name for its own. */
+public final class ClientErrors {
+  private ClientErrors() {}
+
+  /** {@code {"code": 29, "text": "..."}}; the code is a name, {@code "_SSL"}, if no broker gave it. */
+  static ObjectNode node(Throwable failure) {
+    Throwable error = unwrapped(failure);
+    ObjectNode node = JsonNodeFactory.instance.objectNode();
+    if (error instanceof SslAuthenticationException) {
+      node.put("code", "_SSL");
+    } else if (error instanceof AuthenticationException) {
+      node.put("code", "_AUTHENTICATION");
+    } else if (error instanceof TimeoutException) {
+      node.put("code", "_TIMED_OUT");
+    } else if (error instanceof ApiException) {
+      node.put("code", Errors.forException(error).code());
+    } else if (text(error).contains("No resolvable bootstrap urls")) {
+      node.put("code", "_RESOLVE");
+    } else {
+      node.put("code", "_INVALID_ARG"); // a client that cannot be created; everything else is an ApiException
+    }
+    return node.put("text", text(error));
+  }
+
+  /** {@link #node} as JSON text. */
+  public static String json(Throwable failure) {
+    return node(failure).toString();
+  }
+
+  private static Throwable unwrapped(Throwable failure) {
+    Throwable error = failure;
+    while ((error instanceof ExecutionException || error instanceof CompletionException)
+        && error.getCause() != null) {
+      error = error.getCause();
+    }
+    return error;
+  }
+
+  /** What the client says, then its causes: they name the certificate, the file or the KDC. */
+  private static String text(Throwable error) {
+    StringBuilder text = new StringBuilder(message(error));
+    for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) {
+      String message = message(cause);
+      if (text.indexOf(message) < 0) {
+        text.append(": ").append(message);
+      }
+    }
+    return text.toString();
+  }
+
+  private static String message(Throwable error) {
+    String message = error.getMessage();
+    return message == null || message.isBlank() ? error.getClass().getSimpleName() : message.strip();
+  }
+}

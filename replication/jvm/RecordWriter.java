@@ -1,0 +1,74 @@
+package replication;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.ref.Cleaner;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/** Java's producer for the few records of an internal topic. Sending never blocks the caller. */
+public final class RecordWriter {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final Cleaner CLEANER = Cleaner.create(); // Python drops writers without closing them
+  private final KafkaProducer<byte[], byte[]> producer;
+  private final BlockingQueue<ObjectNode> finished = new LinkedBlockingQueue<>();
+  private final ExecutorService sender; // the client blocks until it knows the topic
+
+  public RecordWriter(Map<String, String> properties) {
+    var bytes = new ByteArraySerializer();
+    KafkaProducer<byte[], byte[]> created = new KafkaProducer<>(new HashMap<>(properties), bytes, bytes);
+    ExecutorService started =
+        Executors.newSingleThreadExecutor(
+            task -> {
+              Thread thread = new Thread(task, "replication-record-writer");
+              thread.setDaemon(true);
+              return thread;
+            });
+    producer = created;
+    sender = started;
+    CLEANER.register(
+        this,
+        () -> {
+          started.shutdownNow();
+          created.close(Duration.ZERO);
+        });
+  }
+
+  /** Sends a record; {@link #finished} tells {@code number} once it is acknowledged or has failed. */
+  public void send(int number, String topic, int partition, byte[] key, byte[] value) {
+    var record = new ProducerRecord<>(topic, partition, key, value);
+    sender.execute(
+        () -> {
+          try {
+            producer.send(record, (metadata, failure) -> finish(number, failure));
+          } catch (RuntimeException failure) {
+            finish(number, failure);
+          }
+        });
+  }
+
+  private void finish(int number, Exception failure) {
+    ObjectNode node = failure == null ? JSON.createObjectNode() : ClientErrors.node(failure);
+    finished.add(node.put("number", number));
+  }
+
+  /** The records finished since the last call, each with its error if it failed; waits for one if there is none. */
+  public String finished(int waitMs) throws InterruptedException {
+    ArrayNode nodes = JSON.createArrayNode();
+    ObjectNode first = finished.poll(waitMs, TimeUnit.MILLISECONDS);
+    for (ObjectNode node = first; node != null; node = finished.poll()) {
+      nodes.add(node);
+    }
+    return nodes.toString();
+  }
+}

@@ -1,0 +1,148 @@
+"""The access that the mirror's user needs on each cluster, from the configuration alone. Pure.
+
+Kafka's ACLs know names and prefixes, the lists of a flow know regular expressions: of an expression
+the prefix that it begins with counts, which may be every name.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from replication.config.tree import FlowConfig, HeartbeatsConfig, MirrorConfig
+from replication.model import LEASE_GROUP_PREFIX, AclPattern, Location
+
+ResourceKind = Literal["topic", "group", "cluster"]
+
+READ_SOURCE: Final = ("READ", "DESCRIBE_CONFIGS")
+INTERNAL: Final = ("CREATE", "READ", "WRITE", "DESCRIBE_CONFIGS")
+CLUSTER: Final = "kafka-cluster"
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._-]+")
+_BEGINNING: Final = re.compile(r"(?:[A-Za-z0-9_-]|\\\.|\.(?![*+?{]))*")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resource:
+    """What an ACL is for; ``*`` with the pattern LITERAL is every topic or group."""
+
+    kind: ResourceKind
+    name: str
+    pattern: AclPattern = "LITERAL"
+
+
+Grants = dict[Resource, tuple[str, ...]]
+"""Kafka's names of the operations that are allowed, by resource. READ and the like include
+DESCRIBE, ALTER_CONFIGS includes DESCRIBE_CONFIGS."""
+
+
+def needed_acls(config: MirrorConfig) -> dict[str, Grants]:
+    """What the mirror's user of each cluster needs, by alias."""
+    needed: defaultdict[str, defaultdict[Resource, set[str]]]
+    needed = defaultdict(lambda: defaultdict(set))
+    for flow in config.flows:
+        for resource, operations in _on_source(flow):
+            needed[flow.flow.source][resource].update(operations)
+        for resource, operations in _on_target(flow):
+            needed[flow.flow.target][resource].update(operations)
+    for pair in config.heartbeats:
+        needed[pair.alias][Resource("topic", pair.topic)].update(_heartbeats(pair))
+    return {
+        alias: {resource: tuple(sorted(grants[resource])) for resource in sorted(grants)}
+        for alias, grants in needed.items()
+    }
+
+
+Need = tuple[Resource, Iterable[str]]
+
+
+def _on_source(config: FlowConfig) -> Iterator[Need]:
+    for resource in _resources("topic", config.topics):
+        yield resource, READ_SOURCE
+    if config.heartbeats_replication_enabled:
+        yield Resource("topic", config.policy.heartbeats_topic()), READ_SOURCE
+    if config.acls.sync_enabled:
+        yield Resource("cluster", CLUSTER), ["DESCRIBE"]
+    if config.groups.checkpoints_enabled:
+        for resource in _resources("group", config.groups.groups):
+            yield resource, ["DESCRIBE"]
+    yield from _offset_syncs(config, "source")
+
+
+def _on_target(config: FlowConfig) -> Iterator[Need]:
+    operations = ["CREATE", "WRITE", "READ", "ALTER", "DESCRIBE_CONFIGS"]
+    operations += ["ALTER_CONFIGS"] if config.topic_configs.sync_enabled else []
+    operations += ["DELETE"] if config.deletions.enabled else []
+    policy, source = config.policy, config.flow.source
+    for resource in _resources("topic", config.topics):
+        yield _remote(config, resource), operations
+    if config.heartbeats_replication_enabled:
+        yield Resource("topic", policy.remote_topic(source, policy.heartbeats_topic())), operations
+    if config.acls.sync_enabled:
+        yield Resource("cluster", CLUSTER), ["ALTER", "DESCRIBE"]
+    yield Resource("group", LEASE_GROUP_PREFIX, "PREFIXED"), ["READ"]
+    if config.groups.checkpoints_enabled:
+        yield Resource("topic", policy.checkpoints_topic(source)), INTERNAL
+    if config.groups.checkpoints_enabled and config.groups.sync_enabled:
+        for resource in _resources("group", config.groups.groups):
+            yield resource, ["READ"]
+    yield from _offset_syncs(config, "target")
+
+
+def _offset_syncs(config: FlowConfig, location: Location) -> Iterator[Need]:
+    syncs = config.offset_syncs
+    if syncs.enabled and syncs.location == location:
+        other = config.flow.target if location == "source" else config.flow.source
+        yield Resource("topic", config.policy.offset_syncs_topic(other)), INTERNAL
+
+
+def _heartbeats(_pair: HeartbeatsConfig) -> Iterable[str]:
+    return ("CREATE", "WRITE", "DESCRIBE_CONFIGS")
+
+
+def _remote(config: FlowConfig, resource: Resource) -> Resource:
+    """The same on the target; of every topic, every topic with the policy's prefix."""
+    remote = config.policy.remote_topic(config.flow.source, "x").removesuffix("x")
+    if resource.name == "*" and resource.pattern == "LITERAL":
+        return Resource("topic", remote, "PREFIXED") if remote else resource
+    return Resource("topic", f"{remote}{resource.name}", resource.pattern)
+
+
+def _resources(kind: ResourceKind, items: Iterable[str]) -> set[Resource]:
+    """Names and prefixes that cover everything that *items* may match."""
+    found = {_resource(kind, item) for item in items}
+    everything = Resource(kind, "*")
+    return {everything} if everything in found else found
+
+
+def _resource(kind: ResourceKind, item: str) -> Resource:
+    if _PLAIN.fullmatch(item):
+        return Resource(kind, item)
+    if set(item) & set("|("):  # an alternative may begin otherwise
+        return Resource(kind, "*")
+    match = _BEGINNING.match(item)
+    beginning = match[0] if match else ""
+    if item[len(beginning) : len(beginning) + 1] in set("*?{"):  # the last character may be absent
+        beginning = beginning[:-1]
+    beginning = beginning.replace("\\", "")
+    return Resource(kind, beginning, "PREFIXED") if beginning else Resource(kind, "*")
+
+
+def describe_acls(
+    grants: Mapping[Resource, tuple[str, ...]], principal: str, servers: str
+) -> Iterator[str]:
+    """A line of ``kafka-acls`` for each resource."""
+    for resource, operations in grants.items():
+        names = " ".join(f"--operation {camel(operation)}" for operation in operations)
+        name = "" if resource.kind == "cluster" else f" '{resource.name}'"
+        prefixed = " --resource-pattern-type prefixed" if resource.pattern == "PREFIXED" else ""
+        yield (
+            f"kafka-acls --bootstrap-server {servers} --add --allow-principal '{principal}' "
+            f"{names} --{resource.kind}{name}{prefixed}"
+        )
+
+
+def camel(operation: str) -> str:
+    """Kafka's name of an operation as its tools write it: ``DescribeConfigs``."""
+    return "".join(part.capitalize() for part in operation.split("_"))
