@@ -73,28 +73,8 @@ run_until_stopped() {
   exit "$code"
 }
 
-# Named by its content, because a running job keeps loading modules from the file it started with.
-package_zip() {
-  "$venv/bin/python" - "$repo" "$home/py-files" <<'PY'
-import hashlib, io, os, pathlib, sys, zipfile
-repo, folder = map(pathlib.Path, sys.argv[1:])
-content = io.BytesIO()
-with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-    for file in sorted((repo / "replication").rglob("*.py")):
-        archive.writestr(zipfile.ZipInfo(str(file.relative_to(repo))), file.read_bytes())
-name = folder / f"replication-{hashlib.sha256(content.getvalue()).hexdigest()[:12]}.zip"
-if not name.exists():
-    folder.mkdir(exist_ok=True)
-    part = name.with_suffix(f".{os.getpid()}")
-    part.write_bytes(content.getvalue())
-    part.rename(name)
-print(name)
-PY
-}
-
 mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and standby are those of main
-  local command slots jars zip deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
-  local log4j2=$repo/conf/log4j2.properties
+  local command quoted slots deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
   local second=(--job "$job" ${flow[@]+"${flow[@]}"}) # refuses a second process before Spark starts
   if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || [ ${#standby[@]} -gt 0 ]; then second=(); fi
   "$venv/bin/python" -m replication validate "$config" ${master:+--master "$master"} \
@@ -103,32 +83,14 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and sta
     slots=$("$venv/bin/python" -m replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"})
     master="local[$slots]"
   fi
-  jars=$(printf '%s,' "$home"/jars/spark/*.jar)$interceptor
-  zip=$(package_zip)
-  command=(env SPARK_HOME="$(echo "$venv"/lib/python*/site-packages/pyspark)" PYTHONUNBUFFERED=1)
-  if [ "$deploy_mode" = client ]; then
-    command+=(PYSPARK_PYTHON="${PYSPARK_PYTHON:-$venv/bin/python}" PYSPARK_DRIVER_PYTHON="$venv/bin/python")
-  fi
-  command+=("$venv/bin/spark-submit" --master "$master" --deploy-mode "$deploy_mode" --name "$job $config")
-  if [ "$deploy_mode" = cluster ]; then
-    command+=(--files "$config,$log4j2")
-    config=$(basename "$config")
-    log4j2=$(basename "$log4j2")
-  fi
-  command+=(
-    --jars "$jars"
-    --py-files "$zip"
-    --driver-memory "${DRIVER_MEMORY:-2g}"
-    --driver-java-options "-Dlog4j2.configurationFile=$log4j2"
-    --conf "spark.redaction.regex=(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key"
-    "$@"
-    "$repo/jobs/$job.py" --config "$config" ${flow[@]+"${flow[@]}"} ${mode[@]+"${mode[@]}"}
-    ${log_format[@]+"${log_format[@]}"} ${standby[@]+"${standby[@]}"}
-  )
+  quoted=$("$venv/bin/python" -m replication.deploy.submit --repository "$repo" --python "$venv/bin/python" \
+    --job "$job" --config "$config" --master "$master" ${flow[@]+"${flow[@]}"} \
+    ${mode[@]+"${mode[@]}"} ${log_format[@]+"${log_format[@]}"} \
+    ${standby[@]+"${standby[@]}"} -- "$@")
+  eval "command=($quoted)"
   if [ -n "$dry_run" ]; then
-    printf '%q ' "${command[@]}"
-    echo
-  elif [ "$deploy_mode" = cluster ]; then
+    printf '%s\n' "$quoted"
+  elif [[ " ${command[*]} " == *' --deploy-mode cluster '* ]]; then
     "${command[@]}" # the driver runs elsewhere: ending this script does not end it
   else
     run_until_stopped "${command[@]}"

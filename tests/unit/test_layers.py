@@ -14,7 +14,7 @@ LONGEST_MODULE_LINES = 300
 STOREYS = (
     {"jobs", "__main__"},
     {"cli"},
-    {"app", "demo"},
+    {"app", "demo", "deploy"},
     {"control"},
     {"flows"},
     {"state"},
