@@ -91,7 +91,8 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and sta
   if [ -n "$dry_run" ]; then
     printf '%s\n' "$quoted"
   elif [[ " ${command[*]} " == *' --deploy-mode cluster '* ]]; then
-    "${command[@]}" # the driver runs elsewhere: ending this script does not end it
+    # The driver runs elsewhere: ending this script does not end it.
+    exec "$venv/bin/python" -m replication.deploy.follow "${command[@]}"
   else
     run_until_stopped "${command[@]}"
   fi

@@ -20,6 +20,7 @@ from replication.app.background import (
 )
 from replication.app.claims import Claims, Launch, await_first, open_claims
 from replication.app.flow_thread import FlowThread, wait_for_all
+from replication.app.outcome import Outcome, announce
 from replication.app.parent import stop_with_parent
 from replication.app.signals import stop_on_signals
 from replication.config.file import load_config
@@ -69,6 +70,13 @@ def run(
         The exit code; `replication.errors` lists all.
     """
     configure(log_format)
+    outcome = _run(file, flows, mode, job, standby=standby)
+    if outcome.exit_code:
+        announce(outcome, driver_jvm(), partial(session, job))
+    return outcome.exit_code
+
+
+def _run(file: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standby: bool) -> Outcome:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     # PySpark also logs every SQL error as a page of JSON; our errors say the same in a line
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
@@ -87,14 +95,14 @@ def run(
         ):
             stop_with_parent(driver_jvm())
             if not await_first(launch, claims):
-                return 0
+                return Outcome()
             return _run_in_spark(launch, claims, locks)
     except ReplicationError as error:
         log.error("start_failed", text=error)
-        return error.exit_code
+        return replace(Outcome.of(error), before_spark=True)
 
 
-def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> int:
+def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> Outcome:
     config, job = launch.config, launch.job
     flows = [flow.flow for flow in launch.chosen]
     requests = StopRequests(LocalFiles(), config.state_dir, flows, job, locks.holds, locks.address)
@@ -110,7 +118,7 @@ def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> int:
         return _Application(spark, launch, claims).run(tables, requests, locks)
     except ReplicationError as error:
         log.error("job_failed", text=error)
-        return error.exit_code
+        return Outcome.of(error)
     finally:
         spark.stop()
 
@@ -137,7 +145,7 @@ class _Application:
         self._spark, self._launch, self._claims = spark, launch, claims
         self._chosen, self._job = launch.chosen, launch.job
 
-    def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> int:
+    def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> Outcome:
         check_static_settings(self._spark)
         preserves = any(flow.record_timestamps == "preserve" for flow in self._chosen)
         if runs(self._job, "records") and preserves:

@@ -26,7 +26,7 @@ STOREYS = (
 # A folder that is not named here needs the standard library only.
 LIBRARIES = {
     "cli": {"click", "rich"},
-    "app": {"pyspark"},
+    "app": {"pyspark", "py4j"},
     "flows": {"pyspark", "py4j"},
     "state": {"pyspark", "py4j", "deltalake"},
     "spark": {"pyspark", "py4j"},
