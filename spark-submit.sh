@@ -16,9 +16,13 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          Replicates as configured in FILE (YAML or .properties). --dry-run only prints the command.
          --job runs one part only; the default, mirror, runs all parts.
          --standby waits while another process runs a flow, and takes over when that one ends.
-       ./spark-submit.sh --setup [dev] [mm2]
+       ./spark-submit.sh --setup [dev] [mm2] [hadoop]
          Only installs the Python packages, the JVM jars and the timestamp interceptor. dev adds the
-         packages of the tests, mm2 the jars of MirrorMaker 2 for tests and benchmarks.
+         packages of the tests, mm2 the jars of MirrorMaker 2 for tests and benchmarks, hadoop those
+         of the tests on YARN.
+       ./spark-submit.sh --build FOLDER
+         Writes what other machines need: the wheel, the jars, an archive of the Python packages, and
+         the recipe of an image.
 
 FILE holds the whole configuration of the mirror. These settings come from the environment:
   MASTER, DEPLOY_MODE   where Spark runs; default: this machine, a slot for each partition; client
@@ -114,6 +118,11 @@ main() {
         set_up_only "$@"
         exit
         ;;
+      --build)
+        [ $# -eq 2 ] || wrong "--build needs one folder"
+        set_up spark
+        exec "$venv/bin/python" -m replication.deploy.artifacts "$repo" "$2"
+        ;;
       --keep) keep=(--keep) && shift ;;
       --dry-run) dry_run=1 && shift ;;
       --standby) standby=(--standby) && shift ;;
@@ -148,13 +157,13 @@ main() {
   fi
 }
 
-set_up_only() { # [dev] [mm2]
+set_up_only() { # [dev] [mm2] [hadoop]
   local extras='' jars=(spark kafka)
   while [ $# -gt 0 ]; do
     case $1 in
       dev) extras=dev ;;
-      mm2) jars+=(mm2) ;;
-      *) wrong "--setup takes dev and mm2, not '$1'" ;;
+      mm2 | hadoop) jars+=("$1") ;;
+      *) wrong "--setup takes dev, mm2 and hadoop, not '$1'" ;;
     esac
     shift
   done

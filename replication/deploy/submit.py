@@ -33,7 +33,7 @@ from replication.errors import ReplicationError, SetupError
 
 SECRETS: Final = "(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key"
 UPLOAD_PATH: Final = "spark.kubernetes.file.upload.path"
-IMAGE_JOBS: Final = "local:///opt/replication/jobs"
+IMAGE: Final = "local:///opt/replication"
 IMAGE_CONFIG: Final = "/etc/replication"
 PYTHON_SETTING: Final = "spark.pyspark.python"
 
@@ -99,7 +99,8 @@ def command(
         variables["PYSPARK_DRIVER_PYTHON"] = str(python)
         ours += _files(job.repository, f"{job.repository}/conf/log4j2.properties")
     elif master.startswith("k8s:") and UPLOAD_PATH not in known:
-        file, config = f"{IMAGE_JOBS}/{job.name}.py", f"{IMAGE_CONFIG}/{Path(config).name}"
+        file, config = f"{IMAGE}/jobs/{job.name}.py", f"{IMAGE_CONFIG}/{Path(config).name}"
+        ours += [_logging(f"{IMAGE.removeprefix('local://')}/log4j2.properties")]
     else:
         config = Path(config).name
         ours += _files(job.repository, "log4j2.properties")
@@ -123,8 +124,12 @@ def _files(repository: Path, log4j2: str) -> Arguments:
     return [
         ("--jars", ",".join(map(str, jars))),
         ("--py-files", str(py_files(repository, home() / "py-files"))),
-        ("--driver-java-options", f"-Dlog4j2.configurationFile={log4j2}"),
+        _logging(log4j2),
     ]
+
+
+def _logging(log4j2: str) -> tuple[str, str]:
+    return "--driver-java-options", f"-Dlog4j2.configurationFile={log4j2}"
 
 
 def _defaults(given: Arguments, environ: Mapping[str, str], spark_home: Path) -> dict[str, str]:

@@ -86,10 +86,10 @@ def test_client_mode_survives_the_loss_of_an_executor_and_is_stopped_from_the_ho
 
     command = submit(host, config, "--mode", "realtime")
     with RunningProcess("mirror", command, log) as job:
-        until(lambda: job.check() or end_of(clusters, remote), COPY_SECONDS)
+        until(job.while_running(lambda: end_of(clusters, remote)), COPY_SECONDS)
         host.kill(EXECUTOR)
         at_kill = end_of(clusters, remote)
-        until(lambda: job.check() or end_of(clusters, remote) >= RECORDS, COPY_SECONDS)
+        until(job.while_running(lambda: end_of(clusters, remote) >= RECORDS), COPY_SECONDS)
         stopped = stop(config)
         code = job.wait(END_SECONDS)
 
@@ -117,11 +117,11 @@ def test_cluster_mode_goes_on_in_a_second_attempt_when_the_driver_is_killed(
 
     command = submit(host, config, "--mode", "realtime")
     with RunningProcess("mirror", command, tmp_path / "mirror.log") as job:
-        until(lambda: job.check() or end_of(clusters, remote), COPY_SECONDS)
+        until(job.while_running(lambda: end_of(clusters, remote)), COPY_SECONDS)
         host.kill(DRIVER)
         at_kill = end_of(clusters, remote)
         send(clusters[0], topic_name, PARTITIONS, 1000)
-        until(lambda: job.check() or end_of(clusters, remote) >= RECORDS + 1000, COPY_SECONDS)
+        until(job.while_running(lambda: end_of(clusters, remote) >= RECORDS + 1000), COPY_SECONDS)
         stopped = stop(config)
         code = job.wait(END_SECONDS)
 
