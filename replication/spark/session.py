@@ -1,16 +1,21 @@
 """The Spark session, with the settings that replication depends on."""
 
+import inspect
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.utils import is_remote
 
+from replication.errors import SetupError
 from replication.spark.acknowledged import PLUGIN, PLUGINS, is_on_class_path
 
 _LOG4J2 = Path(__file__).resolve().parents[2] / "conf" / "log4j2.properties"
@@ -95,6 +100,37 @@ def session(app: str) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+@contextmanager
+def job_session(app: str) -> Iterator[SparkSession]:
+    """The session of a job, for the block. One that was there before outlives it."""
+    is_ours = SparkContext._active_spark_context is None  # noqa: SLF001 - it has no public name
+    spark = session(app)
+    try:
+        yield spark
+    finally:
+        if is_ours:
+            spark.stop()
+
+
+def check_classic() -> None:
+    """Makes sure that this process has a JVM of Spark's beside it.
+
+    Raises:
+        SetupError: It has Spark Connect, as on serverless compute.
+    """
+    if is_remote():
+        raise SetupError(
+            "this is Spark Connect, which gives no access to the driver's JVM: run the job on a "
+            "classic cluster (Databricks: dedicated access mode, not serverless)"
+        )
+
+
+def has_own_realtime() -> bool:
+    """Whether the platform's own Spark has Real-Time Mode, whatever its version number says."""
+    parameters = inspect.signature(DataStreamWriter.trigger).parameters
+    return "DATABRICKS_RUNTIME_VERSION" in os.environ and "realTime" in parameters
 
 
 def local_session(jars: Sequence[Path], slots: int, app: str) -> SparkSession:

@@ -150,7 +150,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         plural, name, query = self._parts()
-        if "watch" in query:
+        if "Upgrade" in self.headers:
+            self._answer(200, {})  # no WebSocket here: the client asks again without
+        elif "watch" in query:
             self.kubernetes.access.add(("watch", plural))
             self._watch(plural, query.get("fieldSelector", ""))
         elif plural == "version":
