@@ -77,17 +77,20 @@ run_until_stopped() {
   exit "$code"
 }
 
+# The environment may be shared with another checkout, whose code it would load.
+own_code() { PYTHONPATH=$repo${PYTHONPATH:+:$PYTHONPATH} "$venv/bin/python" -m "$@"; }
+
 mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and standby are those of main
   local command quoted slots deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
   local second=(--job "$job" ${flow[@]+"${flow[@]}"}) # refuses a second process before Spark starts
   if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || [ ${#standby[@]} -gt 0 ]; then second=(); fi
-  "$venv/bin/python" -m replication validate "$config" ${master:+--master "$master"} \
+  own_code replication validate "$config" ${master:+--master "$master"} \
     ${second[@]+"${second[@]}"} >/dev/null
   if [ -z "$master" ]; then
-    slots=$("$venv/bin/python" -m replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"})
+    slots=$(own_code replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"})
     master="local[$slots]"
   fi
-  quoted=$("$venv/bin/python" -m replication.deploy.submit --repository "$repo" --python "$venv/bin/python" \
+  quoted=$(own_code replication.deploy.submit --repository "$repo" --python "$venv/bin/python" \
     --job "$job" --config "$config" --master "$master" ${flow[@]+"${flow[@]}"} \
     ${mode[@]+"${mode[@]}"} ${log_format[@]+"${log_format[@]}"} \
     ${standby[@]+"${standby[@]}"} -- "$@")
@@ -96,7 +99,7 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and sta
     printf '%s\n' "$quoted"
   elif [[ " ${command[*]} " == *' --deploy-mode cluster '* ]]; then
     # The driver runs elsewhere: ending this script does not end it.
-    exec "$venv/bin/python" -m replication.deploy.follow "${command[@]}"
+    exec "$venv/bin/python" "$repo/replication/deploy/follow.py" "${command[@]}"
   else
     run_until_stopped "${command[@]}"
   fi
@@ -121,7 +124,8 @@ main() {
       --build)
         [ $# -eq 2 ] || wrong "--build needs one folder"
         set_up spark
-        exec "$venv/bin/python" -m replication.deploy.artifacts "$repo" "$2"
+        own_code replication.deploy.artifacts "$repo" "$2"
+        exit
         ;;
       --keep) keep=(--keep) && shift ;;
       --dry-run) dry_run=1 && shift ;;

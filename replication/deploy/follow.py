@@ -3,7 +3,7 @@
 spark-submit ends with 1 for every failure on YARN, and with 0 on Kubernetes, but it logs how the
 application ended: on YARN the text of `replication.app.outcome`, on Kubernetes the container's end.
 
-    python -m replication.deploy.follow COMMAND ...
+    python follow.py COMMAND ...    (standard library only: it runs as a file)
 """
 
 import re
