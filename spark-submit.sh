@@ -16,10 +16,10 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          Replicates as configured in FILE (YAML or .properties). --dry-run only prints the command.
          --job runs one part only; the default, mirror, runs all parts.
          --standby waits while another process runs a flow, and takes over when that one ends.
-       ./spark-submit.sh --setup [dev] [mm2] [hadoop]
+       ./spark-submit.sh --setup [dev] [mm2] [hadoop] [s3]
          Only installs the Python packages, the JVM jars and the timestamp interceptor. dev adds the
          packages of the tests, mm2 the jars of MirrorMaker 2 for tests and benchmarks, hadoop those
-         of the tests on YARN.
+         of the tests on YARN, s3 those of a state.dir on S3.
        ./spark-submit.sh --build FOLDER
          Writes what other machines need: the wheel, the jars, an archive of the Python packages, and
          the recipe of an image.
@@ -161,13 +161,13 @@ main() {
   fi
 }
 
-set_up_only() { # [dev] [mm2] [hadoop]
+set_up_only() { # [dev] [mm2] [hadoop] [s3]
   local extras='' jars=(spark kafka)
   while [ $# -gt 0 ]; do
     case $1 in
       dev) extras=dev ;;
-      mm2 | hadoop) jars+=("$1") ;;
-      *) wrong "--setup takes dev, mm2 and hadoop, not '$1'" ;;
+      mm2 | hadoop | s3) jars+=("$1") ;;
+      *) wrong "--setup takes dev, mm2, hadoop and s3, not '$1'" ;;
     esac
     shift
   done

@@ -15,7 +15,12 @@ LISTS: Final = {
 }
 """Options that hold a list separated by commas, and the setting that each stands for."""
 
-JAVA_OPTIONS: Final = {"--driver-java-options": "spark.driver.extraJavaOptions"}
+JOINED: Final = {
+    "--driver-java-options": ("spark.driver.extraJavaOptions", " "),
+    "--driver-class-path": ("spark.driver.extraClassPath", ":"),
+}
+"""Options whose values are joined, the setting that each stands for, and what separates them."""
+
 REDACTION: Final = "spark.redaction.regex"
 _FLAGS: Final = {"--verbose", "-v", "--supervise", "--load-spark-defaults"}
 _SHORT: Final = {"-c": "--conf"}
@@ -73,8 +78,8 @@ def merge(
 ) -> list[str]:
     """One command line of both.
 
-    Lists and Java options are joined, ours first. Of another option or setting theirs wins. What
-    Spark redacts by our rule it redacts as well by theirs.
+    Lists, Java options and class paths are joined, ours first. Of another option or setting theirs
+    wins. What Spark redacts by our rule it redacts as well by theirs.
 
     Args:
         ours: The project's options.
@@ -82,18 +87,18 @@ def merge(
         defaults: The settings of the user's properties file, which options would hide.
     """
     given = {**(defaults or {}), **settings(theirs)}
-    merged = set(LISTS) | set(JAVA_OPTIONS)
-    hidden = {*LISTS.values(), *JAVA_OPTIONS.values(), REDACTION}
+    merged = set(LISTS) | set(JOINED)
+    hidden = {*LISTS.values(), *(setting for setting, _ in JOINED.values()), REDACTION}
     words: list[str] = []
     for option, setting in LISTS.items():
         lists = [*_values(ours, option), *(_values(theirs, option) or [given.get(setting, "")])]
         items = [item.strip() for text in lists for item in text.split(",") if item.strip()]
         if items:
             words += [option, ",".join(dict.fromkeys(items))]
-    for option, setting in JAVA_OPTIONS.items():
+    for option, (setting, separator) in JOINED.items():
         texts = [*_values(ours, option), *(_values(theirs, option) or [given.get(setting, "")])]
         if any(texts):
-            words += [option, " ".join(filter(None, texts))]
+            words += [option, separator.join(filter(None, texts))]
     rules = [rule for rule in (settings(ours).get(REDACTION), given.get(REDACTION)) if rule]
     if rules:
         words += ["--conf", f"{REDACTION}={'|'.join(map(_group, rules))}"]

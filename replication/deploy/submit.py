@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from replication.config.home import home
+from replication.config.home import home, storage_class_path
 from replication.config.properties import parse_properties
 from replication.deploy.archives import ENVIRONMENT, INTERPRETER, environment, py_files
 from replication.deploy.arguments import (
@@ -98,6 +98,7 @@ def command(
         variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or str(python)
         variables["PYSPARK_DRIVER_PYTHON"] = str(python)
         ours += _files(job.repository, f"{job.repository}/conf/log4j2.properties")
+        ours += [("--driver-class-path", storage_class_path())]
     elif master.startswith("k8s:") and UPLOAD_PATH not in known:
         file, config = f"{IMAGE}/jobs/{job.name}.py", f"{IMAGE_CONFIG}/{Path(config).name}"
         ours += [_logging(f"{IMAGE.removeprefix('local://')}/log4j2.properties")]

@@ -133,18 +133,23 @@ def has_own_realtime() -> bool:
     return "DATABRICKS_RUNTIME_VERSION" in os.environ and "realTime" in parameters
 
 
-def local_session(jars: Sequence[Path], slots: int, app: str) -> SparkSession:
+def local_session(
+    jars: Sequence[Path], slots: int, app: str, *, class_path: str = ""
+) -> SparkSession:
     """A session in this process, for commands and tests.
 
     Args:
         jars: The connector, Delta and the interceptor.
         slots: Task slots; at least one per partition of every Real-Time flow, and some more.
         app: The application's name in logs.
+        class_path: Further jars, which are not copied: those of object storage are large.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{slots}]").appName(app)
     for key, value in {**REQUIRED, **BOUNDED, **LOCAL, PLUGINS: PLUGIN}.items():
         builder = builder.config(key, value)
+    if class_path:
+        builder = builder.config("spark.driver.extraClassPath", class_path)
     spark = builder.config("spark.jars", ",".join(map(str, jars))).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark

@@ -55,7 +55,8 @@ TEXT = {"", ".cfg", ".java", ".md", ".properties", ".py", ".sh", ".toml", ".txt"
 
 # Of programs that the documents name beside our own.
 FOREIGN_OPTIONS = {
-    *("--archives", "--conf", "--driver-java-options", "--executor-memory", "--files", "--jars"),
+    *("--archives", "--conf", "--driver-class-path", "--driver-java-options", "--executor-memory"),
+    *("--files", "--jars", "--packages"),
     *("--keytab", "--principal", "--properties-file", "--py-files"),  # spark-submit's
     "--command-config",  # Kafka's tools'
 }

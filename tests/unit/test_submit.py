@@ -34,6 +34,7 @@ def values(words: list[str], option: str) -> list[str]:
     return [words[at + 1] for at, word in enumerate(words) if word == option]
 
 
+CLASS_PATH = ("--driver-class-path", "ours/*")
 OURS: Arguments = [
     ("--jars", "a.jar,b.jar"),
     ("--driver-java-options", "-Da=1"),
@@ -56,12 +57,13 @@ OURS: Arguments = [
             *("--driver-java-options -Da=1 -Db=2",),
             id="Java options as setting",
         ),
+        pytest.param("--driver-class-path x/*", "--driver-class-path ours/*:x/*", id="class path"),
         pytest.param("--files f.txt", "--files f.txt", id="list of theirs alone"),
         pytest.param("--supervise --name n", "--supervise --name n", id="passed on"),
     ],
 )
 def test_what_a_user_gives_is_added_to_ours(theirs: str, expected: str) -> None:
-    assert expected in " ".join(merge(OURS, parse(theirs.split())))
+    assert expected in " ".join(merge([*OURS, CLASS_PATH], parse(theirs.split())))
 
 
 def test_no_option_is_given_twice() -> None:
