@@ -17,10 +17,13 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          asking no cluster: local[*] stands for the slots that a start would count.
          --job runs one part only; the default, mirror, runs all parts.
          --standby waits while another process runs a flow, and takes over when that one ends.
-       ./spark-submit.sh --setup [dev] [mm2] [kdc]
+       ./spark-submit.sh --setup [dev] [mm2] [kdc] [hadoop] [s3]
          Only installs the Python packages, the JVM jars and the timestamp interceptor. dev adds the
          packages of the tests, mm2 the jars of MirrorMaker 2 for tests and benchmarks, kdc those of a
-         Kerberos server for tests.
+         Kerberos server for tests, hadoop those of the tests on YARN, s3 those of a state.dir on S3.
+       ./spark-submit.sh --build FOLDER
+         Writes what other machines need: the wheel, the jars, an archive of the Python packages, and
+         the recipe of an image.
 
 FILE holds the whole configuration of the mirror. These settings come from the environment:
   MASTER, DEPLOY_MODE   where Spark runs; default: this machine, a slot for each partition; client
@@ -76,67 +79,31 @@ run_until_stopped() {
   exit "$code"
 }
 
-# Named by its content, because a running job keeps loading modules from the file it started with.
-package_zip() {
-  "$venv/bin/python" - "$repo" "$home/py-files" <<'PY'
-import hashlib, io, os, pathlib, sys, zipfile
-repo, folder = map(pathlib.Path, sys.argv[1:])
-content = io.BytesIO()
-with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-    for file in sorted((repo / "replication").rglob("*.py")):
-        archive.writestr(zipfile.ZipInfo(str(file.relative_to(repo))), file.read_bytes())
-name = folder / f"replication-{hashlib.sha256(content.getvalue()).hexdigest()[:12]}.zip"
-if not name.exists():
-    folder.mkdir(exist_ok=True)
-    part = name.with_suffix(f".{os.getpid()}")
-    part.write_bytes(content.getvalue())
-    part.rename(name)
-print(name)
-PY
-}
+# The environment may be shared with another checkout, whose code it would load.
+own_code() { PYTHONPATH=$repo${PYTHONPATH:+:$PYTHONPATH} "$venv/bin/python" -m "$@"; }
 
 mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and standby are those of main
-  local command slots jars zip deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
-  local log4j2=$repo/conf/log4j2.properties java_options=
+  local command quoted slots deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
   local second=(--job "$job" ${flow[@]+"${flow[@]}"}) # refuses a second process before Spark starts
   if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || [ ${#standby[@]} -gt 0 ]; then second=(); fi
-  "$venv/bin/python" -m replication validate "$config" ${master:+--master "$master"} \
+  own_code replication validate "$config" ${master:+--master "$master"} \
     ${second[@]+"${second[@]}"} >/dev/null
   if [ -z "$master" ] && [ -n "$dry_run" ]; then
     master='local[*]' # how many slots it takes is a question to the clusters
   elif [ -z "$master" ]; then
-    slots=$("$venv/bin/python" -m replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"})
+    slots=$(own_code replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"})
     master="local[$slots]"
   fi
-  jars=$(printf '%s,' "$home"/jars/spark/*.jar)$interceptor${CLIENT_JARS:+,$CLIENT_JARS}
-  zip=$(package_zip)
-  command=(env SPARK_HOME="$(echo "$venv"/lib/python*/site-packages/pyspark)" PYTHONUNBUFFERED=1)
-  if [ "$deploy_mode" = client ]; then
-    command+=(PYSPARK_PYTHON="${PYSPARK_PYTHON:-$venv/bin/python}" PYSPARK_DRIVER_PYTHON="$venv/bin/python")
-  fi
-  command+=("$venv/bin/spark-submit" --master "$master" --deploy-mode "$deploy_mode" --name "$job $config")
-  if [ "$deploy_mode" = cluster ]; then
-    command+=(--files "$config,$log4j2")
-    config=$(basename "$config")
-    log4j2=$(basename "$log4j2")
-  elif [ -d "$home/class-archive" ]; then
-    command+=(--driver-class-path "$(<"$home/class-archive/class-path")")
-    java_options=" $(<"$home/class-archive/java-options")"
-  fi
-  command+=(
-    --jars "$jars"
-    --py-files "$zip"
-    --driver-memory "${DRIVER_MEMORY:-2g}"
-    --driver-java-options "-Dlog4j2.configurationFile=$log4j2$java_options"
-    "$@"
-    "$repo/jobs/$job.py" --config "$config" ${flow[@]+"${flow[@]}"} ${mode[@]+"${mode[@]}"}
-    ${log_format[@]+"${log_format[@]}"} ${standby[@]+"${standby[@]}"}
-  )
+  quoted=$(own_code replication.deploy.submit --repository "$repo" --python "$venv/bin/python" \
+    --job "$job" --config "$config" --master "$master" ${flow[@]+"${flow[@]}"} \
+    ${mode[@]+"${mode[@]}"} ${log_format[@]+"${log_format[@]}"} \
+    ${standby[@]+"${standby[@]}"} -- "$@")
+  eval "command=($quoted)"
   if [ -n "$dry_run" ]; then
-    printf '%q ' "${command[@]}"
-    echo
-  elif [ "$deploy_mode" = cluster ]; then
-    "${command[@]}" # the driver runs elsewhere: ending this script does not end it
+    printf '%s\n' "$quoted"
+  elif [[ " ${command[*]} " == *' --deploy-mode cluster '* ]]; then
+    # The driver runs elsewhere: ending this script does not end it.
+    exec "$venv/bin/python" "$repo/replication/deploy/follow.py" "${command[@]}"
   else
     run_until_stopped "${command[@]}"
   fi
@@ -156,6 +123,12 @@ main() {
       --setup)
         shift
         set_up_only "$@"
+        exit
+        ;;
+      --build)
+        [ $# -eq 2 ] || wrong "--build needs one folder"
+        set_up spark
+        own_code replication.deploy.artifacts "$repo" "$2"
         exit
         ;;
       --keep) keep=(--keep) && shift ;;
@@ -192,13 +165,13 @@ main() {
   fi
 }
 
-set_up_only() { # [dev] [mm2] [kdc]
+set_up_only() { # [dev] [mm2] [kdc] [hadoop] [s3]
   local extras='' jars=(spark kafka)
   while [ $# -gt 0 ]; do
     case $1 in
       dev) extras=dev ;;
-      mm2 | kdc) jars+=("$1") ;;
-      *) wrong "--setup takes dev, mm2 and kdc, not '$1'" ;;
+      mm2 | kdc | hadoop | s3) jars+=("$1") ;;
+      *) wrong "--setup takes dev, mm2, kdc, hadoop and s3, not '$1'" ;;
     esac
     shift
   done

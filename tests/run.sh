@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-./spark-submit.sh --setup dev mm2 kdc
+./spark-submit.sh --setup dev mm2 kdc hadoop
 home=${REPLICATION_HOME:-$PWD/.local}
 python=$home/venv/bin/python
 
@@ -23,7 +23,7 @@ step() { # NAME COMMAND...
 
 shell_syntax() {
   local file
-  for file in spark-submit.sh conf/set-up.sh tests/run.sh tests/bench/run.sh .ci/run; do bash -n "$file"; done
+  for file in spark-submit.sh conf/set-up.sh tests/run.sh tests/bench/run.sh conf/deploy/*/*.sh .ci/run; do bash -n "$file"; done
 }
 
 wheel() { # The wheel must contain the interceptor and must import without this checkout.
@@ -44,7 +44,7 @@ group() { # NAME PYTEST_ARGUMENTS...
   local selected
   case $1 in
   jobs) selected=(-m job) ;;
-  first) selected=(-m 'not job' tests/unit tests/spark tests/cluster/test_[a-j]*.py) ;;
+  first) selected=(-m 'not job' tests/unit tests/spark tests/deploy tests/cluster/test_[a-j]*.py) ;;
   second) selected=(-m 'not job' tests/cluster/test_[k-z]*.py) ;;
   brokerless) selected=(-m 'not cluster') ;;
   esac

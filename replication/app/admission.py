@@ -28,9 +28,18 @@ class Admission:
         spark: Spark's version.
         slots: Returns the task slots of now: executors come and go.
         patience_seconds: How long a flow waits for the slots that its configured mode needs.
+        has_realtime: The platform's own Spark has Real-Time Mode under a lower version number.
     """
 
-    def __init__(self, spark: str, slots: Callable[[], int], patience_seconds: float = 0.0) -> None:
+    def __init__(
+        self,
+        spark: str,
+        slots: Callable[[], int],
+        patience_seconds: float = 0.0,
+        *,
+        has_realtime: bool = False,
+    ) -> None:
+        self._has_realtime = has_realtime
         self._spark, self._slots, self._patience_seconds = spark, slots, patience_seconds
         self._cluster_ids: dict[str, str] = {}
         self._plans: dict[Flow, TopicPlan] = {}
@@ -94,5 +103,9 @@ class Admission:
         with self._lock:
             partitions = sum(len(plan.partitions) for plan in self._plans.values())
         return choose_mode(
-            config.mode, spark=self._spark, slots=self._slots(), partitions=partitions
+            config.mode,
+            spark=self._spark,
+            slots=self._slots(),
+            partitions=partitions,
+            has_realtime=self._has_realtime,
         )

@@ -1,10 +1,11 @@
-"""Threads that run one flow each, and the exit code of all of them."""
+"""Threads that run one flow each, and the outcome of all of them."""
 
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from replication.app.outcome import Outcome
 from replication.errors import ReplicationError
 from replication.log import Log
 from replication.model import Flow
@@ -20,13 +21,14 @@ REMIND_SECONDS = 60.0
 class Failure:
     """What ended a flow, and when by the process's own clock."""
 
+    flow: Flow
     error: BaseException
     at: float
 
     @property
-    def exit_code(self) -> int:
-        """The code in `replication.errors`; 1 for an internal error."""
-        return self.error.exit_code if isinstance(self.error, ReplicationError) else 1
+    def outcome(self) -> Outcome:
+        """What the process tells of it at its end."""
+        return Outcome.of(self.error, f"flow {self.flow}")
 
 
 class FlowThread(threading.Thread):
@@ -48,10 +50,10 @@ class FlowThread(threading.Thread):
         try:
             self._work(self.stop)
         except ReplicationError as error:
-            self.failure = Failure(error, time.monotonic())
+            self.failure = Failure(self.flow, error, time.monotonic())
             log.error("flow_failed", flow=self.flow, text=error)
         except BaseException as error:  # the thread's edge: nothing above would see it
-            self.failure = Failure(error, time.monotonic())
+            self.failure = Failure(self.flow, error, time.monotonic())
             log.exception("flow_failed", flow=self.flow, text="internal error, please report it")
         else:
             log.info("flow_ended", flow=self.flow)
@@ -62,13 +64,13 @@ def wait_for_all(
     requests: StopRequests,
     locks: JobLocks,
     remind_seconds: float = REMIND_SECONDS,
-) -> int:
+) -> Outcome:
     """Waits until every flow has ended; stops those that a request names.
 
     While other flows still run, a failed flow is logged every *remind_seconds*.
 
     Returns:
-        The exit code of the failure that came first, 0 if there was none.
+        The outcome of the failure that came first, a clean end if there was none.
     """
     remind_at = time.monotonic() + remind_seconds
     while any(thread.is_alive() for thread in threads):
@@ -87,4 +89,4 @@ def wait_for_all(
                 if thread.failure:
                     log.error("flow_down", flow=thread.flow, text=thread.failure.error)
     failures = [thread.failure for thread in threads if thread.failure]
-    return min(failures, key=lambda failure: failure.at).exit_code if failures else 0
+    return min(failures, key=lambda failure: failure.at).outcome if failures else Outcome()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from replication.app.admission import EXECUTOR_SECONDS, Admission
 from replication.app.background import (
@@ -20,6 +21,7 @@ from replication.app.background import (
 )
 from replication.app.claims import Claims, Launch, await_first, open_claims
 from replication.app.flow_thread import FlowThread, wait_for_all
+from replication.app.outcome import Outcome, announce
 from replication.app.parent import stop_with_parent
 from replication.app.signals import stop_on_signals
 from replication.config.file import load_config
@@ -33,7 +35,16 @@ from replication.log import Log, LogFormat, configure
 from replication.model import Job, Mode, runs
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.spark.requirements import check_interceptor, check_packages
-from replication.spark.session import driver_jvm, flow_session, jvm_of, session, task_slots
+from replication.spark.session import (
+    check_classic,
+    driver_jvm,
+    flow_session,
+    has_own_realtime,
+    job_session,
+    jvm_of,
+    session,
+    task_slots,
+)
 from replication.spark.static_settings import check_static_settings
 from replication.state.job_lock import JobLocks, hold_jobs
 from replication.state.lease import executors_of, holds_lease
@@ -54,7 +65,7 @@ def run(
     log_format: LogFormat = "text",
     *,
     standby: bool = False,
-) -> int:
+) -> Outcome:
     """Runs the flows of *file* until they are stopped or drained.
 
     Args:
@@ -66,13 +77,21 @@ def run(
         standby: Wait while another process runs a flow, and take over when that one ends.
 
     Returns:
-        The exit code; `replication.errors` lists all.
+        How the job ended; `replication.errors` lists the exit codes.
     """
     configure(log_format)
+    outcome = _run(file, flows, mode, job, standby=standby)
+    if outcome.exit_code and not is_remote():
+        announce(outcome, driver_jvm(), partial(session, job))
+    return outcome
+
+
+def _run(file: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standby: bool) -> Outcome:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     # PySpark also logs every SQL error as a page of JSON; our errors say the same in a line
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:
+        check_classic()
         config = load_config(file)
         chosen = _chosen(config, flows, mode)
         for warning in config.warnings:
@@ -89,32 +108,30 @@ def run(
         ):
             stop_with_parent(driver_jvm())
             if not await_first(launch, claims):
-                return 0
+                return Outcome()
             return _run_in_spark(launch, claims, locks)
     except ReplicationError as error:
         log.error("start_failed", text=error)
-        return error.exit_code
+        return replace(Outcome.of(error), before_spark=True)
 
 
-def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> int:
+def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> Outcome:
     config, job = launch.config, launch.job
     flows = [flow.flow for flow in launch.chosen]
     requests = StopRequests(LocalFiles(), config.state_dir, flows, job, locks.holds, locks.address)
-    spark = session(f"{job} {' '.join(map(str, flows))}")
     try:
-        check_packages(spark)
-        tables = Tables(spark, config.state_dir)
-        if not local_path(config.state_dir):
-            context = spark.sparkContext
-            files = HadoopFiles(jvm_of(spark), context._jsc.hadoopConfiguration())  # noqa: SLF001
-            holds = partial(holds_lease, tables, job=job)
-            requests = StopRequests(files, config.state_dir, flows, job, holds)
-        return _Application(spark, launch, claims).run(tables, requests, locks)
+        with job_session(f"{job} {' '.join(map(str, flows))}") as spark:
+            check_packages(spark)
+            tables = Tables(spark, config.state_dir)
+            if not local_path(config.state_dir):
+                context = spark.sparkContext
+                files = HadoopFiles(jvm_of(spark), context._jsc.hadoopConfiguration())  # noqa: SLF001
+                holds = partial(holds_lease, tables, job=job)
+                requests = StopRequests(files, config.state_dir, flows, job, holds)
+            return _Application(spark, launch, claims).run(tables, requests, locks)
     except ReplicationError as error:
         log.error("job_failed", text=error)
-        return error.exit_code
-    finally:
-        spark.stop()
+        return Outcome.of(error)
 
 
 def _chosen(
@@ -139,7 +156,7 @@ class _Application:
         self._spark, self._launch, self._claims = spark, launch, claims
         self._chosen, self._job = launch.chosen, launch.job
 
-    def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> int:
+    def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> Outcome:
         check_static_settings(self._spark)
         preserves = any(flow.record_timestamps == "preserve" for flow in self._chosen)
         if runs(self._job, "records") and preserves:
@@ -149,7 +166,7 @@ class _Application:
         contexts = [self._context(flow, tables) for flow in self._chosen]
         patience = EXECUTOR_SECONDS if executors_of(tables) == "cluster" else 0.0
         slots = partial(task_slots, self._spark)
-        admission = Admission(self._spark.version, slots, patience)
+        admission = Admission(self._spark.version, slots, patience, has_realtime=has_own_realtime())
         threads = [
             FlowThread(context.config.flow, partial(_run_flow, context, admission, self._job))
             for context in contexts

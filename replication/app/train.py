@@ -57,8 +57,8 @@ def train() -> None:
 @contextmanager
 def _dumping_session(archive: Path) -> Iterator[SparkSession]:
     """A session whose JVM has left *archive* when the block has ended."""
-    options = class_path(), f"-XX:ArchiveClassesAtExit={archive} {QUIET}"
-    spark = local_session(spark_jars(), slots=4, app="class archive", options=options)
+    archive_options = class_path(), f"-XX:ArchiveClassesAtExit={archive} {QUIET}"
+    spark = local_session(spark_jars(), slots=4, app="class archive", archive=archive_options)
     yield spark
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - it has no public name
     spark.stop()

@@ -37,6 +37,35 @@ def job_command(job: Job) -> click.Command:
     def command(
         file: str, names: Sequence[str], mode: Mode | None, log_format: LogFormat, *, standby: bool
     ) -> None:
-        sys.exit(run(file, names, mode, job, log_format, standby=standby))
+        outcome = run(file, names, mode, job, log_format, standby=standby)
+        sys.exit(outcome.exit_code)
 
     return command
+
+
+def wheel_task() -> None:
+    """The entry point ``replication-job`` of the wheel, for platforms that call a function.
+
+    It takes ``--job``, and the options of that job. Returning is success there, and an exception is
+    failure: the platform's own process goes on, so this must not end it.
+
+    Raises:
+        RuntimeError: The job failed; the text has the exit code and the cause.
+        ValueError: ``--job`` is missing or unknown.
+    """
+    arguments = sys.argv[1:]
+    job = next((one for one in get_args(Job) if arguments[:2] == ["--job", one]), None)
+    if job is None:
+        raise ValueError(f"the first argument must be --job, one of {', '.join(get_args(Job))}")
+    context = job_command(job).make_context("replication-job", arguments[2:])
+    options = dict(context.params)
+    outcome = run(
+        options["file"],
+        options["names"],
+        options["mode"],
+        job,
+        options["log_format"],
+        standby=options["standby"],
+    )
+    if outcome.exit_code:
+        raise RuntimeError(str(outcome))

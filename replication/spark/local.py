@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from replication.config.home import home
+from replication.config.home import home, storage_class_path
 from replication.errors import SetupError
 from replication.spark.interceptor import INTERCEPTOR_JAR
 from replication.spark.session import local_session
@@ -29,7 +29,9 @@ def spark_jars() -> list[Path]:
 def local_spark() -> Iterator[SparkSession]:
     """A small Spark session that ends with the block."""
     with _silent_stderr():
-        spark = local_session(spark_jars(), slots=2, app="replication command line")
+        spark = local_session(
+            spark_jars(), 2, "replication command line", class_path=storage_class_path()
+        )
     try:
         yield spark
     finally:

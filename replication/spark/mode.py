@@ -30,7 +30,9 @@ class Choice:
     reason: str
 
 
-def choose_mode(wanted: Mode, *, spark: str, slots: int, partitions: int) -> Choice:
+def choose_mode(
+    wanted: Mode, *, spark: str, slots: int, partitions: int, has_realtime: bool = False
+) -> Choice:
     """The mode to run in.
 
     Args:
@@ -39,6 +41,7 @@ def choose_mode(wanted: Mode, *, spark: str, slots: int, partitions: int) -> Cho
         slots: Task slots of the application.
         partitions: Source partitions of all its flows that may run in Real-Time Mode, since each
             holds a slot for the whole batch.
+        has_realtime: The platform's own Spark has Real-Time Mode under a lower version number.
 
     Raises:
         FlowError: ``realtime`` is configured and impossible; a `SlotsError` if only slots are
@@ -46,11 +49,12 @@ def choose_mode(wanted: Mode, *, spark: str, slots: int, partitions: int) -> Cho
     """
     if wanted in {"microbatch", "drain"}:
         return Choice(wanted, "as configured")
-    obstacle = _old_spark(spark) or _too_few_slots(slots, partitions)
+    old = "" if has_realtime else _old_spark(spark)
+    obstacle = old or _too_few_slots(slots, partitions)
     if not obstacle:
         return Choice("realtime", f"{slots} task slots suffice for {partitions} partitions")
     if wanted == "realtime":
-        error = FlowError if _old_spark(spark) else SlotsError
+        error = FlowError if old else SlotsError
         raise error(f"replication.mode=realtime needs {obstacle}, or use auto")
     return Choice("microbatch", f"Real-Time Mode needs {obstacle}")
 

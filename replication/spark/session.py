@@ -1,16 +1,21 @@
 """The Spark session, with the settings that replication depends on."""
 
+import inspect
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.utils import is_remote
 
+from replication.errors import SetupError
 from replication.spark.acknowledged import PLUGIN, PLUGINS, is_on_class_path
 from replication.spark.class_archive import archive_options
 
@@ -106,8 +111,44 @@ def session(app: str) -> SparkSession:
     return spark
 
 
+@contextmanager
+def job_session(app: str) -> Iterator[SparkSession]:
+    """The session of a job, for the block. One that was there before outlives it."""
+    is_ours = SparkContext._active_spark_context is None  # noqa: SLF001 - it has no public name
+    spark = session(app)
+    try:
+        yield spark
+    finally:
+        if is_ours:
+            spark.stop()
+
+
+def check_classic() -> None:
+    """Makes sure that this process has a JVM of Spark's beside it.
+
+    Raises:
+        SetupError: It has Spark Connect, as on serverless compute.
+    """
+    if is_remote():
+        raise SetupError(
+            "this is Spark Connect, which gives no access to the driver's JVM: run the job on a "
+            "classic cluster (Databricks: dedicated access mode, not serverless)"
+        )
+
+
+def has_own_realtime() -> bool:
+    """Whether the platform's own Spark has Real-Time Mode, whatever its version number says."""
+    parameters = inspect.signature(DataStreamWriter.trigger).parameters
+    return "DATABRICKS_RUNTIME_VERSION" in os.environ and "realTime" in parameters
+
+
 def local_session(
-    jars: Sequence[Path], slots: int, app: str, options: tuple[str, str] | None = None
+    jars: Sequence[Path],
+    slots: int,
+    app: str,
+    *,
+    class_path: str = "",
+    archive: tuple[str, str] | None = None,
 ) -> SparkSession:
     """A session in this process, for commands and tests.
 
@@ -115,14 +156,15 @@ def local_session(
         jars: The connector, Delta and the interceptor.
         slots: Task slots; at least one per partition of every Real-Time flow, and some more.
         app: The application's name in logs.
-        options: The JVM's class path besides *jars*, and its options; by default they are those of
-            the class archive.
+        class_path: Further jars, which are not copied: those of object storage are large.
+        archive: Class path and options for another class archive than that of the set-up.
     """
-    class_path, java_options = archive_options() if options is None else options
+    archived, java_options = archive_options() if archive is None else archive
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{slots}]").appName(app)
     for key, value in {**REQUIRED, **BOUNDED, **LOCAL, PLUGINS: PLUGIN}.items():
         builder = builder.config(key, value)
+    class_path = os.pathsep.join(filter(None, (archived, class_path)))
     builder = builder.config("spark.driver.extraClassPath", class_path).config(
         "spark.driver.extraJavaOptions", f"{QUICK_COMPILER}{_QUIET} {java_options}"
     )

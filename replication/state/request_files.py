@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from py4j.java_gateway import JVMView
 
+from replication.config.home import storage_class_path
 from replication.kafka.jvm import downloaded_jars, pyspark_jars
 from replication.state.paths import local_path, make_private
 
@@ -121,7 +122,8 @@ class HadoopFiles(RequestFiles):
 def hadoop_class_path() -> list[Path]:
     """Hadoop's client and its configuration, for a JVM without Spark."""
     conf = os.environ.get("HADOOP_CONF_DIR")
-    return [*([Path(conf)] if conf else []), *pyspark_jars(), *downloaded_jars()]
+    storage = [Path(path) for path in (storage_class_path(),) if path]
+    return [*([Path(conf)] if conf else []), *pyspark_jars(), *downloaded_jars(), *storage]
 
 
 def first_line(error: Exception) -> str:

@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from replication.demo.child import log_end, start_child
@@ -42,6 +42,15 @@ class RunningProcess:
         """Raises ProcessError if it has failed. A clean end is no failure."""
         if self._process.poll():
             raise self.failure(f"ended with exit code {self._process.returncode}")
+
+    def while_running(self, condition: Callable[[], object]) -> Callable[[], object]:
+        """*condition*, for a wait that raises ProcessError as soon as the program has failed."""
+
+        def look() -> object:
+            self.check()
+            return condition()
+
+        return look
 
     def wait(self, seconds: float) -> int:
         """Waits for the end of the program and returns its exit code."""

@@ -1,7 +1,7 @@
 """Topics on real clusters: fill them, compare them with their copies, delete them."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from confluent_kafka import TopicPartition as KafkaTopicPartition
@@ -62,8 +62,12 @@ def copied(clusters: Clusters, topic: str) -> int:
 
 def assert_equal(clusters: Clusters, *topics: str) -> None:
     """Asserts that each remote topic ``A.topic`` holds the records of its topic, and no others."""
+    assert_copies(clusters, {topic: f"A.{topic}" for topic in topics})
+
+
+def assert_copies(clusters: Clusters, remote: Mapping[str, str]) -> None:
+    """Asserts that the topics of *remote* hold the records of those they are named for."""
     source, target = clusters
-    remote = {topic: f"A.{topic}" for topic in topics}
     for report in compare(source.bootstrap, target.bootstrap, remote).values():
         assert report.is_equal, str(report)
 

@@ -56,10 +56,12 @@ TEXT = {"", ".cfg", ".java", ".md", ".properties", ".py", ".sh", ".toml", ".txt"
 
 # Of programs that the documents name beside our own.
 FOREIGN_OPTIONS = {
-    *("--archives", "--executor-memory", "--files", "--jars", "--py-files"),  # spark-submit's
+    *("--archives", "--conf", "--driver-class-path", "--driver-java-options", "--executor-memory"),
+    *("--files", "--jars", "--packages"),
+    *("--keytab", "--principal", "--properties-file", "--py-files"),  # spark-submit's
     *("--clusters", "--command-config"),  # Kafka's tools'
 }
-FOREIGN_COMMANDS = ("kafka-consumer-groups", "hadoop fs")
+FOREIGN_COMMANDS = ("kafka-consumer-groups", "hadoop fs", "yarn ")
 
 
 def options_of(command: click.Command) -> set[str]:

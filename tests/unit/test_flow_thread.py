@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from replication.app.flow_thread import FlowThread, wait_for_all
+from replication.app.outcome import Outcome
 from replication.errors import ClusterError, GuardError
 from replication.model import Flow
 from replication.state.job_lock import JobLocks, find_owner, hold_jobs
@@ -53,7 +54,7 @@ def failing(error: BaseException, after: threading.Event | None = None) -> Work:
 
 def test_a_clean_end_is_0(tmp_path: Path) -> None:
     with started(tmp_path.as_uri(), lambda _stop: None) as (threads, requests, locks):
-        assert wait_for_all(threads, requests, locks) == 0
+        assert wait_for_all(threads, requests, locks) == Outcome()
         assert threads[0].failure is None
 
 
@@ -64,14 +65,14 @@ def test_the_exit_code_is_that_of_the_first_failure_in_time(tmp_path: Path) -> N
         threads[1].join(30)
         release.set()
 
-        assert wait_for_all(threads, requests, locks) == GuardError.exit_code
+        assert wait_for_all(threads, requests, locks).exit_code == GuardError.exit_code
 
 
 def test_an_internal_error_is_1_and_logged_with_its_traceback(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with started(tmp_path.as_uri(), failing(ZeroDivisionError("unexpected"))) as running:
-        assert wait_for_all(*running) == 1
+        assert wait_for_all(*running).exit_code == 1
 
     assert 'flow=A->B event=flow_failed text="internal error, please report it"' in caplog.messages
     assert "ZeroDivisionError: unexpected" in caplog.text
@@ -94,7 +95,7 @@ def test_a_failed_flow_is_logged_again_while_others_run(
     logging.getLogger().addHandler(handler)
     works = until_reminded_twice, failing(GuardError("no longer there"))
     with started(tmp_path.as_uri(), *works) as (threads, requests, locks):
-        code = wait_for_all(threads, requests, locks, remind_seconds=0.1)
+        code = wait_for_all(threads, requests, locks, remind_seconds=0.1).exit_code
     logging.getLogger().removeHandler(handler)
 
     assert reminded.is_set()
@@ -112,6 +113,6 @@ def test_a_request_stops_its_flow_only_and_frees_its_lock(tmp_path: Path) -> Non
     with started(state_dir, until_stopped, until_other_is_free) as (threads, requests, locks):
         LocalFiles().create(new_request(state_dir, FIRST, "mirror", locks.address(FIRST)))
 
-        assert wait_for_all(threads, requests, locks) == 0
+        assert wait_for_all(threads, requests, locks) == Outcome()
         assert [thread.stop.is_set() for thread in threads] == [True, False]
         assert requests.find() == {FIRST}

@@ -5,6 +5,7 @@ from typing import get_args
 
 import pytest
 
+from replication.cli.jobs import wheel_task
 from replication.model import PARTS, RECORDS, Job, Part, runs
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -36,3 +37,18 @@ def test_spark_submit_knows_the_same_jobs() -> None:
 def test_a_job_runs_its_parts_only(job: Job, parts: set[Part]) -> None:
     assert {part for part in get_args(Part) if runs(job, part)} == parts
     assert (job in RECORDS) == ("records" in parts)
+
+
+def test_a_wheel_task_raises_where_a_job_would_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = "/nowhere/mirror.yaml"
+    monkeypatch.setattr("sys.argv", ["replication-job", "--job", "mirror", "--config", missing])
+
+    with pytest.raises(RuntimeError, match=f"exit code 2: .*{missing}"):
+        wheel_task()
+
+
+def test_a_wheel_task_needs_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["replication-job", "--config", "mirror.yaml"])
+
+    with pytest.raises(ValueError, match="must be --job, one of mirror, "):
+        wheel_task()

@@ -14,7 +14,7 @@ LONGEST_MODULE_LINES = 300
 STOREYS = (
     {"jobs", "__main__"},
     {"cli"},
-    {"app", "demo"},
+    {"app", "demo", "deploy"},
     {"control"},
     {"flows"},
     {"state"},
@@ -26,7 +26,7 @@ STOREYS = (
 # A folder that is not named here needs the standard library only.
 LIBRARIES = {
     "cli": {"click", "rich"},
-    "app": {"pyspark"},
+    "app": {"pyspark", "py4j"},
     "flows": {"pyspark", "py4j"},
     "state": {"pyspark", "py4j", "deltalake"},
     "spark": {"pyspark", "py4j"},

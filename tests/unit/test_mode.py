@@ -50,3 +50,9 @@ def test_a_local_spark_has_room_for_twice_the_partitions(partitions: int, slots:
 
     choice = choose_mode("realtime", spark="4.2.0", slots=slots, partitions=2 * partitions)
     assert choice.mode == "realtime"
+
+
+def test_a_platform_may_have_realtime_mode_under_a_lower_version() -> None:
+    choice = choose_mode("realtime", spark="3.5.2", slots=10, partitions=8, has_realtime=True)
+
+    assert choice == Choice("realtime", ENOUGH)

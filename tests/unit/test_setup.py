@@ -162,7 +162,8 @@ def value_of(command: list[str], option: str) -> str:
             ["--mode", "drain"], "--flow, --mode, --log-format, --standby and", id="no --config"
         ),
         pytest.param(["--keep", "--config", "a.yaml"], "--keep belongs to the demo", id="keep"),
-        pytest.param(["--setup", "kafka"], "--setup takes dev, mm2 and kdc", id="unknown set-up"),
+        pytest.param(["--setup", "kafka"], "--setup takes dev, mm2, kdc", id="unknown set-up"),
+        pytest.param(["--build"], "--build needs one folder", id="no folder to build"),
     ],
 )
 def test_wrong_usage_is_said_before_anything_starts(

@@ -1,0 +1,1 @@
+"""What runs on the machine that submits or builds: the command line of Spark, and the artifacts."""

@@ -1,0 +1,118 @@
+"""Merges a user's arguments of spark-submit with ours: lists are joined, nothing is replaced. Pure.
+
+spark-submit takes the last of two equal options, and an option wins over the setting that it stands
+for. So ``--jars`` of a user, or ``spark.jars`` in a file, would otherwise replace the project's.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+LISTS: Final = {
+    "--jars": "spark.jars",
+    "--files": "spark.files",
+    "--py-files": "spark.submit.pyFiles",
+    "--archives": "spark.archives",
+}
+"""Options that hold a list separated by commas, and the setting that each stands for."""
+
+JOINED: Final = {
+    "--driver-java-options": ("spark.driver.extraJavaOptions", " "),
+    "--driver-class-path": ("spark.driver.extraClassPath", ":"),
+}
+"""Options whose values are joined, the setting that each stands for, and what separates them."""
+
+REDACTION: Final = "spark.redaction.regex"
+_FLAGS: Final = {"--verbose", "-v", "--supervise", "--load-spark-defaults"}
+_SHORT: Final = {"-c": "--conf"}
+
+Arguments = list[tuple[str, str | None]]
+"""Options with their values, None for a flag, in the order of the command line."""
+
+
+class ArgumentsError(ValueError):
+    """The user's arguments are none of spark-submit's; the text says which one, and what to do."""
+
+
+def parse(words: Sequence[str]) -> Arguments:
+    """Splits *words* as spark-submit does: ``--name value``, ``--name=value``, and flags.
+
+    Raises:
+        ArgumentsError: A word is no option, or an option has no value.
+    """
+    found: Arguments = []
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-"):
+            raise ArgumentsError(
+                f"'{word}' is no option: after -- come spark-submit's options; arguments of the "
+                "job stand before it"
+            )
+        name, equals, value = word.partition("=")
+        name = _SHORT.get(name, name)
+        if name in _FLAGS:
+            found.append((name, None))
+        elif equals and name.startswith("--"):
+            found.append((name, value))
+        else:
+            try:
+                found.append((name, next(rest)))
+            except StopIteration:
+                raise ArgumentsError(f"{word} needs a value") from None
+    return found
+
+
+def settings(arguments: Arguments, option: str = "--conf") -> dict[str, str]:
+    """The settings of Spark among *arguments*; of two equal ones the last."""
+    pairs = (value.partition("=") for name, value in arguments if name == option and value)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def last(arguments: Arguments, option: str, setting: str = "") -> str | None:
+    """The value that spark-submit takes for *option*, or else for *setting*; None without one."""
+    values = [value for name, value in arguments if name == option]
+    return values[-1] if values else settings(arguments).get(setting)
+
+
+def merge(
+    ours: Arguments, theirs: Arguments, defaults: Mapping[str, str] | None = None
+) -> list[str]:
+    """One command line of both.
+
+    Lists, Java options and class paths are joined, ours first. Of another option or setting theirs
+    wins. What Spark redacts by our rule it redacts as well by theirs.
+
+    Args:
+        ours: The project's options.
+        theirs: The user's options.
+        defaults: The settings of the user's properties file, which options would hide.
+    """
+    given = {**(defaults or {}), **settings(theirs)}
+    merged = set(LISTS) | set(JOINED)
+    hidden = {*LISTS.values(), *(setting for setting, _ in JOINED.values()), REDACTION}
+    words: list[str] = []
+    for option, setting in LISTS.items():
+        lists = [*_values(ours, option), *(_values(theirs, option) or [given.get(setting, "")])]
+        items = [item.strip() for text in lists for item in text.split(",") if item.strip()]
+        if items:
+            words += [option, ",".join(dict.fromkeys(items))]
+    for option, (setting, separator) in JOINED.items():
+        texts = [*_values(ours, option), *(_values(theirs, option) or [given.get(setting, "")])]
+        if any(texts):
+            words += [option, separator.join(filter(None, texts))]
+    rules = [rule for rule in (settings(ours).get(REDACTION), given.get(REDACTION)) if rule]
+    if rules:
+        words += ["--conf", f"{REDACTION}={'|'.join(map(_group, rules))}"]
+    for name, value in (*ours, *theirs):
+        if name in merged or (name == "--conf" and (value or "").partition("=")[0] in hidden):
+            continue
+        words += [name] if value is None else [name, value]
+    return words
+
+
+def _values(arguments: Arguments, option: str) -> list[str]:
+    return [value for name, value in arguments if name == option and value]
+
+
+def _group(rule: str) -> str:
+    """*rule* as part of an alternative: ``(?i)`` at its start holds for this part only."""
+    return f"(?i:{rule[4:]})" if rule.startswith("(?i)") else f"(?:{rule})"

@@ -1,0 +1,174 @@
+"""Prints the command that submits a job; spark-submit.sh runs it.
+
+    python -m replication.deploy.submit --repository R --python P --job J --config FILE --master M
+        [arguments of the job] -- [arguments of spark-submit]
+
+Nothing is started. In client mode the driver uses this machine's files. In cluster mode Spark
+carries them to the driver; on Kubernetes without ``spark.kubernetes.file.upload.path`` they are in
+the image, by the paths of conf/deploy/kubernetes/Dockerfile.
+"""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from replication.config.home import home, storage_class_path
+from replication.config.properties import parse_properties
+from replication.deploy.archives import ENVIRONMENT, INTERPRETER, environment, py_files
+from replication.deploy.arguments import (
+    REDACTION,
+    Arguments,
+    ArgumentsError,
+    last,
+    merge,
+    parse,
+    settings,
+)
+from replication.errors import ReplicationError, SetupError
+from replication.spark.class_archive import archive_options
+
+SECRETS: Final = "(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key"
+UPLOAD_PATH: Final = "spark.kubernetes.file.upload.path"
+IMAGE: Final = "local:///opt/replication"
+IMAGE_CONFIG: Final = "/etc/replication"
+PYTHON_SETTING: Final = "spark.pyspark.python"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to submit.
+
+    Args:
+        repository: The checkout.
+        name: Of the job: a file in ``jobs/``.
+        config: The configuration file.
+        arguments: Further arguments of the job.
+    """
+
+    repository: Path
+    name: str
+    config: str
+    arguments: Sequence[str]
+
+    @property
+    def title(self) -> str:
+        """The application's name, of which Kubernetes makes the names of pods."""
+        return f"{self.name}-{Path(self.config).stem}"
+
+
+def command(
+    job: Job, master: str, theirs: Sequence[str], environ: Mapping[str, str], python: Path
+) -> list[str]:
+    """The command line, with the variables that it needs.
+
+    Args:
+        job: What to submit.
+        master: Spark's master, unless *theirs* has one.
+        theirs: The user's arguments of spark-submit.
+        environ: The environment; DEPLOY_MODE, DRIVER_MEMORY and CLIENT_JARS are read.
+        python: The interpreter of the environment that holds PySpark.
+
+    Raises:
+        SetupError: *theirs* are wrong, or a package is missing.
+    """
+    spark_home = next(python.parents[1].glob("lib/python*/site-packages/pyspark"), Path())
+    try:
+        given = parse(theirs)
+        defaults = _defaults(given, environ, spark_home)
+    except (ArgumentsError, OSError, ValueError) as error:
+        raise SetupError(f"arguments of spark-submit: {error}") from error
+    mode = last(given, "--deploy-mode", "spark.submit.deployMode")
+    is_cluster = (mode or environ.get("DEPLOY_MODE", "client")) == "cluster"
+    master = last(given, "--master", "spark.master") or master
+    ours: Arguments = [
+        ("--master", master),
+        ("--deploy-mode", "cluster" if is_cluster else "client"),
+        ("--name", job.title),
+        ("--driver-memory", environ.get("DRIVER_MEMORY") or "2g"),
+        ("--conf", f"{REDACTION}={SECRETS}"),
+    ]
+    known = {**defaults, **settings(given)}
+    variables = {"SPARK_HOME": str(spark_home), "PYTHONUNBUFFERED": "1"}
+    file, config = f"{job.repository}/jobs/{job.name}.py", job.config
+    if not is_cluster:
+        variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or str(python)
+        variables["PYSPARK_DRIVER_PYTHON"] = str(python)
+        archived, java_options = archive_options()
+        ours += _files(job.repository, f"{job.repository}/conf/log4j2.properties", environ)
+        ours += [
+            (
+                "--driver-class-path",
+                os.pathsep.join(filter(None, (archived, storage_class_path()))),
+            ),
+            ("--driver-java-options", java_options),
+        ]
+    elif master.startswith("k8s:") and UPLOAD_PATH not in known:
+        file, config = f"{IMAGE}/jobs/{job.name}.py", f"{IMAGE_CONFIG}/{Path(config).name}"
+        ours += [_logging(f"{IMAGE.removeprefix('local://')}/log4j2.properties")]
+    else:
+        config = Path(config).name
+        ours += _files(job.repository, "log4j2.properties", environ)
+        ours += [("--files", f"{job.config},{job.repository}/conf/log4j2.properties")]
+        if PYTHON_SETTING not in known and not master.startswith("k8s:"):
+            archive = environment(home() / "py-files")
+            ours += [("--archives", f"{archive}#{ENVIRONMENT}")]
+            ours += [("--conf", f"{PYTHON_SETTING}={INTERPRETER}")]
+    return [
+        *("env", *(f"{name}={value}" for name, value in variables.items())),
+        str(python.with_name("spark-submit")),
+        *merge(ours, given, defaults),
+        *(file, "--config", config, *job.arguments),
+    ]
+
+
+def _files(repository: Path, log4j2: str, environ: Mapping[str, str]) -> Arguments:
+    """The options with the project's jars and code, and with the logging of the driver."""
+    interceptor = repository / "replication" / "jvm" / "preserve-timestamps.jar"
+    jars: list[str | Path] = [*sorted((home() / "jars" / "spark").glob("*.jar")), interceptor]
+    jars += filter(None, environ.get("CLIENT_JARS", "").split(","))
+    return [
+        ("--jars", ",".join(map(str, jars))),
+        ("--py-files", str(py_files(repository, home() / "py-files"))),
+        _logging(log4j2),
+    ]
+
+
+def _logging(log4j2: str) -> tuple[str, str]:
+    return "--driver-java-options", f"-Dlog4j2.configurationFile={log4j2}"
+
+
+def _defaults(given: Arguments, environ: Mapping[str, str], spark_home: Path) -> dict[str, str]:
+    """The settings of the properties file that spark-submit will read."""
+    folder = environ.get("SPARK_CONF_DIR") or spark_home / "conf"
+    named = last(given, "--properties-file")
+    file = Path(named) if named else Path(folder, "spark-defaults.conf")
+    if not named and not file.exists():
+        return {}
+    text = file.read_text(encoding="utf-8")
+    return {key: value.strip() for key, value, _ in parse_properties(text)}
+
+
+def main(words: Sequence[str]) -> int:
+    """Prints the command, quoted for a shell, and returns the exit code."""
+    end = words.index("--") if "--" in words else len(words)
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    for name in ("--repository", "--python", "--job", "--config", "--master"):
+        parser.add_argument(name, required=True)
+    own, arguments = parser.parse_known_args(words[:end])
+    job = Job(Path(own.repository), own.job, own.config, arguments)
+    try:
+        line = command(job, own.master, words[end + 1 :], os.environ, Path(own.python))
+    except ReplicationError as error:
+        print(f"spark-submit.sh: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    print(shlex.join(line))  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,118 @@
+"""The files for platforms that are not here, checked by types and programs of these platforms."""
+
+import ast
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from replication.cli.jobs import wheel_task
+from replication.deploy.artifacts import build
+from replication.errors import SetupError
+from replication.spark.acknowledged import PLUGIN, PLUGINS
+from replication.spark.session import REQUIRED
+from replication.spark.static_settings import STATIC
+from tests.support.local import REPOSITORY, jars
+
+DEPLOY = REPOSITORY / "conf" / "deploy"
+FINAL = {2, 5}  # a configuration error, a refusal
+
+
+@pytest.fixture(scope="module")
+def bundle() -> dict[str, Any]:
+    return dict(yaml.safe_load((DEPLOY / "databricks/databricks.yml").read_text()))
+
+
+@pytest.mark.parametrize("job", ["mirror_continuous", "mirror_drain"])
+def test_a_job_of_the_bundle_fits_databricks_own_types(bundle: dict[str, Any], job: str) -> None:
+    types = pytest.importorskip("databricks.bundles.jobs")
+    document = bundle["resources"]["jobs"][job]
+
+    assert types.Job.from_dict(document).name == document["name"]
+    with pytest.raises(ValueError, match="max_concurent_runs"):
+        types.Job.from_dict({**document, "max_concurent_runs": 1})
+
+
+@pytest.mark.parametrize("job", ["mirror_continuous", "mirror_drain"])
+def test_a_job_of_the_bundle_calls_our_entry_point_with_static_settings(
+    bundle: dict[str, Any], job: str
+) -> None:
+    (task,) = bundle["resources"]["jobs"][job]["tasks"]
+    (cluster,) = bundle["resources"]["jobs"][job]["job_clusters"]
+    conf = cluster["new_cluster"]["spark_conf"]
+
+    entry = f"{task['python_wheel_task']['entry_point']} = {wheel_task.__module__}:wheel_task"
+    assert entry in (REPOSITORY / "setup.cfg").read_text()
+    assert task["python_wheel_task"]["parameters"][:2] == ["--job", "mirror"]
+    asked = {static.name: static.value for static in STATIC} | {PLUGINS: PLUGIN}
+    given = {name: conf[name] for name in asked if name != "spark.sql.extensions"}
+    assert given == {name: value for name, value in asked.items() if name in given}
+    assert conf["spark.scheduler.mode"] == REQUIRED["spark.scheduler.mode"]
+
+
+def test_the_unit_is_valid_and_does_not_retry_what_a_retry_cannot_mend(tmp_path: Path) -> None:
+    unit = (DEPLOY / "single-host/replication@.service").read_text()
+
+    assert "\nRestartPreventExitStatus=2 5\n" in unit
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("needs systemd-analyze")
+    installed = unit.replace(
+        "/opt/replication/spark-submit.sh", str(REPOSITORY / "spark-submit.sh")
+    )
+    (tmp_path / "replication@.service").write_text(installed)
+    answer = subprocess.run(
+        [str(shutil.which("systemd-analyze")), "verify", tmp_path / "replication@orders.service"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "replication@orders.service" not in answer.stderr, answer.stderr
+
+
+def test_the_compose_file_runs_the_image_and_lets_it_stop_cleanly() -> None:
+    compose = yaml.safe_load((DEPLOY / "single-host/compose.yaml").read_text())
+
+    (service,) = compose["services"].values()
+    assert service["command"][0] == "mirror"
+    assert service["stop_grace_period"] == "90s"
+    mounted = {volume.split(":")[1] for volume in service["volumes"]}
+    assert mounted == {"/etc/replication/mirror.yaml", "/var/lib/replication"}
+
+
+def test_the_dag_does_not_retry_what_a_retry_cannot_mend() -> None:
+    tree = ast.parse((DEPLOY / "airflow/mirror.py").read_text())
+
+    constants = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert set(constants["NOT_AGAIN"]) == FINAL
+
+
+def test_a_build_has_what_the_image_recipe_copies(tmp_path: Path) -> None:
+    jars("spark", override="SPARK_JARS")  # or skips
+
+    build(REPOSITORY, tmp_path / "build")
+
+    files = Counter(
+        path.suffix if path.suffix in {".whl", ".gz"} else path.name
+        for path in (tmp_path / "build").iterdir()
+    )
+    names = "Dockerfile constraints.txt entrypoint.sh jars jobs log4j2.properties .whl .gz"
+    assert files == Counter(names.split())
+    assert (tmp_path / "build/jars/preserve-timestamps.jar").exists()
+    recipe = (tmp_path / "build/Dockerfile").read_text()
+    copied = [line.split()[1:-1] for line in recipe.splitlines() if line.startswith("COPY")]
+    named = {word for words in copied for word in words if not word.startswith("--")}
+    found = {name for name in named if list((tmp_path / "build").glob(name.rstrip("/")))}
+    assert named == found
+
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/file").touch()
+    with pytest.raises(SetupError, match="not empty and holds no earlier build"):
+        build(REPOSITORY, tmp_path / "mine")

@@ -1,0 +1,120 @@
+"""state.dir on S3: two drains in a row, the commands, and a stop, on a server of its own.
+
+The server is moto's, in an environment of its own: MOTO_SERVER names its program.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from replication.demo.ports import HOST, free_port
+from replication.demo.topic_log import log_ends
+from replication.demo.watchdog import Watchdog
+from replication.model import Flow
+from tests.support.commands import replication, spark_submit
+from tests.support.flows import unique_flow
+from tests.support.local import SCRIPT, Clusters, Until, jars
+from tests.support.mirror_files import write_config
+from tests.support.running_process import RunningProcess
+from tests.support.topics import assert_copies, fill, send
+from tests.support.waiting import wait_until
+
+pytestmark = [
+    *(pytest.mark.cluster, pytest.mark.job, pytest.mark.soak, pytest.mark.timeout(1500)),
+]
+
+MOTO = os.environ.get("MOTO_SERVER") or shutil.which("moto_server")
+SETTINGS = {
+    "fs.s3a.endpoint.region": "us-east-1",
+    "fs.s3a.path.style.access": "true",
+    "fs.s3a.access.key": "access",
+    "fs.s3a.secret.key": "secret",
+    "fs.s3a.connection.ssl.enabled": "false",
+}
+SECONDS = 240.0
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An empty bucket; HADOOP_CONF_DIR says how to reach it."""
+    if not MOTO:
+        pytest.skip("needs moto's server in an environment of its own: pip install 'moto[server]'")
+    jars("s3", override="S3_JARS")
+    port, folder = free_port(), tmp_path_factory.mktemp("s3")
+    url = f"http://{HOST}:{port}"
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen([str(MOTO), "-H", HOST, "-p", str(port)], stdout=log, stderr=log)
+    watchdog = Watchdog(server.pid, signal.SIGKILL)
+    entries = {**SETTINGS, "fs.s3a.endpoint": url}.items()
+    lines = [f"<property><name>{k}</name><value>{v}</value></property>" for k, v in entries]
+    (folder / "core-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
+    request = urllib.request.Request(f"{url}/state", method="PUT")  # noqa: S310 - our own server
+
+    def is_made() -> bool:
+        with suppress(OSError), urllib.request.urlopen(request, timeout=5):  # noqa: S310
+            return True
+        return False
+
+    try:
+        wait_until(is_made, 60)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HADOOP_CONF_DIR", str(folder))
+            yield "s3a://state"
+    finally:
+        watchdog.dismiss()
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture
+def flow() -> Flow:
+    return unique_flow()
+
+
+@pytest.fixture
+def config(bucket: str, clusters: Clusters, tmp_path: Path, topic_name: str, flow: Flow) -> Path:
+    more = {"state.dir": f"{bucket}/{flow.slug}", "groups": [topic_name]}
+    return write_config(tmp_path, clusters, topic_name, more, flow)
+
+
+def test_two_drains_and_the_commands(
+    clusters: Clusters, config: Path, flow: Flow, topic_name: str
+) -> None:
+    fill(clusters[0], topic_name, 1, 1000)
+    first = spark_submit(config, "--mode", "drain")
+    send(clusters[0], topic_name, 1, 1000)
+    second = spark_submit(config, "--mode", "drain")
+    where = ("--flow", str(flow), "--topic", topic_name, "--partition", "0", "--offset", "1500")
+
+    translated = replication("translate", config, *where)
+
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert (translated.returncode, "1500" in translated.stdout) == (0, True), translated.stderr
+    assert_copies(clusters, {topic_name: f"{flow.source}.{topic_name}"})
+
+
+def test_a_running_job_is_stopped_from_another_process(
+    clusters: Clusters, config: Path, flow: Flow, tmp_path: Path, topic_name: str, until: Until
+) -> None:
+    remote = f"{flow.source}.{topic_name}"
+    fill(clusters[0], topic_name, 1, 1000)
+
+    command = [str(SCRIPT), "--config", str(config)]
+    with RunningProcess("mirror", command, tmp_path / "mirror.log") as job:
+        copied = job.while_running(
+            lambda: log_ends(clusters[1].bootstrap, [remote]).get(remote, 0) == 1000
+        )
+        until(copied, SECONDS)
+        stopped = replication("stop", config)
+        code = job.wait(SECONDS)
+
+    assert (stopped.returncode, stopped.stdout) == (0, f"{flow} stopped\n"), stopped.stderr
+    assert code == 0
+    assert_copies(clusters, {topic_name: remote})

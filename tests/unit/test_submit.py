@@ -1,0 +1,206 @@
+"""The command that submits a job: a user's arguments are merged with ours, in every deploy mode."""
+
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replication.deploy import submit
+from replication.deploy.archives import LAUNCHER, environment
+from replication.deploy.arguments import Arguments, ArgumentsError, merge, parse
+from replication.errors import SetupError
+from tests.support.local import PYTHON, REPOSITORY
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A local environment with one jar, for all tests: an archive of the packages takes seconds."""
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "jars/spark").mkdir(parents=True)
+    (folder / "jars/spark/connector.jar").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REPLICATION_HOME", str(folder))
+        yield folder
+
+
+def command(*theirs: str, master: str = "local[4]", **environ: str) -> list[str]:
+    job = submit.Job(REPOSITORY, "mirror", "/etc/orders.yaml", ["--mode", "drain"])
+    return submit.command(job, master, theirs, environ, PYTHON)
+
+
+def values(words: list[str], option: str) -> list[str]:
+    return [words[at + 1] for at, word in enumerate(words) if word == option]
+
+
+CLASS_PATH = ("--driver-class-path", "ours/*")
+OURS: Arguments = [
+    ("--jars", "a.jar,b.jar"),
+    ("--driver-java-options", "-Da=1"),
+    ("--conf", "spark.x=1"),
+]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "expected"),
+    [
+        pytest.param("--jars c.jar", "--jars a.jar,b.jar,c.jar", id="list"),
+        pytest.param("--jars=c.jar --jars d.jar", "--jars a.jar,b.jar,c.jar,d.jar", id="twice"),
+        pytest.param("--jars b.jar", "--jars a.jar,b.jar", id="the same"),
+        pytest.param("--conf spark.jars=c.jar", "--jars a.jar,b.jar,c.jar", id="list as setting"),
+        pytest.param(
+            "--driver-java-options -Db=2", "--driver-java-options -Da=1 -Db=2", id="Java options"
+        ),
+        pytest.param(
+            "-c spark.driver.extraJavaOptions=-Db=2",
+            *("--driver-java-options -Da=1 -Db=2",),
+            id="Java options as setting",
+        ),
+        pytest.param("--driver-class-path x/*", "--driver-class-path ours/*:x/*", id="class path"),
+        pytest.param("--files f.txt", "--files f.txt", id="list of theirs alone"),
+        pytest.param("--supervise --name n", "--supervise --name n", id="passed on"),
+    ],
+)
+def test_what_a_user_gives_is_added_to_ours(theirs: str, expected: str) -> None:
+    assert expected in " ".join(merge([*OURS, CLASS_PATH], parse(theirs.split())))
+
+
+def test_no_option_is_given_twice() -> None:
+    theirs = "--jars c.jar --conf spark.jars=d.jar --driver-java-options -Db=2"
+
+    words = merge(OURS, parse(theirs.split()))
+
+    assert words == [
+        *("--jars", "a.jar,b.jar,c.jar"),
+        *("--driver-java-options", "-Da=1 -Db=2"),
+        *("--conf", "spark.x=1"),
+    ]
+
+
+def test_of_a_setting_theirs_comes_last_and_so_wins() -> None:
+    words = merge(OURS, parse(["--conf", "spark.x=2", "--conf", "spark.y=a=b"]))
+
+    assert values(words, "--conf") == ["spark.x=1", "spark.x=2", "spark.y=a=b"]
+
+
+def test_what_is_redacted_stays_redacted() -> None:
+    words = merge(
+        [("--conf", "spark.redaction.regex=(?i)secret|token")],
+        parse(["--conf", "spark.redaction.regex=pin"]),
+    )
+
+    assert words == ["--conf", "spark.redaction.regex=(?i:secret|token)|(?:pin)"]
+
+
+def test_the_users_defaults_file_is_not_hidden(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.jars  their.jar\nspark.other 1\n")
+
+    words = command(SPARK_CONF_DIR=str(tmp_path))
+
+    assert values(words, "--jars")[0].endswith("preserve-timestamps.jar,their.jar")
+    assert "spark.other" not in " ".join(words)  # spark-submit reads it itself
+
+
+@pytest.mark.parametrize(
+    ("theirs", "problem"),
+    [
+        pytest.param(["orders.yaml"], "'orders.yaml' is no option", id="a word"),
+        pytest.param(["--conf"], "--conf needs a value", id="no value"),
+    ],
+)
+def test_wrong_arguments(theirs: list[str], problem: str) -> None:
+    with pytest.raises(ArgumentsError, match=problem):
+        parse(theirs)
+    with pytest.raises(SetupError, match=problem):
+        command(*theirs)
+
+
+def test_client_mode_uses_the_files_of_this_machine() -> None:
+    words = command("--jars", "their.jar", DRIVER_MEMORY="1g")
+
+    assert values(words, "--jars")[0].endswith("/connector.jar,"
+        f"{REPOSITORY}/replication/jvm/preserve-timestamps.jar,their.jar")  # fmt: skip
+    assert values(words, "--driver-memory") == ["1g"]
+    assert values(words, "--archives") == values(words, "--files") == []
+    assert f"PYSPARK_PYTHON={PYTHON}" in words
+    job = [f"{REPOSITORY}/jobs/mirror.py", "--config", "/etc/orders.yaml", "--mode", "drain"]
+    assert words[-5:] == job
+
+
+@pytest.mark.parametrize(
+    ("theirs", "environ"),
+    [
+        pytest.param([], {"DEPLOY_MODE": "cluster"}, id="by the environment"),
+        pytest.param(["--deploy-mode", "cluster"], {}, id="by the arguments"),
+    ],
+)
+def test_cluster_mode_on_yarn_brings_packages_and_interpreter(
+    home: Path, theirs: list[str], environ: dict[str, str]
+) -> None:
+    words = command(*theirs, "--archives", "models.zip#models", master="yarn", **environ)
+
+    ours, models = values(words, "--archives")[0].split(",")
+    assert (models, Path(ours).parent) == ("models.zip#models", home / "py-files")
+    assert ours.endswith(".tar.gz#environment")
+    assert "spark.pyspark.python=./environment/bin/python" in values(words, "--conf")
+    assert values(words, "--files") == [f"/etc/orders.yaml,{REPOSITORY}/conf/log4j2.properties"]
+    assert words[-4:] == ["--config", "orders.yaml", "--mode", "drain"]
+    assert not [word for word in words if word.startswith("PYSPARK_PYTHON=")]
+
+
+def test_an_interpreter_of_the_users_own_needs_no_archive() -> None:
+    words = command("--conf", "spark.pyspark.python=/opt/python", master="yarn",
+        DEPLOY_MODE="cluster")  # fmt: skip
+
+    assert values(words, "--archives") == []
+
+
+def test_kubernetes_takes_the_files_of_the_image() -> None:
+    words = command(master="k8s://https://cluster:6443", DEPLOY_MODE="cluster")
+
+    assert values(words, "--jars") == values(words, "--files") == values(words, "--archives") == []
+    assert values(words, "--name") == ["mirror-orders"]
+    assert words[-5:] == [
+        *("local:///opt/replication/jobs/mirror.py", "--config", "/etc/replication/orders.yaml"),
+        *("--mode", "drain"),
+    ]
+
+
+def test_kubernetes_with_a_place_for_uploads_takes_the_files_of_this_machine() -> None:
+    words = command("--conf", "spark.kubernetes.file.upload.path=s3a://bucket/uploads",
+        master="k8s://https://cluster:6443", DEPLOY_MODE="cluster")  # fmt: skip
+
+    assert values(words, "--jars")[0].endswith("/preserve-timestamps.jar")
+    assert words[-5] == f"{REPOSITORY}/jobs/mirror.py"
+
+
+def test_the_archive_is_made_once_and_brings_all_packages_but_spark(
+    home: Path, tmp_path: Path
+) -> None:
+    archive = environment(home / "py-files")
+    made = archive.stat().st_mtime_ns
+    with tarfile.open(archive) as content:
+        content.extractall(tmp_path, filter="data")
+
+    assert environment(home / "py-files") == archive
+    assert archive.stat().st_mtime_ns == made
+    program = "import click, confluent_kafka, deltalake, rich, yaml; import pyspark"
+    answer = subprocess.run(
+        [tmp_path / "bin/python", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert answer.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'pyspark'"
+
+
+def test_a_node_without_that_python_is_named(tmp_path: Path) -> None:
+    launcher = LAUNCHER.format(version="2.0", built="/nowhere/python2.0")
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").write_text(launcher)
+
+    answer = subprocess.run(
+        ["/bin/sh", tmp_path / "bin/python"], capture_output=True, text=True, check=False
+    )
+
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("no python2.0 on ")
