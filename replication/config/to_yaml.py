@@ -10,6 +10,7 @@ from typing import Final
 
 import yaml
 
+from replication.config.clients.secrets import MASK, is_secret
 from replication.config.field_keys import scope_of, translate
 from replication.config.keys import KEYS
 from replication.config.scopes import sort_settings
@@ -70,11 +71,15 @@ def to_yaml(origin: str, settings: Settings) -> str:
     if unused:
         lines += ["", "# Without effect here:"]
         lines += [
-            f"#   {printable(key)}: {printable(text(settings.values[key]))}   ({reason})"
+            f"#   {printable(key)}: {_shown(key, settings.values[key])}   ({reason})"
             for key, reason in unused.items()
             if key in settings.values
         ]
     return "\n".join(lines) + "\n"
+
+
+def _shown(key: str, raw: Raw) -> str:
+    return MASK if is_secret(key) else printable(text(raw))
 
 
 def _to_do(problems: Iterable[str], values: Mapping[str, Raw]) -> Iterator[str]:

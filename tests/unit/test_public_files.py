@@ -200,3 +200,13 @@ def test_connectors_are_imported_together(tmp_path: Path) -> None:
     assert [str(pair.flow) for pair in config.heartbeats] == ["east->west"]
     assert flow.source.admin == {"bootstrap.servers": "east:9092"}
     assert flow.target.admin == {"bootstrap.servers": "west:9092"}
+
+
+def test_a_secret_without_effect_does_not_become_a_comment(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text("clusters=a,b\nmy.password=hunter2\n")
+
+    text = converted(str(file))
+
+    assert "hunter2" not in text
+    assert "#   my.password: ********" in text
