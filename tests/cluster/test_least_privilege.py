@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +154,7 @@ def test_what_is_not_allowed_is_said_at_once_with_the_command_that_allows_it(
     properties = strict[1].client("SCRAM")
     source, remote = strict[1].broker, f"A.{topic_name}"
     fill(source, remote, 1, 1)
-    calls = {
+    calls: dict[str, Callable[[Cluster], object]] = {
         "Describe": lambda cluster: cluster.describe([remote]),
         "Create": lambda cluster: cluster.create_topics([NewTopic(f"{remote}-new", 1, 1)]),
         "DescribeConfigs": lambda cluster: cluster.topic_config([remote]),

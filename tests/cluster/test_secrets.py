@@ -42,7 +42,11 @@ def test_no_secret_is_seen_anywhere(
     config = write_config(tmp_path, both, topic_name, {"B": target})
     events = tmp_path / "events"
     events.mkdir()
-    settings = ("spark.eventLog.enabled=true", f"spark.eventLog.dir={events.as_uri()}")
+    settings = (
+        "spark.eventLog.enabled=true",
+        "spark.eventLog.compress=false",  # so that it can be searched
+        f"spark.eventLog.dir={events.as_uri()}",
+    )
     conf = [word for setting in settings for word in ("--conf", setting)]
     arguments = ["--config", str(config), "--mode", "microbatch", *QUICK_START, *conf]
 
