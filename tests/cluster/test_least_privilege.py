@@ -1,7 +1,8 @@
 """The mirror with exactly the ACLs that `acls` prints, on two clusters that forbid all others."""
 
 import shlex
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,10 @@ from confluent_kafka.admin import (
 )
 
 from replication.demo.brokers import Broker, BrokerSettings
-from replication.model import Committed, TopicPartition
+from replication.kafka.cluster import Cluster
+from replication.kafka.diagnosis import CallError
+from replication.kafka.reader import read_records
+from replication.model import Committed, NewTopic, TopicPartition
 from tests.support.commands import Completed, replication, spark_submit
 from tests.support.groups import commit, committed
 from tests.support.mirror_files import write_config
@@ -108,7 +112,7 @@ def drain(config: Path) -> Completed:
     """A drain that must find nothing that it may not do."""
     done = spark_submit(config, "--mode", "drain")
     assert done.returncode == 0, done.stdout + done.stderr
-    for text in ("uthoriz", "not_copied", "denied", "rejected", "WARN"):
+    for text in ("uthoriz", "not_copied", "denied", "rejected", "ERROR"):
         lines = [it for it in (done.stdout + done.stderr).splitlines() if text in it]
         assert not lines, lines
     return done
@@ -145,17 +149,25 @@ def test_the_printed_acls_are_enough_for_the_first_start_and_all_later_ones(
 
 
 def test_what_is_not_allowed_is_said_at_once_with_the_command_that_allows_it(
-    strict: tuple[Secured, Secured], tmp_path: Path, topic_name: str
+    strict: tuple[Secured, Secured], topic_name: str
 ) -> None:
-    fill(strict[0].broker, topic_name, 1, 10)
-    config = secured_config(tmp_path, strict, topic_name)
-    printed = [it for it in replication("acls", config).stdout.splitlines() if "kafka-acls" in it]
-    for line in printed:
-        of_source = strict[0].servers("SCRAM") in line
-        if of_source or "--group" in line:
-            grant(strict[0].broker if of_source else strict[1].broker, line)
+    properties = strict[1].client("SCRAM")
+    source, remote = strict[1].broker, f"A.{topic_name}"
+    fill(source, remote, 1, 1)
+    calls: dict[str, Callable[[Cluster], object]] = {
+        "Describe": lambda cluster: cluster.describe([remote]),
+        "Create": lambda cluster: cluster.create_topics([NewTopic(f"{remote}-new", 1, 1)]),
+        "DescribeConfigs": lambda cluster: cluster.topic_config([remote]),
+    }
 
-    done = spark_submit(config, "--mode", "drain")
+    for operation, call in calls.items():
+        started = time.monotonic()
+        with Cluster("B", properties) as cluster, pytest.raises(CallError) as failure:
+            call(cluster)
 
-    assert done.returncode == 3, done.stderr
-    assert f"--operation Create --topic 'A.{topic_name}'" in done.stderr
+        assert failure.value.is_refusal
+        assert f"--operation {operation} --topic '{remote}" in str(failure.value)
+        assert time.monotonic() - started < 10
+    with pytest.raises(CallError, match=r"--operation (Describe|Read) --topic") as failure:
+        read_records(properties, TopicPartition(remote, 0), 0, 1, "read_uncommitted")
+    assert failure.value.is_refusal

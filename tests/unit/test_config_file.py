@@ -133,7 +133,6 @@ def test_own_keys_win_over_merged_mappings(tmp_path: Path) -> None:
         pytest.param("${os:RACK}", "east", id="declared environment provider"),
         pytest.param("a-${env:RACK}-${env:RACK}", "a-east-east", id="inside a value"),
         pytest.param("<${file:FOLDER/plain}>", "<from file>", id="whole file inside a value"),
-        pytest.param("${RACK}", "${RACK}", id="no reference without a provider"),
     ],
 )
 def test_references_are_resolved(tmp_path: Path, reference: str, expected: str) -> None:
@@ -153,6 +152,50 @@ def test_references_are_resolved(tmp_path: Path, reference: str, expected: str) 
     (flow,) = load_text(tmp_path, content, "c.properties", RACK="east").flows
 
     assert flow.source.consumer["client.rack"] == expected
+
+
+@pytest.mark.parametrize("value", ["${RACK}", "x${", "a${env:RACK", "${}"])
+def test_what_begins_like_a_reference_and_is_none_is_a_problem(tmp_path: Path, value: str) -> None:
+    problems = problems_of(tmp_path, f"{YAML}A.sasl.jaas.config: '{value}'\n")
+
+    assert problems[0].startswith("A.sasl.jaas.config: contains a reference without a provider")
+    assert value not in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("reference", "problem"),
+    [
+        ("${os:ALLOWED}", None),
+        ("${os:OTHER}", "is not allowed by config.providers.os.param.allowlist.pattern=ALL.*"),
+        ("${vault:FOLDER/in/file}", None),
+        ("${vault:FOLDER/file}", "is outside of config.providers.vault.param.allowed.paths"),
+        ("${vault:FOLDER/in/../file}", "is outside of config.providers.vault.param.allowed.paths"),
+    ],
+)
+def test_the_restrictions_of_a_provider_are_kept(
+    tmp_path: Path, reference: str, problem: str | None
+) -> None:
+    (tmp_path / "in").mkdir()
+    for file in (tmp_path / "file", tmp_path / "in" / "file"):
+        file.write_text("x")
+    provider = "org.apache.kafka.common.config.provider"
+    content = f"""{PROPERTIES}
+config.providers = vault, os
+config.providers.vault.class = {provider}.FileConfigProvider
+config.providers.vault.param.allowed.paths = {tmp_path}/in
+config.providers.os.class = {provider}.EnvVarConfigProvider
+config.providers.os.param.allowlist.pattern = ALL.*
+A.client.rack = {reference.replace("FOLDER", str(tmp_path))}
+"""
+
+    try:
+        load_text(tmp_path, content, "c.properties", ALLOWED="x", OTHER="y")
+        found = None
+    except ConfigError as error:
+        (found,) = error.problems
+
+    assert (found is None) == (problem is None)
+    assert problem is None or problem in str(found)
 
 
 def test_unresolved_references_and_other_problems_are_reported_together(tmp_path: Path) -> None:

@@ -1,0 +1,66 @@
+"""What an operator reads about a refused connection or a missing ACL: the key of the file."""
+
+import pytest
+
+from replication.kafka.diagnosis import call_error
+
+TLS = {"bootstrap.servers": "b:1", "security.protocol": "SSL", "ssl.truststore.location": "/t.p12"}
+KERBEROS = {"bootstrap.servers": "b:1", "security.protocol": "SASL_SSL"}
+REFUSED = "Topic authorization failed."
+
+
+@pytest.mark.parametrize(
+    ("properties", "code", "reason", "step"),
+    [
+        (TLS, "_SSL", "SSL handshake failed: NotAfter: Sat", "renew that of the brokers of B"),
+        (TLS, "_SSL", "No name matching b found", "a name that is in the broker's certificate"),
+        (TLS, "_SSL", "PKIX path building failed", "into B.ssl.truststore.location"),
+        (TLS, "_SSL", "Received fatal alert: bad_certificate", "set B.ssl.keystore.location"),
+        (TLS, "_SSL", "Received fatal alert: protocol_version", "B.ssl.enabled.protocols"),
+        (TLS, "_SSL", "something new", "check B.security.protocol, the B.ssl.* files"),
+        (
+            TLS,
+            "_INVALID_ARG",
+            "Failed to load SSL keystore /t.p12 of type PKCS12",
+            "check B.ssl.truststore.location, B.ssl.truststore.type and B.ssl.truststore.password",
+        ),
+        (KERBEROS, "_AUTHENTICATION", "Server not found in Kerberos database", "B.sasl.kerberos"),
+        (KERBEROS, "_INVALID_ARG", "Cannot locate KDC", "java.security.krb5.conf"),
+        (KERBEROS, "_INVALID_ARG", "Client not found in Kerberos database", "keyTab and principal"),
+        (KERBEROS, "_INVALID_ARG", "No LoginModule found for x.Y", "CLIENT_JARS"),
+        (KERBEROS, "_AUTHENTICATION", "Authentication failed", "check B.sasl.mechanism and"),
+    ],
+)
+def test_a_refused_connection_names_the_property_of_the_file(
+    properties: dict[str, str], code: str, reason: str, step: str
+) -> None:
+    text = str(call_error("B", properties, "listing topics", code, reason))
+
+    assert step.replace("of B", "of cluster B") in text
+    assert "security.protocol=" in text
+    if properties is KERBEROS:
+        assert "sasl.mechanism=GSSAPI" in text
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "line"),
+    [
+        ("creating topic A.orders", "TOPIC", "--operation Create --topic 'A.orders'"),
+        ("creating topic A.a, A.b and 3 more", "TOPIC", "--operation Create --topic 'A.a'"),
+        ("listing offsets of orders-12", "TOPIC", "--operation Describe --topic 'orders'"),
+        ("reading settings of topic t-1", "TOPIC", "--operation DescribeConfigs --topic 't-1'"),
+        ("reading t-0", "TOPIC", "--operation Read --topic 't'"),
+        ("writing to topic heartbeats", "TOPIC", "--operation Write --topic 'heartbeats'"),
+        ("committing offsets of group g for t-0", "GROUP", "--operation Read --group 'g'"),
+        ("reading t-0", "GROUP", "--operation Read --group replication-reader"),
+        ("reading the ACLs of topics", "CLUSTER", "python -m replication acls FILE"),
+    ],
+)
+def test_a_missing_acl_is_named_with_the_command_that_adds_it(
+    call: str, code: str, line: str
+) -> None:
+    error = call_error("B", TLS, call, f"{code}_AUTHORIZATION_FAILED", REFUSED)
+
+    assert line in str(error)
+    assert error.is_refusal
+    assert not error.is_temporary
