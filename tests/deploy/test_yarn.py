@@ -158,3 +158,21 @@ def test_a_refused_topic_ends_a_drain_in_cluster_mode_once_with_its_cause(
     assert told["diagnostics"].startswith(f"exit code 5: flow {flow}: ")
     assert f"{flow.source}.{refused}" in told["diagnostics"]
     assert_copies(clusters, {topic_name: remote})
+
+
+def test_a_configuration_error_that_only_the_driver_sees_is_not_tried_again(
+    host: Hadoop, config: Path, flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEPLOY_MODE", "cluster")
+    monkeypatch.setenv("ONLY_HERE", "mirror")  # YARN does not pass it on
+    config.write_text(f"{config.read_text()}\nconsumer.client.id: ${{env:ONLY_HERE}}\n")
+
+    ended = subprocess.run(
+        submit(host, config, "--mode", "drain"), capture_output=True, text=True, check=False
+    )
+
+    told = host.application(f"mirror-{flow.source}")
+    assert ended.returncode == 2, ended.stderr[-3000:] + host.logs()
+    assert host.attempts(told) == 1
+    assert told["diagnostics"].startswith("exit code 2: ")
+    assert "ONLY_HERE" in told["diagnostics"]

@@ -1,0 +1,48 @@
+"""What a failed job tells its platform, where that is a pod; tests/deploy/test_yarn.py has YARN."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.app import outcome
+from replication.app.outcome import Outcome, announce
+from replication.errors import GuardError
+from replication.spark.session import jvm_of
+
+pytestmark = pytest.mark.spark
+
+REFUSAL = Outcome.of(GuardError("orders-0 was truncated"), "flow A->B")
+
+
+def never() -> None:
+    pytest.fail("Spark runs already, and this is no YARN")
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        pytest.param(
+            {"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+            "exit code 5: flow A->B: orders-0 was truncated",
+            id="in a pod",
+        ),
+        pytest.param({}, "", id="elsewhere"),
+    ],
+)
+def test_a_pod_gets_the_cause_as_its_termination_message(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    expected: str,
+) -> None:
+    file = tmp_path / "termination-log"
+    file.touch()
+    monkeypatch.setattr(outcome, "TERMINATION_LOG", file)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    announce(REFUSAL, jvm_of(spark), never)
+
+    assert file.read_text() == expected
