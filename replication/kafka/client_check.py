@@ -10,6 +10,9 @@ from replication.config.clients.java_keys import Role
 from replication.config.clients.secrets import is_secret
 from replication.kafka.jvm import kafka_jars, open_jvm
 
+ABSENT_CLASS: Final = "could not be found."
+"""How Java's message ends for a class that only Spark's class path has: a login handler's jar."""
+
 _CLASSES: Final[dict[Role, tuple[str, str]]] = {
     "consumer": ("consumer", "ConsumerConfig"),
     "producer": ("producer", "ProducerConfig"),
@@ -42,7 +45,9 @@ def _rejected(jvm: JVMView, alias: str, role: Role, properties: Mapping[str, str
     found = False
     for value in config_class.configDef().validate(java):
         name, messages = str(value.name()), list(value.errorMessages())
-        if messages and name in properties:
+        if messages and messages[0].endswith(ABSENT_CLASS):
+            java.remove(name)
+        elif messages and name in properties:
             found = True
             shown = "invalid (value not shown)" if is_secret(name) else messages[0]
             yield f"{alias}.{role}.{name}: {shown}"

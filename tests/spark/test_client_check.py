@@ -45,6 +45,19 @@ def test_a_property_of_every_client_is_checked_for_each(tmp_path: Path) -> None:
         assert f"B.{role}.client.dns.lookup: Invalid value never" in output
 
 
+def test_a_class_that_only_a_jar_of_ones_own_has_is_no_problem(tmp_path: Path) -> None:
+    code, output = validated(
+        tmp_path,
+        "A.security.protocol=SASL_SSL\nA.sasl.mechanism=OAUTHBEARER\n"
+        "A.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule "
+        'required unsecuredLoginStringClaim_sub="x";\n'
+        "A.sasl.client.callback.handler.class=org.example.Handler\n"
+        "A.sasl.login.callback.handler.class=org.example.Login\n",
+    )
+
+    assert code == 0, output
+
+
 def test_a_weak_producer_is_valid_with_a_warning_and_a_problem_if_strict(tmp_path: Path) -> None:
     weak = "B.producer.acks=1\nB.producer.retries=0\nB.producer.enable.idempotence=false\n"
     weak += "B.producer.delivery.timeout.ms=1000\n"
