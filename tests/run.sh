@@ -5,7 +5,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-./spark-submit.sh --setup dev mm2 kdc hadoop
+./spark-submit.sh --setup dev mm2
+./spark-submit.sh --setup kdc hadoop || echo 'the tests with Kerberos and on YARN lack their jars' >&2
 home=${REPLICATION_HOME:-$PWD/.local}
 python=$home/venv/bin/python
 
