@@ -8,7 +8,7 @@ from py4j.protocol import Py4JJavaError
 
 from replication.config.clients.java_keys import Role
 from replication.config.clients.secrets import is_secret
-from replication.kafka.jvm import kafka_jars, open_jvm
+from replication.kafka.jvm import java_map, kafka_jars, open_jvm
 
 ABSENT_CLASS: Final = "could not be found."
 """How Java's message ends for a class that only Spark's class path has: a login handler's jar."""
@@ -37,9 +37,7 @@ def rejected_properties(clients: Iterable[tuple[str, Role, Mapping[str, str]]]) 
 
 def _rejected(jvm: JVMView, alias: str, role: Role, properties: Mapping[str, str]) -> Iterator[str]:
     """What one client rejects: each value by itself, else all of them together."""
-    java = jvm.java.util.HashMap()
-    for key, value in properties.items():
-        java.put(key, value)
+    java = java_map(jvm, properties)
     package, name = _CLASSES[role]
     config_class = getattr(getattr(jvm.org.apache.kafka.clients, package), name)
     found = False

@@ -20,6 +20,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from py4j.java_gateway import JVMView
 
 from replication.kafka.java_errors import java_errors
+from replication.kafka.jvm import java_map
 
 COUNT: Final = Struct(">i")
 RECORD: Final = Struct(">iqq")  # partition, offset, timestamp
@@ -92,9 +93,7 @@ class JavaConsumer:
         self._messages: deque[JavaMessage] = deque()
         self._dropped: set[int] = set()
         self._ended: set[int] = set()
-        settings = jvm.java.util.HashMap()
-        for key, value in {**properties, **SETTINGS}.items():
-            settings.put(key, value)
+        settings = java_map(jvm, {**properties, **SETTINGS})
         with java_errors(jvm):
             self._java = jvm.replication.RecordReader(settings)
 

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError
 from py4j.java_gateway import JVMView
 
 from replication.kafka.java_errors import error_of, java_errors
+from replication.kafka.jvm import java_map
 
 OnDelivery = Callable[[KafkaError | None, None], None]
 WAIT_SECONDS = 0.5
@@ -31,9 +32,7 @@ class JavaProducer:
         self._jvm = jvm
         self._sent = 0
         self._waiting: dict[int, OnDelivery] = {}
-        settings = jvm.java.util.HashMap()
-        for key, value in properties.items():
-            settings.put(key, value)
+        settings = java_map(jvm, properties)
         with java_errors(jvm):
             self._java = jvm.replication.RecordWriter(settings)
 

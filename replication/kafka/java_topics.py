@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 
 from replication.kafka.diagnosis import kafka_error
 from replication.kafka.java_errors import error_of, java_errors
+from replication.kafka.jvm import java_map
 
 THREADS: Final = 4  # a call that waits for its timeout must not hold up all others
 TIMES: Final = {OffsetSpec.latest(): -1, OffsetSpec.earliest(): -2}  # the numbers of the protocol
@@ -58,9 +59,7 @@ class JavaTopics:
                 self._client.close()
 
     def _new_client(self) -> Any:  # noqa: ANN401 - a Java object
-        settings = self._jvm.java.util.HashMap()
-        for key, value in self._properties.items():
-            settings.put(key, value)
+        settings = java_map(self._jvm, self._properties)
         with java_errors(self._jvm):
             return self._jvm.replication.AdminCalls(settings)
 

@@ -7,7 +7,7 @@ import atexit
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -68,6 +68,14 @@ def pyspark_jars(name: str = "*") -> list[Path]:
 
 _SHARED: Final[list[JVMView]] = []
 _LOCK: Final = threading.Lock()
+
+
+def java_map(jvm: JVMView, values: Mapping[str, str]) -> Any:  # noqa: ANN401 - a Java object
+    """*values* as a ``java.util.Map``."""
+    found = jvm.java.util.HashMap()
+    for key, value in values.items():
+        found.put(key, value)
+    return found
 
 
 def shared_jvm() -> JVMView:

@@ -11,6 +11,8 @@ from typing import Final, Literal, cast
 from py4j.java_gateway import JavaClass, JVMView
 from py4j.protocol import Py4JError
 
+from replication.kafka.jvm import java_map
+
 MemberState = Literal["joining", "waiting", "owner", "lost"]
 
 SESSION_SECONDS: Final = 10
@@ -53,9 +55,7 @@ class Ownership(AbstractContextManager["Ownership"]):
     def __init__(
         self, jvm: JVMView, properties: Mapping[str, str], group: str, member: Member
     ) -> None:
-        java = jvm.java.util.HashMap()
-        for key, value in properties.items():
-            java.put(key, value)
+        java = java_map(jvm, properties)
         self._java = jvm.replication.Ownership(
             java,
             group,
