@@ -162,7 +162,7 @@ def value_of(command: list[str], option: str) -> str:
         ),
         pytest.param(["--keep", "--config", "a.yaml"], "--keep belongs to the demo", id="keep"),
         pytest.param(
-            ["--setup", "kafka"], "--setup takes dev, mm2 and hadoop", id="unknown set-up"
+            ["--setup", "kafka"], "--setup takes dev, mm2, hadoop and s3", id="unknown set-up"
         ),
         pytest.param(["--build"], "--build needs one folder", id="no folder to build"),
     ],
