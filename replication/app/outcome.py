@@ -52,17 +52,26 @@ class Outcome:
         return f"exit code {self.exit_code}: {self.cause}"[:LONGEST_TEXT]
 
 
-def announce(outcome: Outcome, jvm: JVMView, register: Callable[[], object]) -> None:
+SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""The variable that spark-submit sets: its JVM has started this process."""
+
+
+def announce(
+    outcome: Outcome, driver_jvm: Callable[[], JVMView], register: Callable[[], object]
+) -> None:
     """Tells the platform of a failure. Must be the last step: YARN may end the process then.
 
     Args:
         outcome: Of the failure.
-        jvm: The driver's JVM.
+        driver_jvm: Returns the driver's JVM, which is asked only if spark-submit has started it.
         register: Starts Spark, without which YARN does not know the attempt.
     """
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         with suppress(OSError):
             TERMINATION_LOG.write_text(str(outcome), encoding="utf-8")
+    if SUBMITTED not in os.environ:
+        return
+    jvm = driver_jvm()
     try:
         master = _application_master(jvm)
         if master is None:

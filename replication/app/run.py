@@ -82,7 +82,7 @@ def run(
     configure(log_format)
     outcome = _run(file, flows, mode, job, standby=standby)
     if outcome.exit_code and not is_remote():
-        announce(outcome, driver_jvm(), partial(session, job))
+        announce(outcome, driver_jvm, partial(session, job))
     return outcome
 
 

@@ -1,5 +1,6 @@
 """What a failed job tells its platform, where that is a pod; tests/deploy/test_yarn.py has YARN."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,13 @@ def test_a_pod_gets_the_cause_as_its_termination_message(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
-    announce(REFUSAL, jvm_of(spark), never)
+    monkeypatch.setenv(outcome.SUBMITTED, "1")
+    announce(REFUSAL, partial(jvm_of, spark), never)
 
     assert file.read_text() == expected
+
+
+def test_without_spark_submit_no_jvm_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(outcome.SUBMITTED, raising=False)
+
+    announce(REFUSAL, lambda: pytest.fail("the JVM was asked for"), never)

@@ -15,6 +15,9 @@ YAML = (
     "clusters: [A, B]\nA.bootstrap.servers: a:1\nB: {bootstrap.servers: b:1}\nA->B.enabled: true\n"
 )
 
+MOST_CPU_SECONDS = 30
+"""Far more than a bounded search takes with coverage on a slow machine; others take for ever."""
+
 
 def load_bytes(folder: Path, content: bytes, name: str) -> MirrorConfig:
     (folder / name).write_bytes(content)
@@ -25,7 +28,7 @@ def refused(folder: Path, content: str) -> str:
     began = time.process_time()
     with pytest.raises(ConfigError) as caught:
         load_bytes(folder, content.encode(), "c.yaml")
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < MOST_CPU_SECONDS
     return str(caught.value)
 
 
