@@ -87,7 +87,13 @@ def values(broker: Broker, topic: str) -> list[bytes | None]:
     return [record.value for record in records]
 
 
-@pytest.mark.parametrize("exactly_once", [False, True], ids=["at least once", "exactly once"])
+@pytest.mark.parametrize(
+    "exactly_once",
+    [
+        pytest.param(False, id="at least once"),
+        pytest.param(True, id="exactly once", marks=pytest.mark.soak),
+    ],
+)
 def test_a_target_that_retention_has_emptied_gets_what_mirror_maker_2_had_not_copied(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, *, exactly_once: bool
 ) -> None:

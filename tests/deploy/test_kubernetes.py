@@ -183,6 +183,7 @@ def rights(overlay: str) -> set[Access]:
     }
 
 
+@pytest.mark.soak
 @pytest.mark.job
 @pytest.mark.cluster
 @pytest.mark.timeout(1500)
@@ -235,6 +236,7 @@ def test_a_driver_pod_with_executor_pods_copies_all_although_one_of_them_dies(
     assert_equal(clusters, topic_name)
 
 
+@pytest.mark.soak
 @pytest.mark.job
 @pytest.mark.cluster
 @pytest.mark.usefixtures("image_files")

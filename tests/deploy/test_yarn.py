@@ -71,6 +71,7 @@ def end_of(clusters: Clusters, topic: str) -> int:
     return log_ends(clusters[1].bootstrap, [topic]).get(topic, 0)
 
 
+@pytest.mark.soak
 def test_client_mode_survives_the_loss_of_an_executor_and_is_stopped_from_the_host(
     host: Hadoop,
     clusters: Clusters,
@@ -133,6 +134,7 @@ def test_cluster_mode_goes_on_in_a_second_attempt_when_the_driver_is_killed(
     assert_copies(clusters, {topic_name: remote})
 
 
+@pytest.mark.soak
 def test_a_refused_topic_ends_a_drain_in_cluster_mode_once_with_its_cause(
     host: Hadoop,
     clusters: Clusters,
