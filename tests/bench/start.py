@@ -97,6 +97,8 @@ def _measure(
             began = time.monotonic()
             process.end()
             measured.stop_seconds.append(time.monotonic() - began)
+        seconds = f"{measured.seconds[-1]:.1f} s, {measured.cpu_seconds[-1]:.1f} CPU s"
+        Console(stderr=True).print(f"{title}, {start}: {seconds}")
 
 
 def _copied(bootstrap: str, race: Race) -> int:
