@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from replication.config.home import OUR_JAR
 from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
 from tests.support.kerberos import use_kerberos
-from tests.support.local import REPOSITORY, SPARK_SLOTS, Clusters, Until, jars
+from tests.support.local import SPARK_SLOTS, Clusters, Until, jars
 from tests.support.secured import Authorities, Secured, authorities, secured_broker
 from tests.support.waiting import wait_until
 
@@ -99,11 +100,10 @@ def spark() -> "Iterator[SparkSession]":
     from replication.spark.session import local_session  # noqa: PLC0415 - unit tests load no Spark
 
     connectors = sorted(jars("spark", override="SPARK_JARS").glob("*.jar"))
-    interceptor = REPOSITORY / "replication" / "jvm" / "preserve-timestamps.jar"
-    sources = max(file.stat().st_mtime for file in interceptor.parent.glob("*.java"))
-    if not interceptor.exists() or interceptor.stat().st_mtime < sources:
-        pytest.fail(f"{interceptor} is missing or old: ./spark-submit.sh --setup compiles it")
-    session = local_session([*connectors, interceptor], SPARK_SLOTS, "tests")
+    sources = max(file.stat().st_mtime for file in OUR_JAR.parent.glob("*.java"))
+    if not OUR_JAR.exists() or OUR_JAR.stat().st_mtime < sources:
+        pytest.fail(f"{OUR_JAR} is missing or old: ./spark-submit.sh --setup compiles it")
+    session = local_session([*connectors, OUR_JAR], SPARK_SLOTS, "tests")
     yield session
     session.stop()
 

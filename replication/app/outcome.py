@@ -15,6 +15,7 @@ from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
 
 from replication.errors import ConfigError, GuardError, ReplicationError
+from replication.kafka.jvm import is_submitted
 from replication.log import Log
 
 log = Log(__name__)
@@ -52,10 +53,6 @@ class Outcome:
         return f"exit code {self.exit_code}: {self.cause}"[:LONGEST_TEXT]
 
 
-SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""The variable that spark-submit sets: its JVM has started this process."""
-
-
 def announce(
     outcome: Outcome, driver_jvm: Callable[[], JVMView], register: Callable[[], object]
 ) -> None:
@@ -69,7 +66,7 @@ def announce(
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         with suppress(OSError):
             TERMINATION_LOG.write_text(str(outcome), encoding="utf-8")
-    if SUBMITTED not in os.environ:
+    if not is_submitted():
         return
     jvm = driver_jvm()
     try:

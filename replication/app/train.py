@@ -26,6 +26,7 @@ from replication.spark.projection import counts_column, to_target
 from replication.spark.session import flow_session, local_session
 from replication.state.maintenance import Maintenance
 from replication.state.offset_table import OffsetTable
+from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables
 
 FLOW = Flow("A", "B")
@@ -71,7 +72,7 @@ def _use_tables(spark: SparkSession, state_dir: str) -> None:
     tables, now = Tables(spark, state_dir), datetime.now(timezone.utc)
     offsets = OffsetTable(tables, FLOW)
     offsets.append(FinishedRuns(1, {PARTITION: [OffsetRun(0, 1, 0, 1)]}, {PARTITION.topic: "id"}))
-    offsets.resume()
+    offsets.resume(reader_of(tables).offsets(FLOW).progress())
     tables.record_event(FLOW, "started-over", "a training run", policy="restart")
     Maintenance(tables, FLOW, KEEP_ROWS).run(now)
 

@@ -1,8 +1,7 @@
 """The command of each file in jobs/. Imports only the application and click."""
 
 import sys
-from collections.abc import Sequence
-from typing import get_args
+from typing import Any, get_args
 
 import click
 
@@ -22,7 +21,7 @@ def job_command(job: Job) -> click.Command:
         type=click.Path(dir_okay=False),
         help="The configuration file.",
     )
-    @click.option("--flow", "names", multiple=True, metavar="A->B", help="Only these flows.")
+    @click.option("--flow", "flows", multiple=True, metavar="A->B", help="Only these flows.")
     @click.option("--mode", type=click.Choice(get_args(Mode)), help="Overrides replication.mode.")
     @click.option(
         "--log-format",
@@ -34,11 +33,8 @@ def job_command(job: Job) -> click.Command:
     @click.option(
         "--standby", is_flag=True, help="Wait while another process runs a flow, then take over."
     )
-    def command(
-        file: str, names: Sequence[str], mode: Mode | None, log_format: LogFormat, *, standby: bool
-    ) -> None:
-        outcome = run(file, names, mode, job, log_format, standby=standby)
-        sys.exit(outcome.exit_code)
+    def command(**options: Any) -> None:  # noqa: ANN401 - the arguments of `run`
+        sys.exit(run(job=job, **options).exit_code)
 
     return command
 
@@ -58,14 +54,6 @@ def wheel_task() -> None:
     if job is None:
         raise ValueError(f"the first argument must be --job, one of {', '.join(get_args(Job))}")
     context = job_command(job).make_context("replication-job", arguments[2:])
-    options = dict(context.params)
-    outcome = run(
-        options["file"],
-        options["names"],
-        options["mode"],
-        job,
-        options["log_format"],
-        standby=options["standby"],
-    )
+    outcome = run(job=job, **context.params)
     if outcome.exit_code:
         raise RuntimeError(str(outcome))

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-CLASSES: Final = Path(__file__).resolve().parents[1] / "jvm" / "preserve-timestamps.jar"
+OUR_JAR: Final = Path(__file__).resolve().parents[1] / "jvm" / "preserve-timestamps.jar"
 """Our Java classes. Set-up compiles them; a wheel contains them."""
 
 
@@ -12,6 +12,11 @@ def home() -> Path:
     """The folder of the Python environment, the jars and the default state directory."""
     configured = os.environ.get("REPLICATION_HOME")
     return Path(configured) if configured else Path(__file__).resolve().parents[2] / ".local"
+
+
+def connector_jars(name: str = "*") -> list[Path]:
+    """The jars called *name*, without ``.jar``, that set-up has downloaded for Spark."""
+    return sorted((home() / "jars" / "spark").glob(f"{name}.jar"))
 
 
 def storage_class_path() -> str:

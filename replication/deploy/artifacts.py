@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from replication.config.home import home
+from replication.config.home import OUR_JAR, connector_jars, home
 from replication.deploy.archives import environment
 from replication.errors import ReplicationError, SetupError
 
@@ -33,8 +33,7 @@ def build(repository: Path, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "jars").mkdir(parents=True)
     _build_wheel(repository, folder)
-    interceptor = repository / "replication" / "jvm" / "preserve-timestamps.jar"
-    for jar in (*(home() / "jars" / "spark").glob("*.jar"), interceptor):
+    for jar in (*connector_jars(), OUR_JAR):
         shutil.copy(jar, folder / "jars")
     shutil.copy(environment(home() / "py-files"), folder)
     shutil.copytree(repository / "jobs", folder / "jobs", ignore=_caches)

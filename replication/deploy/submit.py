@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from replication.config.home import home, storage_class_path
+from replication.config.clients.secrets import SPARK_REDACTION
+from replication.config.home import OUR_JAR, connector_jars, home, storage_class_path
 from replication.config.properties import parse_properties
 from replication.deploy.archives import ENVIRONMENT, INTERPRETER, environment, py_files
 from replication.deploy.arguments import (
@@ -32,7 +33,6 @@ from replication.deploy.arguments import (
 from replication.errors import ReplicationError, SetupError
 from replication.spark.class_archive import archive_options
 
-SECRETS: Final = "(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key"
 UPLOAD_PATH: Final = "spark.kubernetes.file.upload.path"
 IMAGE: Final = "local:///opt/replication"
 IMAGE_CONFIG: Final = "/etc/replication"
@@ -90,7 +90,7 @@ def command(
         ("--deploy-mode", "cluster" if is_cluster else "client"),
         ("--name", job.title),
         ("--driver-memory", environ.get("DRIVER_MEMORY") or "2g"),
-        ("--conf", f"{REDACTION}={SECRETS}"),
+        ("--conf", f"{REDACTION}={SPARK_REDACTION}"),
     ]
     known = {**defaults, **settings(given)}
     variables = {"SPARK_HOME": str(spark_home), "PYTHONUNBUFFERED": "1"}
@@ -128,8 +128,7 @@ def command(
 
 def _files(repository: Path, log4j2: str, environ: Mapping[str, str]) -> Arguments:
     """The options with the project's jars and code, and with the logging of the driver."""
-    interceptor = repository / "replication" / "jvm" / "preserve-timestamps.jar"
-    jars: list[str | Path] = [*sorted((home() / "jars" / "spark").glob("*.jar")), interceptor]
+    jars: list[str | Path] = [*connector_jars(), OUR_JAR]
     jars += filter(None, environ.get("CLIENT_JARS", "").split(","))
     return [
         ("--jars", ",".join(map(str, jars))),

@@ -16,7 +16,7 @@ import org.apache.spark.util.TaskCompletionListener;
  *
  * <p>Each report is a request, so that both sides know how old their contact is. An executor whose
  * driver has not answered for the length of the lease halts: no shutdown hook runs, since Spark's
- * hook flushes the producers and may wait for a broker for ever. The driver counts the same time
+ * hook flushes the producers and may wait for a broker forever. The driver counts the same time
  * from the last report it got, which is never earlier, and lets nobody else write before.
  *
  * <p>A report is lines of tab-separated fields: {@code executor id number}, then {@code flow name

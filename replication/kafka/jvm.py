@@ -16,7 +16,7 @@ from typing import Any, Final
 from py4j.java_gateway import JavaGateway, JVMView
 from py4j.protocol import Py4JError
 
-from replication.config.home import CLASSES, home
+from replication.config.home import OUR_JAR, connector_jars, home
 from replication.errors import SetupError
 
 QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
@@ -35,11 +35,11 @@ def kafka_jars() -> list[Path]:
     Raises:
         SetupError: They are missing.
     """
-    client = downloaded_jars("kafka-clients-*")
+    client = connector_jars("kafka-clients-*")
     if not client:
         raise SetupError(f"no Kafka client under {home()}: run ./spark-submit.sh --setup first")
     of_pyspark = [jar for name in NEEDED_OF_PYSPARK for jar in pyspark_jars(name)]
-    return [*client, *of_pyspark, CLASSES, *user_jars()]
+    return [*client, *of_pyspark, OUR_JAR, *user_jars()]
 
 
 def user_jars() -> list[Path]:
@@ -54,16 +54,16 @@ def user_jars() -> list[Path]:
     return jars
 
 
-def downloaded_jars(name: str = "*") -> list[Path]:
-    """The jars called *name*, without ``.jar``, that set-up has downloaded for Spark."""
-    return sorted((home() / "jars" / "spark").glob(f"{name}.jar"))
-
-
 def pyspark_jars(name: str = "*") -> list[Path]:
     """The jars called *name*, without ``.jar``, that PySpark brings."""
     spec = find_spec("pyspark")  # importing it would take as long as the JVM's start
     folders = spec.submodule_search_locations if spec else None
     return [jar for folder in folders or () for jar in Path(folder, "jars").glob(f"{name}.jar")]
+
+
+def is_submitted() -> bool:
+    """Whether spark-submit has started this process: its JVM waits for Python at that port."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 _SHARED: Final[list[JVMView]] = []
@@ -96,13 +96,12 @@ def shared_jvm() -> JVMView:
 
 def _jvm_of_spark() -> JVMView | None:
     """The JVM that spark-submit or a session has started; None without importing Spark."""
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if "pyspark" not in sys.modules and not is_submitted:
+    if "pyspark" not in sys.modules and not is_submitted():
         return None
     from pyspark import SparkContext  # noqa: PLC0415 - it takes as long as the JVM's start
 
     context: Any = SparkContext
-    if is_submitted:
+    if is_submitted():
         context._ensure_initialized()  # noqa: SLF001 - it has no public name
     jvm: JVMView | None = context._jvm  # noqa: SLF001
     return jvm

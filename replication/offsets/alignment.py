@@ -41,12 +41,12 @@ def align(
     ``upstream`` was therefore found on the target, each at its own record, and all later ones are
     read again. So nothing is lost, whatever caused the mismatch:
 
-    - A hole (the target rejected a record and accepted later ones): the walk stops at the rejected
+    - A gap (the target rejected a record and accepted later ones): the walk stops at the rejected
       record. It and everything after it are written again, the later ones for the second time.
     - Another producer's records match no expected record and are passed over.
     - Compaction of the source after the crash: the removed records exist on the target only, and
       are passed over in the same way. The remaining ones are expected and found.
-    - Compaction of the target: a removed record is a hole.
+    - Compaction of the target: a removed record is a gap.
     - Identical records: each target record counts for one source record only. If another
       producer's record equals the expected one in key, value, headers and timestamp, then the
       target holds that record, whoever wrote it.

@@ -221,11 +221,11 @@ def translate_back(runs: Iterable[OffsetRun], committed: int) -> Translation:
 
 
 def _with_unknown_spans(runs: Sequence[OffsetRun]) -> list[OffsetRun]:
-    """*runs* and, where both sides have a hole, one that states what may be there.
+    """*runs* and, where both sides have a gap, one that states what may be there.
 
-    The records in a hole of the target may be those of the hole in the source beside it, so a group
-    in it must start at the hole's first record. An older run that holds the source range makes the
-    target's hole another producer's.
+    The records in a gap of the target may be those of the source's gap at the same place, so a
+    group in it must start at the gap's first record. If an older run holds the source range, the
+    target's gap is another producer's.
     """
     spans: list[OffsetRun] = []
     reach = 0

@@ -254,7 +254,7 @@ class _Runs:
 
 
 def _fits(run: OffsetRun, end: Position) -> bool:
-    """Whether *end* can be a pair of equal positions beside or inside the reported *run*."""
+    """Whether *end* can be a pair of equal positions next to or inside the reported *run*."""
     before = end.downstream - run.tgt_from
     if before <= 0:
         return run.src_from >= end.upstream

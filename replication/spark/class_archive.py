@@ -9,20 +9,20 @@ import os
 from pathlib import Path
 from typing import Final
 
-from replication.config.home import home
+from replication.config.home import connector_jars, home
 
 QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 """An archive that does not fit costs seconds of a start, and no lines of a log."""
 
 
 def folder() -> Path:
-    """Where set-up keeps the archive; spark-submit.sh reads the two text files in it."""
+    """Where set-up keeps the archive, and in two text files the options that use it."""
     return home() / "class-archive"
 
 
 def class_path() -> str:
     """The jars that Spark needs besides its own, in the order in which the archive has them."""
-    return os.pathsep.join(map(str, sorted((home() / "jars" / "spark").glob("*.jar"))))
+    return os.pathsep.join(map(str, connector_jars()))
 
 
 def archive_options() -> tuple[str, str]:

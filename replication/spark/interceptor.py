@@ -5,7 +5,6 @@ from typing import Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from replication.config.home import CLASSES
 from replication.model import Flow
 
 INTERCEPTOR: Final = "replication.PreserveTimestamps"
@@ -15,9 +14,6 @@ CARRIER: Final = "__replication.origin"
 
 OWNER_ONLY: Final = "replication.OwnerOnly"
 """The interceptor that stops a producer whose process has lost the lease."""
-
-INTERCEPTOR_JAR: Final = CLASSES
-"""The jar with the compiled class."""
 
 
 def unacknowledged(spark: SparkSession, flow: Flow) -> int:

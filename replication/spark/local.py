@@ -7,9 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from replication.config.home import home, storage_class_path
+from replication.config.home import OUR_JAR, connector_jars, home, storage_class_path
 from replication.errors import SetupError
-from replication.spark.interceptor import INTERCEPTOR_JAR
 from replication.spark.session import local_session
 
 
@@ -19,10 +18,10 @@ def spark_jars() -> list[Path]:
     Raises:
         SetupError: There are none.
     """
-    jars = sorted((home() / "jars" / "spark").glob("*.jar"))
-    if not jars or not INTERCEPTOR_JAR.exists():
+    jars = connector_jars()
+    if not jars or not OUR_JAR.exists():
         raise SetupError(f"no JVM jars under {home()}: run ./spark-submit.sh --setup first")
-    return [*jars, INTERCEPTOR_JAR]
+    return [*jars, OUR_JAR]
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.utils import is_remote
 
+from replication.config.clients.secrets import SPARK_REDACTION
 from replication.errors import SetupError
 from replication.spark.acknowledged import PLUGIN, PLUGINS, is_on_class_path
 from replication.spark.class_archive import archive_options
@@ -75,18 +76,13 @@ BOUNDED = {
 }
 """Defaults of ours, unless the user sets them."""
 
-REDACTION = (
-    "(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key|private"
-)
-"""Which settings Spark never shows: its own default knows neither JAAS nor keys in PEM."""
-
 QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 """Of JVMs that run for minutes: it halves the CPU seconds of a start. By default this compiler gets
 48 MB for its code. Spark and Delta fill them, and then it drops code and compiles it again."""
 
 LOCAL = {
     "spark.ui.enabled": "false",
-    "spark.redaction.regex": REDACTION,
+    "spark.redaction.regex": SPARK_REDACTION,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
@@ -100,7 +96,7 @@ def session(app: str) -> SparkSession:
     given = SparkConf()
     is_local = re.match(r"local(\[|$)", given.get("spark.master", "") or "")
     executors = {} if is_local else EXECUTORS
-    defaults = {**BOUNDED, "spark.redaction.regex": REDACTION}
+    defaults = {**BOUNDED, "spark.redaction.regex": SPARK_REDACTION}
     if is_local and "SPARK_LOCAL_IP" not in os.environ:
         defaults["spark.ui.enabled"] = "false"  # it would listen on every interface
     bounded = {key: value for key, value in defaults.items() if not given.contains(key)}

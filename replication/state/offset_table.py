@@ -14,7 +14,6 @@ from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.spark.frames import frame_of
 from replication.state.compaction import compacted
-from replication.state.delta_reader import DeltaReader, can_reach
 from replication.state.offset_rows import (
     COMPACTED,
     OFFSET_RUNS,
@@ -77,13 +76,10 @@ class OffsetTable:
         """How far the flow is replicated, by all its rows."""
         return progress_of(self._newest())
 
-    def resume(self) -> StoredProgress:
-        """As `progress`, for the process that goes on appending to the map."""
-        reader = DeltaReader(self._tables.root).offsets(self._flow)
-        stored = reader.progress() if can_reach(self._tables.root) else self.progress()
+    def resume(self, stored: StoredProgress) -> None:
+        """Counts the rows of earlier processes, *stored*, for the next compaction."""
         self._appended = stored.rows - stored.compacted_rows
         self._compact_after = max(self._least, stored.compacted_rows)
-        return stored
 
     def runs(self, tp: TopicPartition) -> list[OffsetRun]:
         """The map of one partition, merged, for the newest topic id; [] if there is none."""

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from py4j.java_gateway import JVMView
 
-from replication.config.home import storage_class_path
-from replication.kafka.jvm import downloaded_jars, pyspark_jars
+from replication.config.home import connector_jars, storage_class_path
+from replication.kafka.jvm import pyspark_jars
 from replication.state.paths import local_path, make_private
 
 
@@ -123,7 +123,7 @@ def hadoop_class_path() -> list[Path]:
     """Hadoop's client and its configuration, for a JVM without Spark."""
     conf = os.environ.get("HADOOP_CONF_DIR")
     storage = [Path(path) for path in (storage_class_path(),) if path]
-    return [*([Path(conf)] if conf else []), *pyspark_jars(), *downloaded_jars(), *storage]
+    return [*([Path(conf)] if conf else []), *pyspark_jars(), *connector_jars(), *storage]
 
 
 def first_line(error: Exception) -> str:

@@ -126,7 +126,7 @@ def _figures(spark: SparkSession, state: Path) -> dict[str, str]:
     reader = DeltaReader(state.as_uri()).offsets(FLOW)
     appends = [seconds(partial(table.append, _run(50 + number))) for number in range(RUNS)]
     reads = [seconds(partial(reader.maps, {PARTITION: 0})) for _ in range(RUNS)]
-    starts = [seconds(table.resume) for _ in range(RUNS)]
+    starts = [seconds(reader.progress) for _ in range(RUNS)]
     return {
         "files": f"{sum(file.is_file() for file in (state / OFFSET_RUNS).rglob('*')):,}",
         "append s": f"{median(appends):.2f}",

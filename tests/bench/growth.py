@@ -150,7 +150,7 @@ def year(folder: Path, population: Population, years: float) -> dict[str, str]:
         _write(tables, population, grown, first_batch=0)
 
         table, reader = OffsetTable(tables, FLOW), DeltaReader(tables.root).offsets(FLOW)
-        started = seconds(table.resume)
+        started = seconds(reader.progress)
         newest = population.written(end, writes - 2)[0].src_from  # groups lag by a minute
         least = {TopicPartition("orders", at): newest for at in range(population.partitions)}
         loaded = seconds(partial(reader.maps, least))

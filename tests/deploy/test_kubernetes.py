@@ -14,6 +14,7 @@ import pyspark
 import pytest
 import yaml
 
+from replication.config.home import OUR_JAR
 from replication.demo.topic_log import log_ends
 from replication.spark.session import QUICK_COMPILER
 from tests.support.kubernetes import ENTRYPOINT, MANIFESTS, Access, kubernetes
@@ -147,9 +148,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (root / "spark" / "jars").mkdir(parents=True)
     for name in ("bin", "python"):
         (root / "spark" / name).symlink_to(spark / name)
-    interceptor = REPOSITORY / "replication/jvm/preserve-timestamps.jar"
     connectors = jars("spark", override="SPARK_JARS").glob("*.jar")
-    for jar in (*(spark / "jars").glob("*.jar"), *connectors, interceptor):
+    for jar in (*(spark / "jars").glob("*.jar"), *connectors, OUR_JAR):
         (root / "spark" / "jars" / jar.name).symlink_to(jar)
     (root / "bin").mkdir()
     tini = root / "bin" / "tini"  # not on every machine; here nothing has to be reaped

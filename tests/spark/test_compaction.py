@@ -139,7 +139,7 @@ def test_rows_of_earlier_processes_count_for_the_next_compaction(tables: Tables)
         append(tables, start)  # short jobs, each with few rows
 
     table = OffsetTable(tables, FLOW, compact_after=3)
-    table.resume()
+    table.resume(table.progress())
     run = OffsetRun(20, 30, 20, 10)
     table.append(FinishedRuns(40, {ORDERS_0: [run]}, IDS))
 

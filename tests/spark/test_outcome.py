@@ -44,13 +44,13 @@ def test_a_pod_gets_the_cause_as_its_termination_message(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
-    monkeypatch.setenv(outcome.SUBMITTED, "1")
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     announce(REFUSAL, partial(jvm_of, spark), never)
 
     assert file.read_text() == expected
 
 
 def test_without_spark_submit_no_jvm_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(outcome.SUBMITTED, raising=False)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
 
     announce(REFUSAL, lambda: pytest.fail("the JVM was asked for"), never)

@@ -4,14 +4,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from replication.config.home import OUR_JAR
 from tests.support.local import REPOSITORY, jars
 
 JAVA = shutil.which("java") or "java"
-JAR = REPOSITORY / "replication" / "jvm" / "preserve-timestamps.jar"
 
 
 def test_every_acknowledged_record_is_reported_once_with_its_own_offset(tmp_path: Path) -> None:
-    class_path = f"{tmp_path}:{JAR}:{jars('spark', override='SPARK_JARS')}/*"
+    class_path = f"{tmp_path}:{OUR_JAR}:{jars('spark', override='SPARK_JARS')}/*"
     source = REPOSITORY / "tests" / "java" / "PartitionCopyCheck.java"
 
     subprocess.run([JAVA + "c", "-cp", class_path, "-d", tmp_path, source], check=True)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from replication.config.home import OUR_JAR
 from replication.demo.watchdog import Watchdog
 from replication.kafka.jvm import kafka_jars
-from replication.spark.interceptor import INTERCEPTOR_JAR
 from tests.support.process_tree import family, kill
 
 PROGRAM = """
@@ -33,7 +33,7 @@ with open_jvm([Path(jar) for jar in jars]) as jvm:
 
 def ownership_jars() -> list[Path]:
     """The jars of a JVM that joins."""
-    return [*kafka_jars(), INTERCEPTOR_JAR]
+    return [*kafka_jars(), OUR_JAR]
 
 
 class Candidate(AbstractContextManager["Candidate"]):

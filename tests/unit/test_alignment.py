@@ -46,7 +46,7 @@ def align_logs(source: str, target: str) -> Alignment:
             "abcd",
             "acd",
             Alignment(1, 1, 2, (OffsetRun(0, 1, 100, 1),)),
-            id="hole: the rejected record and the later ones are written again",
+            id="gap: the rejected record and the later ones are written again",
         ),
         pytest.param(
             "abcd",
@@ -69,7 +69,7 @@ def align_logs(source: str, target: str) -> Alignment:
             "abcd",
             "a.cd",
             Alignment(1, 1, 2, (OffsetRun(0, 1, 100, 1),)),
-            id="target compacted: a hole",
+            id="target compacted: a gap",
         ),
         pytest.param(
             "xxxx", "xx", Alignment(2, 2, 0, (OffsetRun(0, 2, 100, 2),)), id="identical records"
@@ -78,7 +78,7 @@ def align_logs(source: str, target: str) -> Alignment:
             "xyx",
             "xx",
             Alignment(1, 1, 1, (OffsetRun(0, 1, 100, 1),)),
-            id="identical records around a hole",
+            id="identical records around a gap",
         ),
         pytest.param(
             "...", "ab", Alignment(3, 0, 2, ()), id="source compacted to nothing: resume at its end"

@@ -7,8 +7,8 @@ import pytest
 from replication.config.file import load
 from replication.config.properties import parse_properties
 from replication.config.reference import reference
-from replication.config.tree import MirrorConfig
 from replication.errors import ConfigError
+from tests.support.settings import load_file
 
 CONF = Path(__file__).parents[2] / "conf"
 PROPERTIES = """
@@ -45,26 +45,21 @@ A->B: {enabled: true}
 """
 
 
-def load_text(folder: Path, content: str, name: str = "c.yaml", **environ: str) -> MirrorConfig:
-    (folder / name).write_text(content, encoding="utf-8")
-    return load(folder / name, environ=environ, default_state_dir="/state")
-
-
 def problems_of(folder: Path, content: str, name: str = "c.yaml", **environ: str) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        load_text(folder, content, name, **environ)
+        load_file(folder, content, name, **environ)
     return list(caught.value.problems)
 
 
 def test_yaml_and_properties_mean_the_same(tmp_path: Path) -> None:
-    (one,) = load_text(tmp_path, YAML).flows
-    (other,) = load_text(tmp_path, PROPERTIES, "c.properties").flows
+    (one,) = load_file(tmp_path, YAML).flows
+    (other,) = load_file(tmp_path, PROPERTIES, "c.properties").flows
 
     assert one == other
 
 
 def test_kafkas_sample_file_is_accepted(tmp_path: Path) -> None:
-    config = load_text(tmp_path, KAFKAS_SAMPLE, "mm2.properties")
+    config = load_file(tmp_path, KAFKAS_SAMPLE, "mm2.properties")
 
     assert [(str(one.flow), one.topics, one.replication_factor) for one in config.flows] == [
         ("A->B", (".*",), 1),
@@ -83,7 +78,7 @@ def test_the_reference_is_generated_from_the_keys() -> None:
 
 def test_the_defaults_in_the_reference_are_the_real_ones(tmp_path: Path) -> None:
     (reference,) = load(CONF / "reference.yaml", environ={}, default_state_dir="/s").flows
-    (bare,) = load_text(
+    (bare,) = load_file(
         tmp_path,
         YAML.replace("a:1", "localhost:9092").replace("b:2", "localhost:9093"),
     ).flows
@@ -94,7 +89,7 @@ def test_the_defaults_in_the_reference_are_the_real_ones(tmp_path: Path) -> None
 def test_yaml_scalars_become_text(tmp_path: Path) -> None:
     content = YAML + "A.consumer: {check.crcs: True, client.id: 007, client.rack: ~}\n"
 
-    (flow,) = load_text(tmp_path, content).flows
+    (flow,) = load_file(tmp_path, content).flows
 
     assert flow.source.consumer == {
         "bootstrap.servers": "a:1",
@@ -107,13 +102,13 @@ def test_yaml_scalars_become_text(tmp_path: Path) -> None:
 def test_an_item_of_a_yaml_list_may_contain_a_comma(tmp_path: Path) -> None:
     content = YAML + "topics: ['a{1,3}', b]\n"
 
-    assert load_text(tmp_path, content).flows[0].topics == ("a{1,3}", "b")
+    assert load_file(tmp_path, content).flows[0].topics == ("a{1,3}", "b")
 
 
 def test_own_keys_win_over_merged_mappings(tmp_path: Path) -> None:
     content = YAML + "A.consumer: &c {fetch.min.bytes: 1, client.id: a}\nB.consumer:\n  <<: *c\n"
 
-    (flow,) = load_text(tmp_path, content + "  client.id: b\n").flows
+    (flow,) = load_file(tmp_path, content + "  client.id: b\n").flows
 
     assert flow.target.consumer == {
         "bootstrap.servers": "b:2",
@@ -149,7 +144,7 @@ def test_references_are_resolved(tmp_path: Path, reference: str, expected: str) 
     rack = reference.replace("FOLDER", str(tmp_path))
     content = f"{PROPERTIES}config.providers = vault,dir,os\n{providers}A.client.rack = {rack}\n"
 
-    (flow,) = load_text(tmp_path, content, "c.properties", RACK="east").flows
+    (flow,) = load_file(tmp_path, content, "c.properties", RACK="east").flows
 
     assert flow.source.consumer["client.rack"] == expected
 
@@ -189,7 +184,7 @@ A.client.rack = {reference.replace("FOLDER", str(tmp_path))}
 """
 
     try:
-        load_text(tmp_path, content, "c.properties", ALLOWED="x", OTHER="y")
+        load_file(tmp_path, content, "c.properties", ALLOWED="x", OTHER="y")
         found = None
     except ConfigError as error:
         (found,) = error.problems

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from replication.config.file import load
-from replication.config.tree import MirrorConfig
 from replication.errors import SHOWN_PROBLEMS, ConfigError
-from tests.support.settings import ONE_FLOW, parse_settings, problems_of
+from tests.support.settings import ONE_FLOW, load_file, parse_settings, problems_of
 
 PROPERTIES = "clusters=A,B\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\nA->B.enabled=true\n"
 YAML = (
@@ -16,18 +15,13 @@ YAML = (
 )
 
 MOST_CPU_SECONDS = 30
-"""Far more than a bounded search takes with coverage on a slow machine; others take for ever."""
-
-
-def load_bytes(folder: Path, content: bytes, name: str) -> MirrorConfig:
-    (folder / name).write_bytes(content)
-    return load(folder / name, environ={}, default_state_dir="/state")
+"""Far more than a bounded search takes with coverage on a slow machine; others never end."""
 
 
 def refused(folder: Path, content: str) -> str:
     began = time.process_time()
     with pytest.raises(ConfigError) as caught:
-        load_bytes(folder, content.encode(), "c.yaml")
+        load_file(folder, content)
     assert time.process_time() - began < MOST_CPU_SECONDS
     return str(caught.value)
 
@@ -44,7 +38,7 @@ def refused(folder: Path, content: str) -> str:
     ],
 )
 def test_the_content_decides_the_format(tmp_path: Path, content: str, name: str) -> None:
-    (flow,) = load_bytes(tmp_path, content.encode(), name).flows
+    (flow,) = load_file(tmp_path, content, name).flows
 
     assert str(flow.flow) == "A->B"
     assert flow.source.admin == {"bootstrap.servers": "a:1"}
@@ -54,12 +48,12 @@ def test_properties_may_be_in_latin_1(tmp_path: Path) -> None:
     content = f"# für alle\n{PROPERTIES}A.client.rack=käse\n"
 
     for encoding in ("iso-8859-1", "utf-8"):
-        (flow,) = load_bytes(tmp_path, content.encode(encoding), "mm2.properties").flows
+        (flow,) = load_file(tmp_path, content.encode(encoding), "mm2.properties").flows
         assert flow.source.consumer["client.rack"] == "käse"
 
 
 def test_the_last_of_equal_keys_counts_in_properties(tmp_path: Path) -> None:
-    config = load_bytes(tmp_path, f"{PROPERTIES}topics=a\ntopics=b\n".encode(), "mm2.properties")
+    config = load_file(tmp_path, f"{PROPERTIES}topics=a\ntopics=b\n", "mm2.properties")
 
     assert config.flows[0].topics == ("b",)
     assert config.warnings == (

@@ -1,4 +1,4 @@
-"""Drains the flows every quarter of an hour. For Airflow 3; see README.md beside this file.
+"""Drains the flows every 15 minutes. For Airflow 3; see README.md beside this file.
 
 A drain ends with 0 when everything is copied. Exit codes 2 (configuration) and 5 (a refusal) come
 again at each try: they fail the task at once. Other failures are tried again, after the lease of

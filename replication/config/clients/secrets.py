@@ -6,6 +6,11 @@ from typing import Final
 
 MASK: Final = "********"
 
+SPARK_REDACTION: Final = (
+    "(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key|private"
+)
+"""Which settings Spark never shows: its own default knows neither JAAS nor keys in PEM."""
+
 _SECRET = re.compile(
     r"password|secret|token(?!\.endpoint)|jaas|passphrase|credential(?!s\.client\.id)"
     r"|(?:keystore|private|ssl|api)\.?key(?:$|\.pem)|key\.pem",

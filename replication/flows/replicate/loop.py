@@ -11,12 +11,7 @@ from dataclasses import replace
 from threading import Event
 from typing import Literal
 
-from replication.errors import (
-    ClusterError,
-    GuardError,
-    ReplicationError,
-    StateError,
-)
+from replication.errors import ClusterError, GuardError, ReplicationError, StateError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError, spark_errors

@@ -18,6 +18,7 @@ from replication.model import TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.offsets.syncs import offset_syncs
 from replication.state.offset_table import OffsetTable
+from replication.state.spark_reader import reader_of
 
 log = Log(__name__)
 
@@ -44,7 +45,8 @@ class MapWriter:
         self._live_map.attach()
         self.interval_seconds = config.state.write_interval_seconds
         self._table = OffsetTable(context.tables, config.flow)
-        stored = self._table.resume()
+        stored = reader_of(context.tables).offsets(self.flow).progress()
+        self._table.resume(stored)
         self.last_generation, self.anchors = stored.last_generation, stored.anchors
         self.topics = TopicRows(context.tables, config.flow)
         self._syncs = Syncs(context, stored.replicated_until)
