@@ -10,6 +10,7 @@ import pytest
 
 from replication.config.home import OUR_JAR
 from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
+from tests.support.broker_archive import archived
 from tests.support.kerberos import use_kerberos
 from tests.support.local import SPARK_SLOTS, Clusters, Until, jars
 from tests.support.secured import Authorities, Secured, authorities, secured_broker
@@ -45,13 +46,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
-def broker_settings() -> BrokerSettings:
+def broker_settings(tmp_path_factory: pytest.TempPathFactory) -> BrokerSettings:
     """The settings of a broker, for tests that start, stop and kill their own."""
-    return BrokerSettings(
+    settings = BrokerSettings(
         jars=jars("kafka", override="KAFKA_JARS"),
         # Large enough for large-record tests, which lower it per topic (max.message.bytes).
         properties={**QUICK_COMPACTION, "message.max.bytes": "20000000"},
     )
+    return archived(settings, tmp_path_factory.mktemp("archived"))
 
 
 @pytest.fixture(scope="session")
