@@ -42,6 +42,7 @@ PROPERTIES = {
     # Delta removes the log of whole days, so a day of it is up to two days of commits.
     "delta.logRetentionDuration": "interval 1 day",
     "delta.deletedFileRetentionDuration": "interval 1 day",
+    "delta.checkpointInterval": "10",  # commits; delta-rs would read up to a hundred of them
 }
 """How long Delta keeps what a table no longer needs. An operator's own value stays."""
 

@@ -6,13 +6,14 @@ record: the next start recovers its positions from the last rows and the target'
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from datetime import datetime, timezone
 from threading import Lock
 from typing import Any
 
+from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -25,6 +26,8 @@ from replication.spark.frames import frame_of
 from replication.spark.local import local_spark
 from replication.spark.session import jvm_of, small_query_session
 from replication.state.commit_lock import hold_commit_lock
+from replication.state.delta_reader import can_reach
+from replication.state.delta_writer import append_rows
 from replication.state.paths import local_path
 from replication.state.schemas import SCHEMAS, SESSION_SETTINGS
 
@@ -59,9 +62,9 @@ class Tables:
         self.leases: set[str] = set()  # names of the leases that this process holds
         self.check: Callable[[], None] = lambda: None
         self.root = state_dir.rstrip("/")
-        folder = local_path(self.root)
+        self._folder = local_path(self.root)
         # Hadoop does not decode the escapes of a URI: %20 would become a folder's name
-        self._location = f"file:{folder}" if folder else self.root
+        self._location = f"file:{self._folder}" if self._folder else self.root
 
     def guarded(self, check: Callable[[], None]) -> "Tables":
         """The same tables for the holder of a lease: each append calls *check*, too."""
@@ -88,19 +91,12 @@ class Tables:
             files = log_folder.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
             return bool(files.exists(log_folder))
 
-    def append(
-        self,
-        table: str,
-        rows: Iterable[Mapping[str, Any]],
-        transaction: tuple[str, int] | None = None,
-    ) -> None:
+    def append(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Appends *rows* in one commit: all of them or none.
 
         Args:
             table: A key of `SCHEMAS`.
             rows: Columns by name; an absent one is null.
-            transaction: An application id and version; Delta accepts each version once, and
-                silently skips a repeated one.
         """
         values = list(rows)
         if not values:
@@ -108,7 +104,7 @@ class Tables:
         with self.committing("append to", table):
             for attempt in range(1, APPEND_ATTEMPTS + 1):
                 try:
-                    self._write(table, values, transaction)
+                    self._write(table, values)
                     break
                 except Py4JJavaError as error:
                     # two writers created the table at the same moment, and this one lost
@@ -118,15 +114,13 @@ class Tables:
         if self._appends[table] % self._optimize_every == 0:
             self.optimize(table)
 
-    def _write(
-        self, table: str, values: list[Mapping[str, Any]], transaction: tuple[str, int] | None
-    ) -> None:
+    def _write(self, table: str, values: Sequence[Mapping[str, Any]]) -> None:
+        if self._folder is not None and can_reach(self.root):
+            append_rows(self._folder / table, values, SCHEMAS[table])
+            return
         frame = frame_of(self.spark, values, SCHEMAS[table]).coalesce(1)
         writer = frame.write.format("delta").mode("append").partitionBy("flow")
         writer = writer.option("mergeSchema", "true")  # a table of an earlier version
-        if transaction is not None:
-            name, version = transaction
-            writer = writer.option("txnAppId", name).option("txnVersion", version)
         writer.save(self.path(table))
 
     def delete(self, table: str, condition: str) -> None:
@@ -180,11 +174,12 @@ class Tables:
             StateError: Of `state_errors`, or the table is locked for too long.
         """
         self.check()
-        folder = local_path(self.root)
         with ExitStack() as held:
-            if folder:
+            if self._folder:
                 try:
-                    held.enter_context(hold_commit_lock(folder / "_locks" / f"{table}.commit"))
+                    held.enter_context(
+                        hold_commit_lock(self._folder / "_locks" / f"{table}.commit")
+                    )
                 except StateError as error:
                     raise self._error(verb, table, str(error)) from error
             held.enter_context(self.state_errors(verb, table))
@@ -244,9 +239,11 @@ class Tables:
 
     @contextmanager
     def state_errors(self, verb: str, table: str) -> Iterator[None]:
-        """Turns Spark's errors of the block into a `StateError` that names *table*."""
+        """Turns errors of Spark and delta-rs into a `StateError` that names *table*."""
         try:
             yield
+        except (DeltaError, OSError) as error:
+            raise self._error(verb, table, str(error).strip().splitlines()[0]) from error
         except (PySparkException, Py4JJavaError) as error:
             # the last cause is the operating system's: no space, no permission
             own = error.java_exception.toString() if isinstance(error, Py4JJavaError) else ""

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.ports import HOST, free_port
 from replication.demo.workload import create_topic
-from replication.kafka.jvm import open_jvm
+from replication.kafka.jvm import kafka_jars, open_jvm
 from replication.kafka.ownership import (
     REBALANCE_SECONDS,
     SESSION_SECONDS,
@@ -25,7 +25,7 @@ from replication.kafka.ownership import (
 )
 from replication.spark.interceptor import OWNER_ONLY
 from replication.state.handover import AFTER_EXPULSION
-from tests.support.candidate import Candidate, ownership_jars
+from tests.support.candidate import Candidate
 from tests.support.local import Clusters, Until
 from tests.support.proxy import Proxy
 
@@ -41,7 +41,7 @@ def group() -> str:
 
 @pytest.fixture(scope="module")
 def jvm() -> Iterator[JVMView]:
-    with open_jvm(ownership_jars()) as opened:
+    with open_jvm(kafka_jars()) as opened:
         yield opened
 
 

@@ -163,7 +163,9 @@ def test_a_job_that_runs_checkpoints_only_reads_the_newest_map_without_a_spark_j
 
     before = translated(30)
     more = {ORDERS_1: [OffsetRun(9, 40, 9, 31)]}  # written by the job that copies records
-    OffsetTable(tables, FLOW).append(FinishedRuns(20, more, {"orders": "id-3"}))
+    table = OffsetTable(tables, FLOW)
+    table.append(FinishedRuns(20, more, {"orders": "id-3"}))
+    assert table.runs(ORDERS_1), "read by Spark"
 
     assert (before, translated(30)) == (Ahead(9, 21), Exact(30))
     jobs = spark.sparkContext.statusTracker()

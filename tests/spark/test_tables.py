@@ -1,6 +1,8 @@
 """The Delta tables: this process and the next find every appended row."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.state.offset_rows import Anchor, StoredProgress
 from replication.state.offset_table import OffsetTable
+from replication.state.schemas import SCHEMAS
 from replication.state.tables import Tables
 
 pytestmark = pytest.mark.spark
@@ -145,6 +148,35 @@ def test_maps_are_those_of_the_newest_topic(tables: Tables) -> None:
 
     assert found == {ORDERS_0: TopicMap("id-2", found[ORDERS_0].offsets)}
     assert found[ORDERS_0].offsets.translate(3) == Exact(53)
+
+
+VALUES = {
+    "string": "A->B, \u00e4 'quoted'",
+    "bigint": 2**53 + 1,
+    "int": -7,
+    "boolean": False,
+    "timestamp": datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_both_libraries_append_the_same_rows_to_one_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    tables = Tables(spark, tmp_path.as_uri())
+    columns = [column.split() for column in SCHEMAS[name].split(", ")]
+    full = {column: VALUES[kind] for column, kind in columns}
+
+    tables.append(name, [full, {"flow": "A->B"}])
+    monkeypatch.setattr("replication.state.tables.can_reach", lambda _: False)
+    tables.append(name, [full, {"flow": "A->B"}])
+
+    rows = [tuple(row) for row in tables.read(name).select(*full).collect()]
+    spark_files = {Path(file).name for file in tables.read(name).inputFiles()}
+    assert len(spark_files) == 4, "each append wrote a file for each of two flows"
+    assert len(rows) == 4
+    assert len(set(rows)) == 2, "each row stands there twice"
+    assert tables.read(name).where(f"flow = {json.dumps(full['flow'])}").count() == 2
 
 
 def test_the_files_of_many_appends_are_merged(spark: SparkSession, tmp_path: Path) -> None:

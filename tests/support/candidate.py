@@ -8,9 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 
-from replication.config.home import OUR_JAR
 from replication.demo.watchdog import Watchdog
 from replication.kafka.jvm import kafka_jars
 from tests.support.process_tree import family, kill
@@ -31,11 +29,6 @@ with open_jvm([Path(jar) for jar in jars]) as jvm:
 """
 
 
-def ownership_jars() -> list[Path]:
-    """The jars of a JVM that joins."""
-    return [*kafka_jars(), OUR_JAR]
-
-
 class Candidate(AbstractContextManager["Candidate"]):
     """A process that wants to be the owner. It ends with the block.
 
@@ -46,7 +39,7 @@ class Candidate(AbstractContextManager["Candidate"]):
     """
 
     def __init__(self, properties: Mapping[str, str], group: str, name: str) -> None:
-        arguments = json.dumps([dict(properties), group, name, list(map(str, ownership_jars()))])
+        arguments = json.dumps([dict(properties), group, name, list(map(str, kafka_jars()))])
         self._process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, arguments],
             stdin=subprocess.PIPE,

@@ -28,7 +28,7 @@ LIBRARIES = {
     "cli": {"click", "rich"},
     "app": {"pyspark", "py4j"},
     "flows": {"pyspark", "py4j"},
-    "state": {"pyspark", "py4j", "deltalake"},
+    "state": {"pyspark", "py4j", "deltalake", "arro3"},
     "spark": {"pyspark", "py4j"},
     "kafka": {"confluent_kafka", "pyspark", "py4j"},
     "config": {"yaml"},
