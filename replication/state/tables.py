@@ -107,7 +107,7 @@ class Tables:
                     self._write(table, values)
                     break
                 except Py4JJavaError as error:
-                    # two writers created the table at the same moment, and this one lost
+                    # two processes on storage without locks created the table at the same moment
                     if attempt == APPEND_ATTEMPTS or CONFLICT not in _classes(error.java_exception):
                         raise
         self._appends[table] += 1

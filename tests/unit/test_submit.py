@@ -1,5 +1,6 @@
 """The command that submits a job: a user's arguments are merged with ours, in every deploy mode."""
 
+import re
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -114,6 +115,13 @@ def test_wrong_arguments(theirs: list[str], problem: str) -> None:
         parse(theirs)
     with pytest.raises(SetupError, match=problem):
         command(*theirs)
+
+
+def test_the_users_java_options_come_last() -> None:
+    words = command("--driver-java-options", "-XX:Tier4InvocationThreshold=7")
+
+    (options,) = values(words, "--driver-java-options")
+    assert re.findall(r"Tier4InvocationThreshold=(\d+)", options) == ["50000", "7"]
 
 
 def test_client_mode_uses_the_files_of_this_machine() -> None:
