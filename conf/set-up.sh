@@ -162,10 +162,11 @@ set_up() { # [dev] [CONFIGURATION of conf/jars.xml]...
       stamp "jars-$step" "$jars"
     fi
   done
+  exec 9>&- # the rest does not concern the cache, which other environments share
   is_compiled || compile_interceptor
   if ! is_ready class-archive "$archive"; then
     archive_classes
     stamp class-archive "$archive"
   fi
-  exec 8>&- 9>&-
+  exec 8>&-
 }

@@ -7,10 +7,12 @@ with, and because a second submission then finds the file of the first one.
 import hashlib
 import io
 import os
+import py_compile
 import re
 import sys
 import sysconfig
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -45,17 +47,32 @@ exit 2
 
 
 def py_files(repository: Path, folder: Path) -> Path:
-    """A zip of ``replication/`` in *folder*, for ``--py-files``."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted((repository / "replication").rglob("*.py")):
-            archive.writestr(zipfile.ZipInfo(str(file.relative_to(repository))), file.read_bytes())
-    digest = hashlib.sha256(content.getvalue()).hexdigest()[:12]
-    path = folder / f"replication-{digest}.zip"
+    """A zip of ``replication/`` in *folder*, for ``--py-files``.
+
+    It also holds the modules compiled for this Python, or each start would compile them. Another
+    version compiles them itself.
+    """
+    files = sorted((repository / "replication").rglob("*.py"))
+    digest = hashlib.sha256(f"{sys.version}\n{sys.implementation.cache_tag}".encode())
+    for file in files:
+        digest.update(f"\n{file.relative_to(repository)}\n".encode() + file.read_bytes())
+    path = folder / f"replication-{digest.hexdigest()[:12]}.zip"
     if not path.exists():
-        with _new(path) as part:
-            part.write_bytes(content.getvalue())
+        with _new(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in files:
+                name = str(file.relative_to(repository))
+                archive.writestr(zipfile.ZipInfo(name), file.read_bytes())
+                archive.writestr(zipfile.ZipInfo(f"{name}c"), _compiled(file, name))
     return path
+
+
+def _compiled(file: Path, name: str) -> bytes:
+    """*file* as byte code that is not compared with its source; tracebacks call it *name*."""
+    with tempfile.TemporaryDirectory() as temporary:
+        target = str(Path(temporary, "module.pyc"))
+        unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        py_compile.compile(str(file), target, name, doraise=True, invalidation_mode=unchecked)
+        return Path(target).read_bytes()
 
 
 def environment(folder: Path) -> Path:

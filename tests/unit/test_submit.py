@@ -4,12 +4,13 @@ import re
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 import pytest
 
 from replication.deploy import submit
-from replication.deploy.archives import LAUNCHER, environment
+from replication.deploy.archives import LAUNCHER, environment, py_files
 from replication.deploy.arguments import Arguments, ArgumentsError, merge, parse
 from replication.errors import SetupError
 from tests.support.local import PYTHON, REPOSITORY
@@ -198,6 +199,25 @@ def test_the_archive_is_made_once_and_brings_all_packages_but_spark(
         [tmp_path / "bin/python", "-c", program], capture_output=True, text=True, check=False
     )
     assert answer.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'pyspark'"
+
+
+def test_our_code_is_shipped_compiled_and_fits_another_python_all_the_same(tmp_path: Path) -> None:
+    shipped = py_files(REPOSITORY, tmp_path)
+    program = "import replication.errors as it; print(it.__file__)"
+
+    def loaded() -> Path:
+        answer = subprocess.run(
+            [PYTHON, "-c", program], env={"PYTHONPATH": str(shipped)}, capture_output=True,
+            text=True, check=True, cwd=tmp_path,
+        )  # fmt: skip
+        return Path(answer.stdout.splitlines()[0]).relative_to(shipped)
+
+    compiled = loaded()
+    content = shipped.read_bytes()
+    shipped.write_bytes(content.replace(MAGIC_NUMBER, bytes(len(MAGIC_NUMBER))))
+
+    assert compiled == Path("replication/errors.pyc")
+    assert loaded() == Path("replication/errors.py")
 
 
 def test_a_node_without_that_python_is_named(tmp_path: Path) -> None:
