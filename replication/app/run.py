@@ -5,7 +5,7 @@ A flow that fails does not stop the others. The exit code is that of the first f
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -29,6 +29,7 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.loops import check_loops
 from replication.errors import ConfigError, ReplicationError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.admitted import Admitted
 from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
 from replication.log import Log, LogFormat, configure
@@ -191,13 +192,11 @@ class _Application:
         )
 
 
-def _admit(
-    context: FlowContext, admission: Admission, stop: threading.Event, plan: TopicPlan
-) -> Mode:
+def _reserve(context: FlowContext, admission: Admission, plan: TopicPlan) -> Mapping[str, str]:
     cluster_ids = {
         cluster.alias: cluster.cluster_id() for cluster in (context.source, context.target)
     }
-    return admission.admit(context.config, plan, cluster_ids, stop)
+    return admission.reserve(context.config.flow, plan, cluster_ids)
 
 
 def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: threading.Event) -> None:
@@ -210,8 +209,12 @@ def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: thread
     left_out: ReplicationError | None = None
     with background_metadata(context, job), background_checkpoints(context, job):
         if runs(job, "records"):
-            admit = partial(_admit, context, admission, stop)
-            left_out = replicate(context, admit, stop, partial(admission.mode, config))
+            admitted = Admitted(
+                partial(_reserve, context, admission),
+                partial(admission.admit, config, stop),
+                partial(admission.mode, config),
+            )
+            left_out = replicate(context, admitted, stop)
         elif config.mode != "drain":
             stop.wait()
     if config.mode == "drain" and not stop.is_set():

@@ -78,13 +78,21 @@ def find_loops(flows: Iterable[Flow]) -> Iterator[tuple[str, ...]]:
 
 
 def _check_writers(diagnostics: Diagnostics, one: FlowConfig, other: FlowConfig) -> None:
-    shared = _shared_names(one, other)
+    shared = [name for name in _shared_names(one, other) if not _is_declared(name, one, other)]
     if one.flow.target == other.flow.target and shared:
         diagnostics.problem(
             f"{other.flow}.topics",
             f"{', '.join(shared)} would be written by {one.flow} too, and a topic can have only "
-            f"one writer; use {other.flow}.topics.exclude",
+            f"one writer; use {other.flow}.topics.exclude, or name it in "
+            "replication.aggregate.topics of both flows, which then copy it at least once",
         )
+
+
+def _is_declared(name: str, one: FlowConfig, other: FlowConfig) -> bool:
+    """Whether both flows say of their remote topic that it has several writers."""
+    return all(
+        flow.shares(flow.policy.remote_topic(flow.flow.source, name)) for flow in (one, other)
+    )
 
 
 def _shared_names(one: FlowConfig, other: FlowConfig) -> Sequence[str]:

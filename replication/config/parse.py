@@ -102,6 +102,7 @@ def _flow_config(values: FlowValues) -> FlowConfig:
         topics_exclude=values.items("topics.exclude"),
         heartbeats_replication_enabled=values.flag("heartbeats.replication.enabled"),
         policy=_policy(values),
+        aggregate_topics=values.items("replication.aggregate.topics"),
         replication_factor=values.number("replication.factor"),
         refresh_topics_enabled=values.flag("refresh.topics.enabled"),
         refresh_topics_interval_seconds=values.number("refresh.topics.interval.seconds"),

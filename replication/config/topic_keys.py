@@ -82,6 +82,14 @@ TOPICS: Final = (
         "true",
         "uses replication.policy.separator in the names of checkpoints and offset-syncs topics too",
     ),
+    ConfigKey(
+        "replication.aggregate.topics",
+        "patterns",
+        "",
+        "remote topics that other flows or producers write, too: names or regexes. Every flow that "
+        "writes one must name it. Its records are copied at least once",
+        "not a key of MirrorMaker 2, which does not notice other writers",
+    ),
     factor("replication.factor", "2", "topics created on the target"),
     flag("refresh.topics.enabled", "true", "detects new topics and partitions while the flow runs"),
     seconds("refresh.topics.interval.seconds", "600", "interval between topic refreshes"),

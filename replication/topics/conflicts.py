@@ -1,7 +1,7 @@
 """Flows that must not run side by side: two writers of one topic, or a replication loop. Pure."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from replication.config.tree import FlowConfig
@@ -14,26 +14,52 @@ ClusterTopic = tuple[str, str]
 
 
 def find_conflicts(
-    plans: Mapping[Flow, TopicPlan], cluster_ids: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Why these flows must not run side by side, one line each.
+    flow: Flow, plans: Mapping[Flow, TopicPlan], cluster_ids: Mapping[str, str]
+) -> dict[str, str]:
+    """Why topics of *flow* must not be replicated beside the other flows, by their upstream names.
 
-    A target topic with two writers cannot be mapped to the offsets of either source. Flows that
-    replicate a topic in a circle, such as two identity flows A->B and B->A, copy its records
-    without end.
+    A target topic with two writers is copied at least once, which all of its writers must declare.
+    Flows that replicate a topic in a circle, such as two identity flows A->B and B->A, copy its
+    records without end. The other flows' plans are without conflicts among each other.
 
     Args:
+        flow: Whose topics are to be left out.
         plans: Each flow's plan.
         cluster_ids: Alias -> the cluster's own id, so that two aliases of one cluster count as one.
     """
-    writers: dict[ClusterTopic, list[Flow]] = defaultdict(list)
+    writers: dict[ClusterTopic, dict[Flow, str]] = defaultdict(dict)
     upstream: dict[ClusterTopic, set[ClusterTopic]] = defaultdict(set)
-    for flow, plan in sorted(plans.items(), key=lambda item: item[0]):
-        source, target = cluster_ids[flow.source], cluster_ids[flow.target]
-        for name, remote in plan.topics.items():
-            writers[target, remote].append(flow)
-            upstream[target, remote].add((source, name))
-    return (*_shared_targets(writers), *_loops(upstream, cluster_ids))
+    source, target = cluster_ids[flow.source], cluster_ids[flow.target]
+    for other, plan in sorted(plans.items(), key=lambda item: item[0]):
+        if other != flow:
+            at = cluster_ids[other.source], cluster_ids[other.target]
+            for name, remote in plan.topics.items():
+                writers[at[1], remote][other] = name
+                upstream[at[1], remote].add((at[0], name))
+    found: dict[str, str] = {}
+    for name, remote in sorted(plans[flow].topics.items()):
+        others = writers.get((target, remote), {})
+        if others and not all(remote in plans[writer].shared for writer in (flow, *others)):
+            found[name] = _two_writers(flow, name, remote, others)
+            continue
+        upstream[target, remote].add((source, name))
+        for line in _loops(upstream, cluster_ids):
+            found[name] = line
+            upstream[target, remote].discard((source, name))
+    return found
+
+
+def find_all_conflicts(
+    plans: Mapping[Flow, TopicPlan], cluster_ids: Mapping[str, str]
+) -> tuple[str, ...]:
+    """What `find_conflicts` finds if the flows start in this order, one line each."""
+    lines: list[str] = []
+    admitted: dict[Flow, TopicPlan] = {}
+    for flow, plan in plans.items():
+        found = find_conflicts(flow, {**admitted, flow: plan}, cluster_ids)
+        lines += found.values()
+        admitted[flow] = plan.without(found)
+    return tuple(lines)
 
 
 def find_topic_loops(
@@ -65,13 +91,13 @@ def find_topic_loops(
     return tuple(_loops(upstream, cluster_ids))
 
 
-def _shared_targets(writers: Mapping[ClusterTopic, list[Flow]]) -> Iterator[str]:
-    for (_, remote), flows in sorted(writers.items()):
-        if len(flows) > 1:
-            yield (
-                f"flows {', '.join(map(str, flows))} would all write topic {remote} on cluster "
-                f"{flows[0].target}; exclude it from all but one with topics.exclude"
-            )
+def _two_writers(flow: Flow, name: str, remote: str, others: Iterable[Flow]) -> str:
+    writers = ", ".join(map(str, others))
+    return (
+        f"flow {writers} writes topic {remote} on cluster {flow.target}, to which {flow} would "
+        f"copy {name}; exclude it from all flows but one with topics.exclude, or name {remote} in "
+        "replication.aggregate.topics of each of them, which then copy it at least once"
+    )
 
 
 def _loops(

@@ -270,19 +270,22 @@ def test_all_problems_are_reported_at_once_in_file_order() -> None:
     ]
 
 
+DECLARE = "name it in replication.aggregate.topics of both flows, which then copy it at least once"
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
         pytest.param(
             {"B->C.enabled": "true", "topics": "orders"},
             "B->C.topics: orders would be written by A->C too, and a topic can have only "
-            "one writer; use B->C.topics.exclude",
+            f"one writer; use B->C.topics.exclude, or {DECLARE}",
             id="same name",
         ),
         pytest.param(
             {"B->C.enabled": "true", "A->C.topics": "orders", "B->C.topics": "ord.*"},
             "B->C.topics: orders would be written by A->C too, and a topic can have only "
-            "one writer; use B->C.topics.exclude",
+            f"one writer; use B->C.topics.exclude, or {DECLARE}",
             id="a name that the other's regex matches",
         ),
         pytest.param(

@@ -1,15 +1,27 @@
 """Flows that must not run side by side: two writers of one topic, or a replication loop."""
 
+from dataclasses import replace
+
 import pytest
 
 from replication.config.tree import FlowConfig
 from replication.model import Flow
-from replication.topics.conflicts import find_conflicts, find_topic_loops
+from replication.topics.conflicts import find_all_conflicts, find_conflicts, find_topic_loops
 from replication.topics.topic_plan import TopicPlan
 from tests.support.settings import IDENTITY, parse_settings
 
 AB, BA, CB = Flow("A", "B"), Flow("B", "A"), Flow("C", "B")
-WRITERS_ADVICE = "exclude it from all but one with topics.exclude"
+
+
+def two_writers(writers: str, flow: str, topic: str, remote: str) -> str:
+    """The line about a topic of *flow* that *writers* write."""
+    return (
+        f"flow {writers} writes topic {remote} on cluster {flow[-1]}, to which {flow} would copy "
+        f"{topic}; exclude it from all flows but one with topics.exclude, or name {remote} in "
+        "replication.aggregate.topics of each of them, which then copy it at least once"
+    )
+
+
 LOOP_ADVICE = (
     "exclude the topic from one of these flows with topics.exclude, or use the default "
     "replication policy"
@@ -18,7 +30,7 @@ LOOP_ADVICE = (
 
 def writes(**topics: str) -> TopicPlan:
     """A plan that writes upstream topics to remote ones."""
-    return TopicPlan(topics, (), {}, (), {})
+    return TopicPlan(topics, (), {}, (), dict.fromkeys(topics, "id"))
 
 
 @pytest.mark.parametrize(
@@ -28,12 +40,12 @@ def writes(**topics: str) -> TopicPlan:
         pytest.param({AB: writes(t="t"), BA: writes(u="u")}, (), id="both ways, different topics"),
         pytest.param(
             {AB: writes(t="t"), CB: writes(t="t")},
-            (f"flows A->B, C->B would all write topic t on cluster B; {WRITERS_ADVICE}",),
+            (two_writers("A->B", "C->B", "t", "t"),),
             id="two writers",
         ),
         pytest.param(
             {AB: writes(t="x"), Flow("A", "D"): writes(u="x")},
-            (f"flows A->B, A->D would all write topic x on cluster B; {WRITERS_ADVICE}",),
+            (two_writers("A->B", "A->D", "u", "x"),),
             id="one cluster under two aliases",
         ),
         pytest.param(
@@ -49,8 +61,8 @@ def writes(**topics: str) -> TopicPlan:
         pytest.param(
             {AB: writes(t="t"), BA: writes(t="t"), CB: writes(t="t")},
             (
-                f"flows A->B, C->B would all write topic t on cluster B; {WRITERS_ADVICE}",
                 f"replication loop: A:t -> B:t -> A:t; {LOOP_ADVICE}",
+                two_writers("A->B", "C->B", "t", "t"),
             ),
             id="two writers and a loop",
         ),
@@ -59,7 +71,22 @@ def writes(**topics: str) -> TopicPlan:
 def test_each_conflict_is_one_line(plans: dict[Flow, TopicPlan], expected: tuple[str, ...]) -> None:
     cluster_ids = {"A": "1", "B": "2", "C": "3", "D": "2"}
 
-    assert find_conflicts(plans, cluster_ids) == expected
+    assert find_all_conflicts(plans, cluster_ids) == expected
+
+
+def test_flows_that_all_declare_it_share_a_topic() -> None:
+    declared = replace(writes(t="t"), shared=frozenset({"t"}))
+    ids = {"A": "1", "B": "2", "C": "3"}
+
+    assert find_conflicts(CB, {AB: declared, CB: declared}, ids) == {}
+    for plans in ({AB: writes(t="t"), CB: declared}, {AB: declared, CB: writes(t="t")}):
+        assert find_conflicts(CB, plans, ids) == {"t": two_writers("A->B", "C->B", "t", "t")}
+
+
+def test_of_the_topics_of_a_flow_only_those_in_conflict_are_named() -> None:
+    plans = {AB: writes(t="t", u="u"), CB: writes(t="t", v="v")}
+
+    assert find_conflicts(CB, plans, {"A": "1", "B": "2", "C": "3"}).keys() == {"t"}
 
 
 IDS = {"A": "1", "B": "2", "C": "3", "D": "2"}

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.admitted import Reserve
 from replication.flows.replicate.decide import find_problems, topics_of
 from replication.flows.replicate.locate import Located
 from replication.flows.replicate.map_writer import MapWriter
@@ -14,6 +15,7 @@ from replication.flows.replicate.set_aside import Part, SetAside, joined
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, NewEvent, TopicPartition
 from replication.offsets.guard import Refusal
+from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.state.accept_requests import LOOK_SECONDS
 from replication.topics.retry_times import RetryTimes
 from replication.topics.topic_plan import TopicPlan
@@ -27,17 +29,25 @@ LEADER_RETRY_SECONDS = 5
 LONGEST_LEADER_PAUSE_SECONDS = 60
 
 
+UNREPORTED = (
+    "replication.aggregate.topics names its remote topic, and its offset map would be wrong: "
+    f"{NOT_REPORTED}"
+)
+
+
 class TopicChoice:
     """The topics that one flow replicates, from generation to generation.
 
     Args:
         context: The flow.
         stored: The offset map.
+        reserve: As in `Admitted`.
     """
 
-    def __init__(self, context: FlowContext, stored: MapWriter) -> None:
+    def __init__(self, context: FlowContext, stored: MapWriter, reserve: Reserve) -> None:
         config = context.config
         self._context, self._flow, self._stored = context, config.flow, stored
+        self._reserve = reserve
         self._accepted, self._look_at = set[str](), 0.0
         self._unmatched: dict[TopicPartition, int] = {}
         first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
@@ -89,6 +99,7 @@ class TopicChoice:
         self._unmatched |= located.unmatched
         errors = refusal_errors(self._flow, problems)
         left = plan.without(topics_of(problems))
+        self._reserve(left)
         if not left.topics or self._must_stop(problems):
             events = (
                 NewEvent("refused", refusal.text, "fail", tp._asdict())
@@ -144,8 +155,18 @@ class TopicChoice:
         topics.add(refusal_errors(self._flow, problems))
         plan = plan.without(topics_of(problems))
         plan = self._without_rejected_records(plan)
+        plan = self._without_conflicts(plan)
         self._set_leaderless(plan)
         return plan
+
+    def _without_conflicts(self, plan: TopicPlan) -> TopicPlan:
+        """*plan* without the topics that other flows write, and those whose map could not be."""
+        conflicts = dict(self._reserve(plan))
+        if plan.shared and not is_reported(self._context.spark):
+            unreported = {name for name, remote in plan.topics.items() if remote in plan.shared}
+            conflicts |= dict.fromkeys(unreported - conflicts.keys(), UNREPORTED)
+        self._topics.add({name: GuardError(text) for name, text in conflicts.items()})
+        return plan.without(conflicts)
 
     def _without_rejected_records(self, plan: TopicPlan) -> TopicPlan:
         """*plan* without the topics whose next record can still not be copied."""

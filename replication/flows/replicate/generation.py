@@ -57,7 +57,8 @@ class Generation:
         self._reports = reports
         self._flow = map_writer.flow
         self._progress = Progress(query, query.name, plan.partitions)
-        self.pending = PendingRuns(positions, spacing=reports.spacing)
+        shared = {tp for tp in plan.partitions if plan.is_shared(tp)}
+        self.pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
         self._batches = (-1, -1)
         self._written_at = time.monotonic()
 
