@@ -3,8 +3,11 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from replication.config.tree import FlowConfig
+from replication.flows.context import FlowContext
+from replication.flows.replicate.admitted import Admitted
 from replication.log import Log
 from replication.model import Flow, Mode
 from replication.spark.mode import Choice, SlotsError, choose_mode
@@ -43,6 +46,16 @@ class Admission:
         self._cluster_ids: dict[str, str] = {}
         self._plans: dict[Flow, TopicPlan] = {}
         self._lock = threading.Lock()
+
+    def of(self, context: FlowContext, stop: threading.Event | None = None) -> Admitted:
+        """What the flow of *context* may do beside the others; *stop* ends its waits."""
+        config = context.config
+
+        def reserve(plan: TopicPlan) -> Mapping[str, str]:
+            ids = {side.alias: side.cluster_id() for side in (context.source, context.target)}
+            return self.reserve(config.flow, plan, ids)
+
+        return Admitted(reserve, partial(self.admit, config, stop), partial(self.mode, config))
 
     def reserve(
         self, flow: Flow, plan: TopicPlan, cluster_ids: Mapping[str, str]

@@ -5,7 +5,7 @@ A flow that fails does not stop the others. The exit code is that of the first f
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -29,7 +29,6 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.loops import check_loops
 from replication.errors import ConfigError, ReplicationError
 from replication.flows.context import FlowContext
-from replication.flows.replicate.admitted import Admitted
 from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
 from replication.log import Log, LogFormat, configure
@@ -53,7 +52,6 @@ from replication.state.paths import local_path
 from replication.state.request_files import HadoopFiles, LocalFiles
 from replication.state.stop_requests import StopRequests
 from replication.state.tables import Tables
-from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
 
@@ -192,13 +190,6 @@ class _Application:
         )
 
 
-def _reserve(context: FlowContext, admission: Admission, plan: TopicPlan) -> Mapping[str, str]:
-    cluster_ids = {
-        cluster.alias: cluster.cluster_id() for cluster in (context.source, context.target)
-    }
-    return admission.reserve(context.config.flow, plan, cluster_ids)
-
-
 def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: threading.Event) -> None:
     """Runs the parts of one flow that belong to *job*; a drain ends with one checkpoint round.
 
@@ -209,12 +200,7 @@ def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: thread
     left_out: ReplicationError | None = None
     with background_metadata(context, job), background_checkpoints(context, job):
         if runs(job, "records"):
-            admitted = Admitted(
-                partial(_reserve, context, admission),
-                partial(admission.admit, config, stop),
-                partial(admission.mode, config),
-            )
-            left_out = replicate(context, admitted, stop)
+            left_out = replicate(context, admission.of(context, stop), stop)
         elif config.mode != "drain":
             stop.wait()
     if config.mode == "drain" and not stop.is_set():

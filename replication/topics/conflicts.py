@@ -57,7 +57,7 @@ def find_all_conflicts(
     admitted: dict[Flow, TopicPlan] = {}
     for flow, plan in plans.items():
         found = find_conflicts(flow, {**admitted, flow: plan}, cluster_ids)
-        lines += found.values()
+        lines += (f"{flow}: {text}" for text in found.values())
         admitted[flow] = plan.without(found)
     return tuple(lines)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from replication.app.admission import Admission
 from replication.config.keys import REPLICATION_FACTORS
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.demo.brokers import Broker
 from replication.flows.context import FlowContext
-from replication.flows.replicate.admitted import Admitted, alone
+from replication.flows.replicate.admitted import alone
 from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
 from replication.model import Flow, Mode
@@ -89,7 +90,7 @@ class RunningFlow:
         config: FlowConfig,
         mode: Mode,
         source: Cluster | None = None,
-        admitted: Admitted | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self.tables = Tables(spark, state.as_uri())
         self.config = replace(config, mode=mode)
@@ -98,7 +99,7 @@ class RunningFlow:
         self.context = flow_context(spark, self.tables, self.config)
         if source is not None:
             self.context = replace(self.context, source=source)
-        self._admitted = admitted or alone(mode)
+        self._admitted = admission.of(self.context, self._stop) if admission else alone(mode)
         self._thread = threading.Thread(target=self._run, name="flow", daemon=True)
         self._thread.start()
 

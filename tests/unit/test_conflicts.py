@@ -40,29 +40,29 @@ def writes(**topics: str) -> TopicPlan:
         pytest.param({AB: writes(t="t"), BA: writes(u="u")}, (), id="both ways, different topics"),
         pytest.param(
             {AB: writes(t="t"), CB: writes(t="t")},
-            (two_writers("A->B", "C->B", "t", "t"),),
+            ("C->B: " + two_writers("A->B", "C->B", "t", "t"),),
             id="two writers",
         ),
         pytest.param(
             {AB: writes(t="x"), Flow("A", "D"): writes(u="x")},
-            (two_writers("A->B", "A->D", "u", "x"),),
+            ("A->D: " + two_writers("A->B", "A->D", "u", "x"),),
             id="one cluster under two aliases",
         ),
         pytest.param(
             {AB: writes(t="t"), BA: writes(t="t")},
-            (f"replication loop: A:t -> B:t -> A:t; {LOOP_ADVICE}",),
+            (f"B->A: replication loop: A:t -> B:t -> A:t; {LOOP_ADVICE}",),
             id="a loop of two flows",
         ),
         pytest.param(
             {AB: writes(t="t"), Flow("B", "C"): writes(t="t"), Flow("C", "A"): writes(t="t")},
-            (f"replication loop: A:t -> B:t -> C:t -> A:t; {LOOP_ADVICE}",),
+            (f"C->A: replication loop: A:t -> B:t -> C:t -> A:t; {LOOP_ADVICE}",),
             id="a loop of three flows",
         ),
         pytest.param(
             {AB: writes(t="t"), BA: writes(t="t"), CB: writes(t="t")},
             (
-                f"replication loop: A:t -> B:t -> A:t; {LOOP_ADVICE}",
-                two_writers("A->B", "C->B", "t", "t"),
+                f"B->A: replication loop: A:t -> B:t -> A:t; {LOOP_ADVICE}",
+                "C->B: " + two_writers("A->B", "C->B", "t", "t"),
             ),
             id="two writers and a loop",
         ),

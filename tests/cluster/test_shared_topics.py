@@ -1,0 +1,145 @@
+"""Two sources with one topic name into one target: at least once, and the map right for each."""
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.app.admission import Admission
+from replication.demo.brokers import Broker
+from replication.demo.topic_log import Content, TopicLog, log_ends
+from replication.demo.workload import plain_records
+from replication.model import Flow, TopicPartition
+from replication.offsets.map import Exact
+from replication.state.offset_table import OffsetTable
+from replication.state.tables import Tables
+from tests.support.commands import start_mirror
+from tests.support.events import kinds_of_topics
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters, Until
+from tests.support.mirror_files import FLOW, write_config
+from tests.support.process_tree import kill_tree
+from tests.support.settings import IDENTITY
+from tests.support.topics import fill, now_ms, send, send_records
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
+
+C_TO_B = Flow("C", "B")
+NAMES = {"replication.policy.class": IDENTITY}
+PARTITIONS = 2
+BACKLOG = 200_000
+MOST_OF_A_BATCH = 20_000
+
+
+def shared(topic: str) -> Mapping[str, str]:
+    """Settings with which *topic* keeps its name and has several writers."""
+    return {**NAMES, "replication.aggregate.topics": topic}
+
+
+@pytest.mark.job
+def test_after_a_crash_nothing_is_lost_in_a_topic_with_two_sources(
+    spark: SparkSession,
+    clusters: Clusters,
+    own_broker: Broker,
+    tmp_path: Path,
+    topic_name: str,
+    until: Until,
+) -> None:
+    source, target = clusters
+    for broker in (source, own_broker):
+        fill(broker, topic_name, PARTITIONS, BACKLOG)
+    settings = {
+        **shared(topic_name),
+        "replication.mode": "microbatch",
+        "replication.batch.max.records": str(MOST_OF_A_BATCH),
+        "state.write.interval.seconds": "1",
+    }
+    file = write_config(tmp_path, clusters, topic_name, settings)
+    c_to_b = flow_config(own_broker, target, topic_name, settings, C_TO_B)
+    mirror = start_mirror(file, tmp_path / "mirror.log")
+    try:
+        until(lambda: log_ends(target.bootstrap, [topic_name])[topic_name] > 0, 300)
+        other = RunningFlow(spark, tmp_path / "other", c_to_b, "microbatch")
+        other.until(lambda: copies(target, topic_name) > 2 * MOST_OF_A_BATCH)
+    finally:
+        kill_tree(mirror.pid)
+        mirror.discard()
+    other.until(lambda: copies(target, topic_name) > BACKLOG)
+    other.stop()
+    before = copies(target, topic_name)
+    send_records(source, topic_name, islice(plain_records(2, size_bytes=20, now_ms=now_ms()), 999))
+
+    a_to_b = flow_config(*clusters, topic_name, settings)
+    RunningFlow(spark, tmp_path / "state", a_to_b, "drain").join()
+    RunningFlow(spark, tmp_path / "other", c_to_b, "drain").join()
+
+    assert before < 2 * BACKLOG, "the crash came before the end"
+    maps = {
+        source: OffsetTable(Tables(spark, (tmp_path / "state").as_uri()), FLOW),
+        own_broker: OffsetTable(Tables(spark, (tmp_path / "other").as_uri()), C_TO_B),
+    }
+    for partition in range(PARTITIONS):
+        copied = records(target, topic_name, partition)
+        originals = {broker: records(broker, topic_name, partition) for broker in maps}
+        expected = Counter(it for own in originals.values() for it in own.values())
+        assert expected <= Counter(copied.values()), "nothing is lost"
+        repeated = sum(Counter(copied.values()).values()) - sum(expected.values())
+        assert repeated <= 2 * MOST_OF_A_BATCH, "only what was not recorded is repeated"
+        tp = TopicPartition(topic_name, partition)
+        for broker, own in originals.items():
+            offsets = maps[broker].maps({tp: 0})[tp].offsets
+            for offset, content in own.items():
+                answer = offsets.translate(offset)
+                assert isinstance(answer, Exact)
+                assert copied[answer.offset] == content, f"{broker.name} {tp} {offset}"
+
+
+def test_a_new_topic_that_another_flow_writes_is_set_aside_and_both_flows_go_on(
+    spark: SparkSession, clusters: Clusters, own_broker: Broker, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    ours, theirs, both = (f"{topic_name}-{name}" for name in ("a", "c", "x"))
+    fill(source, ours, 1, 100)
+    fill(own_broker, theirs, 1, 100)
+    admission = Admission(spark.version, lambda: 100)
+    pattern, states = f"{topic_name}.*", (tmp_path / "a", tmp_path / "c")
+    configs = (
+        flow_config(*clusters, pattern, NAMES),
+        flow_config(own_broker, target, pattern, NAMES, C_TO_B),
+    )
+    a_to_b, c_to_b = (
+        RunningFlow(spark, state, config, "microbatch", admission=admission)
+        for state, config in zip(states, configs, strict=True)
+    )
+    a_to_b.until(lambda: copies(target, ours) == copies(target, theirs) == 100)
+
+    fill(source, both, 1, 100)
+    a_to_b.until(lambda: copies(target, both) == 100)
+    fill(own_broker, both, 1, 50)
+    c_to_b.until(lambda: kinds_of_topics(c_to_b.tables) == [("set-aside", both)])
+    for broker, topic in ((source, ours), (source, both), (own_broker, theirs)):
+        send(broker, topic, 1, 10)
+    a_to_b.until(lambda: copies(target, both) == copies(target, ours) == 110)
+    c_to_b.until(lambda: copies(target, theirs) == 110)
+    a_to_b.stop()
+    c_to_b.stop()
+
+    (event,) = c_to_b.tables.read("events").collect()
+    assert event.text.startswith(
+        f"flow A->B writes topic {both} on cluster B, to which C->B would copy {both}; "
+    )
+    assert f"or name {both} in replication.aggregate.topics of each of them" in event.text
+    assert kinds_of_topics(a_to_b.tables) == []
+    assert copies(target, both) == 110, "nothing of the other flow"
+
+
+def copies(target: Broker, topic: str) -> int:
+    return log_ends(target.bootstrap, [topic])[topic]
+
+
+def records(broker: Broker, topic: str, partition: int) -> dict[int, Content]:
+    log = TopicLog(broker.bootstrap, topic, "read_uncommitted")
+    return {record.offset: record.content for record in log.records(partition)}
