@@ -112,6 +112,7 @@ def _flow_config(values: FlowValues) -> FlowConfig:
         takeover_topic=values.text("replication.takeover.topic").strip(),
         allow_no_topics=values.flag("replication.drain.empty.allowed"),
         record_timestamps=cast("Timestamps", values.text("record.timestamps")),
+        has_provenance=values.flag("replication.provenance.header.enabled"),
         auto_offset_reset=_reset(values, source.consumer),
         state=_state_config(values),
         guard=_guard_config(values),

@@ -138,6 +138,13 @@ RECORDS: Final = (
         "not a key of MirrorMaker 2, which always preserves them",
         choices=("preserve", "broker"),
     ),
+    flag(
+        "replication.provenance.header.enabled",
+        "false",
+        "adds the header replication.provenance with the source's alias to every record, and "
+        "copies no record that has passed through the target",
+        "not a key of MirrorMaker 2",
+    ),
     ConfigKey(
         "auto.offset.reset",
         "choice",

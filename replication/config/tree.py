@@ -151,6 +151,7 @@ class FlowConfig:
     allow_no_topics: bool
     takeover_topic: str
     record_timestamps: Timestamps
+    has_provenance: bool
     auto_offset_reset: Reset
     state: StateConfig
     guard: GuardConfig

@@ -32,6 +32,7 @@ class TopicPlan:
             cluster rejects them, or two of them have one remote name.
         shared: Those of the remote names that others write, too, as the flow declares; there is
             no counting of their records, so they are copied at least once.
+        has_provenance: Whether the flow marks its records, and copies none back to where it was.
         warnings: What speaks against the lists of topics, one line each: an item that selects none.
         is_empty: Whether the lists name topics and select none, except heartbeats.
     """
@@ -45,12 +46,17 @@ class TopicPlan:
     leaderless: tuple[TopicPartition, ...] = ()
     rejected: Mapping[str, str] = field(default_factory=dict)
     shared: frozenset[str] = frozenset()
+    has_provenance: bool = False
     warnings: tuple[str, ...] = ()
     is_empty: bool = False
 
     def is_shared(self, tp: TopicPartition) -> bool:
         """Whether others write the remote topic of the upstream partition *tp*, too."""
         return self.topics[tp.topic] in self.shared
+
+    def ends_loop(self, remote: str) -> bool:
+        """Whether *remote* may be a part of a loop, because no record is copied round it."""
+        return self.has_provenance and remote in self.shared
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
@@ -147,6 +153,7 @@ def plan_topics(
         leaderless=leaderless,
         rejected=ambiguous,
         shared=frozenset(remote for remote in topics.values() if config.shares(remote)),
+        has_provenance=config.has_provenance,
     )
 
 

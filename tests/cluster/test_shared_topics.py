@@ -12,8 +12,9 @@ from replication.app.admission import Admission
 from replication.demo.brokers import Broker
 from replication.demo.topic_log import Content, TopicLog, log_ends
 from replication.demo.workload import plain_records
-from replication.model import Flow, TopicPartition
-from replication.offsets.map import Exact
+from replication.flows.replicate.provenance import has_passed, without_provenance
+from replication.model import PROVENANCE, Flow, Mode, TopicPartition
+from replication.offsets.map import Exact, OffsetMap
 from replication.state.offset_table import OffsetTable
 from replication.state.tables import Tables
 from tests.support.commands import start_mirror
@@ -134,6 +135,79 @@ def test_a_new_topic_that_another_flow_writes_is_set_aside_and_both_flows_go_on(
     assert f"or name {both} in replication.aggregate.topics of each of them" in event.text
     assert kinds_of_topics(a_to_b.tables) == []
     assert copies(target, both) == 110, "nothing of the other flow"
+
+
+@pytest.mark.parametrize("mode", ["microbatch", "realtime"])
+def test_there_and_back_each_record_crosses_once(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
+) -> None:
+    settings = {**shared(topic_name), "replication.provenance.header.enabled": "true"}
+    admission = Admission(spark.version, lambda: 100)
+    configs = {
+        flow: flow_config(*both, topic_name, settings, flow)
+        for flow, both in {FLOW: clusters, Flow("B", "A"): clusters[::-1]}.items()
+    }
+
+    def started() -> list[RunningFlow]:
+        return [
+            RunningFlow(spark, tmp_path / flow.slug, config, mode, admission=admission)
+            for flow, config in configs.items()
+        ]
+
+    for broker, count in zip(clusters, (300, 200), strict=True):
+        fill(broker, topic_name, 1, count)
+    originals = [records(broker, topic_name, 0) for broker in clusters]
+    flows = started()
+    for flow in flows:
+        flow.until(lambda: all(copies(broker, topic_name) >= 500 for broker in clusters))
+    for flow in flows:
+        flow.stop()
+    flows = started()
+    for broker in clusters:
+        send(broker, topic_name, 1, 10)
+    for flow in flows:
+        flow.until(lambda: all(copies(broker, topic_name) >= 520 for broker in clusters))
+        flow.until(lambda flow=flow: reach(flow) == 520)
+    for flow in flows:
+        flow.stop()
+
+    logs = [records(broker, topic_name, 0) for broker in clusters]
+    assert [len(log) for log in logs] == [520, 520], "each record crosses once, none comes back"
+    for log, own in zip(logs, originals, strict=True):
+        assert [log[offset] for offset in own] == list(own.values())
+    assert Counter(map(bare, logs[0].values())) == Counter(map(bare, logs[1].values()))
+    for flow, log, other in zip(flows, logs, logs[::-1], strict=True):
+        assert_map_fits(flow, log, other)
+        assert kinds_of_topics(flow.tables) == []
+
+
+def assert_map_fits(
+    flow: RunningFlow, source: Mapping[int, Content], target: Mapping[int, Content]
+) -> None:
+    """Asserts that each record that the flow copied is where its map says."""
+    alias = flow.config.flow.source.encode()
+    runs = OffsetTable(flow.tables, flow.config.flow).runs(TopicPartition(flow.config.topics[0], 0))
+    offsets = OffsetMap(runs)
+    for at, content in source.items():
+        if not has_passed(content.headers, flow.config.target.alias):
+            answer = offsets.translate(at)
+            assert isinstance(answer, Exact)
+            assert bare(target[answer.offset]) == content
+            assert target[answer.offset].headers[-1] == (PROVENANCE, alias)
+
+
+def reach(flow: RunningFlow) -> int:
+    """The source offset up to which the flow's map in memory reaches."""
+    (topic,) = flow.config.topics
+    tp = TopicPartition(topic, 0)
+    flow.context.live_map.load({tp: 0}, {})
+    maps = flow.context.live_map.maps([tp])
+    return maps[tp].offsets.replicated_until if tp in maps else -1
+
+
+def bare(content: Content) -> Content:
+    """A record without the header that its copy has."""
+    return content._replace(headers=without_provenance(content.headers))
 
 
 def copies(target: Broker, topic: str) -> int:

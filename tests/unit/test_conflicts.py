@@ -23,8 +23,9 @@ def two_writers(writers: str, flow: str, topic: str, remote: str) -> str:
 
 
 LOOP_ADVICE = (
-    "exclude the topic from one of these flows with topics.exclude, or use the default "
-    "replication policy"
+    "exclude the topic from one of these flows with topics.exclude, use the default replication "
+    "policy, or write for each of them replication.provenance.header.enabled=true and the topics "
+    "in replication.aggregate.topics"
 )
 
 
@@ -81,6 +82,18 @@ def test_flows_that_all_declare_it_share_a_topic() -> None:
     assert find_conflicts(CB, {AB: declared, CB: declared}, ids) == {}
     for plans in ({AB: writes(t="t"), CB: declared}, {AB: declared, CB: writes(t="t")}):
         assert find_conflicts(CB, plans, ids) == {"t": two_writers("A->B", "C->B", "t", "t")}
+
+
+def test_a_loop_is_allowed_if_all_of_its_flows_end_it() -> None:
+    ends = replace(writes(t="t"), shared=frozenset({"t"}), has_provenance=True)
+    ids = {"A": "1", "B": "2", "C": "3"}
+    goes_on = replace(ends, has_provenance=False)
+
+    assert find_conflicts(BA, {AB: ends, BA: ends}, ids) == {}
+    for plans in ({AB: ends, BA: goes_on}, {AB: goes_on, BA: ends}):
+        assert "A:t -> B:t -> A:t" in find_conflicts(BA, plans, ids)["t"]
+    around = {AB: ends, BA: ends, Flow("B", "C"): goes_on, Flow("C", "A"): ends}
+    assert "A:t -> B:t -> C:t -> A:t" in find_conflicts(Flow("C", "A"), around, ids)["t"]
 
 
 def test_of_the_topics_of_a_flow_only_those_in_conflict_are_named() -> None:

@@ -62,6 +62,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 allow_no_topics=False,
                 takeover_topic="",
                 record_timestamps="preserve",
+                has_provenance=False,
                 auto_offset_reset="earliest",
                 state=StateConfig(
                     write_interval_seconds=30,
@@ -212,6 +213,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         allow_no_topics=True,
         takeover_topic="mm2-offsets.A.internal",
         record_timestamps="broker",
+        has_provenance=False,
         auto_offset_reset="latest",
         state=StateConfig(
             write_interval_seconds=9,
