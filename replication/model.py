@@ -22,7 +22,7 @@ GuardCause = Literal[
 GuardPolicy = Literal["fail", "stop", "skip", "restart"]
 """What happens then: the topic is set aside, the flow ends, or the partition goes on."""
 
-PROVENANCE: Final = "replication.provenance"
+PROVENANCE: Final = "replication-provenance"
 """The header that names a cluster through which a record has passed; one for each."""
 
 Location = Literal["source", "target"]

@@ -141,7 +141,7 @@ RECORDS: Final = (
     flag(
         "replication.provenance.header.enabled",
         "false",
-        "adds the header replication.provenance with the source's alias to every record, and "
+        "adds the header replication-provenance with the source's alias to every record, and "
         "copies no record that has passed through the target",
         "not a key of MirrorMaker 2",
     ),
