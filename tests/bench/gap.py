@@ -25,11 +25,12 @@ from rich.table import Table
 from replication.config.home import home
 from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.demo.latency import percentile
+from replication.demo.topic_log import log_ends
 from tests.bench.latency import WARM_UP_SECONDS, Pace, Seen, copies_seen
 from tests.bench.peers import Mirror, Race, running
 from tests.support.local import Clusters
 from tests.support.running_process import RunningProcess
-from tests.support.topics import fill, log_ends
+from tests.support.topics import fill
 
 PARTITIONS = 4
 RECORDS = 100
