@@ -47,11 +47,12 @@ def find_conflicts(
             own[start, end] = name
         else:
             found[name] = _two_writers(flow, name, remote, others)
-    while loops := endless_loops(edges | _own_edges(own, plans[flow], edges)):
-        for path in loops:
-            for edge in pairwise(path):
-                if edge in own:
-                    found[own.pop(edge)] = _loop(path)
+    while own:
+        loops = endless_loops(edges | _own_edges(own, plans[flow], edges))
+        closing = {edge: path for path in loops for edge in pairwise(path) if edge in own}
+        if not closing:
+            break
+        found |= {own.pop(edge): _loop(path) for edge, path in closing.items()}
     return found
 
 

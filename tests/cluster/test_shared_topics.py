@@ -119,7 +119,7 @@ def test_a_new_topic_that_another_flow_writes_is_set_aside_and_both_flows_go_on(
 
     fill(source, both, 1, 100)
     a_to_b.until(lambda: copies(target, both) == 100)
-    fill(own_broker, both, 1, 50)
+    fill(own_broker, both, 2, 50)
     c_to_b.until(lambda: kinds_of_topics(c_to_b.tables) == [("set-aside", both)])
     for broker, topic in ((source, ours), (source, both), (own_broker, theirs)):
         send(broker, topic, 1, 10)
@@ -135,6 +135,7 @@ def test_a_new_topic_that_another_flow_writes_is_set_aside_and_both_flows_go_on(
     assert f"or name {both} in replication.aggregate.topics of each of them" in event.text
     assert kinds_of_topics(a_to_b.tables) == []
     assert copies(target, both) == 110, "nothing of the other flow"
+    assert TopicLog(target.bootstrap, both, "read_uncommitted").partitions() == {0}
 
 
 @pytest.mark.parametrize("mode", ["microbatch", "realtime"])

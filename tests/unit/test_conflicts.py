@@ -96,6 +96,12 @@ def test_a_loop_is_allowed_if_all_of_its_flows_end_it() -> None:
     assert "A:t -> B:t -> C:t -> A:t" in find_conflicts(Flow("C", "A"), around, ids)["t"]
 
 
+def test_a_loop_of_the_others_is_not_blamed_on_a_flow() -> None:
+    plans = {AB: writes(t="t"), BA: writes(t="t"), CB: writes(u="u")}
+
+    assert find_conflicts(CB, plans, {"A": "1", "B": "2", "C": "3"}) == {}
+
+
 def test_of_the_topics_of_a_flow_only_those_in_conflict_are_named() -> None:
     plans = {AB: writes(t="t", u="u"), CB: writes(t="t", v="v")}
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from replication.model import Mode
 from replication.topics.topic_plan import TopicPlan
 
-NO_CONFLICTS: Mapping[str, str] = {}
-
-
 Reserve = Callable[[TopicPlan], Mapping[str, str]]
 """Why topics of a plan must not be replicated beside those of other flows, by upstream names."""
+
+
+def reserve_all(_plan: TopicPlan) -> Mapping[str, str]:
+    """Of a flow beside which no other one runs."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,4 +33,4 @@ class Admitted:
 
 def alone(mode: Mode) -> Admitted:
     """For a flow that runs in *mode*, without any other flow."""
-    return Admitted(lambda _plan: NO_CONFLICTS, lambda: mode)
+    return Admitted(reserve_all, lambda: mode)

@@ -141,11 +141,13 @@ class TopicChoice:
     def _try_all_but(self, waiting: Collection[Part]) -> TopicPlan:
         config, topics = self._context.config, self._topics
         retried = topics.errors.keys() - set(waiting)
-        plan = prepare_topics(
-            config, self._context.source, self._context.target, {str(name) for name in waiting}
-        )
+        clusters = self._context.source, self._context.target
+        names = {str(name) for name in waiting}
+        plan = prepare_topics(config, *clusters, names, self._reserve)
         topics.add({topic: ClusterError(text) for topic, text in plan.rejected.items()})
-        topics.forget(retried - plan.topics.keys() - plan.rejected.keys())
+        topics.add({topic: GuardError(text) for topic, text in plan.kept.items()})
+        topics.forget(retried - plan.topics.keys() - plan.rejected.keys() - plan.kept.keys())
+        plan = self._without_unreported(plan)
         refused = plan.without(plan.topics.keys() - topics.errors.keys())
         problems = (
             find_problems(self._context, refused, self._stored, self._unmatched)
@@ -155,18 +157,17 @@ class TopicChoice:
         topics.add(refusal_errors(self._flow, problems))
         plan = plan.without(topics_of(problems))
         plan = self._without_rejected_records(plan)
-        plan = self._without_conflicts(plan)
         self._set_leaderless(plan)
+        self._reserve(plan)  # what was set aside may be another flow's
         return plan
 
-    def _without_conflicts(self, plan: TopicPlan) -> TopicPlan:
-        """*plan* without the topics that other flows write, and those whose map could not be."""
-        conflicts = dict(self._reserve(plan))
-        if plan.shared and not is_reported(self._context.spark):
-            unreported = {name for name, remote in plan.topics.items() if remote in plan.shared}
-            conflicts |= dict.fromkeys(unreported - conflicts.keys(), UNREPORTED)
-        self._topics.add({name: GuardError(text) for name, text in conflicts.items()})
-        return plan.without(conflicts)
+    def _without_unreported(self, plan: TopicPlan) -> TopicPlan:
+        """*plan* without shared topics, where executors do not report: no map of them is right."""
+        if not plan.shared or is_reported(self._context.spark):
+            return plan
+        names = {name for name, remote in plan.topics.items() if remote in plan.shared}
+        self._topics.add({name: GuardError(UNREPORTED) for name in names})
+        return plan.without(names)
 
     def _without_rejected_records(self, plan: TopicPlan) -> TopicPlan:
         """*plan* without the topics whose next record can still not be copied."""
