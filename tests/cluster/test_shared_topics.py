@@ -182,6 +182,25 @@ def test_there_and_back_each_record_crosses_once(
         assert kinds_of_topics(flow.tables) == []
 
 
+@pytest.mark.parametrize("timestamps", ["preserve", "broker"])
+def test_the_header_does_not_hide_what_was_copied(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, timestamps: str
+) -> None:
+    source, target = clusters
+    fill(source, topic_name, 1, 100)
+    settings = {"replication.provenance.header.enabled": "true", "record.timestamps": timestamps}
+    config = flow_config(*clusters, topic_name, settings)
+
+    for state in ("first", "second"):  # the second one has no map of what the first one copied
+        RunningFlow(spark, tmp_path / state, config, "drain").join()
+        send(source, topic_name, 1, 10)
+
+    copied = records(target, f"A.{topic_name}", 0)
+    assert [it.headers[-1] for it in copied.values()] == [(PROVENANCE, b"A")] * 110
+    originals = records(source, topic_name, 0)
+    assert [it.value for it in copied.values()] == [originals[at].value for at in range(110)]
+
+
 def assert_map_fits(
     flow: RunningFlow, source: Mapping[int, Content], target: Mapping[int, Content]
 ) -> None:
