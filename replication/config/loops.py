@@ -23,7 +23,7 @@ def endless_loops(edges: Mapping[tuple[str, str], bool]) -> list[tuple[str, ...]
         path = None if is_ended else _shortest(following, end, start)
         if path:
             first = path.index(min(path))
-            loops[(*path[first:], *path[: first + 1])] = None
+            loops[path[first:] + path[: first + 1]] = None
     return list(loops)
 
 

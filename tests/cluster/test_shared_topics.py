@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def test_after_a_crash_nothing_is_lost_in_a_topic_with_two_sources(
             for offset, content in own.items():
                 answer = offsets.translate(offset)
                 assert isinstance(answer, Exact)
-                assert copied[answer.offset] == content, f"{broker.name} {tp} {offset}"
+                assert copied[answer.offset] == content, f"{broker.alias} {tp} {offset}"
 
 
 def test_a_new_topic_that_another_flow_writes_is_set_aside_and_both_flows_go_on(
@@ -168,7 +169,7 @@ def test_there_and_back_each_record_crosses_once(
         send(broker, topic_name, 1, 10)
     for flow in flows:
         flow.until(lambda: all(copies(broker, topic_name) >= 520 for broker in clusters))
-        flow.until(lambda flow=flow: reach(flow) == 520)
+        flow.until(partial(has_reached, flow, 520))
     for flow in flows:
         flow.stop()
 
@@ -216,13 +217,13 @@ def assert_map_fits(
             assert target[answer.offset].headers[-1] == (PROVENANCE, alias)
 
 
-def reach(flow: RunningFlow) -> int:
-    """The source offset up to which the flow's map in memory reaches."""
+def has_reached(flow: RunningFlow, offset: int) -> bool:
+    """Whether the flow's map in memory reaches up to a source offset."""
     (topic,) = flow.config.topics
     tp = TopicPartition(topic, 0)
     flow.context.live_map.load({tp: 0}, {})
     maps = flow.context.live_map.maps([tp])
-    return maps[tp].offsets.replicated_until if tp in maps else -1
+    return tp in maps and maps[tp].offsets.replicated_until == offset
 
 
 def bare(content: Content) -> Content:
