@@ -22,6 +22,9 @@ GuardCause = Literal[
 GuardPolicy = Literal["fail", "stop", "skip", "restart"]
 """What happens then: the topic is set aside, the flow ends, or the partition goes on."""
 
+PROVENANCE: Final = "replication-provenance"
+"""The header that names a cluster through which a record has passed; one for each."""
+
 Location = Literal["source", "target"]
 """One of the two clusters of a flow, as in MirrorMaker 2's ``offset-syncs.topic.location``."""
 

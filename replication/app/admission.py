@@ -3,9 +3,11 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from replication.config.tree import FlowConfig
-from replication.errors import GuardError
+from replication.flows.context import FlowContext
+from replication.flows.replicate.admitted import Admitted
 from replication.log import Log
 from replication.model import Flow, Mode
 from replication.spark.mode import Choice, SlotsError, choose_mode
@@ -45,33 +47,46 @@ class Admission:
         self._plans: dict[Flow, TopicPlan] = {}
         self._lock = threading.Lock()
 
-    def admit(
-        self,
-        config: FlowConfig,
-        plan: TopicPlan,
-        cluster_ids: Mapping[str, str],
-        stop: threading.Event | None = None,
-    ) -> Mode:
-        """Admits the flow's *plan* in place of its last one, and returns the mode to run it in.
+    def of(self, context: FlowContext, stop: threading.Event | None = None) -> Admitted:
+        """What the flow of *context* may do beside the others; *stop* ends its waits."""
+        config = context.config
+
+        def reserve(plan: TopicPlan) -> Mapping[str, str]:
+            ids = {side.alias: side.cluster_id() for side in (context.source, context.target)}
+            return self.reserve(config.flow, plan, ids)
+
+        return Admitted(reserve, partial(self.admit, config, stop), partial(self.mode, config))
+
+    def reserve(
+        self, flow: Flow, plan: TopicPlan, cluster_ids: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """Admits the topics of *plan* that no other flow keeps from it, in place of its last plan.
+
+        Args:
+            flow: The flow.
+            plan: What it would replicate next.
+            cluster_ids: The own ids of its two clusters, by alias. Those of the other flows are
+                not needed before these flows have plans, so a cluster may be down meanwhile.
+
+        Returns:
+            Why topics are not admitted, by their upstream names.
+        """
+        with self._lock:
+            self._cluster_ids.update(cluster_ids)
+            conflicts = find_conflicts(flow, {**self._plans, flow: plan}, self._cluster_ids)
+            self._plans[flow] = plan.without(conflicts)
+        return conflicts
+
+    def admit(self, config: FlowConfig, stop: threading.Event | None = None) -> Mode:
+        """The mode to run the flow's reserved topics in.
 
         Args:
             config: The flow.
-            plan: What it replicates next.
-            cluster_ids: The own ids of its two clusters, by alias. Those of the other flows are
-                not needed before these flows have plans, so a cluster may be down meanwhile.
             stop: Ends the wait for task slots; what is returned then is of no use.
 
         Raises:
-            GuardError: The plan conflicts with those of the other flows; it is not admitted.
             FlowError: The configured mode does not fit the task slots, however long it waits.
         """
-        with self._lock:
-            plans = {**self._plans, config.flow: plan}
-            self._cluster_ids.update(cluster_ids)
-            conflicts = find_conflicts(plans, self._cluster_ids)
-            if conflicts:
-                raise GuardError("\n".join(conflicts))
-            self._plans = plans
         choice = self._await_choice(config, stop or threading.Event())
         log.info("mode_chosen", flow=config.flow, mode=choice.mode, text=choice.reason)
         return choice.mode

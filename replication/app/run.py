@@ -52,7 +52,6 @@ from replication.state.paths import local_path
 from replication.state.request_files import HadoopFiles, LocalFiles
 from replication.state.stop_requests import StopRequests
 from replication.state.tables import Tables
-from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
 
@@ -191,15 +190,6 @@ class _Application:
         )
 
 
-def _admit(
-    context: FlowContext, admission: Admission, stop: threading.Event, plan: TopicPlan
-) -> Mode:
-    cluster_ids = {
-        cluster.alias: cluster.cluster_id() for cluster in (context.source, context.target)
-    }
-    return admission.admit(context.config, plan, cluster_ids, stop)
-
-
 def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: threading.Event) -> None:
     """Runs the parts of one flow that belong to *job*; a drain ends with one checkpoint round.
 
@@ -210,8 +200,7 @@ def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: thread
     left_out: ReplicationError | None = None
     with background_metadata(context, job), background_checkpoints(context, job):
         if runs(job, "records"):
-            admit = partial(_admit, context, admission, stop)
-            left_out = replicate(context, admit, stop, partial(admission.mode, config))
+            left_out = replicate(context, admission.of(context, stop), stop)
         elif config.mode != "drain":
             stop.wait()
     if config.mode == "drain" and not stop.is_set():

@@ -27,7 +27,7 @@ from replication.spark.mode import local_slots
 from replication.state.readers import StateReader, open_reader
 from replication.topics.acl_sync import AclHistory
 from replication.topics.config_sync import SyncHistory
-from replication.topics.conflicts import find_conflicts
+from replication.topics.conflicts import find_all_conflicts
 
 HEADINGS = ("partition", "remote topic", "resumes at", "because of", "to do")
 ASIDE_HEADINGS = ("topic", "because")
@@ -59,7 +59,7 @@ def plan(*, file: str, name: str | None, as_json: bool) -> None:
         for flow_plan in plans:
             _print(flow_plan)
     problems = [f"{plan.config.flow}: {text}" for plan in plans for text in plan.problems]
-    problems += find_conflicts(
+    problems += find_all_conflicts(
         {plan.config.flow: plan.topics for plan in plans},
         {alias: uid for plan in plans for alias, uid in plan.cluster_ids.items()},
     )
@@ -107,7 +107,7 @@ def _plan(config: MirrorConfig, flow: FlowConfig, state: StateReader) -> FlowPla
         AclHistory.of(state.rows("topic_acls", flow.flow)),
     )
     with open_clusters(flow) as clusters:
-        return plan_flow(flow, heartbeats, clusters, stored, histories)
+        return plan_flow(flow, heartbeats, clusters, stored, histories, flows=config.flows)
 
 
 def _print(plan: FlowPlan) -> None:

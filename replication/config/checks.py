@@ -97,6 +97,12 @@ def _check_deletions(diagnostics: Diagnostics, values: FlowValues) -> None:
             "is not possible under IdentityReplicationPolicy, where a remote topic cannot be told "
             "from the target's own topics; write false",
         )
+    elif values.flag(name) and values.items("replication.aggregate.topics"):
+        diagnostics.problem(
+            values.key(name),
+            "is not possible with replication.aggregate.topics, because a remote topic that is "
+            "deleted takes the records of its other writers with it; write false",
+        )
 
 
 def _check_clients(diagnostics: Diagnostics, values: FlowValues, location: Location) -> None:

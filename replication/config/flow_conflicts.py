@@ -11,11 +11,17 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import combinations
 from typing import Final
 
+from replication.config.loops import endless_loops
 from replication.config.tree import FlowConfig
 from replication.config.values import Diagnostics
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import IdentityPolicy
 from replication.model import Flow
+
+END_LOOPS: Final = (
+    "replication.provenance.header.enabled=true and the topics in replication.aggregate.topics"
+)
+"""What lets flows copy a topic in a circle."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -29,14 +35,20 @@ def check_flows(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
         _check_writers(diagnostics, one, other)
     paths: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for item in sorted({item for flow in identity for item in flow.topics}):
-        for path in find_loops([flow.flow for flow in identity if _replicates(flow, item)]):
+        edges = {
+            (flow.flow.source, flow.flow.target): _ends_loops(flow, item)
+            for flow in identity
+            if _replicates(flow, item)
+        }
+        for path in endless_loops(edges):
             paths[path].append(item)
     for path, items in paths.items():
         closing = Flow(path[-2], path[-1])
         diagnostics.problem(
             f"{closing}.topics",
             f"replication loop: {' -> '.join(path)} would copy {', '.join(items)} without end "
-            f"under IdentityReplicationPolicy; use {closing}.topics.exclude",
+            f"under IdentityReplicationPolicy; use {closing}.topics.exclude, or for each of "
+            f"these flows {END_LOOPS}",
         )
 
 
@@ -78,19 +90,33 @@ def find_loops(flows: Iterable[Flow]) -> Iterator[tuple[str, ...]]:
 
 
 def _check_writers(diagnostics: Diagnostics, one: FlowConfig, other: FlowConfig) -> None:
-    shared = _shared_names(one, other)
+    shared = [name for name in _shared_names(one, other) if not _is_declared(name, one, other)]
     if one.flow.target == other.flow.target and shared:
         diagnostics.problem(
             f"{other.flow}.topics",
             f"{', '.join(shared)} would be written by {one.flow} too, and a topic can have only "
-            f"one writer; use {other.flow}.topics.exclude",
+            f"one writer; use {other.flow}.topics.exclude, or name it in "
+            "replication.aggregate.topics of both flows, which then copy it at least once",
         )
+
+
+def _is_declared(name: str, one: FlowConfig, other: FlowConfig) -> bool:
+    """Whether both flows say of their remote topic that it has several writers."""
+    return all(
+        flow.shares(flow.policy.remote_topic(flow.flow.source, name)) for flow in (one, other)
+    )
 
 
 def _shared_names(one: FlowConfig, other: FlowConfig) -> Sequence[str]:
     """Topic names, written out in one flow's list, that both flows replicate."""
     names = {item for item in (*one.topics, *other.topics) if _NAME.fullmatch(item)}
     return sorted(name for name in names if all(_accepts(flow, name) for flow in (one, other)))
+
+
+def _ends_loops(flow: FlowConfig, item: str) -> bool:
+    """Whether the flow copies no record of *item* back, and tells the others where it has been."""
+    is_shared = flow.shares(item) if _NAME.fullmatch(item) else item in flow.aggregate_topics
+    return flow.has_provenance and (is_shared or ".*" in flow.aggregate_topics)
 
 
 def _replicates(flow: FlowConfig, item: str) -> bool:

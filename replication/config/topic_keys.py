@@ -82,6 +82,14 @@ TOPICS: Final = (
         "true",
         "uses replication.policy.separator in the names of checkpoints and offset-syncs topics too",
     ),
+    ConfigKey(
+        "replication.aggregate.topics",
+        "patterns",
+        "",
+        "remote topics that other flows or producers write, too: names or regexes. Every flow that "
+        "writes one must name it. Its records are copied at least once",
+        "not a key of MirrorMaker 2, which does not notice other writers",
+    ),
     factor("replication.factor", "2", "topics created on the target"),
     flag("refresh.topics.enabled", "true", "detects new topics and partitions while the flow runs"),
     seconds("refresh.topics.interval.seconds", "600", "interval between topic refreshes"),
@@ -129,6 +137,13 @@ RECORDS: Final = (
         "preserves the source's timestamps, or lets the target's broker set them",
         "not a key of MirrorMaker 2, which always preserves them",
         choices=("preserve", "broker"),
+    ),
+    flag(
+        "replication.provenance.header.enabled",
+        "false",
+        "adds the header replication-provenance with the source's alias to every record, and "
+        "copies no record that has passed through the target",
+        "not a key of MirrorMaker 2",
     ),
     ConfigKey(
         "auto.offset.reset",

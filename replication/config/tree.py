@@ -141,6 +141,7 @@ class FlowConfig:
     topics_exclude: tuple[str, ...]
     heartbeats_replication_enabled: bool
     policy: ReplicationPolicy
+    aggregate_topics: tuple[str, ...]
     replication_factor: int
     refresh_topics_enabled: bool
     refresh_topics_interval_seconds: int
@@ -150,6 +151,7 @@ class FlowConfig:
     allow_no_topics: bool
     takeover_topic: str
     record_timestamps: Timestamps
+    has_provenance: bool
     auto_offset_reset: Reset
     state: StateConfig
     guard: GuardConfig
@@ -160,6 +162,11 @@ class FlowConfig:
     groups: GroupsConfig
     source: ClusterConfig
     target: ClusterConfig
+
+    def shares(self, remote_topic: str) -> bool:
+        """Whether others write *remote_topic*, too, so that records are copied at least once."""
+        declared = self.aggregate_topics
+        return bool(declared) and NameFilter(declared, ()).accepts(remote_topic)
 
     @property
     def isolation(self) -> Isolation:

@@ -3,7 +3,7 @@
 Only reads: the same rules decide here and when the flow starts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -29,6 +29,7 @@ from replication.offsets.resume import (
 )
 from replication.topics.acl_sync import AclHistory, AclPlan
 from replication.topics.config_sync import SyncHistory
+from replication.topics.selection import writers_of
 from replication.topics.topic_plan import TopicPlan
 
 NO_ACLS = AclPlan()
@@ -114,6 +115,8 @@ def plan_flow(
     clusters: tuple[Cluster, Cluster],
     stored: StoredMap,
     histories: Histories,
+    *,
+    flows: Collection[FlowConfig] = (),
 ) -> FlowPlan:
     """Plans a start of the flow.
 
@@ -123,6 +126,7 @@ def plan_flow(
         clusters: Source and target.
         stored: Positions and topic ids of the offset map.
         histories: What was applied to the settings and ACLs of remote topics.
+        flows: All flows of the file, of which some may write the same remote topics.
 
     Raises:
         GuardError: Source and target are one cluster.
@@ -130,7 +134,11 @@ def plan_flow(
     """
     source, target = clusters
     topics = look(config, source, target)
-    starts = tuple(_starts(config, topics, clusters, stored))
+    notes_of_shared = dict(_notes_of_shared(config, topics, flows))
+    starts = tuple(
+        _with_note(start, notes_of_shared.get(topics.topics[start.partition.topic]))
+        for start in _starts(config, topics, clusters, stored)
+    )
     wanted = list(_internal_topics(config, heartbeats))
     existing = {
         cluster.alias: cluster.describe(
@@ -154,6 +162,21 @@ def plan_flow(
         {cluster.alias: cluster.cluster_id() for cluster in clusters},
         (*topics.warnings, *topic_warnings(topics, source, target), *faults, *notes),
     )
+
+
+def _notes_of_shared(
+    config: FlowConfig, topics: TopicPlan, flows: Collection[FlowConfig]
+) -> Iterator[tuple[str, str]]:
+    """Each remote topic that others write, too, and what follows."""
+    others = [other for other in flows if other.flow != config.flow]
+    for remote in sorted(topics.shared):
+        writers = writers_of(remote, others, config.flow.target)
+        names = f"flow {', '.join(map(str, writers))}" if writers else "other producers"
+        yield remote, f"at least once: shared with {names}"
+
+
+def _with_note(start: Start, note: str | None) -> Start:
+    return replace(start, reason=f"{start.reason}; {note}") if note else start
 
 
 def _acls(config: FlowConfig, history: AclHistory) -> tuple[AclPlan, tuple[str, ...]]:

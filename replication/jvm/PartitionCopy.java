@@ -34,6 +34,7 @@ final class PartitionCopy {
   private int ranges;
   private long[] runs = new long[16 * WIDTH];
   private int count;
+  private int limit = MOST_RUNS;
   private final MirrorSyncs syncs = new MirrorSyncs();
   private long[] kept = {};
 
@@ -61,6 +62,7 @@ final class PartitionCopy {
     if (!generation.equals(ofGeneration)) {
       generation = ofGeneration;
       flow = flowOf(ofGeneration);
+      limit = MOST_RUNS;
       count = 0; // what the generation before had not reported is found from the target's log
       syncs.restart();
     }
@@ -149,6 +151,7 @@ final class PartitionCopy {
     }
     lines.append('\n');
     count = 0;
+    limit = MOST_RUNS;
     if (runs.length > 256 * WIDTH) {
       runs = new long[16 * WIDTH];
     }
@@ -161,11 +164,14 @@ final class PartitionCopy {
       runs[last + 3]++;
       return;
     }
-    if (count >= MOST_RUNS) {
+    if (count >= limit) {
       joinOlder();
-    }
-    for (long width = Math.max(2, spacing); count >= MOST_RUNS && width > 0; width *= 2) {
-      join(width, 0);
+      for (long width = Math.max(2, spacing); count >= limit && width > 0; width *= 2) {
+        join(width, 0);
+      }
+      if (count >= limit) {
+        limit *= 2; // others' records lie between the runs, so that trying again would not help
+      }
     }
     if ((count + 1) * WIDTH > runs.length) {
       runs = Arrays.copyOf(runs, 2 * runs.length);

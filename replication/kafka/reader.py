@@ -36,6 +36,9 @@ POLL_SECONDS: Final = 0.5
 END: Final = "_PARTITION_EOF"
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaRecord:
     """A record as it is in the log. ``timestamp_ms`` is -1 for a record without a timestamp."""
@@ -44,7 +47,7 @@ class KafkaRecord:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
+    headers: Headers
 
 
 Visit = Callable[[TopicPartition, KafkaRecord], object]

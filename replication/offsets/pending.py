@@ -5,12 +5,13 @@ finished batch reports its range and its count. Where both exist they must agree
 One thread may add while another takes the pending runs, hence the lock.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
 
 from replication.model import Position, TopicPartition
-from replication.offsets.runs import OffsetRun, ProgressGapError, coarser, join_runs, next_run
+from replication.offsets.partition_runs import PartitionRuns, SharedRuns
+from replication.offsets.runs import OffsetRun, ProgressGapError, next_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,20 @@ class PendingRuns:
         positions: Each partition's position at the start of the generation.
         spacing: Records between two borders where the source has gaps, 0 for every gap. None where
             executors do not report, so that batches alone are known.
+        shared: Partitions whose remote partition others write, too; only reports tell of them.
     """
 
     def __init__(
-        self, positions: Mapping[TopicPartition, Position], *, spacing: int | None = None
+        self,
+        positions: Mapping[TopicPartition, Position],
+        *,
+        spacing: int | None = None,
+        shared: Collection[TopicPartition] = (),
     ) -> None:
-        self._partitions = {tp: _Partition(position, spacing) for tp, position in positions.items()}
+        self._partitions = {
+            tp: SharedRuns(position, spacing) if tp in shared else PartitionRuns(position, spacing)
+            for tp, position in positions.items()
+        }
         self._is_reported, self._lock = spacing is not None, Lock()
 
     def positions(self) -> dict[TopicPartition, Position]:
@@ -152,119 +161,8 @@ class PendingRuns:
             }
 
 
-@dataclass(slots=True)
-class _Partition:
-    """One partition: the last known pair, the end of the last batch, and the runs between.
-
-    ``ends`` are the ends of finished batches that the reports have not reached. ``unchecked`` are
-    the reported runs since the last end that both witnesses agreed on.
-    """
-
-    position: Position
-    spacing: int | None
-    batch: Position = field(init=False)
-    pending: "_Runs" = field(init=False)
-    new: "_Runs" = field(init=False)
-    ends: list[Position] = field(default_factory=list)
-    unchecked: list[OffsetRun] = field(default_factory=list)
-    mirror_syncs: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        self.batch = self.position
-        self.pending, self.new = _Runs(self.spacing or 0), _Runs(0)
-
-    def acknowledge(self, what: str, run: OffsetRun) -> None:
-        run = run.after(self.position)
-        if run.is_anchor:  # late: the batch's own count was taken instead
-            return
-        unread = run.src_from - self.position.upstream
-        unknown = run.tgt_from - self.position.downstream
-        if not 0 <= unknown <= unread:
-            raise ProgressGapError(
-                f"{what}: executors report {run}, but the last known position is {self.position}"
-            )
-        if unread:
-            self._add(
-                OffsetRun(self.position.upstream, run.src_from, self.position.downstream, unknown)
-            )
-        self._add(run)
-        joined = join_runs(self.unchecked[-1], run) if self.unchecked else None
-        self.unchecked[-1:] = [joined] if joined else [*self.unchecked[-1:], run]
-        self._check(what)
-
-    def finish(self, what: str, run: OffsetRun) -> None:
-        self.batch = run.end
-        self.ends.append(run.end)
-        self._check(what)
-
-    def accept(self, what: str) -> None:
-        for end in self.ends:
-            records = end.downstream - self.position.downstream
-            upstream = self.position.upstream
-            if records == 0 and end.upstream <= upstream:  # the partition was moved over markers
-                continue
-            if not 0 <= records <= end.upstream - upstream:
-                raise ProgressGapError(f"{what}: a batch ends at {end}, after {self.position}")
-            self._add(OffsetRun(upstream, end.upstream, self.position.downstream, records))
-        if self.ends:
-            self.ends, self.unchecked = [], []
-
-    def skip(self, until: int) -> None:
-        if not self.ends and self.position.upstream < until:
-            self._add(OffsetRun(self.position.upstream, until, self.position.downstream, 0))
-
-    def _check(self, what: str) -> None:
-        """Compares finished batches with the reports, as far as these have come."""
-        if self.spacing is None:
-            return
-        while self.ends and self.ends[0].downstream <= self.position.downstream:
-            end = self.ends.pop(0)
-            if not all(_fits(run, end) for run in self.unchecked):
-                raise ProgressGapError(
-                    f"{what}: the batch ends at {end}, which contradicts the acknowledged records "
-                    f"{self.unchecked[-1]}"
-                )
-            self.unchecked = [run for run in self.unchecked if run.tgt_until > end.downstream]
-            if self.position.upstream < end.upstream and not self.unchecked:
-                upstream, downstream = self.position.upstream, self.position.downstream
-                self._add(OffsetRun(upstream, end.upstream, downstream, 0))
-
-    def _add(self, run: OffsetRun) -> None:
-        self.position = run.end
-        if run.is_anchor:  # a batch that read nothing here adds no information
-            return
-        self.pending.add(run)
-        self.new.add(run)
-
-
-class _Runs:
-    """Runs that wait for somebody to take them, joined up to *spacing* records where sparse."""
-
-    def __init__(self, spacing: int) -> None:
-        self._spacing, self._runs = spacing, list[OffsetRun]()
-
-    def add(self, run: OffsetRun) -> None:
-        last = self._runs[-1] if self._runs else None
-        joined = (join_runs(last, run) or coarser(last, run, self._spacing)) if last else None
-        self._runs[-1:] = [joined] if joined else [*self._runs[-1:], run]
-
-    def take(self) -> list[OffsetRun]:
-        taken, self._runs = self._runs, []
-        return taken
-
-
-def _fits(run: OffsetRun, end: Position) -> bool:
-    """Whether *end* can be a pair of equal positions next to or inside the reported *run*."""
-    before = end.downstream - run.tgt_from
-    if before <= 0:
-        return run.src_from >= end.upstream
-    if before >= run.count:
-        return run.src_until <= end.upstream
-    return run.src_from + before <= end.upstream <= run.src_until - (run.count - before)
-
-
 def _batch_run(
-    what: str, partition: _Partition | None, offsets: tuple[int | None, int | None], count: int
+    what: str, partition: PartitionRuns | None, offsets: tuple[int | None, int | None], count: int
 ) -> OffsetRun:
     start, end = offsets
     if partition is None:

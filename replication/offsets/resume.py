@@ -4,8 +4,8 @@ The *anchor* is the last pair of equal positions in the offset map. Target recor
 written by a batch that was never recorded; resuming must neither lose nor repeat them.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from replication.model import Location, Position, Reset, TopicPartition
 from replication.offsets.guard import Refusal
@@ -76,6 +76,7 @@ def plan_positions(
     ends: Mapping[TopicPartition, int],
     *,
     reset: Reset,
+    shared: Collection[TopicPartition] = (),
 ) -> dict[TopicPartition, Decision]:
     """Decides where each partition resumes, or why it cannot.
 
@@ -86,6 +87,9 @@ def plan_positions(
         earliest: The source's first offsets; none where the partition is missing.
         ends: The source's log end offsets, or its last stable ones.
         reset: Where a partition without an offset map starts.
+        shared: Partitions whose remote partition others write, too. The length of its log says
+            nothing of this flow's records, so these resume at the anchor, and what was copied and
+            not recorded is copied again.
     """
     decisions: dict[TopicPartition, Decision] = {}
     for tp in partitions:
@@ -94,12 +98,23 @@ def plan_positions(
         elif tp not in log_ends:
             text = f"the remote partition of {tp} does not exist on the target"
             decisions[tp] = Missing("target", text)
+        elif tp in anchors and tp in shared:
+            decisions[tp] = _resume_shared(anchors[tp], log_ends[tp], earliest[tp], ends[tp])
         elif tp in anchors:
             decisions[tp] = _resume_from_anchor(anchors[tp], log_ends[tp], earliest[tp], ends[tp])
         else:
             start = Position(earliest[tp] if reset == "earliest" else ends[tp], log_ends[tp])
-            decisions[tp] = MatchTail(start) if log_ends[tp] else StartFresh(start)
+            is_empty = not log_ends[tp] or tp in shared
+            decisions[tp] = StartFresh(start) if is_empty else MatchTail(start)
     return decisions
+
+
+def _resume_shared(anchor: Position, log_end: int, earliest: int, end: int) -> Decision:
+    """Of the records after *anchor* on the target none is known to be this flow's."""
+    own_end = min(anchor.downstream, log_end)
+    refusal = _refusal(anchor, own_end, earliest, end)
+    # another writer's records are at the log's end, so that is where copies go on
+    return replace(refusal, log_end=log_end, since=None) if refusal else Resume(anchor)
 
 
 def _resume_from_anchor(anchor: Position, log_end: int, earliest: int, end: int) -> Decision:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from replication.model import Timestamps, TopicPartition
+from replication.model import PROVENANCE, Timestamps, TopicPartition
 from replication.spark.frames import frame_of
 from replication.spark.kafka_options import offsets_json, source_options
 
@@ -146,7 +146,8 @@ def equal_records(
 def _digest(timestamps: Timestamps) -> Column:
     # xxhash64 skips nulls, so that null and empty would look alike without the flags
     nulls = [F.col(name).isNull() for name in ("key", "value")]
-    headers = F.to_json(F.coalesce("headers", F.array()))  # Spark gives null for no headers
+    own = F.filter("headers", lambda header: header["key"] != PROVENANCE)
+    headers = F.to_json(F.coalesce(own, F.array()))  # Spark gives null for no headers
     times = [F.unix_millis("timestamp")] if timestamps == "preserve" else []
     return F.xxhash64("key", "value", headers, *times, *nulls).alias("digest")
 

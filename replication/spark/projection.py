@@ -12,7 +12,7 @@ from zlib import crc32
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from replication.model import Timestamps, TopicPartition
+from replication.model import PROVENANCE, Timestamps, TopicPartition
 from replication.spark.interceptor import CARRIER
 
 COUNTS = "counts"
@@ -40,6 +40,7 @@ def to_target(
     timestamps: Timestamps,
     *,
     intercepted: bool,
+    mark: str | None = None,
 ) -> DataFrame:
     """The source's records as they are written to the target.
 
@@ -50,14 +51,17 @@ def to_target(
         remote_topics: The remote topic of every upstream topic in *records*.
         timestamps: With ``preserve`` the `CARRIER` holds each record's timestamp, else none.
         intercepted: Whether to append the `CARRIER`, which the interceptor removes.
+        mark: The source's alias, if the header `PROVENANCE` is to be appended.
 
     Returns:
         `TARGET_SCHEMA`, in the order of *records*.
     """
     headers = F.col("headers")
+    appended = [] if mark is None else [_provenance(mark)]
     if intercepted:
-        carrier = F.array(_carrier(timestamps))
-        headers = F.concat(F.coalesce(headers, F.array().cast(_HEADERS)), carrier)
+        appended.append(_carrier(timestamps))  # the last one, by which the interceptor knows it
+    if appended:
+        headers = F.concat(F.coalesce(headers, F.array().cast(_HEADERS)), F.array(*appended))
     return records.select(
         "key",
         "value",
@@ -65,6 +69,12 @@ def to_target(
         _remote_topic(remote_topics).alias("topic"),
         "partition",
     )
+
+
+def without_passed(records: DataFrame, cluster: str) -> DataFrame:
+    """*records*, of `SOURCE_SCHEMA`, without those that have passed through *cluster*."""
+    has_passed = F.exists("headers", lambda header: header == _provenance(cluster))
+    return records.where(~F.coalesce(has_passed, F.lit(False)))
 
 
 def counts_column(partitions: Sequence[TopicPartition]) -> Column:
@@ -104,6 +114,11 @@ def partition_codes(partitions: Sequence[TopicPartition]) -> dict[TopicPartition
 
 
 _HEADERS = "array<struct<key:string,value:binary>>"
+
+
+def _provenance(alias: str) -> Column:
+    value = F.lit(alias.encode())
+    return F.struct(F.lit(PROVENANCE).alias("key"), value.alias("value"))
 
 
 def _carrier(timestamps: Timestamps) -> Column:

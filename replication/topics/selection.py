@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from replication.config.tree import FlowConfig
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import is_cycle
+from replication.model import Flow
 
 LONGEST_NAME = 249
 """Kafka's limit for the name of a topic, in characters."""
@@ -37,6 +38,22 @@ def remote_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
     return {
         name: config.policy.remote_topic(source, name) for name in replicated_topics(config, names)
     }
+
+
+def writers_of(remote: str, flows: Iterable[FlowConfig], target: str) -> tuple[Flow, ...]:
+    """Those of *flows* that may write the topic *remote* on cluster *target*, by their lists."""
+    return tuple(
+        config.flow
+        for config in flows
+        if config.flow.target == target
+        and remote in remote_topics(config, _upstream(config, remote)).values()
+    )
+
+
+def _upstream(config: FlowConfig, remote: str) -> tuple[str, ...]:
+    """What the upstream topic of *remote* may be called."""
+    prefix = config.policy.remote_topic(config.flow.source, "")
+    return (remote, remote.removeprefix(prefix)) if len(prefix) < len(remote) else (remote,)
 
 
 def unmatched_items(config: FlowConfig, selected: Iterable[str]) -> tuple[str, ...]:

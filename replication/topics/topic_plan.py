@@ -30,6 +30,10 @@ class TopicPlan:
             ``partitions``.
         rejected: Why other topics of the flow are not replicated, by their upstream names: a
             cluster rejects them, or two of them have one remote name.
+        kept: Why further topics are left to other flows, by their upstream names.
+        shared: Those of the remote names that others write, too, as the flow declares; there is
+            no counting of their records, so they are copied at least once.
+        has_provenance: Whether the flow marks its records, and copies none back to where it was.
         warnings: What speaks against the lists of topics, one line each: an item that selects none.
         is_empty: Whether the lists name topics and select none, except heartbeats.
     """
@@ -42,8 +46,19 @@ class TopicPlan:
     remote_ids: Mapping[str, str] = field(default_factory=dict)
     leaderless: tuple[TopicPartition, ...] = ()
     rejected: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, str] = field(default_factory=dict)
+    shared: frozenset[str] = frozenset()
+    has_provenance: bool = False
     warnings: tuple[str, ...] = ()
     is_empty: bool = False
+
+    def is_shared(self, tp: TopicPartition) -> bool:
+        """Whether others write the remote topic of the upstream partition *tp*, too."""
+        return self.topics[tp.topic] in self.shared
+
+    def ends_loop(self, remote: str) -> bool:
+        """Whether *remote* may be a part of a loop, because no record is copied round it."""
+        return self.has_provenance and remote in self.shared
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
@@ -106,8 +121,8 @@ def plan_topics(
         configs: Upstream name -> settings for the creation of its remote topic.
     """
     selected = remote_topics(config, source)
-    shared = _shared_remotes(selected)
-    topics = {name: remote for name, remote in selected.items() if name not in shared}
+    ambiguous = _shared_remotes(selected)
+    topics = {name: remote for name, remote in selected.items() if name not in ambiguous}
     missing = {name: remote for name, remote in topics.items() if remote not in target}
     existing = {name: remote for name, remote in topics.items() if remote in target}
     partitions = tuple(_partitions(source[name] for name in sorted(topics)))
@@ -138,7 +153,9 @@ def plan_topics(
         source_ids={name: source[name].topic_id for name in topics},
         remote_ids={remote: target[remote].topic_id for remote in existing.values()},
         leaderless=leaderless,
-        rejected=shared,
+        rejected=ambiguous,
+        shared=frozenset(remote for remote in topics.values() if config.shares(remote)),
+        has_provenance=config.has_provenance,
     )
 
 

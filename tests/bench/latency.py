@@ -63,8 +63,26 @@ class Latency:
     wall_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """When a record was produced and when its copy was seen, in ns since 1970."""
+
+    produced_ns: int
+    seen_ns: int
+
+    @property
+    def latency_ms(self) -> float:
+        """What lies between."""
+        return (self.seen_ns - self.produced_ns) / 1e6
+
+
 def ascending_ms(source: str, target: str, topics: tuple[str, str], pace: Pace) -> list[float]:
-    """Produces at the given pace and returns the latency of each record that counts.
+    """Produces at the given pace and returns the latency of each record that counts, sorted."""
+    return sorted(it.latency_ms for it in copies_seen(source, target, topics, pace))
+
+
+def copies_seen(source: str, target: str, topics: tuple[str, str], pace: Pace) -> list[Seen]:
+    """Produces at the given pace and returns the records that count, as their copies were seen.
 
     Args:
         source: ``bootstrap.servers`` of the source.
@@ -83,13 +101,13 @@ def ascending_ms(source: str, target: str, topics: tuple[str, str], pace: Pace) 
         there.close()  # otherwise the end of the consumer would go unnoticed
         _receive(here, PATIENCE_SECONDS)
         producer.start()
-        taken: list[float] = _receive(here, pace.records / pace.records_per_second * 2 + 60)
+        seen: list[Seen] = _receive(here, pace.records / pace.records_per_second * 2 + 60)
     finally:
         for process in (consumer, producer):
             if process.pid is not None:
                 process.terminate()
                 process.join()
-    return taken
+    return seen
 
 
 def summary(ascending: list[float], pace: Pace, used: Usage, wall_seconds: float) -> Latency:
@@ -141,7 +159,7 @@ def _consume(bootstrap: str, topic: str, pace: Pace, pipe: Connection) -> None:
         # the log ends are read here, so every record produced from now on is seen
         consumer.assign([_end(consumer, topic, number) for number in range(pace.partitions)])
         pipe.send("ready")
-        pipe.send(sorted(_taken_ms(consumer, pace)))
+        pipe.send(_seen(consumer, pace))
 
 
 def _end(consumer: Consumer, topic: str, partition: int) -> TopicPartition:
@@ -150,8 +168,8 @@ def _end(consumer: Consumer, topic: str, partition: int) -> TopicPartition:
     return TopicPartition(topic, partition, end)
 
 
-def _taken_ms(consumer: Consumer, pace: Pace) -> list[float]:
-    taken: list[float] = []
+def _seen(consumer: Consumer, pace: Pace) -> list[Seen]:
+    seen: list[Seen] = []
     for _ in range(pace.records):
         record = consumer.poll(PATIENCE_SECONDS)  # consume() would wait for a full batch
         now_ns = time.time_ns()
@@ -161,5 +179,5 @@ def _taken_ms(consumer: Consumer, pace: Pace) -> list[float]:
         if record.error() or value is None:
             raise LatencyError(f"reading the copies: {record.error()}")
         if int.from_bytes(value[NUMBER_BYTES:SMALLEST_BYTES], "big") >= pace.warm_up_records:
-            taken.append((now_ns - int.from_bytes(value[:NUMBER_BYTES], "big")) / 1e6)
-    return taken
+            seen.append(Seen(int.from_bytes(value[:NUMBER_BYTES], "big"), now_ns))
+    return seen

@@ -267,7 +267,35 @@ def test_plan_names_a_topic_that_two_flows_would_write(
     result = run("plan", file)
 
     assert result.exit_code == 5
-    assert f"flows A->B, C->B would all write topic {topic_name} on cluster B" in result.stderr
+    assert (
+        f"C->B: flow A->B writes topic {topic_name} on cluster B, to which C->B would copy "
+        f"{topic_name}; exclude it from all flows but one with topics.exclude, or name "
+        f"{topic_name} in replication.aggregate.topics of each of them"
+    ) in result.stderr
+
+
+def test_plan_says_of_a_declared_topic_that_it_is_shared(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, _ = clusters
+    create_topic(source.bootstrap, topic_name, 1)
+    third = {"clusters": ["A", "B", "C"], "C": {"bootstrap.servers": source.bootstrap}}
+    declared = {"replication.aggregate.topics": f"{topic_name}.*"}
+    more = {**identity_flows(topic_name, "C->B"), **third, **declared}
+
+    result = run("plan", write_config(tmp_path, clusters, topic_name, more), "--json")
+
+    reasons = [
+        partition["reason"]
+        for flow in json.loads(result.stdout)["flows"]
+        for topic in flow["topics"]
+        for partition in topic["partitions"]
+    ]
+    assert reasons == [
+        f"auto.offset.reset=earliest; at least once: shared with flow {other}"
+        for other in ("C->B", "A->B")
+    ]
+    assert result.exit_code == 0
 
 
 def test_a_local_state_directory_is_refused_on_a_cluster(

@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.workload import create_topic
+from replication.flows.replicate.admitted import alone
 from replication.flows.replicate.loop import replicate
-from replication.model import Mode, TopicPartition
+from replication.model import TopicPartition
 from replication.state.offset_table import OffsetTable
 from replication.state.tables import Tables
-from replication.topics.topic_plan import TopicPlan
 from tests.support.flows import flow_config, flow_context
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
@@ -46,16 +46,13 @@ def test_a_cut_before_any_commit_loses_and_repeats_nothing(
     create_topic(clusters[0].bootstrap, topic_name, 1)
     sent = cuts = 0
 
-    def admit(_plan: TopicPlan) -> Mode:
-        return "drain"
-
     for commit in range(MOST_COMMITS):
         send(clusters[0], topic_name, 1, RECORDS)
         sent += RECORDS
         tables = Tables(spark, tmp_path.as_uri())
         tables.check = cut_before(commit)
         try:
-            replicate(flow_context(spark, tables, config), admit, threading.Event())
+            replicate(flow_context(spark, tables, config), alone("drain"), threading.Event())
         except CutError:
             cuts += 1
         else:

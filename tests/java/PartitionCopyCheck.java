@@ -28,6 +28,7 @@ final class PartitionCopyCheck {
   public static void main(String[] arguments) {
     checkSyncs(1_000, 1000, 990, 960, 900, 840, 720, 480, 0);
     checkSyncs(10_000, 10000, 9990, 9960, 9900, 9840, 9600, 9120, 8640, 7680, 3840, 0);
+    checkOthersBetween();
     for (int seed = 0; seed < 2_000; seed++) {
       for (int spacing : new int[] {0, 3, 100}) {
         new PartitionCopyCheck(seed).run(spacing);
@@ -52,6 +53,21 @@ final class PartitionCopyCheck {
     dense.add(0, 0, 150, 100);
     dense.add(0, 0, 250, 100); // the run has grown: syncs at 0, 101 and 202
     check(Arrays.equals(new long[] {0, 101, 202}, dense.kept()), Arrays.toString(dense.kept()));
+  }
+
+  /** Another producer's record lies after each: no two runs can be joined, however many there are. */
+  private static void checkOthersBetween() {
+    PartitionCopy shared = new PartitionCopy(new TopicPartition("t", 0));
+    shared.begin(1, GENERATION, "100");
+    for (long offset = 0; offset < 50_000; offset++) {
+      shared.sent(offset);
+      shared.acknowledged(2 * offset);
+    }
+    StringBuilder report = new StringBuilder();
+    shared.report(report);
+    long runs = report.chars().filter(it -> it == ';').count();
+    check(runs == 50_000, runs + " runs");
+    check(report.indexOf("49999,50000,99998,1;") > 0, "the newest run");
   }
 
   private void run(int spacing) {

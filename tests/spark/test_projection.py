@@ -6,7 +6,7 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
-from replication.model import TopicPartition
+from replication.model import PROVENANCE, TopicPartition
 from replication.spark.interceptor import CARRIER
 from replication.spark.projection import (
     SOURCE_SCHEMA,
@@ -14,6 +14,7 @@ from replication.spark.projection import (
     counts_column,
     counts_of,
     to_target,
+    without_passed,
 )
 
 pytestmark = pytest.mark.spark
@@ -49,6 +50,45 @@ def test_a_record_is_copied_byte_for_byte_with_its_timestamp_after_the_headers(
         expected,
         ignore_nullable=True,
     )
+
+
+def test_the_provenance_comes_after_the_headers_and_before_the_carrier(
+    spark: SparkSession,
+) -> None:
+    own: list[tuple[str, bytearray | None]] = [("b", NOT_UTF8), ("a", None)]
+    hop = (PROVENANCE, bytearray(b"us"))
+    of_records = (own, [*own, hop], None)
+    rows = [(None, None, "orders", 0, 7, AT, 0, headers) for headers in of_records]
+    source = spark.createDataFrame(rows, SOURCE_SCHEMA)
+
+    marked = to_target(source, {"orders": "orders"}, "preserve", intercepted=True, mark="eu")
+    bare = to_target(source, {"orders": "orders"}, "broker", intercepted=False, mark="eu")
+
+    added = (PROVENANCE, bytearray(b"eu"))
+    expected = [[*own, added], [*own, hop, added], [added]]
+    carrier = (CARRIER, AT_ORIGIN)
+    assert [row.headers[:-1] for row in marked.collect()] == expected
+    assert [row.headers[-1] for row in marked.collect()] == [carrier] * 3
+    assert [row.headers for row in bare.collect()] == expected
+
+
+def test_records_that_have_passed_through_a_cluster_are_left_out(spark: SparkSession) -> None:
+    headers: list[list[tuple[str, bytearray | None]] | None] = [
+        None,
+        [],
+        [(PROVENANCE, bytearray(b"eu"))],
+        [(PROVENANCE, bytearray(b"us")), ("a", None)],
+        [(PROVENANCE, bytearray(b"eu")), (PROVENANCE, bytearray(b"us"))],
+        [(PROVENANCE, None)],
+        [("us", bytearray(b"us"))],
+        [(PROVENANCE, bytearray(b"us-west"))],
+    ]
+    rows = [(None, None, "t", 0, at, AT, 0, own) for at, own in enumerate(headers)]
+    source = spark.createDataFrame(rows, SOURCE_SCHEMA)
+
+    left = without_passed(source, "us").collect()
+
+    assert [row.offset for row in left] == [0, 1, 2, 5, 6, 7]
 
 
 def test_without_preserved_timestamps_the_headers_are_untouched(spark: SparkSession) -> None:

@@ -9,16 +9,17 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from replication.app.admission import Admission
 from replication.config.keys import REPLICATION_FACTORS
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.demo.brokers import Broker
 from replication.flows.context import FlowContext
+from replication.flows.replicate.admitted import alone
 from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
 from replication.model import Flow, Mode
 from replication.state.tables import Tables
-from replication.topics.topic_plan import TopicPlan
 from tests.support.mirror_files import FLOW
 from tests.support.waiting import PATIENCE
 
@@ -89,6 +90,7 @@ class RunningFlow:
         config: FlowConfig,
         mode: Mode,
         source: Cluster | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self.tables = Tables(spark, state.as_uri())
         self.config = replace(config, mode=mode)
@@ -97,15 +99,13 @@ class RunningFlow:
         self.context = flow_context(spark, self.tables, self.config)
         if source is not None:
             self.context = replace(self.context, source=source)
-        self._thread = threading.Thread(target=self._run, args=(mode,), name="flow", daemon=True)
+        self._admitted = admission.of(self.context, self._stop) if admission else alone(mode)
+        self._thread = threading.Thread(target=self._run, name="flow", daemon=True)
         self._thread.start()
 
-    def _run(self, mode: Mode) -> None:
-        def admit(_plan: TopicPlan) -> Mode:
-            return mode
-
+    def _run(self) -> None:
         try:
-            self._error = replicate(self.context, admit, self._stop)
+            self._error = replicate(self.context, self._admitted, self._stop)
         except BaseException as error:  # noqa: BLE001 - raised again in the test's thread
             self._error = error
 

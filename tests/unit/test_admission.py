@@ -6,8 +6,8 @@ import pytest
 
 from replication.app.admission import Admission
 from replication.config.tree import FlowConfig
-from replication.errors import FlowError, GuardError
-from replication.model import TopicPartition
+from replication.errors import FlowError
+from replication.model import Mode, TopicPartition
 from replication.topics.topic_plan import TopicPlan
 from tests.support.settings import parse_settings
 
@@ -31,32 +31,41 @@ def plan(remote: str, partitions: int) -> TopicPlan:
     return TopicPlan({"t": remote}, (), {}, tps, {"t": "id"})
 
 
-def test_a_second_writer_is_rejected_and_not_admitted() -> None:
+def admit(
+    admission: Admission, config: FlowConfig, of: TopicPlan, stop: Event | None = None
+) -> Mode:
+    """The mode of a plan without conflicts."""
+    assert admission.reserve(config.flow, of, CLUSTER_IDS) == {}
+    return admission.admit(config, stop)
+
+
+def test_a_topic_that_another_flow_writes_is_left_out_and_takes_no_slots() -> None:
+    a_to_b, c_to_b = configs()
+    admission = Admission("4.2.0", lambda: 7)
+    admit(admission, a_to_b, plan("t", 4))
+
+    (text,) = admission.reserve(c_to_b.flow, plan("t", 4), CLUSTER_IDS).values()
+
+    assert text.startswith("flow A->B writes topic t on cluster B, to which C->B would copy t")
+    assert admission.admit(c_to_b) == "realtime"
+    assert admit(admission, a_to_b, plan("t", 5)) == "realtime"
+
+
+def test_a_topic_is_free_for_others_once_its_flow_has_left_it_out() -> None:
     a_to_b, c_to_b = configs()
     admission = Admission("4.2.0", lambda: 100)
-    admission.admit(a_to_b, plan("t", 1), CLUSTER_IDS)
+    admit(admission, a_to_b, plan("t", 1))
+    admit(admission, a_to_b, plan("A.t", 1))
 
-    with pytest.raises(GuardError, match="flows A->B, C->B would all write topic t on cluster B"):
-        admission.admit(c_to_b, plan("t", 1), CLUSTER_IDS)
-
-    assert admission.admit(a_to_b, plan("t", 2), CLUSTER_IDS) == "realtime"
-
-
-def test_a_flow_may_replace_its_own_plan() -> None:
-    a_to_b, c_to_b = configs()
-    admission = Admission("4.2.0", lambda: 100)
-    admission.admit(a_to_b, plan("t", 1), CLUSTER_IDS)
-    admission.admit(a_to_b, plan("A.t", 1), CLUSTER_IDS)
-
-    assert admission.admit(c_to_b, plan("t", 1), CLUSTER_IDS) == "realtime"
+    assert admit(admission, c_to_b, plan("t", 1)) == "realtime"
 
 
 def test_the_partitions_of_all_flows_share_the_task_slots() -> None:
     a_to_b, c_to_b = configs()
     admission = Admission("4.2.0", lambda: 8)
 
-    assert admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS) == "realtime"
-    assert admission.admit(c_to_b, plan("C.t", 1), CLUSTER_IDS) == "microbatch"
+    assert admit(admission, a_to_b, plan("A.t", 6)) == "realtime"
+    assert admit(admission, c_to_b, plan("C.t", 1)) == "microbatch"
 
 
 def test_the_slots_are_counted_each_time() -> None:
@@ -64,8 +73,8 @@ def test_the_slots_are_counted_each_time() -> None:
     slots = iter([7, 8])
     admission = Admission("4.2.0", lambda: next(slots))
 
-    assert admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS) == "microbatch"
-    assert admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS) == "realtime"
+    assert admit(admission, a_to_b, plan("A.t", 6)) == "microbatch"
+    assert admit(admission, a_to_b, plan("A.t", 6)) == "realtime"
 
 
 def test_a_configured_mode_waits_for_executors_that_replace_lost_ones() -> None:
@@ -73,7 +82,7 @@ def test_a_configured_mode_waits_for_executors_that_replace_lost_ones() -> None:
     slots = iter([2, 8])
     admission = Admission("4.2.0", lambda: next(slots), patience_seconds=60)
 
-    assert admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS) == "realtime"
+    assert admit(admission, a_to_b, plan("A.t", 6)) == "realtime"
 
 
 def test_a_flow_that_may_choose_its_mode_does_not_wait() -> None:
@@ -81,7 +90,7 @@ def test_a_flow_that_may_choose_its_mode_does_not_wait() -> None:
     slots = iter([2])
     admission = Admission("4.2.0", lambda: next(slots), patience_seconds=60)
 
-    assert admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS) == "microbatch"
+    assert admit(admission, a_to_b, plan("A.t", 6)) == "microbatch"
 
 
 def test_an_old_spark_is_not_waited_for() -> None:
@@ -89,7 +98,7 @@ def test_an_old_spark_is_not_waited_for() -> None:
     admission = Admission("4.1.0", lambda: 100, patience_seconds=60)
 
     with pytest.raises(FlowError, match=r"upgrade Spark"):
-        admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS)
+        admit(admission, a_to_b, plan("A.t", 6))
 
 
 def test_a_stop_ends_the_wait_for_task_slots() -> None:
@@ -98,7 +107,7 @@ def test_a_stop_ends_the_wait_for_task_slots() -> None:
     stop.set()
     admission = Admission("4.2.0", lambda: 2, patience_seconds=60)
 
-    admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS, stop)
+    admit(admission, a_to_b, plan("A.t", 6), stop)
 
 
 def test_a_configured_mode_that_does_not_fit_is_an_error() -> None:
@@ -106,14 +115,14 @@ def test_a_configured_mode_that_does_not_fit_is_an_error() -> None:
     admission = Admission("4.2.0", lambda: 7)
 
     with pytest.raises(FlowError, match="task slots"):
-        admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS)
+        admit(admission, a_to_b, plan("A.t", 6))
 
 
 def test_the_mode_of_an_admitted_plan_follows_the_slots_both_ways() -> None:
     a_to_b, _ = configs()
     slots = [7]
     admission = Admission("4.2.0", lambda: slots[-1])
-    modes = [admission.admit(a_to_b, plan("A.t", 6), CLUSTER_IDS)]
+    modes = [admit(admission, a_to_b, plan("A.t", 6))]
 
     for number in (8, 7):
         slots.append(number)

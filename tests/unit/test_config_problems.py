@@ -270,37 +270,64 @@ def test_all_problems_are_reported_at_once_in_file_order() -> None:
     ]
 
 
+END_LOOPS = (
+    "these flows replication.provenance.header.enabled=true and the topics in "
+    "replication.aggregate.topics"
+)
+ENDING = {
+    "replication.provenance.header.enabled": "true",
+    "replication.aggregate.topics": ".*",
+}
+DECLARE = "name it in replication.aggregate.topics of both flows, which then copy it at least once"
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
         pytest.param(
             {"B->C.enabled": "true", "topics": "orders"},
             "B->C.topics: orders would be written by A->C too, and a topic can have only "
-            "one writer; use B->C.topics.exclude",
+            f"one writer; use B->C.topics.exclude, or {DECLARE}",
             id="same name",
+        ),
+        pytest.param(
+            {
+                "B->C.enabled": "true",
+                "topics": "orders",
+                "B->C.replication.aggregate.topics": "orders",
+            },
+            "B->C.topics: orders would be written by A->C too, and a topic can have only "
+            f"one writer; use B->C.topics.exclude, or {DECLARE}",
+            id="declared by one of two",
         ),
         pytest.param(
             {"B->C.enabled": "true", "A->C.topics": "orders", "B->C.topics": "ord.*"},
             "B->C.topics: orders would be written by A->C too, and a topic can have only "
-            "one writer; use B->C.topics.exclude",
+            f"one writer; use B->C.topics.exclude, or {DECLARE}",
             id="a name that the other's regex matches",
         ),
         pytest.param(
             {"C->A.enabled": "true"},
             "C->A.topics: replication loop: A -> C -> A would copy .* without end under "
-            "IdentityReplicationPolicy; use C->A.topics.exclude",
+            "IdentityReplicationPolicy; use C->A.topics.exclude, or for each of " + END_LOOPS,
             id="a loop",
+        ),
+        pytest.param(
+            {"C->A.enabled": "true", **ENDING, "A->C.replication.aggregate.topics": "x"},
+            "C->A.topics: replication loop: A -> C -> A would copy .* without end under "
+            "IdentityReplicationPolicy; use C->A.topics.exclude, or for each of " + END_LOOPS,
+            id="a loop that only one flow ends",
         ),
         pytest.param(
             {"C->A.enabled": "true", "A->C.topics": "orders", "C->A.topics": "ord.*"},
             "C->A.topics: replication loop: A -> C -> A would copy orders without end under "
-            "IdentityReplicationPolicy; use C->A.topics.exclude",
+            "IdentityReplicationPolicy; use C->A.topics.exclude, or for each of " + END_LOOPS,
             id="a loop of a name that the other's regex matches",
         ),
         pytest.param(
             {"C->B.enabled": "true", "B->A.enabled": "true", "topics": "orders, o.*"},
             "B->A.topics: replication loop: A -> C -> B -> A would copy o.*, orders without end "
-            "under IdentityReplicationPolicy; use B->A.topics.exclude",
+            "under IdentityReplicationPolicy; use B->A.topics.exclude, or for each of " + END_LOOPS,
             id="a loop of three flows",
         ),
     ],
@@ -335,6 +362,15 @@ def test_identity_flows_that_share_a_topic_are_rejected(
             id="both ways, excluded",
         ),
         pytest.param({"A->B.enabled": "true", "topics": "a"}, id="one source, two targets"),
+        pytest.param(
+            {"B->C.enabled": "true", "topics": "a", "replication.aggregate.topics": "a|b"},
+            id="declared by both",
+        ),
+        pytest.param({"C->A.enabled": "true", **ENDING}, id="a loop that both flows end"),
+        pytest.param(
+            {"C->A.enabled": "true", **ENDING, "topics": "a", "replication.aggregate.topics": "a"},
+            id="a loop of one topic that both flows end",
+        ),
     ],
 )
 def test_identity_flows_without_a_shared_topic_are_accepted(settings: dict[str, Raw]) -> None:

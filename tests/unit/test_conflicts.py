@@ -1,24 +1,37 @@
 """Flows that must not run side by side: two writers of one topic, or a replication loop."""
 
+from dataclasses import replace
+
 import pytest
 
 from replication.config.tree import FlowConfig
 from replication.model import Flow
-from replication.topics.conflicts import find_conflicts, find_topic_loops
+from replication.topics.conflicts import find_all_conflicts, find_conflicts, find_topic_loops
 from replication.topics.topic_plan import TopicPlan
 from tests.support.settings import IDENTITY, parse_settings
 
 AB, BA, CB = Flow("A", "B"), Flow("B", "A"), Flow("C", "B")
-WRITERS_ADVICE = "exclude it from all but one with topics.exclude"
+
+
+def two_writers(writers: str, flow: str, topic: str, remote: str) -> str:
+    """The line about a topic of *flow* that *writers* write."""
+    return (
+        f"flow {writers} writes topic {remote} on cluster {flow[-1]}, to which {flow} would copy "
+        f"{topic}; exclude it from all flows but one with topics.exclude, or name {remote} in "
+        "replication.aggregate.topics of each of them, which then copy it at least once"
+    )
+
+
 LOOP_ADVICE = (
-    "exclude the topic from one of these flows with topics.exclude, or use the default "
-    "replication policy"
+    "exclude the topic from one of these flows with topics.exclude, use the default replication "
+    "policy, or write for each of them replication.provenance.header.enabled=true and the topics "
+    "in replication.aggregate.topics"
 )
 
 
 def writes(**topics: str) -> TopicPlan:
     """A plan that writes upstream topics to remote ones."""
-    return TopicPlan(topics, (), {}, (), {})
+    return TopicPlan(topics, (), {}, (), dict.fromkeys(topics, "id"))
 
 
 @pytest.mark.parametrize(
@@ -28,29 +41,29 @@ def writes(**topics: str) -> TopicPlan:
         pytest.param({AB: writes(t="t"), BA: writes(u="u")}, (), id="both ways, different topics"),
         pytest.param(
             {AB: writes(t="t"), CB: writes(t="t")},
-            (f"flows A->B, C->B would all write topic t on cluster B; {WRITERS_ADVICE}",),
+            ("C->B: " + two_writers("A->B", "C->B", "t", "t"),),
             id="two writers",
         ),
         pytest.param(
             {AB: writes(t="x"), Flow("A", "D"): writes(u="x")},
-            (f"flows A->B, A->D would all write topic x on cluster B; {WRITERS_ADVICE}",),
+            ("A->D: " + two_writers("A->B", "A->D", "u", "x"),),
             id="one cluster under two aliases",
         ),
         pytest.param(
             {AB: writes(t="t"), BA: writes(t="t")},
-            (f"replication loop: A:t -> B:t -> A:t; {LOOP_ADVICE}",),
+            (f"B->A: replication loop: A:t -> B:t -> A:t; {LOOP_ADVICE}",),
             id="a loop of two flows",
         ),
         pytest.param(
             {AB: writes(t="t"), Flow("B", "C"): writes(t="t"), Flow("C", "A"): writes(t="t")},
-            (f"replication loop: A:t -> B:t -> C:t -> A:t; {LOOP_ADVICE}",),
+            (f"C->A: replication loop: A:t -> B:t -> C:t -> A:t; {LOOP_ADVICE}",),
             id="a loop of three flows",
         ),
         pytest.param(
             {AB: writes(t="t"), BA: writes(t="t"), CB: writes(t="t")},
             (
-                f"flows A->B, C->B would all write topic t on cluster B; {WRITERS_ADVICE}",
-                f"replication loop: A:t -> B:t -> A:t; {LOOP_ADVICE}",
+                f"B->A: replication loop: A:t -> B:t -> A:t; {LOOP_ADVICE}",
+                "C->B: " + two_writers("A->B", "C->B", "t", "t"),
             ),
             id="two writers and a loop",
         ),
@@ -59,7 +72,40 @@ def writes(**topics: str) -> TopicPlan:
 def test_each_conflict_is_one_line(plans: dict[Flow, TopicPlan], expected: tuple[str, ...]) -> None:
     cluster_ids = {"A": "1", "B": "2", "C": "3", "D": "2"}
 
-    assert find_conflicts(plans, cluster_ids) == expected
+    assert find_all_conflicts(plans, cluster_ids) == expected
+
+
+def test_flows_that_all_declare_it_share_a_topic() -> None:
+    declared = replace(writes(t="t"), shared=frozenset({"t"}))
+    ids = {"A": "1", "B": "2", "C": "3"}
+
+    assert find_conflicts(CB, {AB: declared, CB: declared}, ids) == {}
+    for plans in ({AB: writes(t="t"), CB: declared}, {AB: declared, CB: writes(t="t")}):
+        assert find_conflicts(CB, plans, ids) == {"t": two_writers("A->B", "C->B", "t", "t")}
+
+
+def test_a_loop_is_allowed_if_all_of_its_flows_end_it() -> None:
+    ends = replace(writes(t="t"), shared=frozenset({"t"}), has_provenance=True)
+    ids = {"A": "1", "B": "2", "C": "3"}
+    goes_on = replace(ends, has_provenance=False)
+
+    assert find_conflicts(BA, {AB: ends, BA: ends}, ids) == {}
+    for plans in ({AB: ends, BA: goes_on}, {AB: goes_on, BA: ends}):
+        assert "A:t -> B:t -> A:t" in find_conflicts(BA, plans, ids)["t"]
+    around = {AB: ends, BA: ends, Flow("B", "C"): goes_on, Flow("C", "A"): ends}
+    assert "A:t -> B:t -> C:t -> A:t" in find_conflicts(Flow("C", "A"), around, ids)["t"]
+
+
+def test_a_loop_of_the_others_is_not_blamed_on_a_flow() -> None:
+    plans = {AB: writes(t="t"), BA: writes(t="t"), CB: writes(u="u")}
+
+    assert find_conflicts(CB, plans, {"A": "1", "B": "2", "C": "3"}) == {}
+
+
+def test_of_the_topics_of_a_flow_only_those_in_conflict_are_named() -> None:
+    plans = {AB: writes(t="t", u="u"), CB: writes(t="t", v="v")}
+
+    assert find_conflicts(CB, plans, {"A": "1", "B": "2", "C": "3"}).keys() == {"t"}
 
 
 IDS = {"A": "1", "B": "2", "C": "3", "D": "2"}

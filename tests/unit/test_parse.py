@@ -52,6 +52,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 topics_exclude=(r"mm2.*\.internal", r".*\.replica", "__.*"),
                 heartbeats_replication_enabled=True,
                 policy=PrefixPolicy(),
+                aggregate_topics=(),
                 replication_factor=2,
                 refresh_topics_enabled=True,
                 refresh_topics_interval_seconds=600,
@@ -61,6 +62,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 allow_no_topics=False,
                 takeover_topic="",
                 record_timestamps="preserve",
+                has_provenance=False,
                 auto_offset_reset="earliest",
                 state=StateConfig(
                     write_interval_seconds=30,
@@ -201,6 +203,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         topics_exclude=(),
         heartbeats_replication_enabled=False,
         policy=IdentityPolicy("_", ".", source="A"),
+        aggregate_topics=(),
         replication_factor=-1,
         refresh_topics_enabled=False,
         refresh_topics_interval_seconds=5,
@@ -210,6 +213,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         allow_no_topics=True,
         takeover_topic="mm2-offsets.A.internal",
         record_timestamps="broker",
+        has_provenance=False,
         auto_offset_reset="latest",
         state=StateConfig(
             write_interval_seconds=9,

@@ -182,3 +182,37 @@ def test_an_empty_remote_partition_starts_over(
     earliest: int, end: int, expected: int, *, keeps_offset: bool
 ) -> None:
     assert start_over(ANCHOR, earliest, end, keeps_offset=keeps_offset) == Position(expected, 0)
+
+
+SHARED_LOG_END = 70
+
+
+@pytest.mark.parametrize(
+    ("anchor", "earliest", "end", "expected"),
+    [
+        pytest.param(ANCHOR, 0, 150, Resume(ANCHOR), id="as far as the map knows"),
+        pytest.param(ANCHOR, 100, 100, Resume(ANCHOR), id="nothing new, everything else expired"),
+        pytest.param(ANCHOR, 101, 150, "records-expired", id="the next record has expired"),
+        pytest.param(ANCHOR, 0, 99, "source-truncated", id="the source was cut"),
+        pytest.param(Position(100, 71), 0, 150, "target-truncated", id="the target was cut"),
+        pytest.param(None, 7, 150, StartFresh(Position(7, 70)), id="others came first"),
+    ],
+)
+def test_other_writers_records_are_not_counted(
+    anchor: Position | None, earliest: int, end: int, expected: Decision | str
+) -> None:
+    anchors = {TP: anchor} if anchor else {}
+    found = plan_positions(
+        [TP],
+        anchors,
+        {TP: SHARED_LOG_END},
+        {TP: earliest},
+        {TP: end},
+        reset="earliest",
+        shared={TP},
+    )[TP]
+
+    if isinstance(found, Refusal):
+        assert (found.cause, found.log_end) == (expected, SHARED_LOG_END)
+    else:
+        assert found == expected

@@ -86,7 +86,9 @@ class Checkpoints:
             self._emission.emit(positions)
             self._emit_at = clock + groups.checkpoints_interval_seconds
         if self._sync is not None and sync:
-            self._sync.move(positions)
+            # of a shared topic, another source's groups of that name would lose their place
+            shares = self._config.shares
+            self._sync.move(it for it in positions if not shares(it.remote.topic))
             self._sync_at = clock + groups.sync_interval_seconds
         self._emission.write_history(at_once=at_once)
 

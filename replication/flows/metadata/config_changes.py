@@ -57,7 +57,11 @@ def plan_config_sync(
     Raises:
         ClusterError: A cluster does not answer.
     """
-    selected = remote_topics(config, source.topic_names())
+    selected = {
+        name: remote
+        for name, remote in remote_topics(config, source.topic_names()).items()
+        if not config.shares(remote)  # its flows would undo each other's changes forever
+    }
     of_source, of_target = Rejections(), Rejections()
     of_target.texts.update({selected[name]: text for name, text in too_long(selected).items()})
     remotes = of_target.call(target.describe, selected.values())

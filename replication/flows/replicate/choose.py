@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.admitted import Reserve
 from replication.flows.replicate.decide import find_problems, topics_of
 from replication.flows.replicate.locate import Located
 from replication.flows.replicate.map_writer import MapWriter
@@ -14,6 +15,7 @@ from replication.flows.replicate.set_aside import Part, SetAside, joined
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, NewEvent, TopicPartition
 from replication.offsets.guard import Refusal
+from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.state.accept_requests import LOOK_SECONDS
 from replication.topics.retry_times import RetryTimes
 from replication.topics.topic_plan import TopicPlan
@@ -27,17 +29,25 @@ LEADER_RETRY_SECONDS = 5
 LONGEST_LEADER_PAUSE_SECONDS = 60
 
 
+UNREPORTED = (
+    "replication.aggregate.topics names its remote topic, and its offset map would be wrong: "
+    f"{NOT_REPORTED}"
+)
+
+
 class TopicChoice:
     """The topics that one flow replicates, from generation to generation.
 
     Args:
         context: The flow.
         stored: The offset map.
+        reserve: As in `Admitted`.
     """
 
-    def __init__(self, context: FlowContext, stored: MapWriter) -> None:
+    def __init__(self, context: FlowContext, stored: MapWriter, reserve: Reserve) -> None:
         config = context.config
         self._context, self._flow, self._stored = context, config.flow, stored
+        self._reserve = reserve
         self._accepted, self._look_at = set[str](), 0.0
         self._unmatched: dict[TopicPartition, int] = {}
         first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
@@ -89,6 +99,7 @@ class TopicChoice:
         self._unmatched |= located.unmatched
         errors = refusal_errors(self._flow, problems)
         left = plan.without(topics_of(problems))
+        self._reserve(left)
         if not left.topics or self._must_stop(problems):
             events = (
                 NewEvent("refused", refusal.text, "fail", tp._asdict())
@@ -130,11 +141,13 @@ class TopicChoice:
     def _try_all_but(self, waiting: Collection[Part]) -> TopicPlan:
         config, topics = self._context.config, self._topics
         retried = topics.errors.keys() - set(waiting)
-        plan = prepare_topics(
-            config, self._context.source, self._context.target, {str(name) for name in waiting}
-        )
+        clusters = self._context.source, self._context.target
+        names = {str(name) for name in waiting}
+        plan = prepare_topics(config, *clusters, names, self._reserve)
         topics.add({topic: ClusterError(text) for topic, text in plan.rejected.items()})
-        topics.forget(retried - plan.topics.keys() - plan.rejected.keys())
+        topics.add({topic: GuardError(text) for topic, text in plan.kept.items()})
+        topics.forget(retried - plan.topics.keys() - plan.rejected.keys() - plan.kept.keys())
+        plan = self._without_unreported(plan)
         refused = plan.without(plan.topics.keys() - topics.errors.keys())
         problems = (
             find_problems(self._context, refused, self._stored, self._unmatched)
@@ -145,7 +158,16 @@ class TopicChoice:
         plan = plan.without(topics_of(problems))
         plan = self._without_rejected_records(plan)
         self._set_leaderless(plan)
+        self._reserve(plan)  # what was set aside may be another flow's
         return plan
+
+    def _without_unreported(self, plan: TopicPlan) -> TopicPlan:
+        """*plan* without shared topics, where executors do not report: no map of them is right."""
+        if not plan.shared or is_reported(self._context.spark):
+            return plan
+        names = {name for name, remote in plan.topics.items() if remote in plan.shared}
+        self._topics.add({name: GuardError(UNREPORTED) for name in names})
+        return plan.without(names)
 
     def _without_rejected_records(self, plan: TopicPlan) -> TopicPlan:
         """*plan* without the topics whose next record can still not be copied."""

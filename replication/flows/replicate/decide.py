@@ -157,7 +157,7 @@ def decide(
     matches = match_existing_targets(context, existing)
     unknown = {tp for tp, at in matches.items() if isinstance(at, GuardError) or not at.text}
     unknown -= stored.anchors.keys() | decided.void.keys()  # copied by this mirror before
-    ends = {tp: tails[tp].downstream for tp in unknown}
+    ends = {tp: tails[tp].downstream for tp in unknown} | _unknown_of_shared(plan, decided)
     for tp, match in {**matches, **take_over(context, ends)}.items():
         if not isinstance(match, GuardError):
             found[tp] = match
@@ -218,6 +218,15 @@ def _decide(
         else:
             found[tp] = decision
     return _by_topic(Decided(found, refused, frozenset(gone), dict(starts.void)))
+
+
+def _unknown_of_shared(plan: TopicPlan, decided: Decided) -> dict[TopicPartition, int]:
+    """Log ends of shared remote partitions to which another replicator may have copied before."""
+    return {
+        tp: at.position.downstream
+        for tp, at in decided.found.items()
+        if isinstance(at, StartFresh) and at.position.downstream and plan.is_shared(tp)
+    }
 
 
 def _compared_end(found: Found) -> int | None:

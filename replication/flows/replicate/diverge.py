@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from replication.flows.context import FlowContext
 from replication.flows.replicate.match import compared_timestamps
+from replication.flows.replicate.provenance import without_provenance
 from replication.kafka.reader import KafkaRecord, read_records
 from replication.model import Isolation, Timestamps, TopicPartition
 from replication.offsets.guard import Refusal, with_map
@@ -137,10 +138,10 @@ def _last_records(
 
 def _same(upstream: KafkaRecord, downstream: KafkaRecord, timestamps: Timestamps) -> bool:
     """Whether *downstream* is a copy of *upstream*; timestamps count only if they are preserved."""
-    same_content = (upstream.key, upstream.value, upstream.headers) == (
+    same_content = (upstream.key, upstream.value, without_provenance(upstream.headers)) == (
         downstream.key,
         downstream.value,
-        downstream.headers,
+        without_provenance(downstream.headers),
     )
     return same_content and (
         timestamps == "broker" or upstream.timestamp_ms == downstream.timestamp_ms

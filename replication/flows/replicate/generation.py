@@ -32,7 +32,7 @@ from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.acknowledged import generation_tag, is_reported
 from replication.spark.kafka_options import sink_options, source_options
 from replication.spark.progress import Progress
-from replication.spark.projection import counts_column, to_target
+from replication.spark.projection import counts_column, to_target, without_passed
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
@@ -57,7 +57,8 @@ class Generation:
         self._reports = reports
         self._flow = map_writer.flow
         self._progress = Progress(query, query.name, plan.partitions)
-        self.pending = PendingRuns(positions, spacing=reports.spacing)
+        shared = {tp for tp in plan.partitions if plan.is_shared(tp)}
+        self.pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
         self._batches = (-1, -1)
         self._written_at = time.monotonic()
 
@@ -203,9 +204,18 @@ def replication_query(
     )
     if mode != "realtime":
         source = source.option("maxOffsetsPerTrigger", config.batch_max_records)
-    records = source.load().observe(name, counts_column(plan.partitions))
+    records = source.load()
+    if config.has_provenance:
+        records = without_passed(records, config.target.alias)
+    records = records.observe(name, counts_column(plan.partitions))  # of what is written
     intercepted = config.record_timestamps == "preserve" or is_reported(spark)
-    crossing = to_target(records, plan.topics, config.record_timestamps, intercepted=intercepted)
+    crossing = to_target(
+        records,
+        plan.topics,
+        config.record_timestamps,
+        intercepted=intercepted,
+        mark=config.source.alias if config.has_provenance else None,
+    )
     sink = sink_options(config.target.producer, config.flow, intercepted=intercepted)
     return crossing.writeStream.format("kafka").queryName(name).options(**sink)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from replication.flows.context import FlowContext
+from replication.flows.replicate.provenance import has_passed
 from replication.kafka.reader import KafkaRecord, Reader
 from replication.model import NewEvent, TopicPartition
 from replication.offsets.pending import PendingRuns
@@ -83,13 +84,15 @@ class IdlePartitions:
         return now - seen.since >= STALLED_SECONDS and not seen.is_recorded
 
     def _with_records(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
-        """Those of *spans* that hold a record."""
+        """Those of *spans* that hold a record to be copied."""
         found: set[TopicPartition] = set()
         if not spans:
             return found
         config = self._context.config
 
-        def visit(tp: TopicPartition, _record: KafkaRecord) -> bool:
+        def visit(tp: TopicPartition, record: KafkaRecord) -> bool:
+            if config.has_provenance and has_passed(record.headers, config.target.alias):
+                return False
             found.add(tp)
             return True
 

@@ -6,13 +6,13 @@ generation of its own, and the others go on.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from threading import Event
 from typing import Literal
 
 from replication.errors import ClusterError, GuardError, ReplicationError, StateError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.admitted import Admitted
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError, spark_errors
 from replication.flows.replicate.generations import Generations
@@ -25,7 +25,7 @@ from replication.flows.replicate.prepare import topic_warnings
 from replication.flows.replicate.recover import Recovery
 from replication.flows.replicate.selected import SelectionReport
 from replication.log import Log
-from replication.model import Mode, Position, TopicPartition
+from replication.model import Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
 from replication.state.lease import Lease, LeaseLostError, NoLeaseAnswerError, hold_lease
 from replication.state.offset_rows import Anchor
@@ -33,21 +33,13 @@ from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
 
-Admit = Callable[[TopicPlan], Mode]
-"""Checks that a plan may run next to those of the other flows, and chooses its mode."""
-
-ModeNow = Callable[[], Mode]
-"""The mode that fits the task slots of now, for the admitted plans."""
-
 Ending = Literal["stopped", "drained", "changed"]
 
 POLL_SECONDS = 0.5
 IDLE_CHECK_SECONDS = 60
 
 
-def replicate(
-    context: FlowContext, admit: Admit, stop: Event, mode_now: ModeNow | None = None
-) -> ReplicationError | None:
+def replicate(context: FlowContext, admitted: Admitted, stop: Event) -> ReplicationError | None:
     """Replicates one flow until *stop* is set or, in drain mode, everything is copied.
 
     A topic that cannot be replicated is set aside and does not stop the others. A flow that loses
@@ -56,18 +48,16 @@ def replicate(
 
     Args:
         context: The flow.
-        admit: Called with the plan of each generation; may raise `GuardError`.
+        admitted: What it may do beside other flows.
         stop: Ends the flow.
-        mode_now: Where the mode is chosen automatically: called while a generation runs, which ends
-            if another mode fits.
 
     Returns:
         The error of the topics that a drain has set aside; None if everything is copied.
 
     Raises:
         LeaseError: Another process runs the flow.
-        GuardError: Continuing would lose or repeat records of all topics, or *admit* rejected the
-            plan.
+        GuardError: Continuing would lose or repeat records of all topics, or other flows keep all
+            of them.
         FlowError: The query failed, and restarting it did not help.
         ClusterError: A cluster does not answer.
         StateError: The state directory cannot be read or written.
@@ -75,7 +65,7 @@ def replicate(
     outage = Outage(context.tables, context.config, stop)
     while True:
         try:
-            return _replicate_as_owner(context, admit, stop, outage, mode_now)
+            return _replicate_as_owner(context, admitted, stop, outage)
         except LeaseLostError as error:  # noqa: PERF203 - once after a long silence
             log.error("lease_lost", flow=context.config.flow, text=error)
         except NoLeaseAnswerError as error:
@@ -85,7 +75,7 @@ def replicate(
 
 
 def _replicate_as_owner(
-    context: FlowContext, admit: Admit, stop: Event, outage: Outage, mode_now: ModeNow | None
+    context: FlowContext, admitted: Admitted, stop: Event, outage: Outage
 ) -> ReplicationError | None:
     """Replicates the flow while this process holds its lease.
 
@@ -98,9 +88,8 @@ def _replicate_as_owner(
             return None
         owner = replace(context, tables=context.tables.guarded(lease.check))
         try:
-            watch = ModeWatch(mode_now if context.config.mode == "auto" else None)
             with maintained_tables(owner, stop):
-                return _FlowLoop(owner, admit, stop, lease, outage, watch).run()
+                return _FlowLoop(owner, admitted, stop, lease, outage).run()
         finally:
             context.live_map.detach()
 
@@ -111,20 +100,20 @@ class _FlowLoop:
     def __init__(
         self,
         context: FlowContext,
-        admit: Admit,
+        admitted: Admitted,
         stop: Event,
         lease: Lease,
         outage: Outage,
-        modes: ModeWatch,
     ) -> None:
         self._context, self._config = context, context.config
-        self._admit, self._stop, self._lease, self._modes = admit, stop, lease, modes
+        self._admitted, self._stop, self._lease = admitted, stop, lease
+        self._modes = ModeWatch(admitted.mode_now if self._config.mode == "auto" else None)
         self._plan: TopicPlan | None = None
         self._warned: set[str] = set()
         self._selection = SelectionReport(context)
         self._map_writer = MapWriter(context)
         self._number = self._map_writer.last_generation
-        self._choice = TopicChoice(context, self._map_writer)
+        self._choice = TopicChoice(context, self._map_writer, admitted.reserve)
         self._outage = outage
         self._recovery = Recovery(context, self._choice, outage, self._find_positions, stop)
 
@@ -148,7 +137,7 @@ class _FlowLoop:
         self._selection.report(plan)
         if not plan.partitions:
             return self._wait_for_topics()
-        mode = self._admit(plan)
+        mode = self._admitted.mode()
         if self._stop.is_set():
             return "stopped"
         self._plan = plan
@@ -223,7 +212,7 @@ class _FlowLoop:
         """Starts a generation for what *refreshed* has more; false if it has not only more."""
         log.info("topics_changed", flow=self._config.flow)
         added = refreshed.beyond(running.plan)
-        if added is None or not running.has_room or self._admit(refreshed) != running.mode:
+        if added is None or not running.has_room or self._admitted.mode() != running.mode:
             return False
         self._number += 1
         with spark_errors(self._config.flow):

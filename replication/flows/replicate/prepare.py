@@ -7,6 +7,7 @@ from functools import partial
 
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
+from replication.flows.replicate.admitted import Reserve, reserve_all
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
 from replication.log import Log
@@ -29,7 +30,11 @@ POLL_SECONDS = 0.1
 
 
 def prepare_topics(
-    config: FlowConfig, source: Cluster, target: Cluster, without: Collection[str] = ()
+    config: FlowConfig,
+    source: Cluster,
+    target: Cluster,
+    without: Collection[str] = (),
+    reserve: Reserve = reserve_all,
 ) -> TopicPlan:
     """Creates and grows the remote topics that the flow needs, and returns what to replicate.
 
@@ -41,12 +46,15 @@ def prepare_topics(
         source: Its source cluster.
         target: Its target cluster.
         without: Upstream topics to leave alone.
+        reserve: As in `Admitted`; topics of other flows are neither created nor grown.
 
     Raises:
         GuardError: Source and target are one cluster.
         ClusterError: A cluster does not answer.
     """
     plan = look(config, source, target, without)
+    kept = reserve(plan)
+    plan = replace(plan.without(kept), kept=kept)
     settings, rejections = _RejectedSettings(), Rejections()
     created = rejections.call(
         lambda names: target.create_topics(

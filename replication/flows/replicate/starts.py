@@ -85,6 +85,7 @@ def plan_starts(
             offsets.earliest,
             offsets.source_ends,
             reset=config.auto_offset_reset,
+            shared={tp for tp in plan.partitions if plan.is_shared(tp)},
         )
     )
     for tp in void:

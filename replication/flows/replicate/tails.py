@@ -13,6 +13,7 @@ from hashlib import blake2b
 from itertools import chain
 
 from replication.config.tree import FlowConfig
+from replication.flows.replicate.provenance import without_provenance
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
 from replication.model import Timestamps, TopicPartition
 
@@ -51,11 +52,15 @@ class CountedTail:
 
 
 def fingerprint(record: KafkaRecord, timestamps: Timestamps) -> Fingerprint:
-    """The fingerprint of *record*; with *timestamps* of the broker they are not in the hash."""
+    """The fingerprint of *record*; with *timestamps* of the broker they are not in the hash.
+
+    Nor is the header that names where a record comes from.
+    """
     digest = blake2b(digest_size=16)
     if timestamps == "preserve":
         digest.update(b"%d;" % record.timestamp_ms)
-    for part in (record.key, record.value, *chain.from_iterable(record.headers)):
+    headers = without_provenance(record.headers)
+    for part in (record.key, record.value, *chain.from_iterable(headers)):
         data = part.encode() if isinstance(part, str) else part
         digest.update(b"-" if data is None else b"%d:%b" % (len(data), data))
     return Fingerprint(record.offset, record.timestamp_ms, digest.digest())

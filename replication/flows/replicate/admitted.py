@@ -1,0 +1,36 @@
+"""What one flow may do beside the others, as whoever runs them all decides."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from replication.model import Mode
+from replication.topics.topic_plan import TopicPlan
+
+Reserve = Callable[[TopicPlan], Mapping[str, str]]
+"""Why topics of a plan must not be replicated beside those of other flows, by upstream names."""
+
+
+def reserve_all(_plan: TopicPlan) -> Mapping[str, str]:
+    """Of a flow beside which no other one runs."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The decisions for one flow.
+
+    Args:
+        reserve: The topics of the plan that it does not name are the flow's until the next call.
+        mode: The mode for what was reserved last; waits for task slots and may raise `FlowError`.
+        mode_now: Where the mode is chosen automatically: the mode that fits the task slots of now.
+            A generation ends if that is another one.
+    """
+
+    reserve: Reserve
+    mode: Callable[[], Mode]
+    mode_now: Callable[[], Mode] | None = None
+
+
+def alone(mode: Mode) -> Admitted:
+    """For a flow that runs in *mode*, without any other flow."""
+    return Admitted(reserve_all, lambda: mode)
