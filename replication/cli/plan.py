@@ -50,7 +50,7 @@ def plan(*, file: str, name: str | None, as_json: bool) -> None:
     """
     config = load_config(file)
     check_loops(config)
-    flows = chosen_flows(config, name)
+    flows = chosen_flows(config, name) if config.flows or name else ()
     with open_reader(config.state_dir) as state:
         plans = [_plan(config, flow, state) for flow in flows]
     if as_json:
@@ -58,6 +58,9 @@ def plan(*, file: str, name: str | None, as_json: bool) -> None:
     else:
         for flow_plan in plans:
             _print(flow_plan)
+        if not plans:
+            pairs = ", ".join(map(str, config.names))
+            click.echo(f"no flow is enabled: a start emits the heartbeats of {pairs}")
     problems = [f"{plan.config.flow}: {text}" for plan in plans for text in plan.problems]
     problems += find_conflicts(
         {plan.config.flow: plan.topics for plan in plans},
@@ -81,7 +84,7 @@ def slots(file: str, name: str | None, job: Job) -> None:
     other flows from starting.
     """
     config = load_config(file)
-    flows = chosen_flows(config, name) if job in RECORDS else ()
+    flows = chosen_flows(config, name) if job in RECORDS and (config.flows or name) else ()
     click.echo(local_slots(sum(_partitions(config, flow) for flow in flows)))
 
 

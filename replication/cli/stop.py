@@ -2,7 +2,7 @@
 
 import click
 
-from replication.cli.options import FILE, FLOW, JOB, chosen_flows, known_errors
+from replication.cli.options import FILE, FLOW, JOB, chosen_names, known_errors
 from replication.config.file import load_config
 from replication.model import Job
 from replication.state.stop_requests import request_stop
@@ -20,7 +20,7 @@ def stop(file: str, name: str | None, timeout: int, job: Job) -> None:
     The request is a file in the state directory.
     """
     config = load_config(file)
-    flows = [flow.flow for flow in chosen_flows(config, name)]
+    flows = chosen_names(config, name)
     stopped = request_stop(config.state_dir, flows, timeout, job)
     for flow in flows:
         click.echo(f"{flow} stopped" if flow in stopped else f"{flow} is not running")

@@ -5,8 +5,8 @@ from typing import get_args
 
 import click
 
-from replication.cli.options import FILE, chosen_flows, known_errors
-from replication.config.checks import local_state_problem
+from replication.cli.options import FILE, chosen_names, known_errors
+from replication.config.checks import idle_job_problem, local_state_problem
 from replication.config.file import load_config
 from replication.config.stores import missing_files
 from replication.control.client_check import client_problems
@@ -35,6 +35,7 @@ def validate(
     problems = [
         *filter(None, [local_state_problem(config.state_dir, master)]),
         *(missing if is_local else ()),
+        *filter(None, [idle_job_problem(config, job) if job else None]),
     ]
     warnings = [*config.warnings, *(() if is_local else missing)]
     notes = list(config.notes)
@@ -47,11 +48,12 @@ def validate(
     if problems:
         raise ConfigError(config.file, problems)
     if job is not None:
-        chosen = [flow.flow for name in names or (None,) for flow in chosen_flows(config, name)]
+        chosen = [flow for name in names or (None,) for flow in chosen_names(config, name)]
         refuse_second_process(config.state_dir, chosen, job)
     for warning in warnings:
         click.echo(f"warning: {warning}")
     for note in notes:
         click.echo(f"note: {note}")
-    flows = ", ".join(str(flow.flow) for flow in config.flows)
-    click.echo(f"{file} is valid: {len(config.clusters)} clusters, flows {flows}")
+    what = "flows" if config.flows else "heartbeats only, of"
+    names = ", ".join(map(str, config.names))
+    click.echo(f"{file} is valid: {len(config.clusters)} clusters, {what} {names}")

@@ -5,11 +5,12 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import cast, get_args
+from typing import Final, cast, get_args
 
 from replication.config.checks import check_clusters, check_flow, check_state_dir
 from replication.config.flow_conflicts import check_flows
 from replication.config.flow_values import FlowValues
+from replication.config.keys import KEYS
 from replication.config.scopes import sort_settings
 from replication.config.tree import (
     AclsConfig,
@@ -24,7 +25,7 @@ from replication.config.tree import (
     StateConfig,
     TopicConfigsConfig,
 )
-from replication.config.values import Diagnostics, Raw
+from replication.config.values import Diagnostics, Raw, read
 from replication.errors import ConfigError
 from replication.mm2.policy import IdentityPolicy, PrefixPolicy
 from replication.model import (
@@ -36,6 +37,8 @@ from replication.model import (
     Reset,
     Timestamps,
 )
+
+MODE: Final = KEYS["replication.mode"]
 
 
 def parse(
@@ -71,6 +74,7 @@ def parse(
         file=file,
         clusters=scopes.clusters,
         state_dir=PurePosixPath(state_dir).as_uri() if state_dir.startswith("/") else state_dir,
+        mode=cast("Mode", read(MODE, scopes.top.get(MODE.name, MODE.default))),
         flows=flows,
         # For disabled flows too, as in MirrorMaker 2: any cluster may become a source.
         heartbeats=tuple(

@@ -176,6 +176,7 @@ class MirrorConfig:
         file: The file's name, as the operator gave it.
         clusters: All aliases.
         state_dir: URI of the folder of the Delta tables.
+        mode: That of a process without a flow, which emits heartbeats only.
         flows: The enabled flows, in the order of *clusters*.
         heartbeats: The pairs with heartbeats enabled, pairs of disabled flows included.
         warnings: What may not mean what its author thinks, one line each; logged once.
@@ -185,7 +186,17 @@ class MirrorConfig:
     file: str
     clusters: tuple[str, ...]
     state_dir: str
+    mode: Mode
     flows: tuple[FlowConfig, ...]
     heartbeats: tuple[HeartbeatsConfig, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[Flow, ...]:
+        """What a process runs, for its locks and for stop requests.
+
+        The enabled flows; where none is enabled, the pairs of the heartbeats.
+        """
+        running = [flow.flow for flow in self.flows] or [pair.flow for pair in self.heartbeats]
+        return tuple(running)
