@@ -67,6 +67,7 @@ def run(
     log_format: LogFormat = "text",
     *,
     standby: bool = False,
+    clusters: str = "",
 ) -> Outcome:
     """Runs the flows of *file* until they are stopped or drained.
 
@@ -78,24 +79,28 @@ def run(
         job: Which parts of the flows run; ``mirror`` runs all.
         log_format: The shape of the log lines on stderr.
         standby: Wait while another process runs a flow, and take over when that one ends.
+        clusters: Aliases, separated by commas: only flows that write to one of them run. Empty for
+            ``replication.target.clusters``.
 
     Returns:
         How the job ended; `replication.errors` lists the exit codes.
     """
     configure(log_format)
-    outcome = _run(file, flows, mode, job, standby=standby)
+    outcome = _run(file, clusters, flows, mode, job, standby=standby)
     if outcome.exit_code and not is_remote():
         announce(outcome, driver_jvm, partial(session, job))
     return outcome
 
 
-def _run(file: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standby: bool) -> Outcome:
+def _run(
+    file: str, clusters: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standby: bool
+) -> Outcome:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     # PySpark also logs every SQL error as a page of JSON; our errors say the same in a line
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         check_classic()
-        config = load_config(file)
+        config = load_config(file, clusters)
         config = replace(config, mode=mode or config.mode)
         chosen = _chosen(config, flows, mode, job)
         for warning in config.warnings:

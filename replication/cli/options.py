@@ -15,6 +15,12 @@ from replication.model import Flow, Job, Mode
 P = ParamSpec("P")
 FILE = click.argument("file", type=click.Path(dir_okay=False))
 FLOW = click.option("--flow", "name", metavar="A->B", help="Only this flow.")
+CLUSTERS = click.option(
+    "--clusters",
+    default="",
+    metavar="A,B",
+    help="Only flows that write to these clusters, as with this option of the job.",
+)
 ONE_FLOW = click.option(
     "--flow", "name", required=True, metavar="A->B", help="The flow; quote it: 'A->B'."
 )
@@ -53,7 +59,7 @@ def chosen_flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ..
         ConfigError: No enabled flow has that name.
     """
     chosen = tuple(flow for flow in config.flows if name in {None, str(flow.flow)})
-    if not config.flows:
+    if not config.flows and not config.other_flows:
         problem = f"no flow is enabled; set {config.names[0]}.enabled to true"
         raise ConfigError(config.file, [problem])
     if not chosen:

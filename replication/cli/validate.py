@@ -5,7 +5,7 @@ from typing import get_args
 
 import click
 
-from replication.cli.options import FILE, chosen_names, known_errors
+from replication.cli.options import CLUSTERS, FILE, chosen_names, known_errors
 from replication.config.checks import idle_job_problem, local_state_problem
 from replication.config.file import load_config
 from replication.config.stores import missing_files
@@ -20,16 +20,17 @@ from replication.state.job_lock import refuse_second_process
 @click.option("--master", default="local", help="The Spark master of the job; default: local.")
 @click.option("--job", type=click.Choice(get_args(Job)), help="Check that this job can start, too.")
 @click.option("--flow", "names", multiple=True, metavar="A->B", help="The flows of that job.")
+@CLUSTERS
 @click.option("--strict", is_flag=True, help="Treat every warning as a problem.")
 @known_errors
 def validate(
-    file: str, master: str, names: Sequence[str], job: Job | None, *, strict: bool
+    file: str, master: str, names: Sequence[str], clusters: str, job: Job | None, *, strict: bool
 ) -> None:
     """Check FILE without connecting to a cluster.
 
     With --job, also check that no other process runs that job on the same state directory.
     """
-    config = load_config(file)
+    config = load_config(file, clusters)
     is_local = master.startswith("local")
     missing = missing_files(config)
     problems = [

@@ -173,4 +173,4 @@ def idle_job_problem(config: MirrorConfig, job: Job) -> str | None:
     """The problem of a *job* that would run nothing: without a flow only heartbeats run."""
     if config.flows or runs(job, "heartbeats"):
         return None
-    return f"{config.names[0]}.enabled: no flow is enabled, so the job {job} has nothing to do"
+    return f"{config.names[0]}.enabled: no enabled flow runs here, so the job {job} has no work"

@@ -178,6 +178,8 @@ class MirrorConfig:
         state_dir: URI of the folder of the Delta tables.
         mode: That of a process without a flow, which emits heartbeats only.
         flows: The enabled flows, in the order of *clusters*.
+        other_flows: Enabled flows whose targets are left to other processes, by
+            ``replication.target.clusters``.
         heartbeats: The pairs with heartbeats enabled, pairs of disabled flows included.
         warnings: What may not mean what its author thinks, one line each; logged once.
         notes: Keys that are accepted without effect and the like, one line each; logged once.
@@ -188,6 +190,7 @@ class MirrorConfig:
     state_dir: str
     mode: Mode
     flows: tuple[FlowConfig, ...]
+    other_flows: tuple[FlowConfig, ...]
     heartbeats: tuple[HeartbeatsConfig, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]

@@ -83,7 +83,7 @@ def test_a_job_without_heartbeats_needs_a_flow(file: Path) -> None:
     assert "warning: A->B.enabled: no flow is enabled: only heartbeats are emitted" in done.output
     assert "is valid: 2 clusters, heartbeats only, of A->B, B->A" in done.output
     assert refused.exit_code == 2
-    assert "no flow is enabled, so the job replicate has nothing to do" in refused.output
+    assert "no enabled flow runs here, so the job replicate has no work" in refused.output
     assert "A->B.enabled to true" in run("groups", file, "--flow", "A->B").output
 
 

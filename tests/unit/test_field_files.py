@@ -2,7 +2,9 @@
 
 import pytest
 
+from replication.config.parse import parse
 from replication.config.values import Raw
+from replication.errors import ConfigError
 from replication.mm2.policy import IdentityPolicy, PrefixPolicy
 from tests.support.settings import ONE_FLOW, TWO_CLUSTERS, parse_settings, problems_of
 
@@ -119,6 +121,31 @@ def test_a_driver_with_targets_writes_to_no_other_cluster(key: str) -> None:
 
     assert [str(flow.flow) for flow in config.flows] == ["A->B"]
     assert [str(pair.flow) for pair in config.heartbeats] == ["A->B"]
+
+
+def test_the_option_of_a_process_takes_the_place_of_the_key() -> None:
+    settings = {**TWO_CLUSTERS, "enabled": "true", "replication.target.clusters": "A"}
+
+    config = parse("c.yaml", settings, default_state_dir="/state", targets="B")
+
+    assert [str(flow.flow) for flow in config.flows] == ["A->B"]
+    assert [str(flow.flow) for flow in config.other_flows] == ["B->A"]
+    assert [str(pair.flow) for pair in config.heartbeats] == ["A->B"]
+
+
+def test_an_unknown_target_of_the_option_is_a_problem_of_the_option() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse("c.yaml", ONE_FLOW, default_state_dir="/state", targets="B, C")
+
+    assert caught.value.problems == ("--clusters: unknown cluster 'C'; clusters: A, B",)
+
+
+def test_flows_of_other_processes_are_checked_for_loops() -> None:
+    identity = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    settings = {**TWO_CLUSTERS, "enabled": "true", "replication.policy.class": identity}
+
+    with pytest.raises(ConfigError, match="replication loop: A -> B -> A"):
+        parse("c.yaml", settings, default_state_dir="/state", targets="B")
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
         clusters=("A", "B"),
         state_dir="file:///state",
         mode="auto",
+        other_flows=(),
         flows=(
             FlowConfig(
                 flow=Flow("A", "B"),
