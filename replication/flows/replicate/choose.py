@@ -40,6 +40,7 @@ class TopicChoice:
         self._context, self._flow, self._stored = context, config.flow, stored
         self._accepted, self._look_at = set[str](), 0.0
         self._unmatched: dict[TopicPartition, int] = {}
+        self._known: set[str] = set()
         first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
         times = RetryTimes[Part](first, LONGEST_PAUSE_SECONDS)
         self._topics = SetAside(context.tables, config.flow, times)
@@ -110,6 +111,20 @@ class TopicChoice:
         self._topics.add(errors)
         return bool(errors)
 
+    def denied(self, plan: TopicPlan) -> dict[str, str]:
+        """Why the users of the clusters may not copy topics of *plan*, by upstream topic.
+
+        Raises:
+            ClusterError: A cluster does not answer.
+        """
+        on_source = self._context.source.refused("READ", plan.topics)
+        on_target = self._context.target.refused("WRITE", plan.topics.values())
+        return {
+            name: on_source.get(name) or on_target[copy]
+            for name, copy in plan.topics.items()
+            if name in on_source or copy in on_target
+        }
+
     def reject_records(self, reasons: Mapping[TopicPartition, str], plan: TopicPlan) -> bool:
         """Sets topics aside whose next record cannot be copied; False if none other is left."""
         if not plan.without(topics_of(reasons)).topics:
@@ -119,6 +134,7 @@ class TopicChoice:
 
     def accept(self, plan: TopicPlan) -> None:
         """Says that the topics of *plan* are replicated from now on."""
+        self._known |= plan.topics.keys()
         self._topics.accept(plan.topics)
         self._leaderless.accept(plan.partitions)
 
@@ -130,11 +146,15 @@ class TopicChoice:
     def _try_all_but(self, waiting: Collection[Part]) -> TopicPlan:
         config, topics = self._context.config, self._topics
         retried = topics.errors.keys() - set(waiting)
-        plan = prepare_topics(
-            config, self._context.source, self._context.target, {str(name) for name in waiting}
-        )
-        topics.add({topic: ClusterError(text) for topic, text in plan.rejected.items()})
-        topics.forget(retried - plan.topics.keys() - plan.rejected.keys())
+        without = {str(name) for name in waiting}
+        known = self._known | {str(name) for name in topics.errors}
+        plan = prepare_topics(config, self._context.source, self._context.target, without, known)
+        denied = self.denied(plan.without(plan.topics.keys() - topics.errors.keys()))
+        plan = plan.without(denied.keys())
+        rejected = {**plan.rejected, **denied}
+        topics.add({topic: ClusterError(text) for topic, text in rejected.items()})
+        topics.forget(retried - plan.topics.keys() - rejected.keys())
+        self._known = known & (plan.topics.keys() | rejected.keys() | without)
         refused = plan.without(plan.topics.keys() - topics.errors.keys())
         problems = (
             find_problems(self._context, refused, self._stored, self._unmatched)

@@ -29,7 +29,11 @@ POLL_SECONDS = 0.1
 
 
 def prepare_topics(
-    config: FlowConfig, source: Cluster, target: Cluster, without: Collection[str] = ()
+    config: FlowConfig,
+    source: Cluster,
+    target: Cluster,
+    without: Collection[str] = (),
+    known: Collection[str] = (),
 ) -> TopicPlan:
     """Creates and grows the remote topics that the flow needs, and returns what to replicate.
 
@@ -41,12 +45,13 @@ def prepare_topics(
         source: Its source cluster.
         target: Its target cluster.
         without: Upstream topics to leave alone.
+        known: Upstream topics that are looked for even if the source does not list them.
 
     Raises:
         GuardError: Source and target are one cluster.
         ClusterError: A cluster does not answer.
     """
-    plan = look(config, source, target, without)
+    plan = look(config, source, target, without, known)
     settings, rejections = _RejectedSettings(), Rejections()
     created = rejections.call(
         lambda names: target.create_topics(
@@ -72,9 +77,16 @@ def prepare_topics(
 
 
 def look(
-    config: FlowConfig, source: Cluster, target: Cluster, without: Collection[str] = ()
+    config: FlowConfig,
+    source: Cluster,
+    target: Cluster,
+    without: Collection[str] = (),
+    known: Collection[str] = (),
 ) -> TopicPlan:
     """The plan that `prepare_topics` would carry out; changes nothing.
+
+    A cluster lists only what its user may see, so a topic that loses its ACL looks deleted. The
+    cluster says so when it is asked for the topic by name: that is what *known* is for.
 
     Raises:
         GuardError: Source and target are one cluster.
@@ -83,11 +95,14 @@ def look(
     _reject_one_cluster(config, source, target)
     names = source.topic_names()
     selected = remote_topics(config, names)
+    hidden = remote_topics(config, set(known) - names)
     of_source, of_target = Rejections(), Rejections()
     of_source.texts.update(too_long(selected))
     upstream = _describe(source, of_source, selected.keys() - set(without), listed=True)
-    downstream = _describe(target, of_target, [selected[name] for name in upstream])
-    missing = [name for name in upstream if selected[name] not in downstream]
+    upstream |= _describe(source, of_source, hidden.keys() - set(without))
+    copies = {**selected, **hidden}
+    downstream = _describe(target, of_target, [copies[name] for name in upstream])
+    missing = [name for name in upstream if copies[name] not in downstream]
     settings = of_source.call(source.topic_config, missing)
     plan = plan_topics(
         config,
