@@ -31,13 +31,15 @@ pytestmark = [
 ]
 
 
-def secured_config(folder: Path, strict: Strict, topics: str) -> Path:
+def secured_config(
+    folder: Path, strict: Strict, topics: str, groups: str, *, is_synced: bool = True
+) -> Path:
     clusters: Clusters = (strict[0].broker, strict[1].broker)
     flow: dict[str, Any] = {
         "enabled": True,
         "topics": [topics],
-        "groups": ["billing-.*"],
-        "sync.group.offsets.enabled": True,
+        "groups": [groups],
+        "sync.group.offsets.enabled": is_synced,
     }
     more = {"A": strict[0].client("SCRAM"), "B": strict[1].client("SCRAM"), "A->B": flow}
     return write_config(folder, clusters, topics, more)
@@ -57,7 +59,7 @@ def test_the_printed_acls_are_enough_for_the_first_start_and_all_later_ones(
     strict: Strict, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = strict[0].broker, strict[1].broker
-    config = secured_config(tmp_path, strict, f"{topic_name}.*")
+    config = secured_config(tmp_path, strict, f"{topic_name}.*", "billing-.*")
     printed = replication("acls", config)
     assert printed.returncode == 0, printed.stderr
     grant_printed(strict, printed.stdout.splitlines())
@@ -74,6 +76,44 @@ def test_the_printed_acls_are_enough_for_the_first_start_and_all_later_ones(
     assert (copied(clusters, first), copied(clusters, later)) == (100, 50)
     assert committed(target, "billing-1") == {TopicPartition(f"A.{first}", 0): Committed(40)}
     assert yaml.safe_load(config.read_text())["A->B"]["groups"] == ["billing-.*"]
+
+
+def test_failover_and_failback_with_the_acls_that_are_printed_for_them(
+    strict: Strict, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = strict[0].broker, strict[1].broker
+    group = f"{topic_name}-group"
+    config = secured_config(tmp_path, strict, topic_name, f"{group}.*", is_synced=False)
+    over, back = tmp_path / "over.csv", tmp_path / "back.csv"
+    upstream, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
+    grant_printed(strict, succeed("acls", config).splitlines())
+    fill(source, topic_name, 1, 100)
+    commit(source, group, {upstream: Committed(20)})
+    drain(config)
+    apply = "--cluster", "B", "--offsets", str(over), "--execute"
+
+    succeed("export-offsets", config, "--flow", "A->B", "--output", str(over))
+    from_checkpoints = succeed("export-offsets", config, "--flow", "A->B", "--from", "checkpoints")
+    refused = replication("apply-offsets", config, *apply)
+    grant_printed(strict, succeed("acls", config, "--failover").splitlines())
+    succeed("apply-offsets", config, *apply)
+    after_failover = committed(target, group)
+    commit(target, group, {remote: Committed(70)})
+    succeed("failback", config, "--flow", "A->B", "--output", str(back))
+    succeed("apply-offsets", config, "--cluster", "A", "--offsets", str(back), "--execute")
+
+    assert from_checkpoints == over.read_text()
+    assert refused.returncode == 3, refused.stdout
+    assert f"--operation Read --group '{group}'" in refused.stderr
+    assert after_failover == {remote: Committed(20)}
+    assert committed(source, group) == {upstream: Committed(70)}
+
+
+def succeed(command: str, config: Path, *arguments: str) -> str:
+    """What a command prints, which must not fail."""
+    done = replication(command, config, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_what_is_not_allowed_is_said_at_once_with_the_command_that_allows_it(
