@@ -93,14 +93,16 @@ def _given(file: str, config: MirrorConfig, given: tuple[str, ...]) -> dict[str,
 def _principals(config: MirrorConfig) -> dict[str, str]:
     """The users that log in by name, by alias."""
     found = {}
+    admins = {pair.alias: pair.admin for pair in config.heartbeats}
     for flow in config.flows:
-        for cluster in (flow.source, flow.target):
-            try:
-                modules = parse_jaas(cluster.admin.get("sasl.jaas.config", ""))
-            except JaasError:
-                continue
-            if user := modules[0].options.get("username"):
-                found[cluster.alias] = f"User:{user}"
+        admins |= {cluster.alias: cluster.admin for cluster in (flow.source, flow.target)}
+    for alias, admin in admins.items():
+        try:
+            modules = parse_jaas(admin.get("sasl.jaas.config", ""))
+        except JaasError:
+            continue
+        if user := modules[0].options.get("username"):
+            found[alias] = f"User:{user}"
     return found
 
 

@@ -61,6 +61,20 @@ STEPS: Final[tuple[tuple[str, str], ...]] = (
         "put the jar with that class into the environment variable CLIENT_JARS",
     ),
     (
+        r"oauthbearer\.allowed\.urls",
+        (
+            "allow the URL: JDK_JAVA_OPTIONS=-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=URL, "
+            "and the same in spark.executor.extraJavaOptions"
+        ),
+    ),
+    (
+        r"token endpoint|HTTP response|UnretryableException",
+        (
+            "check {alias}.sasl.oauthbearer.token.endpoint.url and clientId and clientSecret in "
+            "{alias}.sasl.jaas.config"
+        ),
+    ),
+    (
         (
             r"Cannot locate KDC|Cannot locate default realm|KrbException: Cannot|Receive timed out|"
             r"Cannot get kdc|krb5"

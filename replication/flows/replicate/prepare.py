@@ -45,7 +45,7 @@ def prepare_topics(
         source: Its source cluster.
         target: Its target cluster.
         without: Upstream topics to leave alone.
-        known: Upstream topics that are looked for even if the source does not list them.
+        known: Upstream topics that were replicated or tried before.
 
     Raises:
         GuardError: Source and target are one cluster.
@@ -85,8 +85,8 @@ def look(
 ) -> TopicPlan:
     """The plan that `prepare_topics` would carry out; changes nothing.
 
-    A cluster lists only what its user may see, so a topic that loses its ACL looks deleted. The
-    cluster says so when it is asked for the topic by name: that is what *known* is for.
+    A cluster lists only what its user may see, so a topic whose ACL is lost looks deleted. Asked
+    for by name, such a topic is rejected: that is what *known* is for.
 
     Raises:
         GuardError: Source and target are one cluster.
@@ -95,14 +95,13 @@ def look(
     _reject_one_cluster(config, source, target)
     names = source.topic_names()
     selected = remote_topics(config, names)
-    hidden = remote_topics(config, set(known) - names)
+    hidden = remote_topics(config, set(known) - names).keys() - set(without)
     of_source, of_target = Rejections(), Rejections()
     of_source.texts.update(too_long(selected))
     upstream = _describe(source, of_source, selected.keys() - set(without), listed=True)
-    upstream |= _describe(source, of_source, hidden.keys() - set(without))
-    copies = {**selected, **hidden}
-    downstream = _describe(target, of_target, [copies[name] for name in upstream])
-    missing = [name for name in upstream if copies[name] not in downstream]
+    of_source.texts.update(source.refused("READ", hidden))
+    downstream = _describe(target, of_target, [selected[name] for name in upstream])
+    missing = [name for name in upstream if selected[name] not in downstream]
     settings = of_source.call(source.topic_config, missing)
     plan = plan_topics(
         config,
