@@ -10,11 +10,13 @@ usage() {
 Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          Demo: two local Kafka clusters, producers, the mirror, and a comparison of source and target.
          --keep leaves the clusters and the mirror running and prints how to connect.
-       ./spark-submit.sh --config FILE [--flow 'A->B'] [--mode auto|realtime|microbatch|drain]
+       ./spark-submit.sh --config FILE [--flow 'A->B'] [--clusters A,B]
+                         [--mode auto|realtime|microbatch|drain]
                          [--job mirror|replicate|checkpoints|heartbeats|metadata] [--log-format text|json]
                          [--standby] [--dry-run] [-- spark-submit arguments]
          Replicates as configured in FILE (YAML or .properties). --dry-run only prints the command,
          asking no cluster: local[*] stands for the slots that a start would count.
+         --clusters runs only flows that write to these clusters, as connect-mirror-maker.sh does with it.
          --job runs one part only; the default, mirror, runs all parts.
          --standby waits while another process runs a flow, and takes over when that one ends.
        ./spark-submit.sh --setup [dev] [mm2] [kdc] [hadoop] [s3]
@@ -41,7 +43,8 @@ HELP
 
 # A script's background job ignores SIGINT, and nohup ignores SIGHUP. Bash cannot trap ignored signals.
 say_what_stops_it() {
-  local command=("$venv/bin/python" -m replication stop "$config" ${flow[@]+"${flow[@]}"}) keys=''
+  local command=("$venv/bin/python" -m replication stop "$config" ${flow[@]+"${flow[@]}"} \
+    ${clusters[@]+"${clusters[@]}"}) keys=''
   [ "$job" = mirror ] || command+=(--job "$job")
   [[ $(trap -p INT) != *stops=* ]] || keys='Ctrl-C, '
   say "to stop this job: ${keys}kill $$, or:$(printf ' %q' "${command[@]}")"
@@ -82,21 +85,22 @@ run_until_stopped() {
 # The environment may be shared with another checkout, whose code it would load.
 own_code() { PYTHONPATH=$repo${PYTHONPATH:+:$PYTHONPATH} "$venv/bin/python" -m "$@"; }
 
-mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, mode, log_format and standby are those of main
+mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_format and standby are those of main
   local command quoted slots deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
   local second=(--job "$job" ${flow[@]+"${flow[@]}"}) # refuses a second process before Spark starts
   if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || [ ${#standby[@]} -gt 0 ]; then second=(); fi
   own_code replication validate "$config" ${master:+--master "$master"} \
-    ${second[@]+"${second[@]}"} >/dev/null
+    ${clusters[@]+"${clusters[@]}"} ${second[@]+"${second[@]}"} >/dev/null
   if [ -z "$master" ] && [ -n "$dry_run" ]; then
     master='local[*]' # how many slots it takes is a question to the clusters
   elif [ -z "$master" ]; then
-    slots=$(own_code replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"})
+    slots=$(own_code replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"} \
+      ${clusters[@]+"${clusters[@]}"})
     master="local[$slots]"
   fi
   quoted=$(own_code replication.deploy.submit --repository "$repo" --python "$venv/bin/python" \
     --job "$job" --config "$config" --master "$master" ${flow[@]+"${flow[@]}"} \
-    ${mode[@]+"${mode[@]}"} ${log_format[@]+"${log_format[@]}"} \
+    ${clusters[@]+"${clusters[@]}"} ${mode[@]+"${mode[@]}"} ${log_format[@]+"${log_format[@]}"} \
     ${standby[@]+"${standby[@]}"} -- "$@")
   eval "command=($quoted)"
   if [ -n "$dry_run" ]; then
@@ -116,7 +120,7 @@ wrong() {
 }
 
 main() {
-  local config='' dry_run='' job=mirror keep=() flow=() mode=() log_format=() standby=()
+  local config='' dry_run='' job=mirror keep=() flow=() clusters=() mode=() log_format=() standby=()
   while [ $# -gt 0 ]; do
     case $1 in
       -h | --help) usage && exit ;;
@@ -134,12 +138,13 @@ main() {
       --keep) keep=(--keep) && shift ;;
       --dry-run) dry_run=1 && shift ;;
       --standby) standby=(--standby) && shift ;;
-      --config | --flow | --mode | --job | --log-format)
+      --config | --flow | --clusters | --mode | --job | --log-format)
         [ $# -gt 1 ] || wrong "$1 needs a value"
         case $1 in
           --config) config=$2 ;;
           --job) job=$2 ;;
           --flow) flow+=("$1" "$2") ;;
+          --clusters) clusters=("$1" "$2") ;;
           --mode) mode=("$1" "$2") ;;
           --log-format) log_format=("$1" "$2") ;;
         esac
@@ -158,8 +163,8 @@ main() {
     set_up spark
     mirror "$@"
   else
-    [ "$dry_run${#flow[@]}${#mode[@]}${#log_format[@]}${#standby[@]}" = 0000 ] ||
-      wrong "--flow, --mode, --log-format, --standby and --dry-run need --config FILE"
+    [ "$dry_run${#flow[@]}${#clusters[@]}${#mode[@]}${#log_format[@]}${#standby[@]}" = 00000 ] ||
+      wrong "--flow, --clusters, --mode, --log-format, --standby and --dry-run need --config FILE"
     set_up spark kafka
     exec "$venv/bin/python" -m replication demo ${keep[@]+"${keep[@]}"} "$@"
   fi

@@ -12,6 +12,7 @@ from replication.config.home import OUR_JAR
 from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
 from tests.support.broker_archive import archived
 from tests.support.kerberos import use_kerberos
+from tests.support.least_privilege import AUTHORIZER, Strict
 from tests.support.local import SPARK_SLOTS, Clusters, Until, jars
 from tests.support.secured import Authorities, Secured, authorities, secured_broker
 from tests.support.waiting import wait_until
@@ -83,6 +84,21 @@ def secured(
     """A broker with TLS and SASL listeners. Leave it running."""
     with secured_broker(tmp_path_factory.mktemp("secured"), broker_settings, trusted) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def strict(
+    broker_settings: BrokerSettings,
+    trusted: Authorities,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Strict]:
+    """Two clusters whose users may do what an ACL allows, and nothing else."""
+    folder = tmp_path_factory.mktemp("strict")
+    with (
+        secured_broker(folder / "A", broker_settings, trusted, AUTHORIZER) as first,
+        secured_broker(folder / "B", broker_settings, trusted, AUTHORIZER) as second,
+    ):
+        yield first, second
 
 
 @pytest.fixture

@@ -89,12 +89,12 @@ def background_heartbeats(
 ) -> Iterator[None]:
     """Runs the heartbeats of all pairs that belong to *chosen* during the block, as one query.
 
-    If all flows drain, each pair gets one heartbeat before the block instead.
+    In a drain each pair gets one heartbeat before the block instead.
     """
     pairs = [pair for pair in config.heartbeats if _belongs(pair, config, chosen)]
     if not pairs or not runs(job, "heartbeats"):
         yield
-    elif all(flow.mode == "drain" for flow in chosen):
+    elif is_drain(config, chosen):
         for pair in pairs:
             emit_once(pair)
         yield
@@ -103,6 +103,11 @@ def background_heartbeats(
         query = partial(Heartbeats(pairs, stop).query, spark)
         with _running(Supervised("heartbeats", spark, query, stop), stop):
             yield
+
+
+def is_drain(config: MirrorConfig, chosen: Sequence[FlowConfig]) -> bool:
+    """Whether all of *chosen* drain; without a flow the mode of *config* counts."""
+    return ({flow.mode for flow in chosen} or {config.mode}) == {"drain"}
 
 
 def _belongs(

@@ -16,7 +16,7 @@ from replication.errors import SetupError
 from replication.flows.context import claim_lease
 from replication.kafka.ownership import can_join
 from replication.log import Log
-from replication.model import Job, runs
+from replication.model import Flow, Job, runs
 from replication.spark.session import driver_jvm
 from replication.state.claim import Claim, LeaseName
 from replication.state.paths import local_path
@@ -38,7 +38,7 @@ class Launch:
 
     Args:
         config: The whole configuration.
-        chosen: The flows.
+        chosen: The flows; none if the process emits heartbeats only.
         job: What runs of them.
         standby: Whether to wait while another process runs a flow.
     """
@@ -47,6 +47,11 @@ class Launch:
     chosen: Sequence[FlowConfig]
     job: Job
     standby: bool = False
+
+    @property
+    def names(self) -> tuple[Flow, ...]:
+        """What runs, for locks and stop requests; see `MirrorConfig.names`."""
+        return tuple(flow.flow for flow in self.chosen) or self.config.names
 
 
 @contextmanager

@@ -18,12 +18,14 @@ from replication.app.background import (
     background_heartbeats,
     background_metadata,
     checkpoints_once,
+    is_drain,
 )
 from replication.app.claims import Claims, Launch, await_first, open_claims
 from replication.app.flow_thread import FlowThread, wait_for_all
 from replication.app.outcome import Outcome, announce
 from replication.app.parent import stop_with_parent
 from replication.app.signals import stop_on_signals
+from replication.config.checks import idle_job_problem
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.loops import check_loops
@@ -32,7 +34,7 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
 from replication.log import Log, LogFormat, configure
-from replication.model import Job, Mode, runs
+from replication.model import Flow, Job, Mode, runs
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.spark.requirements import check_interceptor, check_packages
 from replication.spark.session import (
@@ -64,35 +66,42 @@ def run(
     log_format: LogFormat = "text",
     *,
     standby: bool = False,
+    clusters: str = "",
 ) -> Outcome:
     """Runs the flows of *file* until they are stopped or drained.
 
     Args:
         file: The configuration.
-        flows: Names like ``A->B``; all enabled ones if empty.
+        flows: Names like ``A->B``; all enabled ones if empty. If none is enabled, heartbeats are
+            all that runs.
         mode: Overrides ``replication.mode``.
         job: Which parts of the flows run; ``mirror`` runs all.
         log_format: The shape of the log lines on stderr.
         standby: Wait while another process runs a flow, and take over when that one ends.
+        clusters: Aliases, separated by commas: only flows that write to one of them run. Empty for
+            ``replication.target.clusters``.
 
     Returns:
         How the job ended; `replication.errors` lists the exit codes.
     """
     configure(log_format)
-    outcome = _run(file, flows, mode, job, standby=standby)
+    outcome = _run(file, clusters, flows, mode, job, standby=standby)
     if outcome.exit_code and not is_remote():
         announce(outcome, driver_jvm, partial(session, job))
     return outcome
 
 
-def _run(file: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standby: bool) -> Outcome:
+def _run(
+    file: str, clusters: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standby: bool
+) -> Outcome:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     # PySpark also logs every SQL error as a page of JSON; our errors say the same in a line
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         check_classic()
-        config = load_config(file)
-        chosen = _chosen(config, flows, mode)
+        config = load_config(file, clusters)
+        config = replace(config, mode=mode or config.mode)
+        chosen = _chosen(config, flows, mode, job)
         for warning in config.warnings:
             log.warning("configuration_warning", text=warning)
         for note in config.notes:
@@ -100,9 +109,8 @@ def _run(file: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standb
         if runs(job, "records"):
             check_loops(config)
         launch = Launch(config, chosen, job, standby)
-        names = [flow.flow for flow in chosen]
         with (
-            hold_jobs(config.state_dir, names, job, standby=standby) as locks,
+            hold_jobs(config.state_dir, launch.names, job, standby=standby) as locks,
             open_claims(launch) as claims,
         ):
             stop_with_parent(driver_jvm())
@@ -116,7 +124,7 @@ def _run(file: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standb
 
 def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> Outcome:
     config, job = launch.config, launch.job
-    flows = [flow.flow for flow in launch.chosen]
+    flows = launch.names
     requests = StopRequests(LocalFiles(), config.state_dir, flows, job, locks.holds, locks.address)
     try:
         with job_session(f"{job} {' '.join(map(str, flows))}") as spark:
@@ -125,7 +133,7 @@ def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> Outcome:
             if not local_path(config.state_dir):
                 context = spark.sparkContext
                 files = HadoopFiles(jvm_of(spark), context._jsc.hadoopConfiguration())  # noqa: SLF001
-                holds = partial(holds_lease, tables, job=job)
+                holds = partial(holds_lease, tables, job=job) if launch.chosen else _always
                 requests = StopRequests(files, config.state_dir, flows, job, holds)
             return _Application(spark, launch, claims).run(tables, requests, locks)
     except ReplicationError as error:
@@ -134,7 +142,7 @@ def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> Outcome:
 
 
 def _chosen(
-    config: MirrorConfig, names: Sequence[str], mode: Mode | None
+    config: MirrorConfig, names: Sequence[str], mode: Mode | None, job: Job
 ) -> tuple[FlowConfig, ...]:
     known = {str(flow.flow): flow for flow in config.flows}
     unknown = [name for name in names if name not in known]
@@ -144,8 +152,19 @@ def _chosen(
             config.file,
             [f"--flow {name!r}: no such enabled flow; enabled: {enabled}" for name in unknown],
         )
+    if problem := idle_job_problem(config, job):
+        raise ConfigError(config.file, [problem])
     chosen = [known[name] for name in names] or list(known.values())
     return tuple(replace(flow, mode=mode) if mode else flow for flow in chosen)
+
+
+def _always(_flow: Flow) -> bool:
+    """Heartbeats have no lease: whoever emits them may answer."""
+    return True
+
+
+def _wait(stop: threading.Event) -> None:
+    stop.wait()
 
 
 class _Application:
@@ -157,11 +176,8 @@ class _Application:
 
     def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> Outcome:
         check_static_settings(self._spark)
-        preserves = any(flow.record_timestamps == "preserve" for flow in self._chosen)
-        if runs(self._job, "records") and preserves:
-            check_interceptor(self._spark)
-        if runs(self._job, "records") and not is_reported(self._spark):
-            log.warning("records_not_reported", text=NOT_REPORTED)
+        if runs(self._job, "records") and self._chosen:
+            self._check_interceptor()
         contexts = [self._context(flow, tables) for flow in self._chosen]
         patience = EXECUTOR_SECONDS if executors_of(tables) == "cluster" else 0.0
         slots = partial(task_slots, self._spark)
@@ -170,11 +186,20 @@ class _Application:
             FlowThread(context.config.flow, partial(_run_flow, context, admission, self._job))
             for context in contexts
         ]
+        config = self._launch.config
+        if not self._chosen and not is_drain(config, ()):  # heartbeats only, until a stop
+            threads = [FlowThread(name, _wait) for name in self._launch.names]
         stop_on_signals([thread.stop for thread in threads])
-        with background_heartbeats(tables.spark, self._launch.config, self._chosen, self._job):
+        with background_heartbeats(tables.spark, config, self._chosen, self._job):
             for thread in threads:
                 thread.start()
             return wait_for_all(threads, requests, locks)
+
+    def _check_interceptor(self) -> None:
+        if any(flow.record_timestamps == "preserve" for flow in self._chosen):
+            check_interceptor(self._spark)
+        if not is_reported(self._spark):
+            log.warning("records_not_reported", text=NOT_REPORTED)
 
     def _context(self, config: FlowConfig, tables: Tables) -> FlowContext:
         source = Cluster(config.source.alias, config.source.admin)

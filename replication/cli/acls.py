@@ -40,8 +40,13 @@ UNKNOWN: Final = "User:MIRROR"
     metavar="ALIAS=USER",
     help="The mirror's user on a cluster, such as B=User:mirror; default: that of its login.",
 )
+@click.option(
+    "--failover",
+    is_flag=True,
+    help="Add what apply-offsets needs to commit the groups' offsets on either cluster.",
+)
 @known_errors
-def acls(file: str, form: str, given: tuple[str, ...]) -> None:
+def acls(file: str, form: str, given: tuple[str, ...], *, failover: bool) -> None:
     """Print the ACLs that the mirror's user needs on each cluster.
 
     Asks no cluster. An ACL knows names and prefixes only, so a regular expression becomes the
@@ -55,7 +60,7 @@ def acls(file: str, form: str, given: tuple[str, ...]) -> None:
         for cluster in (flow.source, flow.target)
     }
     servers |= {pair.alias: pair.admin["bootstrap.servers"] for pair in config.heartbeats}
-    for alias, grants in needed_acls(config).items():
+    for alias, grants in needed_acls(config, failover=failover).items():
         principal = principals.get(alias, UNKNOWN)
         click.echo(f"# cluster {alias}")
         if principal == UNKNOWN:
@@ -88,14 +93,16 @@ def _given(file: str, config: MirrorConfig, given: tuple[str, ...]) -> dict[str,
 def _principals(config: MirrorConfig) -> dict[str, str]:
     """The users that log in by name, by alias."""
     found = {}
+    admins = {pair.alias: pair.admin for pair in config.heartbeats}
     for flow in config.flows:
-        for cluster in (flow.source, flow.target):
-            try:
-                modules = parse_jaas(cluster.admin.get("sasl.jaas.config", ""))
-            except JaasError:
-                continue
-            if user := modules[0].options.get("username"):
-                found[cluster.alias] = f"User:{user}"
+        admins |= {cluster.alias: cluster.admin for cluster in (flow.source, flow.target)}
+    for alias, admin in admins.items():
+        try:
+            modules = parse_jaas(admin.get("sasl.jaas.config", ""))
+        except JaasError:
+            continue
+        if user := modules[0].options.get("username"):
+            found[alias] = f"User:{user}"
     return found
 
 

@@ -22,6 +22,12 @@ def job_command(job: Job) -> click.Command:
         help="The configuration file.",
     )
     @click.option("--flow", "flows", multiple=True, metavar="A->B", help="Only these flows.")
+    @click.option(
+        "--clusters",
+        default="",
+        metavar="A,B",
+        help="Only flows that write to these clusters, as MirrorMaker 2's option of this name.",
+    )
     @click.option("--mode", type=click.Choice(get_args(Mode)), help="Overrides replication.mode.")
     @click.option(
         "--log-format",

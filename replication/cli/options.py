@@ -10,11 +10,17 @@ import click
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import ConfigError, ReplicationError
-from replication.model import Job, Mode
+from replication.model import Flow, Job, Mode
 
 P = ParamSpec("P")
 FILE = click.argument("file", type=click.Path(dir_okay=False))
 FLOW = click.option("--flow", "name", metavar="A->B", help="Only this flow.")
+CLUSTERS = click.option(
+    "--clusters",
+    default="",
+    metavar="A,B",
+    help="Only flows that write to these clusters, as with this option of the job.",
+)
 ONE_FLOW = click.option(
     "--flow", "name", required=True, metavar="A->B", help="The flow; quote it: 'A->B'."
 )
@@ -53,6 +59,9 @@ def chosen_flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ..
         ConfigError: No enabled flow has that name.
     """
     chosen = tuple(flow for flow in config.flows if name in {None, str(flow.flow)})
+    if not config.flows and not config.other_flows:
+        problem = f"no flow is enabled; set {config.names[0]}.enabled to true"
+        raise ConfigError(config.file, [problem])
     if not chosen:
         enabled = ", ".join(str(flow.flow) for flow in config.flows)
         # An unquoted A->B reaches this program as "A-"; the shell writes the output to a file "B".
@@ -60,6 +69,15 @@ def chosen_flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ..
         problem = f"--flow {name!r}: no such enabled flow; enabled flows: {enabled}{hint}"
         raise ConfigError(config.file, [problem])
     return chosen
+
+
+def chosen_names(config: MirrorConfig, name: str | None) -> tuple[Flow, ...]:
+    """What a process of the flow *name* runs, or of all; see `MirrorConfig.names`.
+
+    Raises:
+        ConfigError: No enabled flow has that name.
+    """
+    return tuple(flow.flow for flow in chosen_flows(config, name)) if name else config.names
 
 
 def json_text(document: object) -> str:

@@ -6,6 +6,7 @@ import click
 
 from replication.cli.options import (
     AS_JSON,
+    CLUSTERS,
     FILE,
     FLOW,
     JOB,
@@ -40,17 +41,18 @@ INTERNAL_HEADINGS = ("internal topic", "cluster", "purpose", "to do")
 @click.command()
 @FILE
 @FLOW
+@CLUSTERS
 @AS_JSON
 @known_errors
-def plan(*, file: str, name: str | None, as_json: bool) -> None:
+def plan(*, file: str, name: str | None, clusters: str, as_json: bool) -> None:
     """Show topics, resume positions and what would be created.
 
     Creates nothing. Exits with 5 if a flow would not start, or would set a topic aside, and with 2
     if a topic would be copied in a circle.
     """
-    config = load_config(file)
+    config = load_config(file, clusters)
     check_loops(config)
-    flows = chosen_flows(config, name)
+    flows = chosen_flows(config, name) if config.flows or name else ()
     with open_reader(config.state_dir) as state:
         plans = [_plan(config, flow, state) for flow in flows]
     if as_json:
@@ -58,6 +60,9 @@ def plan(*, file: str, name: str | None, as_json: bool) -> None:
     else:
         for flow_plan in plans:
             _print(flow_plan)
+        if not plans:
+            pairs = ", ".join(map(str, config.names))
+            click.echo(f"no flow is enabled: a start emits the heartbeats of {pairs}")
     problems = [f"{plan.config.flow}: {text}" for plan in plans for text in plan.problems]
     problems += find_all_conflicts(
         {plan.config.flow: plan.topics for plan in plans},
@@ -72,16 +77,17 @@ def plan(*, file: str, name: str | None, as_json: bool) -> None:
 @click.command()
 @FILE
 @FLOW
+@CLUSTERS
 @JOB
 @known_errors
-def slots(file: str, name: str | None, job: Job) -> None:
+def slots(file: str, name: str | None, clusters: str, job: Job) -> None:
     """Print how many local task slots the flows need.
 
     A flow whose cluster does not answer counts as in its last generation: it must not keep the
     other flows from starting.
     """
-    config = load_config(file)
-    flows = chosen_flows(config, name) if job in RECORDS else ()
+    config = load_config(file, clusters)
+    flows = chosen_flows(config, name) if job in RECORDS and (config.flows or name) else ()
     click.echo(local_slots(sum(_partitions(config, flow) for flow in flows)))
 
 

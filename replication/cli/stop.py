@@ -2,7 +2,7 @@
 
 import click
 
-from replication.cli.options import FILE, FLOW, JOB, chosen_flows, known_errors
+from replication.cli.options import CLUSTERS, FILE, FLOW, JOB, chosen_names, known_errors
 from replication.config.file import load_config
 from replication.model import Job
 from replication.state.stop_requests import request_stop
@@ -11,16 +11,17 @@ from replication.state.stop_requests import request_stop
 @click.command()
 @FILE
 @FLOW
+@CLUSTERS
 @JOB
 @click.option("--timeout", default=120, show_default=True, help="Seconds to wait for the end.")
 @known_errors
-def stop(file: str, name: str | None, timeout: int, job: Job) -> None:
+def stop(file: str, name: str | None, clusters: str, timeout: int, job: Job) -> None:
     """Stop the running job cleanly, and wait until it has ended.
 
     The request is a file in the state directory.
     """
-    config = load_config(file)
-    flows = [flow.flow for flow in chosen_flows(config, name)]
+    config = load_config(file, clusters)
+    flows = chosen_names(config, name)
     stopped = request_stop(config.state_dir, flows, timeout, job)
     for flow in flows:
         click.echo(f"{flow} stopped" if flow in stopped else f"{flow} is not running")

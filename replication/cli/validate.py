@@ -5,8 +5,8 @@ from typing import get_args
 
 import click
 
-from replication.cli.options import FILE, chosen_flows, known_errors
-from replication.config.checks import local_state_problem
+from replication.cli.options import CLUSTERS, FILE, chosen_names, known_errors
+from replication.config.checks import idle_job_problem, local_state_problem
 from replication.config.file import load_config
 from replication.config.stores import missing_files
 from replication.control.client_check import client_problems
@@ -20,21 +20,23 @@ from replication.state.job_lock import refuse_second_process
 @click.option("--master", default="local", help="The Spark master of the job; default: local.")
 @click.option("--job", type=click.Choice(get_args(Job)), help="Check that this job can start, too.")
 @click.option("--flow", "names", multiple=True, metavar="A->B", help="The flows of that job.")
+@CLUSTERS
 @click.option("--strict", is_flag=True, help="Treat every warning as a problem.")
 @known_errors
 def validate(
-    file: str, master: str, names: Sequence[str], job: Job | None, *, strict: bool
+    file: str, master: str, names: Sequence[str], clusters: str, job: Job | None, *, strict: bool
 ) -> None:
     """Check FILE without connecting to a cluster.
 
     With --job, also check that no other process runs that job on the same state directory.
     """
-    config = load_config(file)
+    config = load_config(file, clusters)
     is_local = master.startswith("local")
     missing = missing_files(config)
     problems = [
         *filter(None, [local_state_problem(config.state_dir, master)]),
         *(missing if is_local else ()),
+        *filter(None, [idle_job_problem(config, job) if job else None]),
     ]
     warnings = [*config.warnings, *(() if is_local else missing)]
     notes = list(config.notes)
@@ -47,11 +49,12 @@ def validate(
     if problems:
         raise ConfigError(config.file, problems)
     if job is not None:
-        chosen = [flow.flow for name in names or (None,) for flow in chosen_flows(config, name)]
+        chosen = [flow for name in names or (None,) for flow in chosen_names(config, name)]
         refuse_second_process(config.state_dir, chosen, job)
     for warning in warnings:
         click.echo(f"warning: {warning}")
     for note in notes:
         click.echo(f"note: {note}")
-    flows = ", ".join(str(flow.flow) for flow in config.flows)
-    click.echo(f"{file} is valid: {len(config.clusters)} clusters, flows {flows}")
+    what = "flows" if config.flows else "heartbeats only, of"
+    names = ", ".join(map(str, config.names))
+    click.echo(f"{file} is valid: {len(config.clusters)} clusters, {what} {names}")

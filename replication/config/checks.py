@@ -7,39 +7,46 @@ from typing import Final
 from replication.config.client_properties import SERVERS_EXAMPLE
 from replication.config.clients.jaas_problems import find_jaas_problem
 from replication.config.clients.java_keys import ROLES
+from replication.config.field_keys import TARGETS
 from replication.config.flow_values import FlowValues
 from replication.config.scopes import Scopes
+from replication.config.tree import MirrorConfig
 from replication.config.values import Diagnostics, items
-from replication.model import Flow, Location
+from replication.model import Flow, Job, Location, runs
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
 _LOCATIONS: Final[tuple[Location, ...]] = ("source", "target")
 
 
 def check_clusters(diagnostics: Diagnostics, scopes: Scopes) -> None:
-    """Checks that every cluster has broker addresses, and that at least one flow is enabled."""
+    """Checks that every cluster has broker addresses, and that something runs."""
     for alias in scopes.clusters:
         if "bootstrap.servers" not in scopes.by_cluster[alias]:
             diagnostics.problem(
                 f"{alias}.bootstrap.servers", f"missing; write for example {SERVERS_EXAMPLE}"
             )
-    pairs = [FlowValues(scopes, flow) for flow in scopes.pairs]
+    targets = items(scopes.top.get(TARGETS, ""))
+    unknown = [alias for alias in targets if alias not in scopes.clusters]
+    for alias in unknown:
+        diagnostics.problem(
+            TARGETS, f"unknown cluster {alias!r}; clusters: {', '.join(scopes.clusters)}"
+        )
+    if scopes.clusters and not unknown:
+        _check_enabled(diagnostics, [FlowValues(scopes, flow) for flow in scopes.pairs])
+
+
+def _check_enabled(diagnostics: Diagnostics, pairs: Sequence[FlowValues]) -> None:
+    """Without a flow the heartbeats of all pairs run, as in MirrorMaker 2."""
     enabled = [values for values in pairs if values.flag("enabled")]
-    _check_targets(diagnostics, scopes, enabled)
-    if scopes.clusters and not enabled:
-        pair = next(iter(scopes.pairs), Flow("A", "B"))
-        diagnostics.problem(f"{pair}.enabled", "no flow is enabled; write true for at least one")
-
-
-def _check_targets(diagnostics: Diagnostics, scopes: Scopes, enabled: Sequence[FlowValues]) -> None:
-    name = "replication.target.clusters"
-    for alias in items(scopes.top.get(name, "")):
-        if alias not in scopes.clusters:
-            diagnostics.problem(
-                name, f"unknown cluster {alias!r}; clusters: {', '.join(scopes.clusters)}"
-            )
-    if enabled and not any(values.is_chosen for values in enabled):
-        diagnostics.problem(name, "no enabled flow has one of these targets; add one")
+    if any(values.is_chosen for values in enabled):
+        return
+    key = TARGETS if enabled else f"{next((it.flow for it in pairs), Flow('A', 'B'))}.enabled"
+    what = "no enabled flow has one of these targets" if enabled else "no flow is enabled"
+    if any(values.is_chosen and values.flag("emit.heartbeats.enabled") for values in pairs):
+        diagnostics.warning(key, f"{what}: only heartbeats are emitted")
+    else:
+        advice = "add one" if enabled else "write true for at least one"
+        diagnostics.problem(key, f"{what}, and no heartbeats; {advice}")
 
 
 def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
@@ -47,7 +54,7 @@ def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
     _check_offset_syncs(diagnostics, values)
     _check_separator(diagnostics, values)
     _check_deletions(diagnostics, values)
-    if not values.items("topics"):
+    if values.flag("enabled") and not values.items("topics"):
         diagnostics.warning(
             values.key("topics"),
             f"is empty: {values.flow} replicates heartbeats only ('.*' matches every topic)",
@@ -166,3 +173,10 @@ def local_state_problem(state_dir: str, master: str) -> str | None:
         f"state.dir: {state_dir} is a local folder, but the Spark master is {master}; write a "
         "directory that every node reaches, such as hdfs:///replication"
     )
+
+
+def idle_job_problem(config: MirrorConfig, job: Job) -> str | None:
+    """The problem of a *job* that would run nothing: without a flow only heartbeats run."""
+    if config.flows or runs(job, "heartbeats"):
+        return None
+    return f"{config.names[0]}.enabled: no enabled flow runs here, so the job {job} has no work"

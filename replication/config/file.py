@@ -4,8 +4,9 @@ Returns the checked configuration or raises one ConfigError. A resolved value is
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from replication.config.flat import FlatSettings, flat_settings
@@ -13,21 +14,22 @@ from replication.config.home import home
 from replication.config.parse import parse
 from replication.config.references import Resolver
 from replication.config.tree import MirrorConfig
-from replication.config.values import Raw
 from replication.errors import ConfigError
 
 
-def load_config(file: str) -> MirrorConfig:
+def load_config(file: str, clusters: str = "") -> MirrorConfig:
     """The configuration in *file*, read with this process's environment.
 
     Raises:
         ConfigError: As `load`.
     """
     state_dir = (home() / "state").absolute().as_uri()
-    return load(file, environ=os.environ, default_state_dir=state_dir)
+    return load(file, environ=os.environ, default_state_dir=state_dir, clusters=clusters)
 
 
-def load(path: str | Path, *, environ: Mapping[str, str], default_state_dir: str) -> MirrorConfig:
+def load(
+    path: str | Path, *, environ: Mapping[str, str], default_state_dir: str, clusters: str = ""
+) -> MirrorConfig:
     """The configuration in the file *path*.
 
     Java's properties and YAML are told apart by the content; the name decides where both fit.
@@ -36,6 +38,7 @@ def load(path: str | Path, *, environ: Mapping[str, str], default_state_dir: str
         path: The file; messages show the path as given.
         environ: The variables that ``${env:NAME}`` refers to.
         default_state_dir: The state directory if the file does not set ``state.dir``.
+        clusters: If not empty, the value of the option ``--clusters``.
 
     Raises:
         ConfigError: The file cannot be read or has problems; the error lists all of them.
@@ -44,31 +47,20 @@ def load(path: str | Path, *, environ: Mapping[str, str], default_state_dir: str
     flat = _read(file)
     resolver = Resolver(flat.settings, environ)
     settings = {key: resolver.resolve(key, raw) for key, raw in flat.settings.items()}
-    if problems := [*flat.problems, *resolver.problems]:
-        raise ConfigError(file, [*problems, *_other_problems(file, settings, flat, resolver)])
-    config = parse(
-        file,
-        settings,
-        default_state_dir=default_state_dir,
-        lines=flat.lines,
-        hidden=resolver.resolved_keys,
+    parsed = partial(
+        parse, file, settings, lines=flat.lines, hidden=resolver.resolved_keys, targets=clusters
     )
+    if problems := [*flat.problems, *resolver.problems]:
+        raise ConfigError(file, [*problems, *_other_problems(parsed, resolver)])
+    config = parsed(default_state_dir=default_state_dir)
     return replace(config, warnings=(*flat.warnings, *config.warnings))
 
 
-def _other_problems(
-    file: str, settings: Mapping[str, Raw], flat: FlatSettings, resolver: Resolver
-) -> list[str]:
+def _other_problems(parsed: Callable[..., MirrorConfig], resolver: Resolver) -> list[str]:
     """The problems `parse` finds besides unresolved references, so that all come at once."""
     unresolved = {problem.partition(": ")[0] for problem in resolver.problems}
     try:
-        parse(
-            file,
-            settings,
-            default_state_dir="/",
-            lines=flat.lines,
-            hidden=resolver.resolved_keys,
-        )
+        parsed(default_state_dir="/")
     except ConfigError as error:
         return [text for text in error.problems if text.partition(": ")[0] not in unresolved]
     return []

@@ -6,6 +6,7 @@ from typing import Final, cast
 
 from replication.config.client_properties import effective_properties
 from replication.config.clients.java_keys import Role
+from replication.config.field_keys import TARGETS
 from replication.config.keys import KEYS
 from replication.config.scopes import Scopes
 from replication.config.topic_keys import IDENTITY_POLICIES
@@ -73,7 +74,7 @@ class FlowValues:
     @property
     def is_chosen(self) -> bool:
         """Whether this file may write to the flow's target, as MirrorMaker 2's ``--clusters``."""
-        targets = self.items("replication.target.clusters")
+        targets = self.items(TARGETS)
         return not targets or self.flow.target in targets
 
     def alias(self, location: Location) -> str:

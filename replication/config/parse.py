@@ -5,11 +5,13 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import cast, get_args
+from typing import Final, cast, get_args
 
 from replication.config.checks import check_clusters, check_flow, check_state_dir
+from replication.config.field_keys import TARGETS
 from replication.config.flow_conflicts import check_flows
 from replication.config.flow_values import FlowValues
+from replication.config.keys import KEYS
 from replication.config.scopes import sort_settings
 from replication.config.tree import (
     AclsConfig,
@@ -24,7 +26,7 @@ from replication.config.tree import (
     StateConfig,
     TopicConfigsConfig,
 )
-from replication.config.values import Diagnostics, Raw
+from replication.config.values import Diagnostics, Raw, read
 from replication.errors import ConfigError
 from replication.mm2.policy import IdentityPolicy, PrefixPolicy
 from replication.model import (
@@ -37,6 +39,9 @@ from replication.model import (
     Timestamps,
 )
 
+TARGETS_OPTION: Final = "--clusters"
+MODE: Final = KEYS["replication.mode"]
+
 
 def parse(
     file: str,
@@ -45,6 +50,7 @@ def parse(
     default_state_dir: str,
     lines: Mapping[str, int] | None = None,
     hidden: Collection[str] = (),
+    targets: str = "",
 ) -> MirrorConfig:
     """The configuration that flat *settings* describe.
 
@@ -54,15 +60,20 @@ def parse(
         default_state_dir: URI or absolute path, used if ``state.dir`` is not set.
         lines: Key -> line in *file*, where known.
         hidden: Keys whose values must not be shown, because they came from a reference.
+        targets: If not empty, it takes the place of ``replication.target.clusters``.
 
     Raises:
         ConfigError: Lists every problem found.
     """
     diagnostics = Diagnostics(lines or {}, hidden)
+    if targets:
+        settings = {**settings, TARGETS: targets}
+        diagnostics.written[TARGETS] = TARGETS_OPTION
     scopes = sort_settings(diagnostics, settings)
     check_clusters(diagnostics, scopes)
     pairs = [FlowValues(scopes, flow) for flow in scopes.pairs]
     flows = _flow_configs(diagnostics, pairs)
+    chosen = {values.flow for values in pairs if values.is_chosen}
     state_dir = str(scopes.top.get("state.dir") or default_state_dir)
     check_state_dir(diagnostics, state_dir)
     if diagnostics.problems:
@@ -71,7 +82,9 @@ def parse(
         file=file,
         clusters=scopes.clusters,
         state_dir=PurePosixPath(state_dir).as_uri() if state_dir.startswith("/") else state_dir,
-        flows=flows,
+        mode=cast("Mode", read(MODE, scopes.top.get(MODE.name, MODE.default))),
+        flows=tuple(flow for flow in flows if flow.flow in chosen),
+        other_flows=tuple(flow for flow in flows if flow.flow not in chosen),
         # For disabled flows too, as in MirrorMaker 2: any cluster may become a source.
         heartbeats=tuple(
             _heartbeats_config(values)
@@ -84,10 +97,13 @@ def parse(
 
 
 def _flow_configs(diagnostics: Diagnostics, pairs: Iterable[FlowValues]) -> tuple[FlowConfig, ...]:
-    """The enabled ones among *pairs*, checked one by one and against each other."""
+    """The enabled ones among *pairs*, checked against each other.
+
+    One by one those are checked that this process may run; all pairs if there are none.
+    """
     pairs = list(pairs)
-    enabled = [values for values in pairs if values.flag("enabled") and values.is_chosen]
-    for values in enabled or pairs:
+    enabled = [values for values in pairs if values.flag("enabled")]
+    for values in [values for values in enabled if values.is_chosen] or pairs:
         check_flow(diagnostics, values)
     flows = tuple(_flow_config(values) for values in enabled)
     check_flows(diagnostics, flows)

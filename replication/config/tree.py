@@ -183,7 +183,10 @@ class MirrorConfig:
         file: The file's name, as the operator gave it.
         clusters: All aliases.
         state_dir: URI of the folder of the Delta tables.
+        mode: That of a process without a flow, which emits heartbeats only.
         flows: The enabled flows, in the order of *clusters*.
+        other_flows: Enabled flows whose targets are left to other processes, by
+            ``replication.target.clusters``.
         heartbeats: The pairs with heartbeats enabled, pairs of disabled flows included.
         warnings: What may not mean what its author thinks, one line each; logged once.
         notes: Keys that are accepted without effect and the like, one line each; logged once.
@@ -192,7 +195,18 @@ class MirrorConfig:
     file: str
     clusters: tuple[str, ...]
     state_dir: str
+    mode: Mode
     flows: tuple[FlowConfig, ...]
+    other_flows: tuple[FlowConfig, ...]
     heartbeats: tuple[HeartbeatsConfig, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[Flow, ...]:
+        """What a process runs, for its locks and for stop requests.
+
+        The enabled flows; where none is enabled, the pairs of the heartbeats.
+        """
+        running = [flow.flow for flow in self.flows] or [pair.flow for pair in self.heartbeats]
+        return tuple(running)

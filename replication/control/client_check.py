@@ -20,17 +20,28 @@ _CONSUMER: Final = {
     "value.deserializer": f"{_BYTES}Deserializer",
 }
 
+Client = tuple[str, Role, Mapping[str, str]]
+"""A cluster's alias, the kind of client, and its properties."""
+
 
 def client_problems(config: MirrorConfig) -> list[str]:
-    """What Java's clients reject of the enabled flows, one line for each property and cluster.
+    """What Java's clients reject, one line for each property and cluster.
 
     Raises:
         SetupError: There is no JVM, or no Kafka client for it.
     """
-    return rejected_properties(client for flow in config.flows for client in _clients(flow))
+    return rejected_properties(_clients(config))
 
 
-def _clients(flow: FlowConfig) -> Iterator[tuple[str, Role, Mapping[str, str]]]:
+def _clients(config: MirrorConfig) -> Iterator[Client]:
+    for flow in config.flows:
+        yield from _clients_of(flow)
+    for pair in config.heartbeats:
+        yield pair.alias, "producer", {**_PRODUCER, **pair.producer}
+        yield pair.alias, "admin", pair.admin
+
+
+def _clients_of(flow: FlowConfig) -> Iterator[Client]:
     source, target = flow.source, flow.target
     yield source.alias, "consumer", {**_CONSUMER, **source.consumer}
     yield source.alias, "admin", source.admin

@@ -20,13 +20,16 @@ log = Log(__name__)
 def check_loops(config: MirrorConfig) -> None:
     """Checks the flows with identity naming, if their clusters form a circle at all.
 
+    Flows that other processes run are among them.
+
     Without an answer from a cluster the check is left out: the flows are checked again when they
     start, as far as they run in one process.
 
     Raises:
         ConfigError: A topic would be copied in a circle.
     """
-    identity = [flow for flow in config.flows if isinstance(flow.policy, IdentityPolicy)]
+    flows = (*config.flows, *config.other_flows)
+    identity = [flow for flow in flows if isinstance(flow.policy, IdentityPolicy)]
     if not any(find_loops(flow.flow for flow in identity)):
         return
     admins = {side.alias: side.admin for flow in identity for side in (flow.source, flow.target)}

@@ -12,7 +12,9 @@ from replication.control.starts import StoredMap, find_starts
 from replication.errors import SetupError
 from replication.flows.metadata.acl_changes import plan_acl_sync
 from replication.flows.metadata.config_changes import TopicChanges, plan_config_sync
+from replication.flows.replicate.place import Match
 from replication.flows.replicate.prepare import look, topic_warnings
+from replication.flows.replicate.take_over import take_over
 from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import faults_of
@@ -34,7 +36,13 @@ from replication.topics.topic_plan import TopicPlan
 
 NO_ACLS = AclPlan()
 Origin = Literal[
-    "offset map", "auto.offset.reset", "target", "created again", "decision", "problem"
+    "offset map",
+    "auto.offset.reset",
+    "target",
+    "taken over",
+    "created again",
+    "decision",
+    "problem",
 ]
 Purpose = Literal["heartbeats", "checkpoints", "offset syncs"]
 
@@ -135,9 +143,10 @@ def plan_flow(
     source, target = clusters
     topics = look(config, source, target)
     notes_of_shared = dict(_notes_of_shared(config, topics, flows))
+    found, not_taken = _starts(config, topics, clusters, stored)
     starts = tuple(
         _with_note(start, notes_of_shared.get(topics.topics[start.partition.topic]))
-        for start in _starts(config, topics, clusters, stored)
+        for start in found
     )
     wanted = list(_internal_topics(config, heartbeats))
     existing = {
@@ -160,7 +169,7 @@ def plan_flow(
         tuple(_settings(config, clusters, histories.configs)),
         acls,
         {cluster.alias: cluster.cluster_id() for cluster in clusters},
-        (*topics.warnings, *topic_warnings(topics, source, target), *faults, *notes),
+        (*topics.warnings, *topic_warnings(topics, source, target), *faults, *notes, *not_taken),
     )
 
 
@@ -210,13 +219,37 @@ def _starts(
     topics: TopicPlan,
     clusters: tuple[Cluster, Cluster],
     stored: StoredMap,
-) -> Iterator[Start]:
+) -> tuple[tuple[Start, ...], tuple[str, ...]]:
+    """The starts, and a warning for each position of MirrorMaker 2 that cannot be used."""
     starts = find_starts(config, topics, clusters, stored)
+    found = {}
     for tp, decision in starts.decisions.items():
         if tp in starts.void and isinstance(decision, StartFresh):
-            yield Start(tp, decision.position.upstream, "created again", starts.void[tp])
+            found[tp] = Start(tp, decision.position.upstream, "created again", starts.void[tp])
         else:
-            yield _start(config, tp, decision)
+            found[tp] = _start(config, tp, decision)
+    ends = {  # of targets that this mirror has not written
+        tp: decision.position.downstream
+        for tp, decision in starts.decisions.items()
+        if isinstance(decision, MatchTail) and tp not in stored.anchors
+    }
+    taken_over = take_over(config, clusters, ends)
+    if taken_over.found:
+        remote = {tp: TopicPartition(topics.topics[tp.topic], tp.partition) for tp in ends}
+        firsts = clusters[1].earliest(remote.values())
+        for tp, match in taken_over.found.items():
+            is_empty = firsts.get(remote[tp]) == ends[tp]
+            found[tp] = _taken_over(found[tp], match, is_empty=is_empty)
+    return tuple(found.values()), taken_over.warnings
+
+
+def _taken_over(start: Start, match: Match, *, is_empty: bool) -> Start:
+    """*start* with the position of MirrorMaker 2, which counts if the target's records do not."""
+    offset, tp = match.position.upstream, start.partition
+    if is_empty:
+        return Start(tp, offset, "taken over", match.text)
+    text = f"{start.reason}; if the source lacks it, at offset {offset}: {match.text}"
+    return Start(tp, None, start.origin, text)
 
 
 def _start(config: FlowConfig, tp: TopicPartition, decision: Decision | Jump) -> Start:

@@ -108,6 +108,17 @@ public final class AdminCalls implements AutoCloseable {
     return results.toString();
   }
 
+  /** What this user may do with topics: {@code ["READ", "DESCRIBE"]}, null if the broker does not say it. */
+  public String authorizedOperations(String names, int timeoutMs) throws JsonProcessingException {
+    ObjectNode results = JSON.createObjectNode();
+    var options = new DescribeTopicsOptions().timeoutMs(timeoutMs).includeAuthorizedOperations(true);
+    admin
+        .describeTopics(list(names), options)
+        .topicNameValues()
+        .forEach((name, future) -> settle(results, name, future, it -> JSON.valueToTree(it.authorizedOperations())));
+    return results.toString();
+  }
+
   private Map<String, KafkaFuture<TopicDescription>> described(Collection<String> names, int timeoutMs) {
     return admin.describeTopics(names, new DescribeTopicsOptions().timeoutMs(timeoutMs)).topicNameValues();
   }

@@ -150,6 +150,13 @@ class Calls:
             for key, error in failed.items()
         }
 
+    def refusal(self, call: str) -> str:
+        """The text of a *call* that this user may not make, with the ACL that allows it."""
+        reason = "not authorized"
+        return str(
+            call_error(self._alias, self._properties, call, "TOPIC_AUTHORIZATION_FAILED", reason)
+        )
+
     def call_blocking(self, call: str, send: Callable[..., ResultT]) -> ResultT:
         """The result of one of the few calls that take a ``timeout`` and return no future.
 

@@ -79,9 +79,18 @@ class JavaTopics:
         answer = self._call("cluster", [""], timeout)[""].result()
         return SimpleNamespace(cluster_id=answer["id"], topics=answer["topics"])
 
-    def describe_topics(self, topics: TopicCollection, request_timeout: float) -> Futures:
-        """Topic ids, partitions, and whether each has a leader."""
+    def describe_topics(
+        self,
+        topics: TopicCollection,
+        request_timeout: float,
+        *,
+        include_authorized_operations: bool = False,
+    ) -> Futures:
+        """Topic ids, partitions, and whether each has a leader; or what this user may do."""
         names = list(topics.topic_names)
+        if include_authorized_operations:
+            call = "authorizedOperations"
+            return self._call(call, names, request_timeout, names, _operations)
         return self._call("describeTopics", names, request_timeout, names, _topic)
 
     def list_offsets(
@@ -191,6 +200,11 @@ def _topic(answer: Mapping[str, Any]) -> SimpleNamespace:
         for partition, has_leader in answer["partitions"]
     ]
     return SimpleNamespace(topic_id=answer["id"], partitions=partitions)
+
+
+def _operations(answer: list[str] | None) -> SimpleNamespace:
+    operations = None if answer is None else [SimpleNamespace(name=name) for name in answer]
+    return SimpleNamespace(authorized_operations=operations)
 
 
 def _offset(answer: int) -> SimpleNamespace:

@@ -61,6 +61,20 @@ STEPS: Final[tuple[tuple[str, str], ...]] = (
         "put the jar with that class into the environment variable CLIENT_JARS",
     ),
     (
+        r"oauthbearer\.allowed\.urls",
+        (
+            "allow the URL: JDK_JAVA_OPTIONS=-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=URL, "
+            "and the same in spark.executor.extraJavaOptions"
+        ),
+    ),
+    (
+        r"token endpoint|HTTP response|UnretryableException",
+        (
+            "check {alias}.sasl.oauthbearer.token.endpoint.url and clientId and clientSecret in "
+            "{alias}.sasl.jaas.config"
+        ),
+    ),
+    (
         (
             r"Cannot locate KDC|Cannot locate default realm|KrbException: Cannot|Receive timed out|"
             r"Cannot get kdc|krb5"
@@ -105,12 +119,14 @@ OPERATIONS: Final = (
     (r"listing offsets of ", "Describe", "topic"),
     (r"reading settings of topic ", "DescribeConfigs", "topic"),
     (r"changing settings of topic ", "AlterConfigs", "topic"),
+    (r"reading topic ", "Read", "topic"),
     (r"writing to topic ", "Write", "topic"),
     (r"reading the committed offsets of group ", "Describe", "group"),
     (r"describing group ", "Describe", "group"),
     (r"committing offsets of group ", "Read", "group"),
     (r"reading ", "Read", "topic"),
 )
+OF_PARTITIONS: Final = {"listing offsets of ", "reading "}
 PARTITION: Final = re.compile(r"-\d+\Z")
 REFUSAL: Final = "_AUTHORIZATION_FAILED"
 
@@ -152,7 +168,7 @@ def grant_step(call: str, code: str, servers: str) -> str | None:
     for beginning, operation, kind in OPERATIONS:
         if call.startswith(beginning):
             name = re.split(r", | for | and ", call.removeprefix(beginning))[0]
-            name = PARTITION.sub("", name) if operation in ("Describe", "Read") else name
+            name = PARTITION.sub("", name) if beginning in OF_PARTITIONS else name
             resource = f"--{kind} '{name}'"
             if code.startswith("GROUP") and kind != "group":
                 resource = "--group replication-reader"  # which confluent-kafka's consumer names

@@ -153,7 +153,8 @@ class Claim(AbstractContextManager["Claim"]):
             raise ClusterError(
                 f"flow {self.name}: joining the group {self.name.group} on cluster "
                 f"{self.name.flow.target} failed: {ownership.reason}; "
-                "the mirror needs READ on the group"
+                "the mirror needs READ on the group, for which python -m replication acls FILE "
+                "prints the line of kafka-acls"
             )
         if state == "waiting":
             self.seen = ownership.owner.partition(" ")[0]

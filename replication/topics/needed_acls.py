@@ -37,8 +37,11 @@ Grants = dict[Resource, tuple[str, ...]]
 DESCRIBE, ALTER_CONFIGS includes DESCRIBE_CONFIGS."""
 
 
-def needed_acls(config: MirrorConfig) -> dict[str, Grants]:
-    """What the mirror's user of each cluster needs, by alias."""
+def needed_acls(config: MirrorConfig, *, failover: bool = False) -> dict[str, Grants]:
+    """What the mirror's user of each cluster needs, by alias.
+
+    With *failover* also what it needs to commit the offsets of groups on both clusters by command.
+    """
     needed: defaultdict[str, defaultdict[Resource, set[str]]]
     needed = defaultdict(lambda: defaultdict(set))
     for flow in config.flows:
@@ -46,6 +49,9 @@ def needed_acls(config: MirrorConfig) -> dict[str, Grants]:
             needed[flow.flow.source][resource].update(operations)
         for resource, operations in _on_target(flow):
             needed[flow.flow.target][resource].update(operations)
+        for resource in _resources("group", flow.groups.groups) if failover else ():
+            for alias in (flow.flow.source, flow.flow.target):
+                needed[alias][resource].add("READ")
     for pair in config.heartbeats:
         needed[pair.alias][Resource("topic", pair.topic)].update(_heartbeats(pair))
     return {

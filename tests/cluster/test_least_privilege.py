@@ -1,34 +1,25 @@
 """The mirror with exactly the ACLs that `acls` prints, on two clusters that forbid all others."""
 
-import shlex
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
-from replication.demo.brokers import Broker, BrokerSettings
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.kafka.reader import read_records
 from replication.model import Committed, NewTopic, TopicPartition
 from tests.support.commands import Completed, replication, spark_submit
 from tests.support.groups import commit, committed
+from tests.support.least_privilege import Strict, grant_printed
 from tests.support.mirror_files import write_config
-from tests.support.secured import Authorities, Secured, secured_broker
 from tests.support.topics import copied, fill
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.local import Clusters
 
 pytestmark = [
@@ -39,70 +30,16 @@ pytestmark = [
     pytest.mark.timeout(1200),
 ]
 
-AUTHORIZER = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",  # the tests themselves, and the broker
-}
-# Of the tools to Kafka's: the broker's name for the cluster is that of librdkafka.
-RESOURCES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}
 
-
-@pytest.fixture(scope="module")
-def strict(
-    broker_settings: BrokerSettings,
-    trusted: Authorities,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Secured, Secured]]:
-    """Two clusters with an authorizer that allows nothing by itself."""
-    folder = tmp_path_factory.mktemp("strict")
-    with (
-        secured_broker(folder / "A", broker_settings, trusted, AUTHORIZER) as first,
-        secured_broker(folder / "B", broker_settings, trusted, AUTHORIZER) as second,
-    ):
-        yield first, second
-
-
-def grant(broker: Broker, line: str) -> None:
-    """Does what a line of kafka-acls does."""
-    words = shlex.split(line)
-    options: dict[str, list[str]] = {}
-    name = ""
-    for word in words[1:]:
-        if word.startswith("--"):
-            options.setdefault(word, [])
-            name = word
-        else:
-            options[name].append(word)
-    kind, names = next(
-        (kind, options[f"--{kind}"])
-        for kind in ("topic", "group", "cluster")
-        if f"--{kind}" in options
-    )
-    pattern = ResourcePatternType[options.get("--resource-pattern-type", ["literal"])[0].upper()]
-    bindings = [
-        AclBinding(
-            RESOURCES.get(kind, ResourceType.BROKER),
-            names[0] if names else "kafka-cluster",
-            pattern,
-            options["--allow-principal"][0],
-            "*",
-            AclOperation["".join(f"_{c}" if c.isupper() else c for c in it).lstrip("_").upper()],
-            AclPermissionType.ALLOW,
-        )
-        for it in options["--operation"]
-    ]
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for created in admin.create_acls(bindings).values():
-        created.result(60)
-
-
-def secured_config(folder: Path, strict: tuple[Secured, Secured], topics: str) -> Path:
+def secured_config(
+    folder: Path, strict: Strict, topics: str, groups: str, *, is_synced: bool = True
+) -> Path:
     clusters: Clusters = (strict[0].broker, strict[1].broker)
     flow: dict[str, Any] = {
         "enabled": True,
         "topics": [topics],
-        "groups": ["billing-.*"],
-        "sync.group.offsets.enabled": True,
+        "groups": [groups],
+        "sync.group.offsets.enabled": is_synced,
     }
     more = {"A": strict[0].client("SCRAM"), "B": strict[1].client("SCRAM"), "A->B": flow}
     return write_config(folder, clusters, topics, more)
@@ -119,20 +56,13 @@ def drain(config: Path) -> Completed:
 
 
 def test_the_printed_acls_are_enough_for_the_first_start_and_all_later_ones(
-    strict: tuple[Secured, Secured], tmp_path: Path, topic_name: str
+    strict: Strict, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = strict[0].broker, strict[1].broker
-    config = secured_config(tmp_path, strict, f"{topic_name}.*")
+    config = secured_config(tmp_path, strict, f"{topic_name}.*", "billing-.*")
     printed = replication("acls", config)
     assert printed.returncode == 0, printed.stderr
-    for line in printed.stdout.splitlines():
-        if line.startswith("kafka-acls"):
-            grant(
-                source
-                if source.bootstrap in line or strict[0].servers("SCRAM") in line
-                else target,
-                line,
-            )
+    grant_printed(strict, printed.stdout.splitlines())
     first, later = topic_name, f"{topic_name}-later"
     fill(source, first, 2, 100)
     commit(source, "billing-1", {TopicPartition(first, 0): Committed(20)})
@@ -148,8 +78,46 @@ def test_the_printed_acls_are_enough_for_the_first_start_and_all_later_ones(
     assert yaml.safe_load(config.read_text())["A->B"]["groups"] == ["billing-.*"]
 
 
+def test_failover_and_failback_with_the_acls_that_are_printed_for_them(
+    strict: Strict, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = strict[0].broker, strict[1].broker
+    group = f"{topic_name}-group"
+    config = secured_config(tmp_path, strict, topic_name, f"{group}.*", is_synced=False)
+    over, back = tmp_path / "over.csv", tmp_path / "back.csv"
+    upstream, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
+    grant_printed(strict, succeed("acls", config).splitlines())
+    fill(source, topic_name, 1, 100)
+    commit(source, group, {upstream: Committed(20)})
+    drain(config)
+    apply = "--cluster", "B", "--offsets", str(over), "--execute"
+
+    succeed("export-offsets", config, "--flow", "A->B", "--output", str(over))
+    from_checkpoints = succeed("export-offsets", config, "--flow", "A->B", "--from", "checkpoints")
+    refused = replication("apply-offsets", config, *apply)
+    grant_printed(strict, succeed("acls", config, "--failover").splitlines())
+    succeed("apply-offsets", config, *apply)
+    after_failover = committed(target, group)
+    commit(target, group, {remote: Committed(70)})
+    succeed("failback", config, "--flow", "A->B", "--output", str(back))
+    succeed("apply-offsets", config, "--cluster", "A", "--offsets", str(back), "--execute")
+
+    assert from_checkpoints == over.read_text()
+    assert refused.returncode == 3, refused.stdout
+    assert f"--operation Read --group '{group}'" in refused.stderr
+    assert after_failover == {remote: Committed(20)}
+    assert committed(source, group) == {upstream: Committed(70)}
+
+
+def succeed(command: str, config: Path, *arguments: str) -> str:
+    """What a command prints, which must not fail."""
+    done = replication(command, config, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def test_what_is_not_allowed_is_said_at_once_with_the_command_that_allows_it(
-    strict: tuple[Secured, Secured], topic_name: str
+    strict: Strict, topic_name: str
 ) -> None:
     properties = strict[1].client("SCRAM")
     source, remote = strict[1].broker, f"A.{topic_name}"

@@ -8,7 +8,8 @@ from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.kafka.internal_topic import InternalTopic
 from replication.model import NewTopic
-from tests.support.secured import LISTENERS, USER_PASSWORD, Secured
+from tests.support.secured import LISTENERS, OAUTH, USER_PASSWORD, Secured
+from tests.support.tokens import CLIENT_SECRET
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -82,6 +83,11 @@ WRONG = {
         "SCRAM",
         {"sasl.mechanism": "SCRAM-SHA-256"},
         r"enabled mechanisms are \[SCRAM-SHA-512\].*set S\.sasl\.mechanism",
+    ),
+    "a client that the token endpoint does not know": (
+        "TOKENS",
+        {JAAS: f'{OAUTH}LoginModule required clientId="nobody" clientSecret="hidden-word";'},
+        r"401.*check S\.sasl\.oauthbearer\.token\.endpoint\.url and .*S\.sasl\.jaas\.config",
     ),
     "a principal without a key": (
         "KRB",
@@ -159,5 +165,5 @@ def test_a_connection_that_fails_is_explained_in_one_line_within_seconds(
     assert not failure.value.is_temporary
     assert message.startswith(f"cluster S (bootstrap.servers={secured.servers(listener)}, security")
     assert "\n" not in message
-    for secret in ("hidden-word", USER_PASSWORD, secured.certificates.password):
+    for secret in ("hidden-word", USER_PASSWORD, CLIENT_SECRET, secured.certificates.password):
         assert secret not in message

@@ -80,6 +80,9 @@ def test_from_kerberos_to_a_client_certificate_in_pem(
 def test_from_tokens_to_passwords_in_drains(
     spark: SparkSession, secured: Secured, second: Secured, tmp_path: Path, topic_name: str
 ) -> None:
-    settings = of_cluster("A", secured.client("OAUTH")) | of_cluster("B", second.client("PLAIN"))
+    settings = of_cluster("A", secured.client("TOKENS")) | of_cluster("B", second.client("PLAIN"))
+    before = len(secured.tokens.issued)
 
     run(spark, tmp_path, (secured.broker, second.broker), topic_name, settings, "drain")
+
+    assert len(secured.tokens.issued) > before

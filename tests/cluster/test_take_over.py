@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from replication.control.plan import Histories, plan_flow
+from replication.control.starts import StoredMap, open_clusters
 from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic, send_transactions
 from replication.kafka.cluster import Cluster
 from replication.kafka.reader import read_records
 from replication.model import Flow, TopicPartition
+from replication.topics.acl_sync import AclHistory
+from replication.topics.config_sync import SyncHistory
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.internal_topics import write_internal
@@ -23,6 +27,8 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
+NO_MAP = StoredMap({}, {}, lambda _tp: ())
+NO_HISTORY = Histories(SyncHistory.of(()), AclHistory.of(()))
 START_SECONDS = 240  # for MirrorMaker 2 on a busy machine
 
 
@@ -107,10 +113,17 @@ def test_a_target_that_retention_has_emptied_gets_what_mirror_maker_2_had_not_co
     settings = {"replication.takeover.topic": f"mm2-offsets.{course.flow.source}.internal"}
     config = flow_config(*clusters, ",".join(course.topics), settings, course.flow)
 
+    with open_clusters(config) as opened:
+        planned = plan_flow(config, None, opened, NO_MAP, NO_HISTORY)
     ours = RunningFlow(spark, tmp_path / "state", config, "drain")
     ours.join()
 
     assert before == [300, 60]
+    dense, transactional = planned.starts
+    assert (dense.offset, dense.origin) == (300, "taken over")
+    assert dense.reason.startswith(f"mm2-offsets.{course.flow.source}.internal says that Mirror")
+    assert transactional.offset is not None
+    assert transactional.offset >= 60
     for topic, count in zip(course.topics, before, strict=True):
         assert course.copied(topic) == values(clusters[0], topic)[count:], topic
     assert [len(course.copied(topic)) for topic in course.topics] == [100, 60]

@@ -17,12 +17,20 @@ from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.ports import HOST, free_port
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.kerberos import BROKER, CLIENT, Kerberos, running_kdc
+from tests.support.tokens import (
+    ALLOWED_URLS,
+    CLIENT_ID,
+    CLIENT_SECRET,
+    Tokens,
+    token_endpoint,
+)
 
 USER: Final = "mirror"
 USER_PASSWORD: Final = 'a "quoted"; p=ss w\\rd'  # noqa: S105 - of this broker only
 """Of the user in SCRAM and PLAIN; with what breaks a naive parser."""
 
 SECURITY: Final = "org.apache.kafka.common.security"
+OAUTH: Final = f"{SECURITY}.oauthbearer.OAuthBearer"
 LISTENERS: Final = {
     "PLAINTEXT": "PLAINTEXT",  # the first one: of the tests themselves
     "TLS": "SSL",
@@ -32,12 +40,14 @@ LISTENERS: Final = {
     "SCRAM": "SASL_SSL",
     "PLAIN": "SASL_SSL",
     "OAUTH": "SASL_SSL",
+    "TOKENS": "SASL_SSL",
     "KRB": "SASL_PLAINTEXT",
 }
 MECHANISMS: Final = {
     "SCRAM": "SCRAM-SHA-512",
     "PLAIN": "PLAIN",
     "OAUTH": "OAUTHBEARER",
+    "TOKENS": "OAUTHBEARER",
     "KRB": "GSSAPI",
 }
 
@@ -56,6 +66,7 @@ class Secured:
     ports: Mapping[str, int]
     certificates: Certificates
     kerberos: Kerberos
+    tokens: Tokens
 
     def servers(self, listener: str) -> str:
         """``bootstrap.servers`` of the listener *listener*."""
@@ -75,6 +86,9 @@ class Secured:
         if listener in MECHANISMS:
             properties["sasl.mechanism"] = MECHANISMS[listener]
             properties["sasl.jaas.config"] = self.jaas(listener)
+        if listener == "TOKENS":
+            properties["sasl.oauthbearer.token.endpoint.url"] = self.tokens.url
+            properties["sasl.login.callback.handler.class"] = f"{OAUTH}LoginCallbackHandler"
         if listener == "KRB":
             properties["sasl.kerberos.service.name"] = "kafka"
         return properties
@@ -107,8 +121,10 @@ class Secured:
         if listener == "KRB":
             return self.kerberos.jaas(CLIENT)
         if listener == "OAUTH":
-            module = f"{SECURITY}.oauthbearer.OAuthBearerLoginModule"
-            return f'{module} required unsecuredLoginStringClaim_sub="{USER}";'
+            return f'{OAUTH}LoginModule required unsecuredLoginStringClaim_sub="{USER}";'
+        if listener == "TOKENS":
+            client = f'clientId="{CLIENT_ID}" clientSecret="{CLIENT_SECRET}" scope="kafka"'
+            return f"{OAUTH}LoginModule required {client};"
         name = "scram.ScramLoginModule" if listener == "SCRAM" else "plain.PlainLoginModule"
         return f'{SECURITY}.{name} required username="{USER}" password={quoted(password)};'
 
@@ -119,14 +135,15 @@ class Authorities:
 
     certificates: Certificates
     kerberos: Kerberos
+    tokens: Tokens
 
 
 @contextmanager
 def authorities(folder: Path) -> Iterator[Authorities]:
-    """Certificates and a Kerberos server, for the block."""
+    """Certificates, a Kerberos server and a token endpoint, for the block."""
     certificates = make_certificates(folder / "certificates")
-    with running_kdc(folder / "kdc") as kerberos:
-        yield Authorities(certificates, kerberos)
+    with running_kdc(folder / "kdc") as kerberos, token_endpoint(folder / "tokens") as tokens:
+        yield Authorities(certificates, kerberos, tokens)
 
 
 @contextmanager
@@ -144,10 +161,14 @@ def secured_broker(
         **settings.properties,
         **_listeners(ports, controller),
         **_stores(certificates),
-        **_logins(kerberos),
+        **_logins(trusted),
         **(properties or {}),
     }
-    options = (*settings.jvm_options, f"-Djava.security.krb5.conf={kerberos.krb5_conf}")
+    options = (
+        *settings.jvm_options,
+        f"-Djava.security.krb5.conf={kerberos.krb5_conf}",
+        f"-D{ALLOWED_URLS}={trusted.tokens.jwks.as_uri()}",
+    )
     broker = Broker(
         "S",
         folder,
@@ -157,7 +178,7 @@ def secured_broker(
     try:
         broker.start()
         _add_scram_user(broker)
-        yield Secured(broker, ports, certificates, kerberos)
+        yield Secured(broker, ports, certificates, kerberos, trusted.tokens)
     finally:
         broker.stop()
 
@@ -191,16 +212,21 @@ def _stores(certificates: Certificates) -> dict[str, str]:
     return properties
 
 
-def _logins(kerberos: Kerberos) -> dict[str, str]:
+def _logins(trusted: Authorities) -> dict[str, str]:
     password = quoted(USER_PASSWORD).replace("\\", "\\\\")  # a backslash of a .properties file
-    oauth = f"{SECURITY}.oauthbearer.OAuthBearerLoginModule"
     modules = {
         "SCRAM": f"{SECURITY}.scram.ScramLoginModule required;",
         "PLAIN": f"{SECURITY}.plain.PlainLoginModule required user_{USER}={password};",
-        "OAUTH": f'{oauth} required unsecuredLoginStringClaim_sub="broker";',
-        "KRB": kerberos.jaas(BROKER),
+        "OAUTH": f'{OAUTH}LoginModule required unsecuredLoginStringClaim_sub="broker";',
+        "TOKENS": f"{OAUTH}LoginModule required;",
+        "KRB": trusted.kerberos.jaas(BROKER),
     }
-    properties = {"sasl.kerberos.service.name": "kafka"}
+    tokens = "listener.name.tokens.oauthbearer"
+    properties = {
+        "sasl.kerberos.service.name": "kafka",
+        f"{tokens}.sasl.server.callback.handler.class": f"{OAUTH}ValidatorCallbackHandler",
+        f"{tokens}.sasl.oauthbearer.jwks.endpoint.url": trusted.tokens.jwks.as_uri(),
+    }
     for listener, module in modules.items():
         prefix, mechanism = f"listener.name.{listener.lower()}", MECHANISMS[listener]
         properties[f"{prefix}.sasl.enabled.mechanisms"] = mechanism

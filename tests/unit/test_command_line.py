@@ -73,6 +73,20 @@ def translate(file: Path, *options: object) -> subprocess.CompletedProcess[str]:
     return replication("translate", file, "--flow", "A->B", "--partition", "0", *options)
 
 
+def test_a_job_without_heartbeats_needs_a_flow(file: Path) -> None:
+    file.write_text(file.read_text().replace("enabled: true", "enabled: false"))
+
+    done = run("validate", file)
+    refused = run("validate", file, "--job", "replicate")
+
+    assert done.exit_code == 0, done.output
+    assert "warning: A->B.enabled: no flow is enabled: only heartbeats are emitted" in done.output
+    assert "is valid: 2 clusters, heartbeats only, of A->B, B->A" in done.output
+    assert refused.exit_code == 2
+    assert "no enabled flow runs here, so the job replicate has no work" in refused.output
+    assert "A->B.enabled to true" in run("groups", file, "--flow", "A->B").output
+
+
 def test_the_version_is_that_of_the_package() -> None:
     setup = configparser.ConfigParser()
     setup.read(REPOSITORY / "setup.cfg")

@@ -17,6 +17,7 @@ THREE_CLUSTERS = {
     "C.bootstrap.servers": "c:1",
     "A->C.enabled": "true",
 }
+NOTHING_RUNS = "A->B.enabled: no flow is enabled, and no heartbeats; write true for at least one"
 
 
 def test_notes_name_the_keys_without_effect_and_the_risky_ones() -> None:
@@ -230,9 +231,12 @@ def test_each_problem_by_itself(settings: dict[str, Raw], expected: str) -> None
             id="none",
         ),
         pytest.param(
-            TWO_CLUSTERS,
-            ["A->B.enabled: no flow is enabled; write true for at least one"],
-            id="no flow",
+            {**TWO_CLUSTERS, "emit.heartbeats.enabled": "false"},
+            [NOTHING_RUNS],
+            id="neither flows nor heartbeats",
+        ),
+        pytest.param(
+            {"clusters": "A", "A.bootstrap.servers": "a:1"}, [NOTHING_RUNS], id="one cluster"
         ),
         pytest.param(
             {"clusters": "A,B,A", "A->B.enabled": "true"},
@@ -257,6 +261,26 @@ def test_each_problem_by_itself(settings: dict[str, Raw], expected: str) -> None
 )
 def test_problems_of_the_cluster_list(settings: Mapping[str, Raw], expected: list[str]) -> None:
     assert problems_of(settings) == expected
+
+
+def test_without_a_flow_all_problems_are_reported_at_once_as_well() -> None:
+    settings = {
+        **TWO_CLUSTERS,
+        "topcis": "a",
+        "B.security.protocol": "SASL_SSL",
+        "B.sasl.mechanism": "PLAIN",
+        "A->B.replication.policy.separator": "/",
+        "B->A.replication.mode": "x",
+        "state.dir": "here",
+    }
+
+    assert sorted(text.partition(":")[0] for text in problems_of(settings)) == [
+        "A->B.replication.policy.separator",
+        "B->A.replication.mode",
+        "B.sasl.jaas.config",
+        "state.dir",
+        "topcis",
+    ]
 
 
 def test_all_problems_are_reported_at_once_in_file_order() -> None:

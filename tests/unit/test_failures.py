@@ -42,10 +42,17 @@ def kafka(name: str, text: str) -> str:
         ),
         pytest.param(
             kafka("TopicAuthorizationException", "Not authorized to access topics: [orders]"),
-            "a cluster denied access "
+            "a cluster denied access to a topic "
             "(TopicAuthorizationException: Not authorized to access topics: [orders])",
-            True,
+            False,
             id="not authorized",
+        ),
+        pytest.param(
+            kafka("ClusterAuthorizationException", "Cluster authorization failed."),
+            "a cluster denied access "
+            "(ClusterAuthorizationException: Cluster authorization failed.)",
+            True,
+            id="not authorized by the cluster",
         ),
         pytest.param(
             kafka("SaslAuthenticationException", "Authentication failed"),

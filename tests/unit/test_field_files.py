@@ -123,26 +123,85 @@ def test_a_driver_with_targets_writes_to_no_other_cluster(key: str) -> None:
     assert [str(pair.flow) for pair in config.heartbeats] == ["A->B"]
 
 
+def test_the_option_of_a_process_takes_the_place_of_the_key() -> None:
+    settings = {**TWO_CLUSTERS, "enabled": "true", "replication.target.clusters": "A"}
+
+    config = parse("c.yaml", settings, default_state_dir="/state", targets="B")
+
+    assert [str(flow.flow) for flow in config.flows] == ["A->B"]
+    assert [str(flow.flow) for flow in config.other_flows] == ["B->A"]
+    assert [str(pair.flow) for pair in config.heartbeats] == ["A->B"]
+
+
+def test_an_unknown_target_of_the_option_is_a_problem_of_the_option() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse("c.yaml", ONE_FLOW, default_state_dir="/state", targets="B, C")
+
+    assert caught.value.problems == ("--clusters: unknown cluster 'C'; clusters: A, B",)
+
+
+def test_flows_of_other_processes_are_checked_for_loops() -> None:
+    identity = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    settings = {**TWO_CLUSTERS, "enabled": "true", "replication.policy.class": identity}
+
+    with pytest.raises(ConfigError, match="replication loop: A -> B -> A"):
+        parse("c.yaml", settings, default_state_dir="/state", targets="B")
+
+
 @pytest.mark.parametrize(
     ("targets", "expected"),
     [
         pytest.param(
             "C",
-            [
-                "replication.target.clusters: unknown cluster 'C'; clusters: A, B",
-                "replication.target.clusters: no enabled flow has one of these targets; add one",
-            ],
+            ["replication.target.clusters: unknown cluster 'C'; clusters: A, B"],
             id="unknown",
         ),
         pytest.param(
             "A",
-            ["replication.target.clusters: no enabled flow has one of these targets; add one"],
+            [
+                (
+                    "replication.target.clusters: no enabled flow has one of these targets, and "
+                    "no heartbeats; add one"
+                )
+            ],
             id="target of no flow",
         ),
     ],
 )
-def test_targets_that_select_no_flow_are_a_problem(targets: str, expected: list[str]) -> None:
-    assert problems_of({**ONE_FLOW, "replication.target.clusters": targets}) == expected
+def test_targets_that_select_nothing_are_a_problem(targets: str, expected: list[str]) -> None:
+    settings = {"replication.target.clusters": targets, "emit.heartbeats.enabled": "false"}
+
+    assert problems_of({**ONE_FLOW, **settings}) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "names", "warning"),
+    [
+        pytest.param(
+            TWO_CLUSTERS,
+            ["A->B", "B->A"],
+            "A->B.enabled: no flow is enabled: only heartbeats are emitted",
+            id="no flow",
+        ),
+        pytest.param(
+            {**ONE_FLOW, "replication.target.clusters": "A"},
+            ["B->A"],
+            "replication.target.clusters: no enabled flow has one of these targets: only "
+            "heartbeats are emitted",
+            id="a target of no flow",
+        ),
+    ],
+)
+def test_without_a_flow_heartbeats_run_as_in_mirror_maker(
+    settings: dict[str, Raw], names: list[str], warning: str
+) -> None:
+    config = parse_settings({**settings, "replication.mode": "drain"})
+
+    assert config.flows == ()
+    assert [str(pair.flow) for pair in config.heartbeats] == names
+    assert list(map(str, config.names)) == names
+    assert config.mode == "drain"
+    assert config.warnings == (warning,)
 
 
 def test_an_empty_list_of_topics_selects_none() -> None:
@@ -296,18 +355,6 @@ def test_a_flow_without_a_key_is_a_problem() -> None:
     assert problems_of({**TWO_CLUSTERS, "A->B": "true"})[0] == (
         "A->B: is a flow without a key; write A->B.enabled"
     )
-
-
-def test_every_problem_is_reported_even_if_no_flow_is_enabled() -> None:
-    settings: dict[str, Raw] = {**TWO_CLUSTERS, "replication.policy.separator": "/"}
-
-    with pytest.raises(ConfigError) as caught:
-        parse("c.yaml", settings, default_state_dir="/s")
-
-    assert sorted(text.partition(":")[0] for text in caught.value.problems) == [
-        "A->B.enabled",
-        "replication.policy.separator",
-    ]
 
 
 @pytest.mark.parametrize("value", ["99999999999999", "1_0", "٣", "1e3", "", "9" * 5000])

@@ -1,11 +1,13 @@
 """One table lists what each job runs, and every job has its file."""
 
+from inspect import signature
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from replication.cli.jobs import wheel_task
+from replication.app.run import run
+from replication.cli.jobs import job_command, wheel_task
 from replication.model import PARTS, RECORDS, Job, Part, runs
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -37,6 +39,22 @@ def test_spark_submit_knows_the_same_jobs() -> None:
 def test_a_job_runs_its_parts_only(job: Job, parts: set[Part]) -> None:
     assert {part for part in get_args(Part) if runs(job, part)} == parts
     assert (job in RECORDS) == ("records" in parts)
+
+
+def test_the_options_of_a_job_are_the_arguments_of_the_application() -> None:
+    options = {parameter.name for parameter in job_command("mirror").params}
+
+    assert {*options, "job"} == {*signature(run).parameters}
+
+
+def test_a_wheel_task_takes_targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text("clusters=A,B\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\n")
+    words = ["replication-job", "--job", "mirror", "--config", str(file), "--clusters", "B,C"]
+    monkeypatch.setattr("sys.argv", words)
+
+    with pytest.raises(RuntimeError, match="--clusters: unknown cluster 'C'; clusters: A, B"):
+        wheel_task()
 
 
 def test_a_wheel_task_raises_where_a_job_would_exit(monkeypatch: pytest.MonkeyPatch) -> None:

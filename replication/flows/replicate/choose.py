@@ -50,6 +50,7 @@ class TopicChoice:
         self._reserve = reserve
         self._accepted, self._look_at = set[str](), 0.0
         self._unmatched: dict[TopicPartition, int] = {}
+        self._known: set[str] = set()
         first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
         times = RetryTimes[Part](first, LONGEST_PAUSE_SECONDS)
         self._topics = SetAside(context.tables, config.flow, times)
@@ -121,6 +122,20 @@ class TopicChoice:
         self._topics.add(errors)
         return bool(errors)
 
+    def denied(self, plan: TopicPlan) -> dict[str, str]:
+        """Why the users of the clusters may not copy topics of *plan*, by upstream topic.
+
+        Raises:
+            ClusterError: A cluster does not answer.
+        """
+        on_source = self._context.source.refused("READ", plan.topics)
+        on_target = self._context.target.refused("WRITE", plan.topics.values())
+        return {
+            name: on_source.get(name) or on_target[copy]
+            for name, copy in plan.topics.items()
+            if name in on_source or copy in on_target
+        }
+
     def reject_records(self, reasons: Mapping[TopicPartition, str], plan: TopicPlan) -> bool:
         """Sets topics aside whose next record cannot be copied; False if none other is left."""
         if not plan.without(topics_of(reasons)).topics:
@@ -130,6 +145,7 @@ class TopicChoice:
 
     def accept(self, plan: TopicPlan) -> None:
         """Says that the topics of *plan* are replicated from now on."""
+        self._known |= plan.topics.keys()
         self._topics.accept(plan.topics)
         self._leaderless.accept(plan.partitions)
 
@@ -142,11 +158,17 @@ class TopicChoice:
         config, topics = self._context.config, self._topics
         retried = topics.errors.keys() - set(waiting)
         clusters = self._context.source, self._context.target
-        names = {str(name) for name in waiting}
-        plan = prepare_topics(config, *clusters, names, self._reserve)
-        topics.add({topic: ClusterError(text) for topic, text in plan.rejected.items()})
+        without = {str(name) for name in waiting}
+        known = self._known | {str(name) for name in topics.errors}
+        plan = prepare_topics(config, *clusters, without, known, self._reserve)
+        denied = self.denied(plan.without(plan.topics.keys() - topics.errors.keys()))
+        plan = plan.without(denied.keys())
+        rejected = {**plan.rejected, **denied}
+        topics.add({topic: ClusterError(text) for topic, text in rejected.items()})
         topics.add({topic: GuardError(text) for topic, text in plan.kept.items()})
-        topics.forget(retried - plan.topics.keys() - plan.rejected.keys() - plan.kept.keys())
+        topics.forget(retried - plan.topics.keys() - rejected.keys() - plan.kept.keys())
+        seen = plan.topics.keys() | rejected.keys() | plan.kept.keys() | without
+        self._known = known & seen
         plan = self._without_unreported(plan)
         refused = plan.without(plan.topics.keys() - topics.errors.keys())
         problems = (

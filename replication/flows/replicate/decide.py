@@ -16,10 +16,13 @@ from replication.flows.replicate.place import Existing, Match, match_existing_ta
 from replication.flows.replicate.settle import settled_log_ends
 from replication.flows.replicate.starts import Offsets, plan_starts, rule_for
 from replication.flows.replicate.take_over import take_over
+from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal, unmatched
 from replication.offsets.resume import CountAhead, Decision, MatchTail, Missing, Resume, StartFresh
 from replication.topics.topic_plan import TopicPlan
+
+log = Log(__name__)
 
 Found = Resume | CountAhead | StartFresh | MatchTail | Match | Jump
 
@@ -158,7 +161,10 @@ def decide(
     unknown = {tp for tp, at in matches.items() if isinstance(at, GuardError) or not at.text}
     unknown -= stored.anchors.keys() | decided.void.keys()  # copied by this mirror before
     ends = {tp: tails[tp].downstream for tp in unknown} | _unknown_of_shared(plan, decided)
-    for tp, match in {**matches, **take_over(context, ends)}.items():
+    taken_over = take_over(context.config, (context.source, context.target), ends)
+    for text in taken_over.warnings:
+        log.warning("not_taken_over", flow=context.config.flow, text=text)
+    for tp, match in {**matches, **taken_over.found}.items():
         if not isinstance(match, GuardError):
             found[tp] = match
             continue

@@ -19,11 +19,14 @@ class QueryError(FlowError):
         text: What the operator reads.
         is_final: Whether a restart would fail in the same way.
         is_of_record: Whether it would not without the record that caused it.
+        is_refusal: Whether a user lacks an ACL.
     """
 
-    def __init__(self, text: str, *, is_final: bool, is_of_record: bool = False) -> None:
+    def __init__(
+        self, text: str, *, is_final: bool, is_of_record: bool = False, is_refusal: bool = False
+    ) -> None:
         super().__init__(text)
-        self.is_final, self.is_of_record = is_final, is_of_record
+        self.is_final, self.is_of_record, self.is_refusal = is_final, is_of_record, is_refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class _Pattern:
     meaning: str
     is_final: bool
     is_of_record: bool = False
+    is_refusal: bool = False
 
 
 PATTERNS = (
@@ -73,7 +77,13 @@ PATTERNS = (
         "set record.timestamps=broker",
         is_final=True,
     ),
-    _Pattern("AuthorizationException", "a cluster denied access", is_final=True),
+    _Pattern(
+        "TopicAuthorizationException",
+        "a cluster denied access to a topic",
+        is_final=False,
+        is_refusal=True,
+    ),
+    _Pattern("AuthorizationException", "a cluster denied access", is_final=True, is_refusal=True),
     _Pattern("AuthenticationException", "a cluster rejected the credentials", is_final=True),
     _Pattern(
         "KAFKA_DATA_LOSS",
@@ -101,6 +111,7 @@ def explain(flow: Flow, error: BaseException) -> QueryError:
                 f"flow {flow}: {pattern.meaning} ({detail})",
                 is_final=pattern.is_final,
                 is_of_record=pattern.is_of_record,
+                is_refusal=pattern.is_refusal,
             )
     return QueryError(f"flow {flow}: the query failed: {detail}", is_final=False)
 

@@ -34,6 +34,7 @@ def prepare_topics(
     source: Cluster,
     target: Cluster,
     without: Collection[str] = (),
+    known: Collection[str] = (),
     reserve: Reserve = reserve_all,
 ) -> TopicPlan:
     """Creates and grows the remote topics that the flow needs, and returns what to replicate.
@@ -46,13 +47,14 @@ def prepare_topics(
         source: Its source cluster.
         target: Its target cluster.
         without: Upstream topics to leave alone.
+        known: Upstream topics that were replicated or tried before.
         reserve: As in `Admitted`; topics of other flows are neither created nor grown.
 
     Raises:
         GuardError: Source and target are one cluster.
         ClusterError: A cluster does not answer.
     """
-    plan = look(config, source, target, without)
+    plan = look(config, source, target, without, known)
     kept = reserve(plan)
     plan = replace(plan.without(kept), kept=kept)
     settings, rejections = _RejectedSettings(), Rejections()
@@ -80,9 +82,16 @@ def prepare_topics(
 
 
 def look(
-    config: FlowConfig, source: Cluster, target: Cluster, without: Collection[str] = ()
+    config: FlowConfig,
+    source: Cluster,
+    target: Cluster,
+    without: Collection[str] = (),
+    known: Collection[str] = (),
 ) -> TopicPlan:
     """The plan that `prepare_topics` would carry out; changes nothing.
+
+    A cluster lists only what its user may see, so a topic whose ACL is lost looks deleted. Asked
+    for by name, such a topic is rejected: that is what *known* is for.
 
     Raises:
         GuardError: Source and target are one cluster.
@@ -91,9 +100,11 @@ def look(
     _reject_one_cluster(config, source, target)
     names = source.topic_names()
     selected = remote_topics(config, names)
+    hidden = remote_topics(config, set(known) - names).keys() - set(without)
     of_source, of_target = Rejections(), Rejections()
     of_source.texts.update(too_long(selected))
     upstream = _describe(source, of_source, selected.keys() - set(without), listed=True)
+    of_source.texts.update(source.refused("READ", hidden))
     downstream = _describe(target, of_target, [selected[name] for name in upstream])
     missing = [name for name in upstream if selected[name] not in downstream]
     settings = of_source.call(source.topic_config, missing)

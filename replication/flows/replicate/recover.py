@@ -61,13 +61,16 @@ class Recovery:
         if isinstance(error, CallError):
             if self._choice.reject(error.rejected, plan):
                 return
-            has_run = plan is not None  # then even a rejected password may be restored
-            if self._context.config.mode != "drain" and (error.is_temporary or has_run):
+            # once the flow has run, even a rejected password may be restored
+            may_return = error.is_temporary or (plan is not None and not error.is_refusal)
+            if self._context.config.mode != "drain" and may_return:
                 self._failures = 0
                 if not self._stop.is_set():
                     self._outage.wait(error)
                 return
-        if isinstance(error, QueryError) and error.is_of_record and plan is not None:
+        if isinstance(error, QueryError) and error.is_refusal and plan is not None:
+            self._set_denied_aside(error, plan)
+        elif isinstance(error, QueryError) and error.is_of_record and plan is not None:
             self._set_aside(error, plan)
         else:
             self.pause(error, is_start=plan is None)
@@ -89,6 +92,24 @@ class Recovery:
         log.warning("restarting", flow=flow, pause_seconds=round(pause))
         self._context.tables.record_event(flow, "restarted", str(error), policy="retry")
         self._stop.wait(pause)
+
+    def _set_denied_aside(self, error: QueryError, plan: TopicPlan) -> None:
+        """Sets the topics aside that a user may no longer read or write.
+
+        Raises:
+            ClusterError: The refusal is not about topics.
+        """
+        denied: dict[str, str] = {}
+        try:
+            denied = self._choice.denied(plan)
+        except ClusterError as second:
+            log.warning("permissions_not_read", flow=self._context.config.flow, text=second)
+        if self._choice.reject(denied, plan):
+            return
+        if error.is_final:
+            step = "python -m replication acls FILE prints the ACLs that are needed"
+            raise ClusterError(f"{error}; {step}") from error
+        self.pause(error)
 
     def _set_aside(self, error: QueryError, plan: TopicPlan) -> None:
         """Sets the topics aside whose next record cannot be copied.

@@ -5,61 +5,84 @@ the records on the target do not tell where to resume.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from replication.flows.context import FlowContext
+from replication.config.tree import FlowConfig
 from replication.flows.replicate.place import Match
+from replication.kafka.cluster import Cluster
 from replication.kafka.reader import KafkaRecord, Reader
-from replication.log import Log
 from replication.mm2.connect_offsets import stored_position
 from replication.model import Position, TopicPartition
 
-log = Log(__name__)
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """Where MirrorMaker 2 would have gone on.
+
+    Args:
+        found: By upstream partition; partitions of which it says nothing are absent.
+        warnings: Why a position, or all of them, cannot be used, one line each.
+    """
+
+    found: Mapping[TopicPartition, Match] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 def take_over(
-    context: FlowContext, ends: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, Match]:
-    """Where MirrorMaker 2 would have gone on, for those partitions of which it says so.
+    config: FlowConfig,
+    clusters: tuple[Cluster, Cluster],
+    ends: Mapping[TopicPartition, int],
+) -> TakenOver:
+    """Where MirrorMaker 2 would have gone on in the partitions of *ends*.
 
     Args:
-        context: The flow; its configuration names the topic of the positions.
+        config: The flow; it names the topic of the positions.
+        clusters: Source and target.
         ends: Upstream partition -> log end of the remote partition.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
-    config = context.config
-    if not config.takeover_topic or not ends:
-        return {}
-    positions = read_positions(context)
-    earliest = context.source.earliest(ends.keys() & positions.keys())
-    log_ends = context.source.log_ends(earliest, config.isolation)
+    source, target = clusters
+    topic, flow = config.takeover_topic, config.flow
+    if not topic or not ends:
+        return TakenOver()
+    positions = read_positions(config, target)
+    if positions is None:
+        text = f"no topic {topic} on {flow.target}: no position of MirrorMaker 2 is taken over"
+        return TakenOver(warnings=(text,))
+    earliest = source.earliest(ends.keys() & positions.keys())
+    log_ends = source.log_ends(earliest, config.isolation)
     found: dict[TopicPartition, Match] = {}
-    for tp, first in earliest.items():
+    warnings = []
+    for tp, first in sorted(earliest.items()):
         following = positions[tp]
         if first <= following <= log_ends.get(tp, 0):
             found[tp] = Match(
                 Position(following, ends[tp]),
-                f"{config.takeover_topic} says that MirrorMaker 2 has copied {tp} up to offset "
-                f"{following - 1}, resuming after it",
+                f"{topic} says that MirrorMaker 2 has copied {tp} up to offset {following - 1}, "
+                "resuming after it",
             )
         else:
-            text = f"{tp} has no offset {following} on {config.flow.source}: not used"
-            log.warning("takeover_position_gone", flow=config.flow, text=text)
-    return found
+            warnings.append(
+                f"{topic} says that MirrorMaker 2 has copied {tp} up to offset {following - 1}, "
+                f"but {flow.source} has no offset {following}: not taken over"
+            )
+    return TakenOver(found, tuple(warnings))
 
 
-def read_positions(context: FlowContext) -> dict[TopicPartition, int]:
-    """The next offset of each partition of the source, as MirrorMaker 2 has stored it."""
-    config, topic = context.config, context.config.takeover_topic
-    described = context.target.describe([topic])
+def read_positions(config: FlowConfig, target: Cluster) -> dict[TopicPartition, int] | None:
+    """The next offset of each partition of the source, as MirrorMaker 2 has stored it.
+
+    None if the topic of the positions does not exist.
+    """
+    topic = config.takeover_topic
+    described = target.describe([topic])
     if topic not in described:
-        text = f"no topic {topic} on {config.flow.target}: no position is taken over"
-        log.warning("takeover_topic_missing", flow=config.flow, text=text)
-        return {}
+        return None
     partitions = [TopicPartition(topic, number) for number in range(described[topic].partitions)]
-    starts = context.target.earliest(partitions)
-    ends = context.target.log_ends(partitions, "read_committed")
+    starts = target.earliest(partitions)
+    ends = target.log_ends(partitions, "read_committed")
     positions: dict[TopicPartition, int] = {}
 
     def take(_: TopicPartition, record: KafkaRecord) -> bool:
