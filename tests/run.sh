@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Checks everything: format, lint, types, shell syntax, wheel, and all tests with coverage.
+# Checks everything: format, lint, types, shell syntax, wheel, and all tests.
 # --soak adds the tests that take many minutes; --soak MODE SECONDS runs the mirror under random faults
-# and nothing else. Other arguments go to pytest, and nothing else runs.
+# and nothing else. --coverage adds a report of the lines that ran, and minutes. Other arguments go to
+# pytest, and nothing else runs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -49,7 +50,7 @@ group() { # NAME PYTEST_ARGUMENTS...
   second) selected=(-m 'not job' tests/cluster/test_[k-z]*.py) ;;
   brokerless) selected=(-m 'not cluster') ;;
   esac
-  "$python" -m coverage run -p -m pytest -o cache_dir="$home/pytest-$1" "${selected[@]}" "${@:2}"
+  "$python" "${coverage[@]}" -m pytest -o cache_dir="$home/pytest-$1" "${selected[@]}" "${@:2}"
 }
 
 # A machine shared with others can be too slow for a limit: what fails runs once more, and must pass then.
@@ -61,6 +62,7 @@ passed() { # CODE NAME PYTEST_ARGUMENTS...: CODE 1 means that tests failed; any 
 }
 
 report() {
+  [ ${#coverage[@]} -gt 0 ] || return 0
   "$python" -m coverage combine --quiet
   "$python" -m coverage report
 }
@@ -68,7 +70,7 @@ report() {
 tests() { # a pytest that finds no test fails
   local name failed=0
   local -A started=() codes=()
-  "$python" -m coverage erase
+  [ ${#coverage[@]} = 0 ] || "$python" -m coverage erase
   for name in jobs second; do
     group "$name" "$@" >"$home/log/tests-$name" 2>&1 &
     started[$name]=$!
@@ -92,19 +94,22 @@ tests() { # a pytest that finds no test fails
 # as long as there is time and show what they find; the tests without brokers decide.
 tests_in_ci() {
   local code=0 until
-  "$python" -m coverage erase
   group brokerless || code=$?
   passed "$code" brokerless || return 1
   until=$(($(date +%s) + 3000 - SECONDS))
   printf '\n== the tests with brokers; they do not decide in CI\n'
-  timeout -k 30 "$((3900 - SECONDS))" "$python" -m coverage run -p -m pytest -m cluster --until "$until" ||
+  timeout -k 30 "$((3900 - SECONDS))" "$python" -m pytest -m cluster --until "$until" ||
     printf '\n== some tests with brokers failed or were not run: run ./tests/run.sh on an idle machine\n'
-  report
 }
 
 case "${1:-} ${2:-}" in '--soak realtime' | '--soak microbatch' | '--soak drain')
   exec "$python" -m tests.soak "${@:2}" ;;
 esac
+coverage=()
+if [ "${1:-}" = --coverage ]; then
+  coverage=(-m coverage run -p)
+  shift
+fi
 if [ $# -gt 0 ] && [ "$*" != --soak ]; then
   step tests "$python" -m pytest "$@"
   exit
