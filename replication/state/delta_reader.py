@@ -1,11 +1,11 @@
 """Reads the Delta tables without Spark: commands answer in milliseconds instead of seconds.
 
-Only reads. delta-rs decodes percent signs in a path twice, and needs credentials of its own for
-remote storage: `can_reach` says where it is used, and `replication.state.readers` what else is.
+`can_reach` says where it is used, and `replication.state.readers` what else is: delta-rs needs
+credentials of its own for remote storage.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
@@ -25,6 +25,9 @@ from replication.state.offset_rows import (
     runs_of,
 )
 from replication.state.paths import local_path
+
+OUT_OF_REACH: Final = frozenset("%[]^|\\")
+"""Characters of a folder's name that delta-rs decodes twice, or cannot take at all."""
 
 
 def _newest_first(columns: Sequence[str]) -> str:
@@ -68,9 +71,9 @@ NEWEST = """
 
 
 def can_reach(state_dir: str) -> bool:
-    """Whether the tables of *state_dir* can be read without Spark."""
+    """Whether the tables of *state_dir* can be read and appended to without Spark."""
     folder = local_path(state_dir)
-    return folder is not None and "%" not in str(folder)
+    return folder is not None and OUT_OF_REACH.isdisjoint(str(folder))
 
 
 class DeltaReader:

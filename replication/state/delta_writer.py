@@ -1,4 +1,4 @@
-"""Appends to the Delta tables without Spark: milliseconds of CPU instead of half a second.
+"""Appends to the Delta tables without Spark, whose commits cost many times the CPU.
 
 Only appends, and only where `replication.state.delta_reader.can_reach` says so. Everything that
 rewrites or removes rows is Spark's.

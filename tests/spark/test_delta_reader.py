@@ -1,4 +1,4 @@
-"""The tables as Spark writes them, read without Spark: both give the same answers."""
+"""The tables read and appended to with Spark and without: both give the same answers."""
 
 import random
 from operator import itemgetter
@@ -13,11 +13,13 @@ from replication.model import Flow, Position, TopicPartition
 from replication.offsets.map import Ahead, Exact, Translation
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.state.claim import Claim, LeaseName
-from replication.state.delta_reader import DeltaReader, can_reach
+from replication.state.delta_reader import OUT_OF_REACH, DeltaReader, can_reach
+from replication.state.delta_writer import append_rows
 from replication.state.lease import hold_lease
 from replication.state.offset_rows import StoredProgress
 from replication.state.offset_table import OffsetTable
 from replication.state.readers import StateReader
+from replication.state.schemas import SCHEMAS
 from replication.state.spark_reader import SparkReader, reader_of
 from replication.state.tables import Tables
 from tests.support.flows import flow_context
@@ -171,6 +173,32 @@ def test_a_job_that_runs_checkpoints_only_reads_the_newest_map_without_a_spark_j
     jobs = spark.sparkContext.statusTracker()
     assert jobs.getJobIdsForGroup("the rest")
     assert not jobs.getJobIdsForGroup("reads")
+
+
+def test_every_folder_in_reach_can_be_appended_to_and_read(tmp_path: Path) -> None:
+    characters = [it for it in map(chr, range(32, 127)) if not it.isalnum() and it != "/"]
+    folders = [tmp_path / f"state{it}" for it in (*characters, "\u00e4")]
+    in_reach = [folder for folder in folders if can_reach(folder.as_uri())]
+
+    for folder in in_reach:
+        for text in ("first", "second"):
+            append_rows(folder / "events", [{"flow": str(FLOW), "text": text}], SCHEMAS["events"])
+
+    assert len(in_reach) == len(folders) - len(OUT_OF_REACH)
+    for folder in in_reach:
+        assert len(DeltaReader(folder.as_uri()).rows("events", FLOW)) == 2, folder
+
+
+@pytest.mark.parametrize("name", ["my%20state", "state[1]"])
+def test_a_folder_out_of_reach_is_appended_to_and_read_by_spark(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    tables = Tables(spark, (tmp_path / name).as_uri())
+
+    tables.append("events", [{"flow": str(FLOW), "text": "first"}])
+
+    assert [row["text"] for row in reader_of(tables).rows("events", FLOW)] == ["first"]
+    assert [folder.name for folder in tmp_path.iterdir()] == [name]
 
 
 @pytest.mark.parametrize(
