@@ -46,7 +46,7 @@ find_python() {
 find_java() {
   java=${JAVA_HOME:+$JAVA_HOME/bin/}java
   local version
-  java_version=$("$java" -version 2>&1) || true
+  java_version=$("$java" -version 2>&1 | sed '/Picked up/d') || true # options of the environment
   version=$(sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' <<<"$java_version")
   [ -n "$version" ] || fail "no Java at '$java'; install a JDK 17 or 21, or set JAVA_HOME to one"
   { [ "$version" -ge 17 ] && [ "$version" -le 25 ]; } ||

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from replication.config.home import OUR_JAR
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = (
     "spark-submit.sh",
@@ -159,7 +161,9 @@ def value_of(command: list[str], option: str) -> str:
         pytest.param(["--config"], "--config needs a value", id="no file"),
         pytest.param(["--confg", "a.yaml"], "unknown argument '--confg'", id="unknown"),
         pytest.param(
-            ["--mode", "drain"], "--flow, --mode, --log-format, --standby and", id="no --config"
+            ["--mode", "drain"],
+            "--flow, --clusters, --mode, --log-format, --standby and",
+            id="no --config",
         ),
         pytest.param(["--keep", "--config", "a.yaml"], "--keep belongs to the demo", id="keep"),
         pytest.param(["--setup", "kafka"], "--setup takes dev, mm2, kdc", id="unknown set-up"),
@@ -259,9 +263,8 @@ def test_a_dry_run_prints_the_command(ready: Clone) -> None:
 
     assert (code, err) == (0, "")
     command = shlex.split(out)
-    interceptor = ready.folder / "replication/jvm/preserve-timestamps.jar"
     assert value_of(command, "--master") == "local[*]", "counting slots would ask a cluster"
-    assert value_of(command, "--jars") == f"{ready.home}/jars/spark/connector.jar,{interceptor}"
+    assert value_of(command, "--jars") == f"{ready.home}/jars/spark/connector.jar,{OUR_JAR}"
     assert command[-10:] == [
         *("spark.x=a b", f"{ready.folder}/jobs/mirror.py", "--config", "a.yaml"),
         *("--flow", "A->B", "--mode", "drain", "--log-format", "json"),
@@ -279,6 +282,18 @@ def test_a_job_uses_the_class_archive(ready: Clone) -> None:
     command = shlex.split(out)
     assert value_of(command, "--driver-class-path") == "a.jar:b.jar"
     assert value_of(command, "--driver-java-options").endswith(" -XX:SharedArchiveFile=classes.jsa")
+
+
+@pytest.mark.parametrize("variable", ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"])
+def test_options_of_the_environment_do_not_ask_for_another_archive(
+    ready: Clone, variable: str
+) -> None:
+    submits(ready, "echo started")
+
+    code, out, err = ready.run("--config", "a.yaml", **{variable: "-Da=b"})
+
+    assert (code, out) == (0, "started\n")
+    assert "preparing a quicker start" not in err
 
 
 def test_without_a_class_archive_a_job_starts_all_the_same(ready: Clone) -> None:
