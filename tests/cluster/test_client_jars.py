@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from replication.config.home import connector_jars
 from tests.support.commands import replication, spark_submit
 from tests.support.local import REPOSITORY, Clusters
 from tests.support.mirror_files import write_config
@@ -21,7 +22,8 @@ def jar_of_login_module(folder: Path) -> Path:
     """A jar with the module, and nothing else."""
     classes, jar = folder / "classes", folder / "file-login.jar"
     source = REPOSITORY / "tests" / "java" / "FileLogin.java"
-    command = ["javac", "-d", str(classes), str(source)]
+    kafka = ":".join(map(str, connector_jars("kafka-clients-*")))
+    command = ["javac", "-cp", kafka, "-d", str(classes), str(source)]
     subprocess.run(command, check=True, capture_output=True)
     with zipfile.ZipFile(jar, "w") as archive:
         for file in classes.rglob("*.class"):
