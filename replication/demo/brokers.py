@@ -49,6 +49,7 @@ DEFAULTS = {
     # After a kill the controller rejects the new process until the old session expires.
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
+    "metadata.max.idle.interval.ms": "0",  # else an idle controller writes twice a second
     "log.cleaner.dedupe.buffer.size": "8388608",  # Kafka's default takes 128 MB of a small heap
 }
 # Compacts the closed segments of a topic immediately.

@@ -78,6 +78,7 @@ def test_the_printed_acls_are_enough_for_the_first_start_and_all_later_ones(
     assert yaml.safe_load(config.read_text())["A->B"]["groups"] == ["billing-.*"]
 
 
+@pytest.mark.soak
 def test_failover_and_failback_with_the_acls_that_are_printed_for_them(
     strict: Strict, tmp_path: Path, topic_name: str
 ) -> None:

@@ -41,6 +41,7 @@ def shared(topic: str) -> Mapping[str, str]:
     return {**NAMES, "replication.aggregate.topics": topic}
 
 
+@pytest.mark.soak
 @pytest.mark.job
 def test_after_a_crash_nothing_is_lost_in_a_topic_with_two_sources(
     spark: SparkSession,

@@ -101,6 +101,7 @@ def test_client_mode_survives_the_loss_of_an_executor_and_is_stopped_from_the_ho
     assert_copies(clusters, {topic_name: remote})
 
 
+@pytest.mark.soak
 def test_cluster_mode_goes_on_in_a_second_attempt_when_the_driver_is_killed(
     host: Hadoop,
     clusters: Clusters,
