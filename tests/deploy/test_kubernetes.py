@@ -105,8 +105,9 @@ def test_one_pod_has_no_rights_at_the_api_server() -> None:
 @pytest.mark.job
 @pytest.mark.cluster
 def test_cluster_mode_sends_a_pod_that_needs_nothing_of_this_machine(
-    clusters: Clusters, tmp_path: Path, topic_name: str
+    clusters: Clusters, tmp_path: Path, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)  # a session of this process has set it
     more = {"state.dir": "hdfs://namenode:8020/replication"}
     config = write_config(tmp_path, clusters, topic_name, more)
     settings = {
