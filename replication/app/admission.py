@@ -48,7 +48,7 @@ class Admission:
         self._lock = threading.Lock()
 
     def of(self, context: FlowContext, stop: threading.Event | None = None) -> Admitted:
-        """What the flow of *context* may do beside the others; *stop* ends its waits."""
+        """What the flow of *context* may do next to the others; *stop* ends its waits."""
         config = context.config
 
         def reserve(plan: TopicPlan) -> Mapping[str, str]:

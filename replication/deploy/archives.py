@@ -53,7 +53,7 @@ def py_files(repository: Path, folder: Path) -> Path:
     version compiles them itself.
     """
     files = sorted((repository / "replication").rglob("*.py"))
-    digest = hashlib.sha256(f"{sys.version}\n{sys.implementation.cache_tag}".encode())
+    digest = hashlib.sha256(sys.version.encode())
     for file in files:
         digest.update(f"\n{file.relative_to(repository)}\n".encode() + file.read_bytes())
     path = folder / f"replication-{digest.hexdigest()[:12]}.zip"

@@ -42,8 +42,8 @@ LATE_OPTIMIZER: Final = (
     "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
     "-XX:Tier4BackEdgeThreshold=400000"
 )
-"""The optimizing compiler takes what ran ten times as often as by default. What only a
-start needs is left to the quick compiler; the path of the records is optimized all the same."""
+"""The optimizing compiler takes what ran ten times as often as by default. What only a start needs
+is left to the quick compiler; the path of the records is optimized all the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from replication.errors import StateError
 from replication.state.file_lock import find_owner, take_lock
 
 TIMEOUT_SECONDS: Final = 120.0
-RETRY_SECONDS: Final = 0.02
 
 
 @contextmanager
@@ -25,11 +24,10 @@ def hold_commit_lock(path: Path, timeout_seconds: float = TIMEOUT_SECONDS) -> It
         StateError: It is held for too long, or the file cannot be written.
     """
     deadline = time.monotonic() + timeout_seconds
-    while (lock := take_lock(path)) is None:
+    while (lock := take_lock(path)) is None:  # it waits a little itself
         if time.monotonic() > deadline:
             owner = find_owner(path) or "another process"
             raise StateError(f"cannot lock {path} within {timeout_seconds:g} s: held by {owner}")
-        time.sleep(RETRY_SECONDS)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What one flow may do beside the others, as whoever runs them all decides."""
+"""What one flow may do next to the others, as whoever runs them all decides."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from replication.model import Mode
 from replication.topics.topic_plan import TopicPlan
 
 Reserve = Callable[[TopicPlan], Mapping[str, str]]
-"""Why topics of a plan must not be replicated beside those of other flows, by upstream names."""
+"""Why topics of a plan must not be replicated next to those of other flows, by upstream names."""
 
 
 def reserve_all(_plan: TopicPlan) -> Mapping[str, str]:
-    """Of a flow beside which no other one runs."""
+    """For a flow that runs alone."""
     return {}
 
 

@@ -48,7 +48,7 @@ def replicate(context: FlowContext, admitted: Admitted, stop: Event) -> Replicat
 
     Args:
         context: The flow.
-        admitted: What it may do beside other flows.
+        admitted: What it may do next to other flows.
         stop: Ends the flow.
 
     Returns:
