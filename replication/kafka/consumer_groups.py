@@ -100,6 +100,19 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         for tp, committed in offsets.items():
             positions.put(self._partition(tp), self._position(committed))
         answer = self._admin.alterConsumerGroupOffsets(group, positions)
+        try:
+            with self.named(call):
+                answer.all().get()
+        except CallError as error:  # of any of them; a round trip for each only now
+            raise self._rejection(group, call, answer, offsets) or error from None
+
+    def _rejection(
+        self,
+        group: str,
+        call: str,
+        answer: Any,  # noqa: ANN401 - a Java object
+        offsets: Iterable[TopicPartition],
+    ) -> ClusterError | None:
         rejected: dict[TopicPartition, CallError] = {}
         for tp in offsets:
             try:
@@ -108,15 +121,16 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
             except CallError as error:  # noqa: PERF203 - the error names all of them
                 rejected[tp] = error
         if any(error.code in ACTIVE for error in rejected.values()):
-            raise GroupActiveError(
+            return GroupActiveError(
                 f"cluster {self.alias} (bootstrap.servers={self.servers}): {call} failed: "
                 f"{self._blockers(group)}; stop its consumers on cluster {self.alias}, "
                 "or leave the group out with groups.exclude"
             )
-        if rejected:
-            first = next(iter(rejected.values()))
-            names = join_names([str(tp) for tp in rejected])
-            raise CallError(f"{first} (rejected: {names})", first.code)
+        if not rejected:
+            return None
+        first = next(iter(rejected.values()))
+        names = join_names([str(tp) for tp in rejected])
+        return CallError(f"{first} (rejected: {names})", first.code)
 
     def members(self, group: str) -> list[str]:
         """``client-id at host`` of each member of *group*; [] if it has none or does not exist."""

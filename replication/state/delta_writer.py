@@ -1,8 +1,10 @@
-"""Appends to the Delta tables without Spark, whose commits cost many times the CPU.
+"""A Delta table of a local folder, written by delta-rs: no commit needs a Spark job.
 
-Only appends, and only where `replication.state.delta_reader.can_reach` says so. Everything that
-rewrites or removes rows is Spark's.
+Only where `replication.state.delta_reader.can_reach` says so;
+`replication.state.spark_writer` is for any other storage.
 """
+
+# ruff: noqa: D102 - StoredTable says what each method does
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
@@ -10,9 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from arro3.core import Array, DataType, Field, Schema, Table
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from replication.state.schemas import PROPERTIES
+from replication.state.stored_table import Before
 
 _TYPES: Final = {
     "string": DataType.utf8(),
@@ -25,29 +28,53 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def append_rows(folder: Path, rows: Sequence[Mapping[str, Any]], schema: str) -> None:
-    """Appends *rows* to the table in *folder* in one commit, and creates the table for the first.
+class LocalTable:
+    """A `StoredTable` in *folder*; it raises `DeltaError` and `OSError`."""
 
-    Args:
-        folder: Of the table.
-        rows: Columns by name; an absent one is null. Times are aware datetimes.
-        schema: The columns as in SQL: ``topic string, partition int``.
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
-    Raises:
-        DeltaError: It cannot be written; another process may have written the same version.
-        OSError: The folder cannot be written.
-    """
-    columns = [column.split() for column in schema.split(", ")]
-    arrays = [_array([row.get(name) for row in rows], kind) for name, kind in columns]
-    fields = [Field(name, _TYPES[kind], nullable=True) for name, kind in columns]
-    write_deltalake(
-        folder,
-        Table.from_arrays(arrays, schema=Schema(fields)),
-        partition_by=["flow"],
-        mode="append",
-        schema_mode="merge",  # a table of an earlier version
-        configuration=PROPERTIES,
-    )
+    def exists(self) -> bool:
+        return (self._folder / "_delta_log").exists()
+
+    def append(self, rows: Sequence[Mapping[str, Any]], schema: str) -> None:
+        columns = [column.split() for column in schema.split(", ")]
+        arrays = [_array([row.get(name) for row in rows], kind) for name, kind in columns]
+        fields = [Field(name, _TYPES[kind], nullable=True) for name, kind in columns]
+        write_deltalake(
+            self._folder,
+            Table.from_arrays(arrays, schema=Schema(fields)),
+            partition_by=["flow"],
+            mode="append",
+            schema_mode="merge",  # a table of an earlier version
+            configuration=PROPERTIES,
+        )
+
+    def delete(self, condition: str, before: Before | None) -> None:
+        if before is not None:
+            # the type must be the column's: a literal of SQL has no time zone, and nanoseconds
+            kind = 'Timestamp(Microsecond, Some("UTC"))'
+            condition += f" AND {before.column} < arrow_cast('{before.time.isoformat()}', '{kind}')"
+        self._open().delete(condition)
+
+    def properties(self) -> dict[str, str]:
+        return dict(self._open().metadata().configuration)
+
+    def created_at(self) -> datetime:
+        milliseconds = self._open().metadata().created_time
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        self._open().alter.set_table_properties(dict(properties), raise_if_not_exists=False)
+
+    def merge_files(self) -> None:
+        self._open().optimize.compact()
+
+    def vacuum(self) -> None:
+        self._open().vacuum(dry_run=False, full=True)  # commits its start and its end
+
+    def _open(self) -> DeltaTable:
+        return DeltaTable(self._folder)
 
 
 def _array(values: Sequence[Any], kind: str) -> Array:

@@ -16,6 +16,7 @@ from replication.log import Log
 from replication.model import Flow
 from replication.state.offset_rows import OFFSET_RUNS
 from replication.state.schemas import PROPERTIES, SCHEMAS
+from replication.state.stored_table import Before
 from replication.state.tables import Tables
 
 log = Log(__name__)
@@ -81,11 +82,11 @@ class Maintenance:
     def _delete_old_rows(self, table: str, now: datetime) -> None:
         if table not in TIME:
             return
-        before = now - timedelta(days=self._config.retention_days[table])
+        age = timedelta(days=self._config.retention_days[table])
+        before = Before(TIME[table], now - age)
         rows = self._lease_rows() if table == "leases" else [f"flow = '{self._flow}'"]
         if rows:
-            is_old = f"{TIME[table]} < TIMESTAMP '{before.isoformat()}'"
-            self._tables.delete(table, f"{is_old} AND ({' OR '.join(rows)})")
+            self._tables.delete(table, f"({' OR '.join(rows)})", before)
 
     def _lease_rows(self) -> Iterable[str]:
         """The rows of all leases of the flow, without the newest owner's.

@@ -6,7 +6,7 @@ record: the next start recovers its positions from the last rows and the target'
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from datetime import datetime, timezone
@@ -24,20 +24,20 @@ from replication.log import Log
 from replication.model import EventKind, EventPolicy, Flow, NewEvent
 from replication.spark.frames import frame_of
 from replication.spark.local import local_spark
-from replication.spark.session import jvm_of, small_query_session
+from replication.spark.session import small_query_session
 from replication.state.commit_lock import hold_commit_lock
 from replication.state.delta_reader import can_reach
-from replication.state.delta_writer import append_rows
+from replication.state.delta_writer import LocalTable
 from replication.state.paths import local_path
 from replication.state.schemas import SCHEMAS, SESSION_SETTINGS
+from replication.state.spark_writer import SparkTable
+from replication.state.stored_table import Before, StoredTable
 
 log = Log(__name__)
 
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
 OPTIMIZE_EVERY_APPENDS = 100
-APPEND_ATTEMPTS = 5
-CONFLICT = "io.delta.exceptions.DeltaConcurrentModificationException"
 
 
 class Tables:
@@ -84,12 +84,8 @@ class Tables:
 
     def exists(self, table: str) -> bool:
         """Whether anything was ever appended to *table*."""
-        context = self.spark.sparkContext
-        jvm = jvm_of(self.spark)
-        log_folder = jvm.org.apache.hadoop.fs.Path(f"{self.path(table)}/_delta_log")
         with self.state_errors("find", table):
-            files = log_folder.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
-            return bool(files.exists(log_folder))
+            return self._stored(table).exists()
 
     def append(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Appends *rows* in one commit: all of them or none.
@@ -102,69 +98,49 @@ class Tables:
         if not values:
             return
         with self.committing("append to", table):
-            for attempt in range(1, APPEND_ATTEMPTS + 1):
-                try:
-                    self._write(table, values)
-                    break
-                except Py4JJavaError as error:
-                    # two processes on storage without locks created the table at the same moment
-                    if attempt == APPEND_ATTEMPTS or CONFLICT not in _classes(error.java_exception):
-                        raise
+            self._stored(table).append(values, SCHEMAS[table])
         self._appends[table] += 1
         if self._appends[table] % self._optimize_every == 0:
             self.optimize(table)
 
-    def _write(self, table: str, values: Sequence[Mapping[str, Any]]) -> None:
-        if self._folder is not None and can_reach(self.root):
-            append_rows(self._folder / table, values, SCHEMAS[table])
-            return
-        frame = frame_of(self.spark, values, SCHEMAS[table]).coalesce(1)
-        writer = frame.write.format("delta").mode("append").partitionBy("flow")
-        writer = writer.option("mergeSchema", "true")  # a table of an earlier version
-        writer.save(self.path(table))
-
-    def delete(self, table: str, condition: str) -> None:
-        """Deletes the rows of *table* that meet an SQL *condition*."""
+    def delete(self, table: str, condition: str, before: Before | None = None) -> None:
+        """Deletes the rows of *table* that meet an SQL *condition* and, if given, *before*."""
         if self.exists(table):
-            self._commit("delete rows of", table, f"DELETE FROM {{table}} WHERE {condition}")  # noqa: S608
+            with self.committing("delete rows of", table):
+                self._stored(table).delete(condition, before)
 
     def properties(self, table: str) -> dict[str, str]:
         """The properties of *table*, which exists."""
-        return dict(self._detail(table)["properties"])
+        with self.state_errors("read", table):
+            return self._stored(table).properties()
 
     def created_at(self, table: str) -> datetime:
         """When *table*, which exists, was created."""
-        created: datetime = self._detail(table)["createdAt"]  # naive and local
-        return created.astimezone(timezone.utc)
-
-    def _detail(self, table: str) -> Row:
         with self.state_errors("read", table):
-            return self._sql(table, "DESCRIBE DETAIL {table}").collect()[0]
+            return self._stored(table).created_at()
 
     def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
         """Sets *properties* of *table* in one commit; the others stay."""
-        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
-        self._commit("alter", table, f"ALTER TABLE {{table}} SET TBLPROPERTIES ({pairs})")
+        with self.committing("alter", table):
+            self._stored(table).set_properties(properties)
 
     def vacuum(self, table: str) -> None:
-        """Removes files that *table* no longer holds. Nothing is committed, and nobody waits."""
-        with self.state_errors("vacuum", table):
-            self._sql(table, "VACUUM {table}").collect()
-
-    def _sql(self, table: str, sql: str) -> DataFrame:
-        """What *sql* gives, in which ``{table}`` stands for *table*."""
-        return self.spark.sql(sql.replace("{table}", f"delta.`{self.path(table)}`"))
-
-    def _commit(self, verb: str, table: str, sql: str) -> None:
-        with self.committing(verb, table):
-            self._sql(table, sql).collect()
+        """Removes files that *table* no longer holds."""
+        with self.committing("vacuum", table):
+            self._stored(table).vacuum()
 
     def optimize(self, table: str) -> None:
         """Merges the small files of many appends, which make every read slow."""
         try:
-            self._commit("optimize", table, "OPTIMIZE {table}")
+            with self.committing("optimize", table):
+                self._stored(table).merge_files()
         except StateError as error:  # another process was first, or the next attempt succeeds
             log.warning("optimize_failed", table=table, text=error)
+
+    def _stored(self, table: str) -> StoredTable:
+        if self._folder is not None and can_reach(self.root):
+            return LocalTable(self._folder / table)
+        return SparkTable(self.spark, self.path(table))
 
     @contextmanager
     def committing(self, verb: str, table: str) -> Iterator[None]:
@@ -261,14 +237,6 @@ class Tables:
 def now() -> datetime:
     """The time now, in UTC, for the tables."""
     return datetime.now(timezone.utc)
-
-
-def _classes(java: Any) -> Iterator[str]:  # noqa: ANN401 - a Java exception
-    """The names of the class of *java* and of all its superclasses."""
-    kind = java.getClass()
-    while kind is not None:
-        yield kind.getName()
-        kind = kind.getSuperclass()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from replication.offsets.map import Ahead, Exact, Translation
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.state.claim import Claim, LeaseName
 from replication.state.delta_reader import OUT_OF_REACH, DeltaReader, can_reach
-from replication.state.delta_writer import append_rows
+from replication.state.delta_writer import LocalTable
 from replication.state.lease import hold_lease
 from replication.state.offset_rows import StoredProgress
 from replication.state.offset_table import OffsetTable
@@ -182,7 +182,9 @@ def test_every_folder_in_reach_can_be_appended_to_and_read(tmp_path: Path) -> No
 
     for folder in in_reach:
         for text in ("first", "second"):
-            append_rows(folder / "events", [{"flow": str(FLOW), "text": text}], SCHEMAS["events"])
+            LocalTable(folder / "events").append(
+                [{"flow": str(FLOW), "text": text}], SCHEMAS["events"]
+            )
 
     assert len(in_reach) == len(folders) - len(OUT_OF_REACH)
     for folder in in_reach:

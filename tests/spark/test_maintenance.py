@@ -53,7 +53,9 @@ def folder(tables: Tables) -> Path:
     return Path(tables.root.removeprefix("file://"))
 
 
-def test_old_rows_of_the_flow_are_deleted(tables: Tables) -> None:
+@pytest.mark.parametrize("name", ["state", "my%20state"])  # the second is Spark's to write
+def test_old_rows_of_the_flow_are_deleted(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    tables = Tables(spark, (tmp_path / name).as_uri())
     rows = [
         {"flow": str(flow), "topic": f"{days} days", "at": NOW - timedelta(days=days)}
         for flow in (FLOW, OTHER)

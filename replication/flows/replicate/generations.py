@@ -14,6 +14,7 @@ from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
+from replication.spark.polling import limit_polling
 from replication.spark.progress import keep_events
 from replication.topics.topic_plan import TopicPlan
 
@@ -61,6 +62,7 @@ class Generations:
         """
         context = self._context
         keep_events(context.spark, len(self.plan.partitions))
+        limit_polling(context.spark, len(plan.partitions))
         generation = Generation.start(
             context, self._map_writer, plan, positions, number=number, mode=self.mode
         )

@@ -1,0 +1,79 @@
+"""A Delta table of any storage, written by Spark."""
+
+# ruff: noqa: D102 - StoredTable says what each method does
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from replication.spark.frames import frame_of
+from replication.spark.session import jvm_of
+from replication.state.stored_table import Before
+
+APPEND_ATTEMPTS: Final = 5
+CONFLICT: Final = "io.delta.exceptions.DeltaConcurrentModificationException"
+
+
+class SparkTable:
+    """A `StoredTable` at *path*; it raises `PySparkException` and `Py4JJavaError`."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark, self._path = spark, path
+
+    def exists(self) -> bool:
+        log_folder = jvm_of(self._spark).org.apache.hadoop.fs.Path(f"{self._path}/_delta_log")
+        settings = self._spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        return bool(log_folder.getFileSystem(settings).exists(log_folder))
+
+    def append(self, rows: Sequence[Mapping[str, Any]], schema: str) -> None:
+        frame = frame_of(self._spark, rows, schema).coalesce(1)
+        writer = frame.write.format("delta").mode("append").partitionBy("flow")
+        writer = writer.option("mergeSchema", "true")  # a table of an earlier version
+        for attempt in range(1, APPEND_ATTEMPTS + 1):
+            try:
+                writer.save(self._path)
+                break
+            except Py4JJavaError as error:
+                # two processes on storage without locks created the table at the same moment
+                if attempt == APPEND_ATTEMPTS or CONFLICT not in _classes(error.java_exception):
+                    raise
+
+    def delete(self, condition: str, before: Before | None) -> None:
+        if before is not None:
+            condition += f" AND {before.column} < TIMESTAMP '{before.time.isoformat()}'"
+        self._sql(f"DELETE FROM {{table}} WHERE {condition}").collect()  # noqa: S608 - our own names
+
+    def properties(self) -> dict[str, str]:
+        return dict(self._detail()["properties"])
+
+    def created_at(self) -> datetime:
+        created: datetime = self._detail()["createdAt"]  # naive and local
+        return created.astimezone(timezone.utc)
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+        self._sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ({pairs})").collect()
+
+    def merge_files(self) -> None:
+        self._sql("OPTIMIZE {table}").collect()
+
+    def vacuum(self) -> None:
+        self._sql("VACUUM {table}").collect()
+
+    def _detail(self) -> Row:
+        return self._sql("DESCRIBE DETAIL {table}").collect()[0]
+
+    def _sql(self, sql: str) -> DataFrame:
+        """What *sql* gives, in which ``{table}`` stands for this table."""
+        return self._spark.sql(sql.replace("{table}", f"delta.`{self._path}`"))
+
+
+def _classes(java: Any) -> Iterator[str]:  # noqa: ANN401 - a Java exception
+    """The names of the class of *java* and of all its superclasses."""
+    kind = java.getClass()
+    while kind is not None:
+        yield kind.getName()
+        kind = kind.getSuperclass()

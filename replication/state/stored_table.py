@@ -1,0 +1,45 @@
+"""What can be done with one Delta table, whichever library does it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+
+class Before(NamedTuple):
+    """The rows whose *column* holds an earlier time than *time*, which has a time zone."""
+
+    column: str
+    time: datetime
+
+
+class StoredTable(Protocol):
+    """One table. Its methods raise the errors of the library behind it."""
+
+    def exists(self) -> bool:
+        """Whether anything was ever appended; the other methods but `append` need that."""
+
+    def append(self, rows: Sequence[Mapping[str, Any]], schema: str) -> None:
+        """Appends *rows* in one commit, and creates the table for the first.
+
+        Args:
+            rows: Columns by name; an absent one is null. Times have a time zone.
+            schema: The columns as in SQL: ``topic string, partition int``.
+        """
+
+    def delete(self, condition: str, before: Before | None) -> None:
+        """Deletes the rows that meet an SQL *condition* and, if given, *before*."""
+
+    def properties(self) -> dict[str, str]:
+        """The table's properties."""
+
+    def created_at(self) -> datetime:
+        """When the table was created, with a time zone."""
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Sets *properties* in one commit; the others stay."""
+
+    def merge_files(self) -> None:
+        """Merges small files into large ones in one commit."""
+
+    def vacuum(self) -> None:
+        """Removes the files that no version of the retention time holds."""
