@@ -109,19 +109,21 @@ def own_broker(broker_settings: BrokerSettings, tmp_path: Path) -> Iterator[Brok
     try:
         yield broker
     finally:
-        broker.stop()
+        broker.kill()  # nobody reads its data again
 
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """A local session with the Kafka connector, Delta and the interceptor."""
-    from replication.spark.session import local_session  # noqa: PLC0415 - unit tests load no Spark
+    from replication.spark.polling import DELAY  # noqa: PLC0415 - unit tests load no Spark
+    from replication.spark.session import local_session  # noqa: PLC0415
 
     connectors = sorted(jars("spark", override="SPARK_JARS").glob("*.jar"))
     sources = max(file.stat().st_mtime for file in OUR_JAR.parent.glob("*.java"))
     if not OUR_JAR.exists() or OUR_JAR.stat().st_mtime < sources:
         pytest.fail(f"{OUR_JAR} is missing or old: ./spark-submit.sh --setup compiles it")
-    session = local_session([*connectors, OUR_JAR], SPARK_SLOTS, "tests")
+    slower = {DELAY: "100ms"}  # idle queries leave the cores to the other groups of tests
+    session = local_session([*connectors, OUR_JAR], SPARK_SLOTS, "tests", settings=slower)
     yield session
     session.stop()
 

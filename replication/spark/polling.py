@@ -21,5 +21,5 @@ def polling_delay_ms(partitions: int) -> int:
 
 def limit_polling(spark: SparkSession, partitions: int) -> None:
     """Sets the pause of each query that *spark* starts later; an operator's own value stays."""
-    if not spark.sparkContext.getConf().contains(DELAY):
+    if not spark._jsparkSession.sessionState().conf().contains(DELAY):  # noqa: SLF001
         spark.conf.set(DELAY, f"{polling_delay_ms(partitions)}ms")

@@ -4,9 +4,10 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
@@ -145,6 +146,7 @@ def local_session(
     *,
     class_path: str = "",
     archive: tuple[str, str] | None = None,
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
     """A session in this process, for commands and tests.
 
@@ -154,11 +156,12 @@ def local_session(
         app: The application's name in logs.
         class_path: Further jars, which are not copied: those of object storage are large.
         archive: Class path and options for another class archive than that of the set-up.
+        settings: Further settings of Spark.
     """
     archived, java_options = archive_options() if archive is None else archive
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{slots}]").appName(app)
-    for key, value in {**REQUIRED, **BOUNDED, **LOCAL, PLUGINS: PLUGIN}.items():
+    for key, value in {**REQUIRED, **BOUNDED, **LOCAL, PLUGINS: PLUGIN, **settings}.items():
         builder = builder.config(key, value)
     class_path = os.pathsep.join(filter(None, (archived, class_path)))
     builder = builder.config("spark.driver.extraClassPath", class_path).config(

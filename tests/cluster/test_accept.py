@@ -18,6 +18,7 @@ from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.offset_tables import write_offset_map
+from tests.support.stored import stored
 from tests.support.topics import (
     assert_equal,
     copied,
@@ -81,7 +82,7 @@ def test_a_running_flow_goes_on_with_a_topic_that_an_operator_accepts(
     assert done.stdout.splitlines()[-1] == "accepted"
     assert_equal(clusters, topic_name)
     assert kinds(flow.tables) == ["set-aside", "jumped", "rejoined"]
-    (event,) = flow.tables.read("events").where("kind = 'jumped'").collect()
+    (event,) = stored(flow.tables, "events", "kind = 'jumped'")
     assert (event.policy, event.offset_from, event.offset_until) == ("accept", 100, 150)
     assert pending_acceptances(state.as_uri(), FLOW) == {}
 

@@ -32,8 +32,9 @@ from tests.support.acls import (
 from tests.support.commands import replication
 from tests.support.flows import flow_config, flow_context, unique_flow
 from tests.support.local import Clusters, Until
-from tests.support.mirror_files import FLOW, write_config
+from tests.support.mirror_files import write_config
 from tests.support.mirror_maker_2 import mirror_maker_2, mm2_properties
+from tests.support.stored import stored
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -60,12 +61,12 @@ def tables(spark: SparkSession, tmp_path: Path) -> Tables:
 
 def actions(tables: Tables) -> list[tuple[str, str]]:
     """What the table says was done, oldest first."""
-    rows = tables.of("topic_acls", FLOW).orderBy("at", "operation").collect()
+    rows = stored(tables, "topic_acls", order="at, operation")
     return [(row["action"], row["operation"]) for row in rows]
 
 
 def event_kinds(tables: Tables) -> list[str]:
-    return [row["kind"] for row in tables.of("events", FLOW).orderBy("at").collect()]
+    return [row["kind"] for row in stored(tables, "events")]
 
 
 def opened(
@@ -205,7 +206,7 @@ def test_an_acl_that_somebody_removed_on_the_target_comes_back_with_an_event(
     round_until(AclSync(context), until, {copy}, target)  # as after a restart
 
     assert event_kinds(tables) == ["acl-restored"]
-    (text,) = [row["text"] for row in tables.of("events", FLOW).collect()]
+    (text,) = [row["text"] for row in stored(tables, "events")]
     assert f"ALLOW READ A.{topic_name} to User:alice" in text
 
 

@@ -27,6 +27,7 @@ from tests.support.flows import RunningFlow, flow_config, flow_context, unique_f
 from tests.support.groups import commit, committed
 from tests.support.local import SPARK_SLOTS, Clusters, Until
 from tests.support.mirror_files import FLOW
+from tests.support.stored import stored
 from tests.support.topics import delete_topic, fill, now_ms, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -50,7 +51,7 @@ def test_a_checkpoint_is_exact_at_every_position_of_a_dense_topic(
         (f"{group}-done", 0): (500, 500, ""),
         (f"{group}-done", 1): (499, 499, ""),
     }
-    rows = context.tables.read("checkpoints").collect()
+    rows = stored(context.tables, "checkpoints")
     assert {(row.group, row.topic, row.partition, row.remote_topic) for row in rows} == {
         (f"{group}-{name}", topic_name, partition, f"A.{topic_name}")
         for name in ("slow", "done")
@@ -78,7 +79,7 @@ def test_a_checkpoint_is_emitted_only_when_its_group_moves(
     assert emitted(context) == {(group, 0): (20, 20, "")}
     ours = [checkpoint.upstream for checkpoint in all_of(context) if checkpoint.group == group]
     assert ours == [40, 60, 20]
-    assert context.tables.read("checkpoints").count() == 3
+    assert len(stored(context.tables, "checkpoints")) == 3
     assert history[0] == history[1]
 
 
@@ -106,7 +107,7 @@ def test_in_a_sparse_topic_no_record_is_skipped_and_the_reread_bound_holds(
 
     emit_and_record(context)
 
-    bounds = {row.group: row.reread for row in context.tables.read("checkpoints").collect()}
+    bounds = {row.group: row.reread for row in stored(context.tables, "checkpoints")}
     for (name, _), (upstream, downstream, _) in emitted(context).items():
         true = sum(offset < upstream for offset in offsets)
         assert downstream <= true
@@ -185,7 +186,7 @@ def test_a_deleted_group_is_reported_once(
     for _ in range(2):  # in two later processes
         Checkpoints(context).round()
 
-    (row,) = context.tables.read("events").collect()
+    (row,) = stored(context.tables, "events")
     assert (row.kind, row.group) == ("group-gone", group)
     assert f"group {group} no longer exists on A" in row.text
 
@@ -254,7 +255,7 @@ def test_an_active_group_is_not_moved_and_its_members_are_named(
     checkpoints.round(at_once=True)
     checkpoints.round(at_once=True)
 
-    (row,) = context.tables.read("events").collect()
+    (row,) = stored(context.tables, "events")
     assert (row.kind, row.group) == ("group-active", group)
     assert "busy-bee at" in row.text
     assert committed(clusters[1], group) == {}

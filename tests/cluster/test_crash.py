@@ -14,7 +14,6 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
 from replication.demo.compacted_topic import create_compacted_topic
@@ -30,12 +29,11 @@ from replication.demo.workload import (
 )
 from replication.errors import FlowError
 from replication.model import Mode, TopicPartition
-from replication.state.offset_table import OffsetTable
-from replication.state.tables import Tables
 from tests.support.commands import spark_submit, start_mirror
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.process_tree import family, kill, kill_tree, living
+from tests.support.stored import stored, stored_runs
 from tests.support.topics import fill, now_ms
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(1800)]
@@ -64,7 +62,8 @@ class Topics:
 @pytest.mark.parametrize(
     "modes",
     [
-        pytest.param(MODES, id="every mode"),
+        pytest.param(["realtime"], id="realtime"),
+        pytest.param(MODES, marks=pytest.mark.soak, id="every mode"),
         *(
             pytest.param(
                 [mode] * 20, marks=[pytest.mark.soak, pytest.mark.timeout(3600)], id=f"{mode}-long"
@@ -74,7 +73,7 @@ class Topics:
     ],
 )
 def test_crashes_lose_and_repeat_nothing(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, modes: Sequence[Mode]
+    clusters: Clusters, tmp_path: Path, topic_name: str, modes: Sequence[Mode]
 ) -> None:
     source, target = clusters
     topics = Topics(*(f"{topic_name}-{kind}" for kind in ("d", "t", "c")))
@@ -89,10 +88,10 @@ def test_crashes_lose_and_repeat_nothing(
     assert finished.returncode == 0, finished.stdout[-3000:]
     for report in compare(source.bootstrap, target.bootstrap, topics.remote).values():
         assert report.is_equal, str(report)
-    tables = Tables(spark, (tmp_path / "state").as_uri())
-    assert tables.of("events", FLOW).count() == 0
+    state = tmp_path / "state"
+    assert stored(state, "events") == []
     for partition in range(3):
-        (run,) = OffsetTable(tables, FLOW).runs(TopicPartition(topics.dense, partition))
+        (run,) = stored_runs(state, FLOW, TopicPartition(topics.dense, partition))
         assert run.is_dense
         assert run.src_from == run.tgt_from == 0
 

@@ -14,20 +14,18 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
 from replication.demo.compare import compare
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic, plain_records, sending
 from replication.model import Mode
-from replication.state.offset_table import OffsetTable
-from replication.state.tables import Tables
 from tests.support.local import REPOSITORY, SCRIPT, Clusters, Until
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.offset_maps import wrong_entries
 from tests.support.running_process import RunningProcess
 from tests.support.standalone import Standalone, WorkerSize, standalone
+from tests.support.stored import reader, stored
 from tests.support.topics import assert_equal, copied, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(1200)]
@@ -60,7 +58,6 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalo
     ],
 )
 def test_a_lost_executor_loses_and_repeats_nothing(
-    spark: SparkSession,
     clusters: Clusters,
     spark_cluster: Standalone,
     tmp_path: Path,
@@ -96,11 +93,11 @@ def test_a_lost_executor_loses_and_repeats_nothing(
     assert report[topic_name].is_equal, str(report[topic_name])
     assert code == 0
     assert again.returncode == 0, again.stdout[-3000:]
-    tables = Tables(spark, (tmp_path / "state").as_uri())
     assert report[topic_name].is_dense, "then the map must give each record's own offset"
-    table = OffsetTable(tables, FLOW)
-    assert wrong_entries(report[topic_name], lambda tp: table.maps({tp: 0})[tp].offsets) == []
-    events = tables.of("events", FLOW).select("kind", "text").collect()
+    state = tmp_path / "state"
+    offsets = reader(state).offsets(FLOW)
+    assert wrong_entries(report[topic_name], lambda tp: offsets.maps({tp: 0})[tp].offsets) == []
+    events = stored(state, "events")
     assert {event["kind"] for event in events} == {"restarted"}
     assert any("executor" in event["text"] for event in events), events
     _, _, log = (tmp_path / "mirror.log").read_text().partition("event=generation_started")
@@ -137,6 +134,7 @@ def test_auto_changes_its_mode_when_a_worker_goes_and_when_one_comes(
     assert_equal(clusters, topic_name)
 
 
+@pytest.mark.soak
 def test_a_second_attempt_never_ends_well_even_if_it_writes_nothing(
     spark_cluster: Standalone,
 ) -> None:

@@ -17,13 +17,13 @@ from replication.errors import GuardError
 from replication.kafka.reader import read_records
 from replication.model import TopicPartition
 from replication.offsets.map import Exact, OffsetMap, Translation
-from replication.state.offset_table import OffsetTable
 from tests.support.cut_log import cut_log, log_bytes
 from tests.support.events import kinds, kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import FLOW
 from tests.support.mirror_maker_2 import mirror_maker_2, mm2_properties
+from tests.support.stored import stored, stored_runs
 from tests.support.topics import (
     assert_equal,
     copied,
@@ -63,14 +63,14 @@ def drain(spark: SparkSession, state: Path, config: FlowConfig) -> RunningFlow:
 
 def jump(flow: RunningFlow) -> Row:
     """The only event."""
-    (event,) = flow.tables.read("events").collect()
+    (event,) = stored(flow.tables, "events")
     assert event.kind == "jumped"
     return event
 
 
 def translations(flow: RunningFlow, topic: str, *offsets: int) -> list[Translation]:
     """Where groups with these offsets go on, by the stored map."""
-    runs = OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic, 0))
+    runs = stored_runs(flow.tables, FLOW, TopicPartition(topic, 0))
     return [OffsetMap(runs).translate(offset) for offset in offsets]
 
 
@@ -97,7 +97,7 @@ def test_records_that_expired_before_a_start_are_skipped(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("policy", ["skip", "fail"])
+@pytest.mark.parametrize("policy", ["skip", pytest.param("fail", marks=pytest.mark.soak)])
 def test_retention_that_overtakes_a_running_flow_concerns_its_topic_only(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, policy: str
 ) -> None:
@@ -127,7 +127,7 @@ def test_retention_that_overtakes_a_running_flow_concerns_its_topic_only(
     flow.stop()
 
     assert_equal(clusters, topic_name)
-    events = flow.tables.read("events").where("kind != 'restarted'").collect()
+    events = stored(flow.tables, "events", "kind != 'restarted'")
     (event,) = (row for row in events if (row.kind, row.topic) == wanted)
     if policy == "fail":
         assert numbers(target, remote) == list(range(copied(clusters, slow)))
@@ -142,7 +142,7 @@ def test_retention_that_overtakes_a_running_flow_concerns_its_topic_only(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("regrown", [0, 8])
+@pytest.mark.parametrize("regrown", [pytest.param(0, marks=pytest.mark.soak), 8])
 def test_a_source_that_was_cut_goes_on_at_the_cut(
     spark: SparkSession,
     clusters: Clusters,
@@ -175,7 +175,9 @@ def test_a_source_that_was_cut_goes_on_at_the_cut(
     assert translations(flow, topic_name, 80, 110) == [Exact(100), Exact(130)]
 
 
-@pytest.mark.parametrize(("policy", "goes_on_at"), [("skip", 100), ("restart", 80)])
+@pytest.mark.parametrize(
+    ("policy", "goes_on_at"), [("skip", 100), pytest.param("restart", 80, marks=pytest.mark.soak)]
+)
 def test_a_target_that_was_cut_is_refilled_or_goes_on(
     spark: SparkSession,
     clusters: Clusters,
@@ -235,7 +237,12 @@ def test_a_source_topic_created_again_is_appended(
 
 
 @pytest.mark.parametrize(
-    ("policy", "copies"), [("restart", [*range(60, 100)]), ("skip", []), ("fail", None)]
+    ("policy", "copies"),
+    [
+        ("restart", [*range(60, 100)]),
+        pytest.param("skip", [], marks=pytest.mark.soak),
+        ("fail", None),
+    ],
 )
 def test_a_target_whose_last_records_have_expired_on_the_source(
     spark: SparkSession,
@@ -313,7 +320,10 @@ def test_retention_on_the_target_is_no_reason_to_stop(
     assert translations(flow, topic_name, 50, 110) == [Exact(50), Exact(110)]
 
 
-@pytest.mark.parametrize("policy", ["skip", "restart", "fail"])
+@pytest.mark.parametrize(
+    "policy",
+    ["skip", *(pytest.param(policy, marks=pytest.mark.soak) for policy in ("restart", "fail"))],
+)
 def test_another_producer_is_noticed_while_the_flow_runs(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, policy: str
 ) -> None:
@@ -350,6 +360,7 @@ def test_another_producer_is_noticed_while_the_flow_runs(
         assert answers == [Exact(99), Exact(113), Exact(153)]
 
 
+@pytest.mark.soak
 def test_mirror_maker_2_goes_on_without_a_word(
     clusters: Clusters, tmp_path: Path, until: Until
 ) -> None:

@@ -12,6 +12,7 @@ from replication.offsets.pending import PendingRuns
 from replication.state.tables import Tables
 from tests.support.flows import flow_config, flow_context
 from tests.support.local import Clusters
+from tests.support.stored import stored
 from tests.support.topics import fill
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -33,7 +34,7 @@ def test_a_partition_that_stands_before_records_is_named_after_two_minutes(
         if now < 120:
             assert not tables.exists("events")
 
-    (event,) = tables.read("events").collect()
+    (event,) = stored(tables, "events")
     assert (event.kind, event.topic, event.partition) == ("stalled", topic_name, 0)
     assert (event.offset_from, event.offset_until) == (4, 10)
     assert pending.positions()[stands] == Position(4, 4)

@@ -19,10 +19,10 @@ from replication.model import TopicPartition
 from replication.offsets.map import Exact, NoAnswer
 from replication.offsets.runs import OffsetRun
 from replication.spark.session import jvm_of
-from replication.state.offset_table import OffsetTable
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
+from tests.support.stored import stored, stored_runs
 from tests.support.topics import assert_equal, copied, fill, now_ms, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -71,7 +71,7 @@ def test_a_record_is_in_the_map_long_before_its_batch_ends(
     answers = [(sparse.translate(upstream), at) for upstream, at in pairs]
     assert not any(isinstance(answer, NoAnswer) for answer, _ in answers)
     assert all(at - 100 <= answer.offset <= at for answer, at in answers)  # type: ignore[union-attr]
-    assert flow.tables.read("events").count() == 0
+    assert stored(flow.tables, "events") == []
 
 
 def test_an_idle_transactional_partition_outlives_its_retention(
@@ -97,7 +97,7 @@ def test_an_idle_transactional_partition_outlives_its_retention(
     flow.join()
 
     assert copied(clusters, topic_name) == committed + 30
-    assert flow.tables.read("events").count() == 0
+    assert stored(flow.tables, "events") == []
 
 
 def test_a_quota_on_the_target_repeats_nothing_whatever_the_client_id(
@@ -122,7 +122,7 @@ def test_a_quota_on_the_target_repeats_nothing_whatever_the_client_id(
     assert 0 < at_stop < 20_000, "the quota did not hold anything back"
     assert copied(clusters, topic_name) == 20_000
     assert_equal(clusters, topic_name)
-    (run,) = OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0))
+    (run,) = stored_runs(flow.tables, FLOW, TopicPartition(topic_name, 0))
     assert run.is_dense
 
 
@@ -143,7 +143,7 @@ def test_records_beyond_the_map_that_retention_has_passed_are_recorded(
     flow.join()
 
     assert copied(clusters, topic_name) == 160
-    assert OffsetTable(flow.tables, FLOW).runs(tp) == [OffsetRun(0, 160, 0, 160)]
+    assert stored_runs(flow.tables, FLOW, tp) == [OffsetRun(0, 160, 0, 160)]
 
 
 def delete_records(broker: Broker, tp: TopicPartition, before: int) -> None:

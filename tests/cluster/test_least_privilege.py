@@ -55,6 +55,7 @@ def drain(config: Path) -> Completed:
     return done
 
 
+@pytest.mark.soak
 def test_the_printed_acls_are_enough_for_the_first_start_and_all_later_ones(
     strict: Strict, tmp_path: Path, topic_name: str
 ) -> None:

@@ -12,6 +12,7 @@ from replication.kafka.cluster import Cluster
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, mirror_config
 from tests.support.least_privilege import Strict, grant, grant_needed, line_for, revoke
+from tests.support.stored import stored
 from tests.support.topics import assert_equal, copied, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -75,7 +76,7 @@ def test_a_topic_whose_acl_is_lost_is_set_aside_until_it_is_granted_again(
     assert copied_meanwhile == 100
     assert_equal(clusters, kept, lost)
     assert kinds_of_topics(flow.tables) == [("set-aside", lost), ("rejoined", lost)]
-    (aside, _) = flow.tables.read("events").where("kind <> 'restarted'").orderBy("at").collect()
+    (aside, _) = stored(flow.tables, "events", "kind <> 'restarted'")
     assert f"kafka-acls --bootstrap-server {strict[side].servers('SCRAM')} --add" in aside.text
     assert f"--operation {operation} --topic '{'A.' * side}{lost}'" in aside.text
 

@@ -13,6 +13,7 @@ from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import write_config
+from tests.support.stored import stored
 from tests.support.topics import copied, fill, send
 from tests.support.two_brokers import create_spread_topic, two_brokers
 
@@ -104,7 +105,7 @@ def test_a_partition_without_a_leader_is_left_out_until_it_has_one(
         flow.stop()
 
         assert copied(both, topic_name) == 250
-        rows = flow.tables.read("events").where("kind like '%set-aside%'").collect()
+        rows = stored(flow.tables, "events", "kind like '%set-aside%'")
         assert [(row.topic, row.partition) for row in rows] == [(topic_name, 1)]
         assert "rejoined" in kinds(flow.tables)
 

@@ -13,6 +13,7 @@ from replication.kafka.cluster import Cluster
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
+from tests.support.stored import stored
 from tests.support.topics import assert_equal, copied, fill, now_ms, send, send_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -51,7 +52,7 @@ def test_a_topic_with_a_record_that_is_too_large_joins_once_the_limit_is_raised(
     flow.stop()
 
     assert_equal(clusters, topic_name)
-    event = flow.tables.read("events").where("kind = 'set-aside'").collect()[0]
+    event = stored(flow.tables, "events", "kind = 'set-aside'")[0]
     for fact in (f"{large}-0 offset 5", "8000000", "1000000", LIMIT):
         assert fact in event.text
 

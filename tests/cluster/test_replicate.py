@@ -12,7 +12,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from replication.demo.brokers import Broker
 from replication.demo.compacted_topic import create_compacted_topic
@@ -28,10 +27,10 @@ from replication.errors import GuardError
 from replication.flows.replicate.failures import QueryError
 from replication.kafka.cluster import Cluster
 from replication.model import Mode, NewTopic, TopicPartition
-from replication.state.offset_table import OffsetTable
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
+from tests.support.stored import stored, stored_runs
 from tests.support.topics import (
     assert_equal,
     copied,
@@ -69,9 +68,9 @@ def test_every_kind_of_record_is_copied_unchanged(
     flow.stop()
 
     assert_equal(clusters, *expected)
-    (run,) = OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0))
+    (run,) = stored_runs(flow.tables, FLOW, TopicPartition(topic_name, 0))
     assert run.is_dense
-    runs = OffsetTable(flow.tables, FLOW).runs(TopicPartition(compacted, 0))
+    runs = stored_runs(flow.tables, FLOW, TopicPartition(compacted, 0))
     assert sum(run.count for run in runs) == left
 
 
@@ -94,19 +93,13 @@ def test_new_topics_and_partitions_are_replicated_while_the_others_go_on(
     flow.stop()
 
     assert_equal(clusters, topic_name, later)
-    generations = {
-        (row.topic, row.partition): row.generations
-        for row in flow.tables.of("offset_runs", FLOW)
-        .groupBy("topic", "partition")
-        .agg(F.collect_set("generation").alias("generations"))
-        .collect()
-    }
-    assert generations == {
-        (topic_name, 0): [1],
-        (later, 0): [2],
-        (later, 1): [2],
-        (topic_name, 1): [3],
-        (topic_name, 2): [3],
+    rows = stored(flow.tables, "offset_runs", order="generation")
+    assert {(row.topic, row.partition, row.generation) for row in rows} == {
+        (topic_name, 0, 1),
+        (later, 0, 2),
+        (later, 1, 2),
+        (topic_name, 1, 3),
+        (topic_name, 2, 3),
     }
 
 
@@ -133,10 +126,10 @@ def test_stopping_in_mid_copy_loses_and_repeats_nothing(
     assert copied(clusters, topic_name) == sent
     assert_equal(clusters, topic_name)
     for partition in range(2):
-        (run,) = OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, partition))
+        (run,) = stored_runs(flow.tables, FLOW, TopicPartition(topic_name, partition))
         assert run.is_dense
         assert run.src_from == run.tgt_from == 0
-    assert flow.tables.read("events").count() == 0
+    assert stored(flow.tables, "events") == []
 
 
 @pytest.mark.parametrize(
@@ -259,7 +252,7 @@ def test_deleting_a_source_topic_does_not_stop_the_others(
     flow.stop()
 
     assert_equal(clusters, topic_name)
-    (event,) = flow.tables.read("events").collect()
+    (event,) = stored(flow.tables, "events")
     assert (event.kind, event.policy) == ("restarted", "retry")
 
 
@@ -277,7 +270,7 @@ def test_a_recreated_source_topic_is_refused(
     flow = RunningFlow(spark, tmp_path, config, "drain")
     with pytest.raises(GuardError, match="was deleted and created again"):
         flow.join()
-    assert [row.kind for row in flow.tables.read("events").collect()] == ["refused"]
+    assert [row.kind for row in stored(flow.tables, "events")] == ["refused"]
 
 
 def test_a_record_of_another_producer_in_the_target_costs_no_record_of_the_source(
@@ -298,7 +291,7 @@ def test_a_record_of_another_producer_in_the_target_costs_no_record_of_the_sourc
         source.bootstrap, target.bootstrap, {topic_name: f"A.{topic_name}"}
     ).values()
     assert (report.missing, report.repeated, report.extra) == (0, 0, 1)
-    assert [row.kind for row in flow.tables.read("events").collect()] == ["realigned"]
+    assert [row.kind for row in stored(flow.tables, "events")] == ["realigned"]
 
 
 def test_a_stray_record_in_an_idle_remote_topic_is_passed_over(
@@ -320,7 +313,7 @@ def test_a_stray_record_in_an_idle_remote_topic_is_passed_over(
         source.bootstrap, target.bootstrap, {topic_name: f"A.{topic_name}"}
     ).values()
     assert (report.missing, report.repeated, report.extra) == (0, 0, 1)
-    (event,) = flow.tables.read("events").collect()
+    (event,) = stored(flow.tables, "events")
     assert (event.kind, event.offset_from, event.offset_until) == ("realigned", 100, 100)
 
 
@@ -354,7 +347,7 @@ def test_a_remote_topic_that_another_producer_has_filled_stops_a_flow_without_a_
     with pytest.raises(GuardError, match=nothing_found):
         flow.join()
     assert copied(clusters, topic_name) == 30
-    assert OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0)) == []
+    assert stored_runs(flow.tables, FLOW, TopicPartition(topic_name, 0)) == []
 
 
 def set_max_message_bytes(broker: Broker, topic: str, limit: int) -> None:

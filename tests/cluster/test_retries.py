@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from replication.demo.brokers import Broker
 from replication.kafka.cluster import Cluster
 from replication.model import Isolation, TopicPartition
-from replication.state.offset_table import OffsetTable
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
+from tests.support.stored import stored, stored_runs
 from tests.support.topics import assert_equal, copied, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -70,7 +70,7 @@ def test_a_source_that_dies_while_records_are_counted_is_waited_for(
 
     assert copied(both, topic_name) == 180
     assert_equal(both, topic_name)
-    (run,) = OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0))
+    (run,) = stored_runs(flow.tables, FLOW, TopicPartition(topic_name, 0))
     assert run.is_dense
     assert run.count == 180
 
@@ -101,10 +101,10 @@ def test_runs_that_cannot_be_written_are_written_later(
     flow.stop()
 
     assert_equal(clusters, topic_name)
-    (run,) = OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0))
+    (run,) = stored_runs(flow.tables, FLOW, TopicPartition(topic_name, 0))
     assert run.is_dense
     assert run.count == 200
-    assert flow.tables.read("events").count() == 0
+    assert stored(flow.tables, "events") == []
 
 
 def test_a_flow_whose_map_cannot_be_written_at_its_start_tries_again(
@@ -125,4 +125,4 @@ def test_a_flow_whose_map_cannot_be_written_at_its_start_tries_again(
     flow.join()
 
     assert_equal(clusters, topic_name)
-    assert [row.kind for row in flow.tables.read("events").collect()] == ["restarted"]
+    assert [row.kind for row in stored(flow.tables, "events")] == ["restarted"]

@@ -15,8 +15,6 @@ from replication.demo.topic_log import Content, TopicLog, log_ends
 from replication.flows.replicate.provenance import has_passed, without_provenance
 from replication.model import PROVENANCE, Flow, Mode, TopicPartition
 from replication.offsets.map import Exact, OffsetMap
-from replication.state.offset_table import OffsetTable
-from replication.state.tables import Tables
 from tests.support.commands import start_mirror
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config
@@ -24,6 +22,7 @@ from tests.support.local import Clusters, Until
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.process_tree import kill_tree
 from tests.support.settings import IDENTITY
+from tests.support.stored import reader, stored, stored_runs
 from tests.support.topics import fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -78,7 +77,7 @@ def test_after_a_crash_nothing_is_lost_in_a_topic_with_two_sources(
     other.stop()
     send(source, topic_name, PARTITIONS, 1000)
     states = {source: (FLOW, tmp_path / "state"), own_broker: (C_TO_B, tmp_path / "other")}
-    maps = {it: OffsetTable(Tables(spark, at.as_uri()), flow) for it, (flow, at) in states.items()}
+    maps = {it: reader(at).offsets(flow) for it, (flow, at) in states.items()}
     before = [records(target, topic_name, partition) for partition in range(PARTITIONS)]
     anchors = maps[source].progress().anchors
 
@@ -137,7 +136,7 @@ def test_a_new_topic_that_another_flow_writes_is_set_aside_and_both_flows_go_on(
     a_to_b.stop()
     c_to_b.stop()
 
-    (event,) = c_to_b.tables.read("events").collect()
+    (event,) = stored(c_to_b.tables, "events")
     assert event.text.startswith(
         f"flow A->B writes topic {both} on cluster B, to which C->B would copy {both}; "
     )
@@ -147,7 +146,7 @@ def test_a_new_topic_that_another_flow_writes_is_set_aside_and_both_flows_go_on(
     assert TopicLog(target.bootstrap, both, "read_uncommitted").partitions() == {0}
 
 
-@pytest.mark.parametrize("mode", ["microbatch", "realtime"])
+@pytest.mark.parametrize("mode", [pytest.param("microbatch", marks=pytest.mark.soak), "realtime"])
 def test_there_and_back_each_record_crosses_once(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
 ) -> None:
@@ -191,7 +190,7 @@ def test_there_and_back_each_record_crosses_once(
         assert kinds_of_topics(flow.tables) == []
 
 
-@pytest.mark.parametrize("timestamps", ["preserve", "broker"])
+@pytest.mark.parametrize("timestamps", ["preserve", pytest.param("broker", marks=pytest.mark.soak)])
 def test_the_header_does_not_hide_what_was_copied(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, timestamps: str
 ) -> None:
@@ -215,7 +214,7 @@ def assert_map_fits(
 ) -> None:
     """Asserts that each record that the flow copied is where its map says."""
     alias = flow.config.flow.source.encode()
-    runs = OffsetTable(flow.tables, flow.config.flow).runs(TopicPartition(flow.config.topics[0], 0))
+    runs = stored_runs(flow.tables, flow.config.flow, TopicPartition(flow.config.topics[0], 0))
     offsets = OffsetMap(runs)
     copies_of = {bare(content): at for at, content in target.items() if content.headers}
     for at, content in source.items():

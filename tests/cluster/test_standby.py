@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from replication.demo.compare import compare
 from replication.demo.mirror_process import MirrorProcess
@@ -24,11 +23,11 @@ from replication.demo.workload import create_topic, plain_records
 from replication.errors import LeaseError
 from replication.model import Flow
 from replication.state.handover import AFTER_EXPULSION
-from replication.state.tables import Tables
 from tests.support.commands import spark_submit, start_mirror
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters
 from tests.support.process_tree import family, kill_tree
+from tests.support.stored import stored
 from tests.support.topics import now_ms
 from tests.support.two_machines import write_two_configs
 from tests.support.waiting import wait_until
@@ -124,21 +123,17 @@ def signal_tree(mirror: MirrorProcess, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def assert_all_copied_once(spark: SparkSession, pair: Pair, tmp_path: Path) -> None:
+def assert_all_copied_once(pair: Pair, tmp_path: Path) -> None:
     """A drain ends the work; then both sides are equal, and nothing was realigned."""
     drain = spark_submit(pair.second, "--mode", "drain")
     assert drain.returncode == 0, drain.stdout[-3000:]
     source, target = pair.clusters
     report = compare(source.bootstrap, target.bootstrap, {pair.topic: pair.remote})[pair.topic]
     assert report.is_equal, str(report)
-    tables = Tables(spark, (tmp_path / "first" / "state").as_uri())
-    events = tables.of("events", pair.flow).collect()
-    assert events == []
+    assert stored(tmp_path / "first" / "state", "events", f"flow = '{pair.flow}'") == []
 
 
-def test_a_standby_goes_on_when_the_active_process_is_killed(
-    spark: SparkSession, pair: Pair, tmp_path: Path
-) -> None:
+def test_a_standby_goes_on_when_the_active_process_is_killed(pair: Pair, tmp_path: Path) -> None:
     with producing(pair), ExitStack() as stack:
         active, standby = active_and_standby(stack, pair)
         kill_tree(active.pid)
@@ -148,11 +143,12 @@ def test_a_standby_goes_on_when_the_active_process_is_killed(
         log.info("the standby went on after %.1f s", seconds)
 
     assert seconds > AFTER_EXPULSION
-    assert_all_copied_once(spark, pair, tmp_path)
+    assert_all_copied_once(pair, tmp_path)
 
 
+@pytest.mark.soak
 def test_a_paused_process_writes_nothing_when_it_goes_on_after_a_takeover(
-    spark: SparkSession, pair: Pair, tmp_path: Path
+    pair: Pair, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
         with producing(pair):
@@ -168,12 +164,12 @@ def test_a_paused_process_writes_nothing_when_it_goes_on_after_a_takeover(
         assert active.exit_code == LeaseError.exit_code
         assert "event=lease_lost" in active.log.read_text(errors="replace")
 
-    assert_all_copied_once(spark, pair, tmp_path)
+    assert_all_copied_once(pair, tmp_path)
 
 
 @pytest.mark.soak
 def test_a_standby_on_the_same_machine_goes_on_without_waiting_for_the_session(
-    spark: SparkSession, pair: Pair, tmp_path: Path
+    pair: Pair, tmp_path: Path
 ) -> None:
     with producing(pair), ExitStack() as stack:
         active = started(stack, pair.second)
@@ -188,7 +184,7 @@ def test_a_standby_on_the_same_machine_goes_on_without_waiting_for_the_session(
         log.info("the standby went on after %.1f s", time.monotonic() - ended)
         assert "event=lease_handover" not in output.read_text(errors="replace")
 
-    assert_all_copied_once(spark, pair, tmp_path)
+    assert_all_copied_once(pair, tmp_path)
 
 
 def test_of_two_that_are_started_one_runs_and_the_other_names_it(pair: Pair) -> None:

@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 from replication.errors import GuardError
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
-from replication.state.offset_table import OffsetTable
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
+from tests.support.stored import stored, stored_runs
 from tests.support.topics import assert_equal, copied, delete_records, delete_topic, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -35,10 +35,10 @@ def test_a_deleted_remote_topic_is_filled_again(
     RunningFlow(spark, tmp_path, config, "drain").join()
 
     assert_equal(clusters, topic_name)
-    assert OffsetTable(flow.tables, FLOW).runs(TopicPartition(topic_name, 0)) == [
+    assert stored_runs(flow.tables, FLOW, TopicPartition(topic_name, 0)) == [
         OffsetRun(40, 120, 0, 80)
     ]
-    (event,) = flow.tables.read("events").collect()
+    (event,) = stored(flow.tables, "events")
     assert (event.kind, event.partition, event.offset_from) == ("started-over", 0, 40)
 
 

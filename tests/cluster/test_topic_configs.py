@@ -23,7 +23,7 @@ from replication.state.tables import Tables
 from replication.topics.config_sync import Applied, SyncHistory, TopicKey
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters, Until
-from tests.support.mirror_files import FLOW
+from tests.support.stored import stored
 from tests.support.topic_settings import jars_with, overrides
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -93,14 +93,12 @@ def prepared(spark: SparkSession, tables: Tables, config: FlowConfig) -> FlowCon
 
 def applied(tables: Tables) -> Mapping[TopicKey, Applied]:
     """What the rounds recorded as applied."""
-    return SyncHistory.of(
-        row.asDict() for row in tables.of("topic_configs", FLOW).collect()
-    ).applied
+    return SyncHistory.of(row.asDict() for row in stored(tables, "topic_configs")).applied
 
 
 def events(tables: Tables) -> list[tuple[str, str]]:
     """Kind and topic of each event."""
-    rows = tables.of("events", FLOW).orderBy("at").collect()
+    rows = stored(tables, "events")
     return [(row["kind"], row["topic"]) for row in rows]
 
 
@@ -149,7 +147,7 @@ def test_a_change_by_hand_is_reported_and_overwritten_each_time(
         assert overrides(context.target, remote) == {"retention.ms": "1000000"}
 
     assert events(tables) == [("config-overwritten", remote)] * 2
-    (text, *_) = [row["text"] for row in tables.of("events", FLOW).collect()]
+    (text, *_) = [row["text"] for row in stored(tables, "events")]
     assert "retention.ms: 5 -> 1000000" in text
     assert "segment.ms: 600000 -> (target's default)" in text
 
@@ -187,7 +185,7 @@ def test_a_rejected_setting_holds_up_no_other_and_is_reported_once(
             "delete.retention.ms": "5000",
         }
         assert events(tables) == [("config-rejected", remote)] * 2
-        texts = sorted(row["text"] for row in tables.of("events", FLOW).collect())
+        texts = sorted(row["text"] for row in stored(tables, "events"))
         assert "retention.ms: (target's default) -> -1: set a limit" in texts[0]
         assert "segment.ms: (target's default) -> 600000: too many small files" in texts[1]
 
@@ -215,7 +213,7 @@ def test_the_query_brings_a_topic_in_step_within_its_interval(
         change("1000000")
         change("2000000")
 
-    held = {row["flow"] for row in tables.read("leases").collect()}
+    held = {row["flow"] for row in stored(tables, "leases", order="epoch")}
     assert held == {"A->B metadata"}
 
 

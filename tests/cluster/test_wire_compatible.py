@@ -22,6 +22,7 @@ from tests.support.internal_topics import write_internal
 from tests.support.java_tools import console_lines, mirror_client, reset_offsets
 from tests.support.local import Clusters, Until
 from tests.support.mirror_maker_2 import mirror_maker_2, mm2_properties
+from tests.support.stored import stored
 from tests.support.topics import fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -112,7 +113,7 @@ def test_the_mirror_takes_over_from_mirror_maker_2(
     last = read_checkpoints(checkpoints_topic(ours.context.target, config))[key]
 
     assert log_ends(target.bootstrap, [remote]) == {remote: 400}
-    assert [row.kind for row in ours.tables.read("events").collect()] == ["adopted"]
+    assert [row.kind for row in stored(ours.tables, "events")] == ["adopted"]
     assert first.upstream == 250  # MirrorMaker 2 wrote it: safe, but coarse
     assert 0 < first.downstream <= 250
     assert (last.upstream, last.downstream) == (333, 333)

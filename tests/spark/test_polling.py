@@ -4,10 +4,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.spark.frames import trigger_stream
-from replication.spark.polling import LEAST_MS, limit_polling, polling_delay_ms
+from replication.spark.polling import DELAY, limit_polling, polling_delay_ms
 from replication.spark.session import flow_session
 
 pytestmark = pytest.mark.spark
+
+OWN_MS = 77
+"""An operator's own value."""
 
 
 @pytest.mark.parametrize(("partitions", "delay_ms"), [(0, 25), (31, 25), (1000, 250)])
@@ -15,15 +18,22 @@ def test_the_more_partitions_the_longer_the_pause(partitions: int, delay_ms: int
     assert polling_delay_ms(partitions) == delay_ms
 
 
-@pytest.mark.parametrize("partitions", [1, 1000])
-def test_each_flow_pauses_for_its_own_partitions(spark: SparkSession, partitions: int) -> None:
-    own = flow_session(spark)
-    limit_polling(own, partitions)
+@pytest.mark.parametrize(
+    ("own", "partitions", "delay_ms"), [("", 1, 25), ("", 1000, 250), (f"{OWN_MS}ms", 1000, OWN_MS)]
+)
+def test_each_flow_pauses_for_its_own_partitions_unless_an_operator_wants_otherwise(
+    spark: SparkSession, own: str, partitions: int, delay_ms: int
+) -> None:
+    session = flow_session(spark)
+    session.conf.unset(DELAY)  # of the tests
+    if own:
+        session.conf.set(DELAY, own)
+    limit_polling(session, partitions)
 
-    query = trigger_stream(own).writeStream.format("noop").start()
+    query = trigger_stream(session).writeStream.format("noop").start()
     try:
-        pause = query._jsq.streamingQuery().pollingDelayMs()  # noqa: SLF001
+        pause_ms = query._jsq.streamingQuery().pollingDelayMs()  # noqa: SLF001
     finally:
         query.stop()
 
-    assert pause == polling_delay_ms(partitions) >= LEAST_MS
+    assert pause_ms == delay_ms

@@ -128,7 +128,7 @@ def test_partial_maps_answer_like_the_whole_map(tables: Tables) -> None:
     whole = OffsetMap(runs)
 
     found = {}
-    for least in (0, 9, 10, 15, 20, 30, 50, 55, 60, 74, 75, 99):
+    for least in (0, 15, 30, 75, 99):
         found = table.maps({ORDERS_0: least, ORDERS_1: 7, TopicPartition("absent", 3): 0})
 
         assert set(found) == {ORDERS_0, ORDERS_1}

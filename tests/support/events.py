@@ -2,6 +2,7 @@
 
 from replication.errors import StateError
 from replication.state.tables import Tables
+from tests.support.stored import stored
 
 
 def kinds(tables: Tables) -> list[str]:
@@ -12,7 +13,7 @@ def kinds(tables: Tables) -> list[str]:
 def kinds_of_topics(tables: Tables) -> list[tuple[str, str | None]]:
     """Kind and topic of each event, oldest first, without restarts of the query."""
     try:
-        rows = tables.read("events").orderBy("at").collect()
+        rows = stored(tables, "events")
     except StateError:  # the flow creates the table at this moment
         return []
     return [(row.kind, row.topic) for row in rows if row.kind != "restarted"]

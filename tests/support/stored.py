@@ -1,0 +1,29 @@
+"""What the tables of a test hold, read without Spark: a query costs milliseconds, not a second."""
+
+from pathlib import Path
+
+from pyspark.sql import Row
+
+from replication.model import Flow, TopicPartition
+from replication.offsets.runs import OffsetRun
+from replication.state.delta_reader import DeltaReader
+from replication.state.tables import Tables
+
+State = Tables | Path
+"""The tables, or the folder of the state directory."""
+
+
+def stored(state: State, table: str, condition: str = "TRUE", order: str = "at") -> list[Row]:
+    """The rows of *table* that meet an SQL *condition*; none if the table does not exist."""
+    sql = f"SELECT * FROM runs WHERE {condition} ORDER BY {order}"  # noqa: S608 - of the tests
+    return [Row(**row) for row in reader(state).query(table, sql)]
+
+
+def stored_runs(state: State, flow: Flow, tp: TopicPartition) -> list[OffsetRun]:
+    """The offset map of one partition."""
+    return reader(state).offsets(flow).runs(tp)
+
+
+def reader(state: State) -> DeltaReader:
+    """The reader of *state*."""
+    return DeltaReader(state.as_uri() if isinstance(state, Path) else state.root)
