@@ -14,6 +14,7 @@ from tests.support.broker_archive import archived
 from tests.support.kerberos import use_kerberos
 from tests.support.least_privilege import AUTHORIZER, Strict
 from tests.support.local import SPARK_SLOTS, Clusters, Until, jars
+from tests.support.scheduling import FilesInTurn, sort_slowest_first
 from tests.support.secured import Authorities, Secured, authorities, secured_broker
 from tests.support.waiting import wait_until
 
@@ -30,7 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesInTurn:
+    return FilesInTurn(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    sort_slowest_first(items)
     if config.getoption("--soak"):
         return
     for item in items:

@@ -41,61 +41,32 @@ wheel() { # The wheel must contain the interceptor and must import without this 
   rm -rf "$folder" build
 }
 
-# Most tests wait for brokers and timers, so three groups run at the same time, each with its own brokers.
-group() { # NAME PYTEST_ARGUMENTS...
-  local selected
-  case $1 in
-  jobs) selected=(-m job) ;;
-  first) selected=(-m 'not job' tests/unit tests/spark tests/deploy tests/cluster/test_[a-j]*.py) ;;
-  second) selected=(-m 'not job' tests/cluster/test_[k-z]*.py) ;;
-  brokerless) selected=(-m 'not cluster') ;;
-  esac
-  "$python" "${coverage[@]}" -m pytest -o cache_dir="$home/pytest-$1" "${selected[@]}" "${@:2}"
-}
-
-# A machine shared with others can be too slow for a limit: what fails runs once more, and must pass then.
-passed() { # CODE NAME PYTEST_ARGUMENTS...: CODE 1 means that tests failed; any other is final
-  [ "$1" != 0 ] || return 0
-  [ "$1" = 1 ] || return 1
-  printf '\n== what failed in the group %s runs once more, alone\n' "$2"
-  group "${@:2}" --lf
-}
-
-report() {
-  [ ${#coverage[@]} -gt 0 ] || return 0
-  "$python" -m coverage combine --quiet
-  "$python" -m coverage report
-}
-
-tests() { # a pytest that finds no test fails
-  local name failed=0
-  local -A started=() codes=()
+# Most tests wait for brokers and timers, so three processes run them, each with its own brokers. A machine
+# shared with others can be too slow for a limit: what fails runs once more, alone, and must pass then.
+tests() { # PYTEST_ARGUMENTS...
+  local code=0
   [ ${#coverage[@]} = 0 ] || "$python" -m coverage erase
-  for name in jobs second; do
-    group "$name" "$@" >"$home/log/tests-$name" 2>&1 &
-    started[$name]=$!
-  done
-  trap 'kill "${started[@]}" 2>/dev/null' EXIT
-  codes[first]=0
-  group first "$@" || codes[first]=$?
-  for name in jobs second; do
-    codes[$name]=0
-    wait "${started[$name]}" || codes[$name]=$?
-    printf '\n== the group %s, which ran at the same time\n' "$name"
-    cat "$home/log/tests-$name"
-  done
-  trap - EXIT
-  for name in first second jobs; do passed "${codes[$name]}" "$name" "$@" || failed=1; done
-  report
-  return "$failed"
+  pytest -n 3 "$@" || code=$?
+  if [ "$code" = 1 ]; then # tests failed; any other code is final
+    printf '\n== what failed runs once more, alone\n'
+    pytest --lf "$@" && code=0
+  fi
+  if [ ${#coverage[@]} -gt 0 ]; then
+    "$python" -m coverage combine --quiet
+    "$python" -m coverage report
+  fi
+  return "$code"
+}
+
+pytest() {
+  "$python" "${coverage[@]}" -m pytest "$@"
 }
 
 # CI ends a run after 90 minutes, on a machine whose cores it shares. There the tests with brokers run for
 # as long as there is time and show what they find; the tests without brokers decide.
 tests_in_ci() {
-  local code=0 until
-  group brokerless || code=$?
-  passed "$code" brokerless || return 1
+  local until
+  tests -m 'not cluster' || return 1
   until=$(($(date +%s) + 3000 - SECONDS))
   printf '\n== the tests with brokers; they do not decide in CI\n'
   timeout -k 30 "$((3900 - SECONDS))" "$python" -m pytest -m cluster --until "$until" ||
@@ -107,7 +78,7 @@ case "${1:-} ${2:-}" in '--soak realtime' | '--soak microbatch' | '--soak drain'
 esac
 coverage=()
 if [ "${1:-}" = --coverage ]; then
-  coverage=(-m coverage run -p)
+  coverage=(-m coverage run)
   shift
 fi
 if [ $# -gt 0 ] && [ "$*" != --soak ]; then
