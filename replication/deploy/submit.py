@@ -45,6 +45,9 @@ LATE_OPTIMIZER: Final = (
 """The optimizing compiler takes what ran ten times as often as by default. What only a start needs
 is left to the quick compiler; the path of the records is optimized all the same."""
 
+QUICK_LAUNCHER: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+"""Of the JVM in which spark-submit only puts the command of the driver together."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -100,7 +103,11 @@ def command(
         ("--conf", f"{REDACTION}={SPARK_REDACTION}"),
     ]
     known = {**defaults, **settings(given)}
-    variables = {"SPARK_HOME": str(spark_home), "PYTHONUNBUFFERED": "1"}
+    variables = {
+        "SPARK_HOME": str(spark_home),
+        "PYTHONUNBUFFERED": "1",
+        "SPARK_LAUNCHER_OPTS": environ.get("SPARK_LAUNCHER_OPTS") or QUICK_LAUNCHER,
+    }
     file, config = f"{job.repository}/jobs/{job.name}.py", job.config
     if not is_cluster:
         variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or str(python)

@@ -126,7 +126,7 @@ def clone(tmp_path: Path) -> Clone:
 def ready(clone: Clone) -> Clone:
     """A clone whose set-up is done, with programs in the place of Python and Spark."""
     python = f"""case "$*" in
-      *'replication validate wrong.yaml'*) echo wrong >&2; exit 2 ;;
+      *'replication slots wrong.yaml --start'*) echo wrong >&2; exit 2 ;;
       *'replication validate'*) ;;
       *'replication slots'*) [ "$4" != unreachable.yaml ] || exit 3; echo 14 ;;
       *) exec '{sys.executable}' "$@" ;;

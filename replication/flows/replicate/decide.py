@@ -76,7 +76,11 @@ def settled_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
     """
     copies = _copies(plan)
     ends = settled_log_ends(
-        context.target, list(copies.values()), context.spark, context.config.flow
+        context.target,
+        list(copies.values()),
+        context.spark,
+        context.config.flow,
+        shared={copy for tp, copy in copies.items() if plan.is_shared(tp)},
     )
     return _log_ends(context, copies, ends)
 
