@@ -43,8 +43,8 @@ def slots(
         if problems := start_problems(config, "local", job):
             raise ConfigError(config.file, problems)
         if not standby:
-            flows = [flow for name in chosen for flow in chosen_names(config, name)]
-            refuse_second_process(config.state_dir, flows, job)
+            started = [flow for name in chosen for flow in chosen_names(config, name)]
+            refuse_second_process(config.state_dir, started, job)
     has_flows = job in RECORDS and (config.flows or names)
     flows = [flow for name in chosen for flow in chosen_flows(config, name)] if has_flows else []
     click.echo(local_slots(sum(_partitions(config, flow) for flow in flows)))

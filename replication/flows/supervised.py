@@ -51,6 +51,7 @@ class Supervised(threading.Thread):
         lease: Callable[[], AbstractContextManager[Lease | None]] = nullcontext,
         before_stop: Callable[[], None] = lambda: None,
         after_stop: Callable[[], None] = lambda: None,
+        *,
         head_start: HeadStart | None = None,
     ) -> None:
         super().__init__(name=name, daemon=True)

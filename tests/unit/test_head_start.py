@@ -2,9 +2,10 @@
 
 from threading import Event, Thread
 
+import pytest
+
 from replication.flows.head_start import HeadStart
 from replication.model import Flow
-from tests.support.local import Until
 
 FLOW, OTHER = Flow("A", "B"), Flow("B", "A")
 MINUTES = 600.0
@@ -32,14 +33,15 @@ def test_a_flow_that_never_ends_it_holds_nobody_up_for_long() -> None:
     assert head_start.is_over
 
 
-def test_who_waits_goes_on_at_the_end_or_at_a_stop(until: Until) -> None:
-    for release in ("end", "stop"):
-        head_start, stop = HeadStart([FLOW], MINUTES), Event()
-        waiting = Thread(target=head_start.await_end, args=(stop,), daemon=True)
-        waiting.start()
-        assert waiting.is_alive()
-        if release == "end":
-            head_start.end(FLOW)
-        else:
-            stop.set()
-        until(lambda thread=waiting: not thread.is_alive(), 30)
+@pytest.mark.parametrize("release", ["end", "stop"])
+def test_who_waits_goes_on_at_the_end_or_at_a_stop(release: str) -> None:
+    head_start, stop = HeadStart([FLOW], MINUTES), Event()
+    waiting = Thread(target=head_start.await_end, args=(stop,), daemon=True)
+    waiting.start()
+    assert waiting.is_alive()
+    if release == "end":
+        head_start.end(FLOW)
+    else:
+        stop.set()
+    waiting.join(30)
+    assert not waiting.is_alive()
