@@ -118,9 +118,9 @@ def command(
         variables["PYSPARK_DRIVER_PYTHON"] = str(python)
         archived, java_options = archive_options()
         class_path, jars = [archived, storage_class_path()], _own_jars()
-        if IN_DRIVER.match(master):
-            class_path[1:1] = [jar for jar in jars if jar not in archived.split(os.pathsep)]
-            jars = []
+        if IN_DRIVER.match(master):  # ours is not in the archive, which must begin the class path
+            class_path[0] = archived or os.pathsep.join(jars[:-1])
+            jars = jars[-1:]
         ours += _files(job.repository, f"{job.repository}/conf/log4j2.properties", environ, jars)
         ours += [
             ("--driver-class-path", os.pathsep.join(filter(None, class_path))),

@@ -101,7 +101,7 @@ def test_the_users_defaults_file_is_not_hidden(tmp_path: Path) -> None:
 
     words = command(SPARK_CONF_DIR=str(tmp_path))
 
-    assert values(words, "--jars") == ["their.jar"]
+    assert values(words, "--jars") == [f"{OUR_JAR},their.jar"]
     assert "spark.other" not in " ".join(words)  # spark-submit reads it itself
 
 
@@ -139,9 +139,8 @@ def test_executors_elsewhere_get_the_jars(master: str) -> None:
 def test_client_mode_uses_the_files_of_this_machine(home: Path) -> None:
     words = command("--jars", "their.jar", DRIVER_MEMORY="1g")
 
-    jars = f"{home}/jars/spark/connector.jar:{OUR_JAR}"
-    assert values(words, "--driver-class-path") == [jars]
-    assert values(words, "--jars") == ["their.jar"], "tasks run where the class path is"
+    assert values(words, "--driver-class-path") == [f"{home}/jars/spark/connector.jar"]
+    assert values(words, "--jars") == [f"{OUR_JAR},their.jar"], "tasks run in the driver"
     assert values(words, "--driver-memory") == ["1g"]
     assert values(words, "--archives") == values(words, "--files") == []
     assert f"PYSPARK_PYTHON={PYTHON}" in words
