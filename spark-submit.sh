@@ -88,15 +88,15 @@ own_code() { PYTHONPATH=$repo${PYTHONPATH:+:$PYTHONPATH} "$venv/bin/python" -m "
 mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_format and standby are those of main
   local command quoted slots deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
   local second=(--job "$job" ${flow[@]+"${flow[@]}"}) # refuses a second process before Spark starts
-  if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || [ ${#standby[@]} -gt 0 ]; then second=(); fi
-  own_code replication validate "$config" ${master:+--master "$master"} \
-    ${clusters[@]+"${clusters[@]}"} ${second[@]+"${second[@]}"} >/dev/null
-  if [ -z "$master" ] && [ -n "$dry_run" ]; then
-    master='local[*]' # how many slots it takes is a question to the clusters
-  elif [ -z "$master" ]; then
-    slots=$(own_code replication slots "$config" --job "$job" ${flow[@]+"${flow[@]}"} \
-      ${clusters[@]+"${clusters[@]}"})
+  if [ -z "$dry_run$master" ] && [ "$deploy_mode" != cluster ]; then
+    slots=$(own_code replication slots "$config" --start "${second[@]}" \
+      ${clusters[@]+"${clusters[@]}"} ${standby[@]+"${standby[@]}"})
     master="local[$slots]"
+  else
+    if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || [ ${#standby[@]} -gt 0 ]; then second=(); fi
+    own_code replication validate "$config" ${master:+--master "$master"} \
+      ${clusters[@]+"${clusters[@]}"} ${second[@]+"${second[@]}"} >/dev/null
+    master=${master:-local[*]} # how many slots it takes is a question to the clusters
   fi
   quoted=$(own_code replication.deploy.submit --repository "$repo" --python "$venv/bin/python" \
     --job "$job" --config "$config" --master "$master" ${flow[@]+"${flow[@]}"} \

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.config.tree import FlowConfig, HeartbeatsConfig, MirrorConfig
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.context import FlowContext
+from replication.flows.head_start import HeadStart
 from replication.flows.heartbeats import Heartbeats, emit_once
 from replication.flows.metadata.query import MetadataSync, is_wanted
 from replication.flows.supervised import Supervised
@@ -85,7 +86,11 @@ def background_metadata(context: FlowContext, job: Job) -> Iterator[None]:
 
 @contextmanager
 def background_heartbeats(
-    spark: SparkSession, config: MirrorConfig, chosen: Sequence[FlowConfig], job: Job
+    spark: SparkSession,
+    config: MirrorConfig,
+    chosen: Sequence[FlowConfig],
+    job: Job,
+    head_start: HeadStart | None = None,
 ) -> Iterator[None]:
     """Runs the heartbeats of all pairs that belong to *chosen* during the block, as one query.
 
@@ -101,7 +106,8 @@ def background_heartbeats(
     else:
         stop = threading.Event()
         query = partial(Heartbeats(pairs, stop).query, spark)
-        with _running(Supervised("heartbeats", spark, query, stop), stop):
+        thread = Supervised("heartbeats", spark, query, stop, head_start=head_start)
+        with _running(thread, stop):
             yield
 
 
@@ -136,7 +142,15 @@ def _flow_query(
     def lease() -> AbstractContextManager[Lease | None]:
         return hold_lease(context.tables, context.claim(part), stop, standby=True)
 
-    thread = Supervised(name, context.tables.spark, query, stop, lease, *before_and_after_stop)
+    thread = Supervised(
+        name,
+        context.tables.spark,
+        query,
+        stop,
+        lease,
+        *before_and_after_stop,
+        head_start=context.head_start,
+    )
     with _running(thread, stop):
         yield
 

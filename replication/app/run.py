@@ -28,10 +28,13 @@ from replication.app.signals import stop_on_signals
 from replication.config.checks import idle_job_problem
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.clients import clients_of
 from replication.control.loops import check_loops
 from replication.errors import ConfigError, ReplicationError
 from replication.flows.context import FlowContext
+from replication.flows.head_start import HeadStart
 from replication.flows.replicate.loop import replicate
+from replication.kafka.client_check import rejected_properties
 from replication.kafka.cluster import Cluster
 from replication.log import Log, LogFormat, configure
 from replication.model import Flow, Job, Mode, runs
@@ -106,6 +109,8 @@ def _run(
             log.warning("configuration_warning", text=warning)
         for note in config.notes:
             log.info("configuration_note", text=note)
+        if problems := rejected_properties(driver_jvm(), clients_of(config)):
+            raise ConfigError(config.file, problems)
         if runs(job, "records"):
             check_loops(config)
         launch = Launch(config, chosen, job, standby)
@@ -173,6 +178,8 @@ class _Application:
     def __init__(self, spark: SparkSession, launch: Launch, claims: Claims) -> None:
         self._spark, self._launch, self._claims = spark, launch, claims
         self._chosen, self._job = launch.chosen, launch.job
+        copied = [flow.flow for flow in launch.chosen if runs(launch.job, "records")]
+        self._head_start = HeadStart(copied)
 
     def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> Outcome:
         check_static_settings(self._spark)
@@ -190,7 +197,7 @@ class _Application:
         if not self._chosen and not is_drain(config, ()):  # heartbeats only, until a stop
             threads = [FlowThread(name, _wait) for name in self._launch.names]
         stop_on_signals([thread.stop for thread in threads])
-        with background_heartbeats(tables.spark, config, self._chosen, self._job):
+        with background_heartbeats(tables.spark, config, self._chosen, self._job, self._head_start):
             for thread in threads:
                 thread.start()
             return wait_for_all(threads, requests, locks)
@@ -212,6 +219,7 @@ class _Application:
             target,
             claims=self._claims,
             standby=self._launch.standby,
+            head_start=self._head_start,
         )
 
 

@@ -17,7 +17,7 @@ COMMANDS: Final = {
     "import": "import_file",
     "acls": "acls",
     "plan": "plan",
-    "slots": "plan",
+    "slots": "slots",
     "translate": "translate",
     "groups": "groups",
     "export-offsets": "failover",

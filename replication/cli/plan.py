@@ -1,4 +1,4 @@
-"""``plan`` and ``slots``: what a start of the flows would do, and what it needs."""
+"""``plan``: what a start of the flows would do."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,6 @@ from replication.cli.options import (
     CLUSTERS,
     FILE,
     FLOW,
-    JOB,
     chosen_flows,
     known_errors,
     print_json,
@@ -21,10 +20,7 @@ from replication.control.loops import check_loops
 from replication.control.plan import FlowPlan, Histories, Start, plan_flow
 from replication.control.starts import open_clusters, stored_map
 from replication.errors import GuardError
-from replication.flows.replicate.prepare import look
-from replication.kafka.diagnosis import CallError
-from replication.model import RECORDS, Job, TopicAcl
-from replication.spark.mode import local_slots
+from replication.model import TopicAcl
 from replication.state.readers import StateReader, open_reader
 from replication.topics.acl_sync import AclHistory
 from replication.topics.config_sync import SyncHistory
@@ -72,37 +68,6 @@ def plan(*, file: str, name: str | None, clusters: str, as_json: bool) -> None:
         raise GuardError(
             "".join(["not everything would be replicated:", *(f"\n  - {it}" for it in problems)])
         )
-
-
-@click.command()
-@FILE
-@FLOW
-@CLUSTERS
-@JOB
-@known_errors
-def slots(file: str, name: str | None, clusters: str, job: Job) -> None:
-    """Print how many local task slots the flows need.
-
-    A flow whose cluster does not answer counts as in its last generation: it must not keep the
-    other flows from starting.
-    """
-    config = load_config(file, clusters)
-    flows = chosen_flows(config, name) if job in RECORDS and (config.flows or name) else ()
-    click.echo(local_slots(sum(_partitions(config, flow) for flow in flows)))
-
-
-def _partitions(config: MirrorConfig, flow: FlowConfig) -> int:
-    try:
-        with open_clusters(flow) as (source, target):
-            return len(look(flow, source, target).partitions)
-    except CallError as error:
-        if not error.is_temporary:
-            raise
-        click.echo(f"warning: slots of {flow.flow} as in its last generation: {error}", err=True)
-    with open_reader(config.state_dir) as state:
-        rows = state.rows("topics", flow.flow)
-    newest = max((row["generation"] for row in rows), default=0)
-    return sum(row["partitions"] for row in rows if row["generation"] == newest)
 
 
 def _plan(config: MirrorConfig, flow: FlowConfig, state: StateReader) -> FlowPlan:

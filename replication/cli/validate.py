@@ -6,11 +6,13 @@ from typing import get_args
 import click
 
 from replication.cli.options import CLUSTERS, FILE, chosen_names, known_errors
-from replication.config.checks import idle_job_problem, local_state_problem
 from replication.config.file import load_config
 from replication.config.stores import missing_files
-from replication.control.client_check import client_problems
+from replication.control.clients import clients_of
+from replication.control.file_check import start_problems
 from replication.errors import ConfigError, SetupError
+from replication.kafka.client_check import rejected_properties
+from replication.kafka.jvm import kafka_jars, open_jvm
 from replication.model import Job
 from replication.state.job_lock import refuse_second_process
 
@@ -31,17 +33,12 @@ def validate(
     With --job, also check that no other process runs that job on the same state directory.
     """
     config = load_config(file, clusters)
-    is_local = master.startswith("local")
-    missing = missing_files(config)
-    problems = [
-        *filter(None, [local_state_problem(config.state_dir, master)]),
-        *(missing if is_local else ()),
-        *filter(None, [idle_job_problem(config, job) if job else None]),
-    ]
-    warnings = [*config.warnings, *(() if is_local else missing)]
-    notes = list(config.notes)
+    problems = start_problems(config, master, job)
+    missing = () if master.startswith("local") else missing_files(config)
+    warnings, notes = [*config.warnings, *missing], list(config.notes)
     try:
-        problems += client_problems(config)
+        with open_jvm(kafka_jars()) as jvm:
+            problems += rejected_properties(jvm, clients_of(config))
     except SetupError as error:
         notes.append(f"the clients' properties were not checked by Java's client: {error}")
     if strict:

@@ -6,8 +6,7 @@ matches is known at run time, and `replication.topics.conflicts` checks it then.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Final
 
@@ -54,39 +53,20 @@ def check_flows(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
 
 def _check_growing_names(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
     """Without a separator a remote topic is not recognised, and returns with another prefix."""
-    prefixed = [
-        flow.flow
+    prefixed = {
+        (flow.flow.source, flow.flow.target): False
         for flow in flows
         if not isinstance(flow.policy, IdentityPolicy)
         and flow.policy.remote_topic("", "") == ""
         and not all(_NAME.fullmatch(item) for item in flow.topics)
-    ]
-    for path in find_loops(prefixed):
+    }
+    for path in endless_loops(prefixed):
         closing = Flow(path[-2], path[-1])
         diagnostics.problem(
             f"{closing}.replication.policy.separator",
             f"replication loop: {' -> '.join(path)} would copy topics without end, because "
             "an empty separator hides where they come from; write a separator, or name the topics",
         )
-
-
-def find_loops(flows: Iterable[Flow]) -> Iterator[tuple[str, ...]]:
-    """The loops that *flows* form, as aliases from a smallest one back to it."""
-    left = list(flows)
-    while True:
-        sources = defaultdict(set)
-        for flow in left:
-            sources[flow.target].add(flow.source)
-        try:
-            TopologicalSorter(sources).prepare()
-        except CycleError as error:
-            aliases = error.args[1][:-1]
-            first = aliases.index(min(aliases))
-            path = (*aliases[first:], *aliases[: first + 1])
-            yield path
-            left.remove(Flow(path[-2], path[-1]))
-        else:
-            return
 
 
 def _check_writers(diagnostics: Diagnostics, one: FlowConfig, other: FlowConfig) -> None:

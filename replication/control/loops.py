@@ -6,7 +6,7 @@ checked before any of them starts, whichever process runs them.
 
 from contextlib import ExitStack
 
-from replication.config.flow_conflicts import find_loops
+from replication.config.loops import endless_loops
 from replication.config.tree import MirrorConfig
 from replication.errors import ClusterError, ConfigError
 from replication.kafka.cluster import Cluster
@@ -30,7 +30,7 @@ def check_loops(config: MirrorConfig) -> None:
     """
     flows = (*config.flows, *config.other_flows)
     identity = [flow for flow in flows if isinstance(flow.policy, IdentityPolicy)]
-    if not any(find_loops(flow.flow for flow in identity)):
+    if not endless_loops({(flow.flow.source, flow.flow.target): False for flow in identity}):
         return
     admins = {side.alias: side.admin for flow in identity for side in (flow.source, flow.target)}
     try:

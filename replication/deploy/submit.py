@@ -10,6 +10,7 @@ the image, by the paths of conf/deploy/kubernetes/Dockerfile.
 
 import argparse
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,12 @@ LATE_OPTIMIZER: Final = (
 )
 """The optimizing compiler takes what ran ten times as often as by default. What only a start needs
 is left to the quick compiler; the path of the records is optimized all the same."""
+
+IN_DRIVER: Final = re.compile(r"local(\[|$)")
+"""A master whose tasks run in the driver: jars on its class path need not be copied to a task."""
+
+QUICK_LAUNCHER: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+"""Of the JVM in which spark-submit only puts the command of the driver together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +107,23 @@ def command(
         ("--conf", f"{REDACTION}={SPARK_REDACTION}"),
     ]
     known = {**defaults, **settings(given)}
-    variables = {"SPARK_HOME": str(spark_home), "PYTHONUNBUFFERED": "1"}
+    variables = {
+        "SPARK_HOME": str(spark_home),
+        "PYTHONUNBUFFERED": "1",
+        "SPARK_LAUNCHER_OPTS": environ.get("SPARK_LAUNCHER_OPTS") or QUICK_LAUNCHER,
+    }
     file, config = f"{job.repository}/jobs/{job.name}.py", job.config
     if not is_cluster:
         variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or str(python)
         variables["PYSPARK_DRIVER_PYTHON"] = str(python)
         archived, java_options = archive_options()
-        ours += _files(job.repository, f"{job.repository}/conf/log4j2.properties", environ)
+        class_path, jars = [archived, storage_class_path()], _own_jars()
+        if IN_DRIVER.match(master):  # ours is not in the archive, which must begin the class path
+            class_path[0] = archived or os.pathsep.join(jars[:-1])
+            jars = jars[-1:]
+        ours += _files(job.repository, f"{job.repository}/conf/log4j2.properties", environ, jars)
         ours += [
-            (
-                "--driver-class-path",
-                os.pathsep.join(filter(None, (archived, storage_class_path()))),
-            ),
+            ("--driver-class-path", os.pathsep.join(filter(None, class_path))),
             ("--driver-java-options", f"{LATE_OPTIMIZER} {java_options}".strip()),
         ]
     elif master.startswith("k8s:") and UPLOAD_PATH not in known:
@@ -119,7 +131,7 @@ def command(
         ours += [_logging(f"{IMAGE.removeprefix('local://')}/log4j2.properties")]
     else:
         config = Path(config).name
-        ours += _files(job.repository, "log4j2.properties", environ)
+        ours += _files(job.repository, "log4j2.properties", environ, _own_jars())
         ours += [("--files", f"{job.config},{job.repository}/conf/log4j2.properties")]
         if PYTHON_SETTING not in known and not master.startswith("k8s:"):
             archive = environment(home() / "py-files")
@@ -133,12 +145,17 @@ def command(
     ]
 
 
-def _files(repository: Path, log4j2: str, environ: Mapping[str, str]) -> Arguments:
-    """The options with the project's jars and code, and with the logging of the driver."""
-    jars: list[str | Path] = [*connector_jars(), OUR_JAR]
-    jars += filter(None, environ.get("CLIENT_JARS", "").split(","))
+def _own_jars() -> list[str]:
+    return [str(jar) for jar in (*connector_jars(), OUR_JAR)]
+
+
+def _files(
+    repository: Path, log4j2: str, environ: Mapping[str, str], own_jars: Sequence[str]
+) -> Arguments:
+    """The options with jars and the project's code, and with the logging of the driver."""
+    jars = [*own_jars, *filter(None, environ.get("CLIENT_JARS", "").split(","))]
     return [
-        ("--jars", ",".join(map(str, jars))),
+        *((("--jars", ",".join(jars)),) if jars else ()),
         ("--py-files", str(py_files(repository, home() / "py-files"))),
         _logging(log4j2),
     ]

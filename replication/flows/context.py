@@ -6,6 +6,7 @@ from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
+from replication.flows.head_start import HeadStart
 from replication.kafka.cluster import Cluster
 from replication.offsets.live_map import LiveMap
 from replication.spark.kafka_options import producer_client_id
@@ -30,6 +31,7 @@ class FlowContext:
         live_map: The flow's offset map in memory, if this process replicates the flow.
         claims: The claims to leases that began before Spark did; `claim` makes the others.
         standby: Whether to wait for a lease that another process holds.
+        head_start: Of the records of this process's flows before their background queries.
     """
 
     config: FlowConfig
@@ -40,6 +42,7 @@ class FlowContext:
     live_map: LiveMap = field(default_factory=LiveMap)
     claims: dict[LeaseName, Claim] = field(default_factory=dict)
     standby: bool = False
+    head_start: HeadStart = field(default_factory=HeadStart)
 
     @property
     def jvm(self) -> JVMView:

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.errors import ReplicationError
+from replication.flows.head_start import HeadStart
 from replication.log import Log
 from replication.state.lease import Lease
 
@@ -38,6 +39,7 @@ class Supervised(threading.Thread):
         before_stop: Ends a running batch, before the query is stopped for whatever reason.
         after_stop: Completes what the query left, while the lease is still held; may raise an error
             that a retry can resolve.
+        head_start: What the first start of the query waits for; nothing by default.
     """
 
     def __init__(
@@ -49,11 +51,14 @@ class Supervised(threading.Thread):
         lease: Callable[[], AbstractContextManager[Lease | None]] = nullcontext,
         before_stop: Callable[[], None] = lambda: None,
         after_stop: Callable[[], None] = lambda: None,
+        *,
+        head_start: HeadStart | None = None,
     ) -> None:
         super().__init__(name=name, daemon=True)
         self._spark, self._lease = spark, lease
         self._writer, self._stop_event = writer, stop
         self._before_stop, self._after_stop = before_stop, after_stop
+        self._head_start = head_start or HeadStart()
         self._scratch = Path(tempfile.mkdtemp(prefix="replication-"))
         self._starts = 0
 
@@ -61,6 +66,7 @@ class Supervised(threading.Thread):
         """The thread's work."""
         # a pool of its own, so that long tasks of a replication query cannot delay this one
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
+        self._head_start.await_end(self._stop_event)
         pause = 1.0
         try:
             while not self._stop_event.is_set():

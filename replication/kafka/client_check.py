@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from py4j.java_gateway import JVMView
+from py4j.java_gateway import JavaClass, JVMView
 from py4j.protocol import Py4JJavaError
 
 from replication.config.clients.java_keys import Role
 from replication.config.clients.secrets import is_secret
-from replication.kafka.jvm import java_map, kafka_jars, open_jvm
+from replication.kafka.jvm import java_map
 
 ABSENT_CLASS: Final = "could not be found."
 """How Java's message ends for a class that only Spark's class path has: a login handler's jar."""
@@ -20,27 +20,27 @@ _CLASSES: Final[dict[Role, tuple[str, str]]] = {
 }
 
 
-def rejected_properties(clients: Iterable[tuple[str, Role, Mapping[str, str]]]) -> list[str]:
+def rejected_properties(
+    jvm: JVMView, clients: Iterable[tuple[str, Role, Mapping[str, str]]]
+) -> list[str]:
     """What Java's clients reject, one line for each property and client.
 
     Args:
+        jvm: Has Kafka's client; without it nothing is rejected.
         clients: The cluster's alias, the kind of client, and all of its properties in Java's key
             space.
-
-    Raises:
-        SetupError: There is no JVM, or no Kafka client for it.
     """
-    with open_jvm(kafka_jars()) as jvm:
-        found = (text for client in clients for text in _rejected(jvm, *client))
-        return list(dict.fromkeys(found))
+    found = (text for client in clients for text in _rejected(jvm, *client))
+    return list(dict.fromkeys(found))
 
 
 def _rejected(jvm: JVMView, alias: str, role: Role, properties: Mapping[str, str]) -> Iterator[str]:
     """What one client rejects: each value by itself, else all of them together."""
-    java = java_map(jvm, properties)
     package, name = _CLASSES[role]
     config_class = getattr(getattr(jvm.org.apache.kafka.clients, package), name)
-    found = False
+    if not isinstance(config_class, JavaClass) or _is_taken(config_class, jvm, properties):
+        return
+    java, found = java_map(jvm, properties), False
     for value in config_class.configDef().validate(java):
         name, messages = str(value.name()), list(value.errorMessages())
         if messages and messages[0].endswith(ABSENT_CLASS):
@@ -54,6 +54,15 @@ def _rejected(jvm: JVMView, alias: str, role: Role, properties: Mapping[str, str
             config_class(java)
         except Py4JJavaError as error:
             yield f"{alias}.{role}: {_reason(str(error.java_exception.getMessage()), properties)}"
+
+
+def _is_taken(config_class: JavaClass, jvm: JVMView, properties: Mapping[str, str]) -> bool:
+    """Whether Java takes all properties together: one call, where each by itself is hundreds."""
+    try:
+        config_class(java_map(jvm, properties))
+    except Py4JJavaError:
+        return False
+    return True
 
 
 def _reason(message: str, properties: Mapping[str, str]) -> str:

@@ -178,6 +178,28 @@ def foreign(
     )
 
 
+def regrown(text: str, known: Position, offsets: tuple[int, int], log_end: int) -> Refusal:
+    """The refusal of a shared partition whose target was cut and has grown again.
+
+    Args:
+        text: Why, for an operator.
+        known: The last position of the offset map.
+        offsets: The source's first offset and its log end.
+        log_end: The target's log end.
+    """
+    earliest, end = offsets
+    return Refusal(
+        "target-truncated",
+        text,
+        earliest,
+        end,
+        log_end,
+        replicated=None,
+        skip=max(earliest, min(known.upstream, end)),
+        restart=earliest,
+    )
+
+
 def with_map(refusal: Refusal, runs: Sequence[OffsetRun], equal_until: int) -> Refusal:
     """*refusal* of a partition whose target was cut, refined by the partition's offset map.
 

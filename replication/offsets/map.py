@@ -12,12 +12,13 @@ Invariants, each tested under the same name:
 - MONOTONIC: a group that reads on never moves back.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar, Literal
 
+from replication.offsets.ranges import subtract, union
 from replication.offsets.runs import OffsetRun, merge_runs
 
 _NEVER = 1 << 63  # beyond every offset: Kafka's are signed 64-bit
@@ -65,6 +66,19 @@ Translation = Exact | Bounded | Ahead | NoAnswer
 
 
 @dataclass(frozen=True, slots=True)
+class _UnknownSpan(OffsetRun):
+    """A range without runs on both sides, with at most ``count`` records of the source in it."""
+
+    def lowest(self, committed: int) -> int:  # noqa: ARG002 - the same for each
+        """As of a run; others' records may be between, so all of these may be at the end."""
+        return self.tgt_from
+
+    def read_until(self, read: int) -> int:  # noqa: ARG002 - the same for each
+        """As of a run."""
+        return self.src_until
+
+
+@dataclass(frozen=True, slots=True)
 class _Copies:
     """A source range and the newest run that contains it."""
 
@@ -89,7 +103,9 @@ class OffsetMap:
     def __init__(self, runs: Iterable[OffsetRun]) -> None:
         self._runs = merge_runs(runs)
         self._spans = _with_unknown_spans(self._runs)
+        self._span_starts = [span.tgt_from for span in self._spans]
         self._span_reach = list(accumulate((span.tgt_until for span in self._spans), max))
+        self._span_src_reach = list(accumulate((span.src_until for span in self._spans), max))
         self._span_later = _suffix_minima(
             [span.src_from for span in self._spans], self._runs[-1].src_until if self._runs else 0
         )
@@ -162,9 +178,9 @@ class OffsetMap:
             return NoAnswer("before the first run", self._runs[0].tgt_from)
         at = bisect_right(self._tgt_reach, committed)  # runs before it were read to the end
         inside = at < len(self._runs) and (not at or self._runs[at].tgt_from < committed)
-        stray = 0 if inside else committed - self._tgt_reach[at - 1]
+        stray = 0 if inside else self._stray(committed, self._tgt_reach[at - 1])
         offset = self._first_unread(committed, at, inside=inside)
-        reread = stray + self._reread_on_source(committed, offset, at)
+        reread = stray + self._reread_on_source(committed, offset)
         if committed > self._tgt_reach[-1]:
             return Ahead(offset, reread)
         return Bounded(offset, reread) if reread else Exact(offset)
@@ -185,28 +201,33 @@ class OffsetMap:
     def _first_unread_after_rewind(self, committed: int, at: int, offset: int) -> int:
         read: list[tuple[int, int]] = []
         for run in self._runs[:at]:
-            read = _union(read, run.src_from, run.src_until)
+            read = union(read, run.src_from, run.src_until)
         # Replication resumes where the last run ends; unread records after it are yet to arrive.
         starts = [(offset, _NEVER), (self._runs[-1].src_until, _NEVER)]
         for run in self._runs[at:]:
             # The first k records of a run include every record before src_from + k. In a sparse
             # run some of them lie further on, but that much was certainly read.
             start = run.src_from + max(0, committed - run.tgt_from)
-            read = _union(read, run.src_from, start)
+            read = union(read, run.src_from, start)
             starts.append((start, run.src_until))
-        unread = (piece for start, until in starts for piece in _subtract(start, until, read))
+        unread = (piece for start, until in starts for piece in subtract(start, until, read))
         return min(start for start, _ in unread)
 
-    def _reread_on_source(self, committed: int, offset: int, at: int) -> int:
+    def _stray(self, committed: int, reach: int) -> int:
+        """How many records before *committed* are in no run and no span, from *reach* on."""
+        last = self._spans[bisect_left(self._span_starts, committed) - 1]
+        is_known = isinstance(last, _UnknownSpan) and last.tgt_from == reach
+        return 0 if is_known else committed - reach
+
+    def _reread_on_source(self, committed: int, offset: int) -> int:
         """How many records before *committed* can be at or after *offset* on the source."""
         reread = 0
-        for index in range(min(at, len(self._runs) - 1), -1, -1):
-            if self._src_reach[index] <= offset:
+        for index in range(bisect_left(self._span_starts, committed) - 1, -1, -1):
+            if self._span_src_reach[index] <= offset:
                 break
-            run = self._runs[index]
-            read = min(run.count, max(0, committed - run.tgt_from))
-            until = run.src_until - (run.count - read)
-            reread += min(read, max(0, until - max(offset, run.src_from)))
+            span = self._spans[index]
+            read = min(span.count, committed - span.tgt_from)
+            reread += min(read, max(0, span.read_until(read) - max(offset, span.src_from)))
         return reread
 
 
@@ -223,9 +244,9 @@ def translate_back(runs: Iterable[OffsetRun], committed: int) -> Translation:
 def _with_unknown_spans(runs: Sequence[OffsetRun]) -> list[OffsetRun]:
     """*runs* and, where both sides have a gap, one that states what may be there.
 
-    The records in a gap of the target may be those of the source's gap at the same place, so a
-    group in it must start at the gap's first record. If an older run holds the source range, the
-    target's gap is another producer's.
+    The records in a gap of the target may be those of the source's gap at the same place, or
+    another producer's, so a group in it must start at the gap's first record. If an older run holds
+    the source range, the target's gap is another producer's.
     """
     spans: list[OffsetRun] = []
     reach = 0
@@ -233,7 +254,7 @@ def _with_unknown_spans(runs: Sequence[OffsetRun]) -> list[OffsetRun]:
         last = spans[-1] if spans else None
         if last and last.tgt_until < run.tgt_from and reach == last.src_until < run.src_from:
             records = min(run.src_from - reach, run.tgt_from - last.tgt_until)
-            spans.append(OffsetRun(reach, run.src_from, last.tgt_until, records))
+            spans.append(_UnknownSpan(reach, run.src_from, last.tgt_until, records))
         spans.append(run)
         reach = max(reach, run.src_until)
     return spans
@@ -244,33 +265,10 @@ def _newest_copies(runs: Sequence[OffsetRun]) -> list[_Copies]:
     newest: list[_Copies] = []
     covered: list[tuple[int, int]] = []
     for run in reversed(runs):
-        pieces = _subtract(run.src_from, run.src_until, covered)
+        pieces = subtract(run.src_from, run.src_until, covered)
         newest += [_Copies(start, until, run) for start, until in pieces]
-        covered = _union(covered, run.src_from, run.src_until)
+        covered = union(covered, run.src_from, run.src_until)
     return sorted(newest, key=lambda copies: copies.src_from)
-
-
-def _subtract(
-    start: int, until: int, covered: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, int]]:
-    """The parts of ``[start, until)`` outside *covered*, which is sorted and disjoint."""
-    for low, high in covered:
-        if start < low and start < until:
-            yield start, min(low, until)
-        start = max(start, high)
-    if start < until:
-        yield start, until
-
-
-def _union(covered: Sequence[tuple[int, int]], start: int, until: int) -> list[tuple[int, int]]:
-    """*covered* and ``[start, until)``, sorted and disjoint; touching ranges are joined."""
-    if start == until:
-        return list(covered)
-    apart = [(low, high) for low, high in covered if high < start or until < low]
-    touching = [(low, high) for low, high in covered if not (high < start or until < low)]
-    low = min([start, *(low for low, _ in touching)])
-    high = max([until, *(high for _, high in touching)])
-    return sorted([*apart, (low, high)])
 
 
 def _suffix_minima(values: Sequence[int], last: int) -> list[int]:

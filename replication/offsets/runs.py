@@ -75,6 +75,10 @@ class OffsetRun:
         """The lowest target offset at which the run's first record >= *committed* can be."""
         return max(self.tgt_from, self.tgt_until - max(0, self.src_until - committed))
 
+    def read_until(self, read: int) -> int:
+        """The lowest source offset before which the run's first *read* records certainly are."""
+        return self.src_until - (self.count - read)
+
     def highest(self, committed: int) -> int:
         """The highest target offset at which the run's first record >= *committed* can be."""
         return self.tgt_from + min(self.count, max(0, committed - self.src_from))

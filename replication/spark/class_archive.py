@@ -1,7 +1,7 @@
 """The class archive: Spark's and Delta's classes in the form that the JVM maps into memory.
 
 Java calls this class data sharing. An archive holds classes that lie on the JVM's own class path,
-in one order, so the jars of ``--jars`` are put there, too. Set-up makes it, by a run of
+in one order, so the connector's jars are put there. Set-up makes it, by a run of
 `replication.app.train`. Java ignores one that does not fit its version or its class path.
 """
 

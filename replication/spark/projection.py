@@ -11,6 +11,7 @@ from zlib import crc32
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructType
 
 from replication.model import PROVENANCE, Timestamps, TopicPartition
 from replication.spark.interceptor import CARRIER
@@ -113,7 +114,8 @@ def partition_codes(partitions: Sequence[TopicPartition]) -> dict[TopicPartition
     return {tp: (codes[tp.topic] << PARTITION_BITS) + tp.partition for tp in partitions}
 
 
-_HEADERS = "array<struct<key:string,value:binary>>"
+# Types as objects: Spark parses a type's name with the parser of SQL, which takes a start's time.
+_HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
 
 
 def _provenance(alias: str) -> Column:
@@ -124,7 +126,7 @@ def _provenance(alias: str) -> Column:
 def _carrier(timestamps: Timestamps) -> Column:
     """The carrier header: epoch milliseconds (-1 for none) and offset, 8 big-endian bytes each."""
     millis = F.unix_millis(F.col("timestamp")) if timestamps == "preserve" else F.lit(-1)
-    numbers = (number.cast("bigint").cast("binary") for number in (millis, F.col("offset")))
+    numbers = (number.cast(LongType()).cast(BinaryType()) for number in (millis, F.col("offset")))
     return F.struct(F.lit(CARRIER).alias("key"), F.concat(*numbers).alias("value"))
 
 

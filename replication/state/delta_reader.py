@@ -41,12 +41,16 @@ MAPS = """
         row_number() OVER (PARTITION BY topic, "partition" ORDER BY {newest_first}) AS age,
         row_number() OVER (
           PARTITION BY topic, "partition", src_until < least ORDER BY src_until DESC, {newest_first}
-        ) AS distance
+        ) AS distance,
+        lead(src_until) OVER (
+          PARTITION BY topic, "partition", topic_id ORDER BY tgt_from, "count", {oldest_first}
+        ) AS next_until
       FROM runs JOIN (VALUES {wanted}) AS wanted (wanted_topic, wanted_partition, least)
         ON topic = wanted_topic AND "partition" = wanted_partition
       WHERE flow = {flow}
     )
-    SELECT * FROM ranked WHERE NOT is_before OR age = 1 OR distance = 1 ORDER BY {oldest_first}
+    SELECT * FROM ranked
+    WHERE NOT is_before OR next_until >= least OR age = 1 OR distance = 1 ORDER BY {oldest_first}
 """
 PROGRESS = """
     WITH ranked AS (

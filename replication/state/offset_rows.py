@@ -54,7 +54,8 @@ class OffsetReader(Protocol):
         """The maps of the newest topic ids as far as they concern offsets *least* and later.
 
         Partitions without runs are absent. Of the runs that end before *least* only the last one
-        is read, which shows that there were some: years of a sparse partition are many rows.
+        is read, which shows that there were some, and those at which a range without runs begins
+        that concerns *least*: years of a sparse partition are many rows.
         """
 
     def progress(self) -> StoredProgress:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from replication.errors import StateError
@@ -90,8 +90,7 @@ class OffsetTable:
     def maps(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
         """The maps of the newest topic ids as far as they concern offsets *least* and later.
 
-        Partitions without runs are absent. Of the runs that end before *least* only the last one
-        is read, which shows that there were some: years of a sparse partition are many rows.
+        Which rows are read: as `OffsetReader.maps` says.
         """
         wanted = frame_of(
             self._tables.spark,
@@ -101,8 +100,13 @@ class OffsetTable:
             ],
             "topic string, partition int, least bigint",
         )
-        runs = self._tables.of(OFFSET_RUNS, self._flow).join(
-            F.broadcast(wanted), ["topic", "partition"]
+        in_order = Window.partitionBy("topic", "partition", "topic_id").orderBy(
+            "tgt_from", "count", *OLDEST_FIRST
+        )
+        runs = (
+            self._tables.of(OFFSET_RUNS, self._flow)
+            .join(F.broadcast(wanted), ["topic", "partition"])
+            .withColumn("next_until", F.lead("src_until").over(in_order))
         )
         newest = F.struct(*OLDEST_FIRST, *_COLUMNS)
         ends_before = F.when(
@@ -119,7 +123,7 @@ class OffsetTable:
             .select("topic", "partition", "run.*")
         )
         rows = self._collect(
-            runs.where("src_until >= least")
+            runs.where("src_until >= least OR next_until >= least")
             .select("topic", "partition", *OLDEST_FIRST, *_COLUMNS)
             .union(always)
             .orderBy(*OLDEST_FIRST)

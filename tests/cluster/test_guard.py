@@ -23,6 +23,7 @@ from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import FLOW
 from tests.support.mirror_maker_2 import mirror_maker_2, mm2_properties
+from tests.support.settings import IDENTITY
 from tests.support.stored import stored, stored_runs
 from tests.support.topics import (
     assert_equal,
@@ -210,6 +211,67 @@ def test_a_target_that_was_cut_is_refilled_or_goes_on(
     assert translations(flow, topic_name, 79, 80, 100, 110) == [
         Exact(79), Exact(80), Exact(100 - shift), Exact(110 - shift)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("policy", "goes_on_at"), [("skip", 100), ("restart", 80)])
+def test_a_shared_target_that_was_cut_and_has_grown_again_is_noticed(
+    spark: SparkSession,
+    clusters: Clusters,
+    own_broker: Broker,
+    tmp_path: Path,
+    topic_name: str,
+    policy: str,
+    goes_on_at: int,
+) -> None:
+    source, state = clusters[0], tmp_path / "state"
+    settings = {
+        "replication.policy.class": IDENTITY,
+        "replication.aggregate.topics": topic_name,
+        "replication.guard.target-truncated": policy,
+    }
+    config = flow_config(source, own_broker, topic_name, settings)
+    create_topic(source.bootstrap, topic_name, 1)
+    send_records(source, topic_name, numbered(0, 80))
+    drain(spark, state, config)
+    size = log_bytes(own_broker, topic_name)
+    send_records(source, topic_name, numbered(80, 100))
+    drain(spark, state, config)
+    cut_log(own_broker, topic_name, size)
+    send_records(own_broker, topic_name, numbered(300, 340))  # more than were lost
+    send_records(source, topic_name, numbered(100, 110))
+
+    flow = drain(spark, state, config)
+    drain(spark, state, config)
+
+    copies = [*range(80), *range(300, 340), *range(goes_on_at, 110)]
+    assert numbers(own_broker, topic_name) == copies
+    event = jump(flow)
+    assert (event.policy, event.offset_from, event.offset_until) == (policy, 80, goes_on_at)
+    assert translations(flow, topic_name, 79, 100, 110) == [
+        Exact(79), Exact(copies.index(100)), Exact(len(copies))
+    ]  # fmt: skip
+
+
+def test_a_shared_target_created_again_is_filled_from_the_start(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    settings = {
+        "replication.policy.class": IDENTITY,
+        "replication.aggregate.topics": topic_name,
+    }
+    config = flow_config(source, target, topic_name, settings)
+    create_topic(source.bootstrap, topic_name, 1)
+    send_records(source, topic_name, numbered(0, 20))
+    drain(spark, tmp_path, config)
+    delete_topic(target, topic_name)
+    create_topic(target.bootstrap, topic_name, 1)
+    send_records(target, topic_name, numbered(300, 340))
+
+    flow = drain(spark, tmp_path, config)
+
+    assert numbers(target, topic_name) == [*range(300, 340), *range(20)]
+    assert kinds(flow.tables) == ["started-over"]
 
 
 def test_a_source_topic_created_again_is_appended(

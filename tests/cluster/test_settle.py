@@ -30,6 +30,8 @@ def test_log_ends_settle_only_when_the_other_producer_stops(
         still_growing = r"topics on cluster B still grow 3 s .* find the other producer"
         with pytest.raises(ClusterError, match=still_growing):
             settled_log_ends(target, [remote], spark, FLOW, patience_seconds=3)
+        shared = {remote}  # by declaration: that it grows is no news
+        assert settled_log_ends(target, [remote], spark, FLOW, 3, shared).keys() == shared
         sent = other.finish()[topic_name]
 
         assert settled_log_ends(target, [remote], spark, FLOW) == {remote: sent}

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from replication.app.admission import Admission
 from replication.demo.brokers import Broker
 from replication.demo.findings import fits
+from replication.demo.paced import PacedProducer
 from replication.demo.topic_log import Content, TopicLog, log_ends
 from replication.flows.replicate.provenance import has_passed, without_provenance
 from replication.model import PROVENANCE, Flow, Mode, TopicPartition
@@ -23,7 +24,7 @@ from tests.support.mirror_files import FLOW, write_config
 from tests.support.process_tree import kill_tree
 from tests.support.settings import IDENTITY
 from tests.support.stored import reader, stored, stored_runs
-from tests.support.topics import fill, send
+from tests.support.topics import fill, plain, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -144,6 +145,26 @@ def test_a_new_topic_that_another_flow_writes_is_set_aside_and_both_flows_go_on(
     assert kinds_of_topics(a_to_b.tables) == []
     assert copies(target, both) == 110, "nothing of the other flow"
     assert TopicLog(target.bootstrap, both, "read_uncommitted").partitions() == {0}
+
+
+def test_a_shared_topic_that_others_write_all_the_time_can_be_started(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
+) -> None:
+    source, target = clusters
+    fill(source, topic_name, 1, 100)
+    fill(target, topic_name, 1, 1)
+    other = PacedProducer(target.bootstrap, {topic_name: plain(1)}, records_per_second=500)
+    other.start()
+    until(lambda: copies(target, topic_name) > 1, 30)
+
+    config = flow_config(*clusters, topic_name, shared(topic_name))
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    flow.until(lambda: not flow.is_running)
+    sent = other.finish()[topic_name]
+
+    flow.join()
+    assert copies(target, topic_name) == 1 + 100 + sent
+    assert kinds_of_topics(flow.tables) == []
 
 
 @pytest.mark.parametrize("mode", [pytest.param("microbatch", marks=pytest.mark.soak), "realtime"])

@@ -94,6 +94,52 @@ def test_sparse_runs_are_thinned_as_in_memory(tables: Tables) -> None:
     assert len(left) < 300
 
 
+def shared_runs(dice: random.Random) -> tuple[list[OffsetRun], list[tuple[int, int]]]:
+    """The runs of a partition whose remote partition others write, too, and what they copied."""
+    upstream, downstream, runs, copies = 3, 5, [], []
+    for _ in range(dice.randrange(300, 1_200)):
+        downstream += dice.choice((0, 0, 1, 9))
+        missing, width = dice.choice((0, 0, 0, 3)), dice.randrange(1, 4)
+        if missing:
+            runs.append(OffsetRun(upstream, upstream + missing, downstream, 0))
+        upstream += missing
+        runs.append(OffsetRun(upstream, upstream + width, downstream, width))
+        copies += [(upstream + at, downstream + at) for at in range(width)]
+        upstream, downstream = upstream + width, downstream + width
+    return runs, copies
+
+
+def test_maps_of_shared_partitions_are_thinned_and_skip_nothing(tables: Tables) -> None:
+    seed = random.randrange(1_000_000)  # noqa: S311 - test data
+    dice = random.Random(seed)  # noqa: S311 - test data
+    shared = {TopicPartition("orders", number): shared_runs(dice) for number in range(8)}
+    partitions = {tp: runs for tp, (runs, _) in shared.items()}
+    total = sum(map(len, partitions.values()))
+
+    OffsetTable(tables, FLOW, compact_after=total).append(FinishedRuns(1, partitions, IDS))
+
+    left: dict[TopicPartition, list[OffsetRun]] = {tp: [] for tp in partitions}
+    for row in tables.of("offset_runs", FLOW).collect():
+        run = OffsetRun(row["src_from"], row["src_until"], row["tgt_from"], row["count"])
+        left[TopicPartition("orders", row["partition"])].append(run)
+    by_the_rule = sum(len(thin_runs(merge_runs(runs))) for runs in partitions.values())
+    assert sum(map(len, left.values())) <= 1.02 * by_the_rule < 0.8 * total, seed
+    for tp, (runs, copies) in shared.items():
+        answers, log_end = OffsetMap(left[tp]), runs[-1].tgt_until
+        for committed in range(runs[0].src_from, runs[-1].src_until + 1, 3):
+            unread = min((t for s, t in copies if s >= committed), default=log_end)
+            answer = answers.translate(committed)
+            assert not isinstance(answer, NoAnswer)
+            again = sum(1 for s, t in copies if s < committed and t >= answer.offset)
+            assert answer.offset <= unread, (seed, tp, committed)
+            assert again <= min(answer.reread, (log_end - unread) // RESOLUTION + 1), (seed, tp)
+        for committed in range(runs[0].tgt_from, log_end + 1, 3):
+            unread = min((s for s, t in copies if t >= committed), default=runs[-1].src_until)
+            answer = answers.translate_back(committed)
+            assert not isinstance(answer, NoAnswer)
+            assert answer.offset <= unread, (seed, tp, committed)
+
+
 def test_a_flow_compacts_its_own_rows_only_and_goes_on_as_before(tables: Tables) -> None:
     recreated = FinishedRuns(5, {ORDERS_1: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-0"})
     OffsetTable(tables, FLOW).append(recreated)

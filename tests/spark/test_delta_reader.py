@@ -1,6 +1,7 @@
 """The tables read and appended to with Spark and without: both give the same answers."""
 
 import random
+from collections.abc import Callable
 from operator import itemgetter
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from pyspark.sql import SparkSession
 from replication.errors import StateError
 from replication.flows.checkpoints.translate import live_maps
 from replication.model import Flow, Position, TopicPartition
-from replication.offsets.map import Ahead, Exact, Translation
+from replication.offsets.map import Ahead, Bounded, Exact, OffsetMap, Translation
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.state.claim import Claim, LeaseName
 from replication.state.delta_reader import OUT_OF_REACH, DeltaReader, can_reach
@@ -149,6 +150,19 @@ def test_maps_of_random_runs_are_the_same(spark: SparkSession, tmp_path: Path) -
     assert [found[0].translate(offset) for offset in range(least[ORDERS_0], source + 5)] == [
         found[1].translate(offset) for offset in range(least[ORDERS_0], source + 5)
     ], seed
+
+
+@pytest.mark.parametrize("kind", [SparkReader, lambda tables: DeltaReader(tables.root)])
+def test_a_range_without_runs_is_known_wherever_reading_begins(
+    tables: Tables, kind: Callable[[Tables], StateReader]
+) -> None:
+    runs = [anchor(Position(0, 0)), OffsetRun(12, 14, 30, 2), OffsetRun(5, 8, 32, 3)]
+    OffsetTable(tables, OTHER).append(FinishedRuns(10, {ORDERS_1: runs}, {"orders": "x"}))
+
+    maps = kind(tables).offsets(OTHER).maps({ORDERS_1: 9})
+
+    # the record may be the first one of the target, and the repetition has not reached it
+    assert maps[ORDERS_1].offsets.translate(9) == OffsetMap(runs).translate(9) == Bounded(0, 13)
 
 
 def test_a_job_that_runs_checkpoints_only_reads_the_newest_map_without_a_spark_job(

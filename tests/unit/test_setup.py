@@ -126,7 +126,7 @@ def clone(tmp_path: Path) -> Clone:
 def ready(clone: Clone) -> Clone:
     """A clone whose set-up is done, with programs in the place of Python and Spark."""
     python = f"""case "$*" in
-      *'replication validate wrong.yaml'*) echo wrong >&2; exit 2 ;;
+      *'replication slots wrong.yaml --start'*) echo wrong >&2; exit 2 ;;
       *'replication validate'*) ;;
       *'replication slots'*) [ "$4" != unreachable.yaml ] || exit 3; echo 14 ;;
       *) exec '{sys.executable}' "$@" ;;
@@ -264,7 +264,8 @@ def test_a_dry_run_prints_the_command(ready: Clone) -> None:
     assert (code, err) == (0, "")
     command = shlex.split(out)
     assert value_of(command, "--master") == "local[*]", "counting slots would ask a cluster"
-    assert value_of(command, "--jars") == f"{ready.home}/jars/spark/connector.jar,{OUR_JAR}"
+    assert value_of(command, "--driver-class-path") == f"{ready.home}/jars/spark/connector.jar"
+    assert value_of(command, "--jars") == str(OUR_JAR)
     assert command[-10:] == [
         *("spark.x=a b", f"{ready.folder}/jobs/mirror.py", "--config", "a.yaml"),
         *("--flow", "A->B", "--mode", "drain", "--log-format", "json"),
@@ -280,7 +281,7 @@ def test_a_job_uses_the_class_archive(ready: Clone) -> None:
     _, out, _ = ready.run("--config", "a.yaml", "--dry-run")
 
     command = shlex.split(out)
-    assert value_of(command, "--driver-class-path") == "a.jar:b.jar"
+    assert value_of(command, "--driver-class-path") == "a.jar:b.jar", "as the archive has it"
     assert value_of(command, "--driver-java-options").endswith(" -XX:SharedArchiveFile=classes.jsa")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from replication.config.home import OUR_JAR
 from replication.deploy import submit
 from replication.deploy.archives import LAUNCHER, environment, py_files
 from replication.deploy.arguments import Arguments, ArgumentsError, merge, parse
@@ -100,7 +101,7 @@ def test_the_users_defaults_file_is_not_hidden(tmp_path: Path) -> None:
 
     words = command(SPARK_CONF_DIR=str(tmp_path))
 
-    assert values(words, "--jars")[0].endswith("preserve-timestamps.jar,their.jar")
+    assert values(words, "--jars") == [f"{OUR_JAR},their.jar"]
     assert "spark.other" not in " ".join(words)  # spark-submit reads it itself
 
 
@@ -125,11 +126,21 @@ def test_the_users_java_options_come_last() -> None:
     assert re.findall(r"Tier4InvocationThreshold=(\d+)", options) == ["50000", "7"]
 
 
-def test_client_mode_uses_the_files_of_this_machine() -> None:
+@pytest.mark.parametrize("master", ["spark://host:7077", "local-cluster[2,1,1024]", "yarn"])
+def test_executors_elsewhere_get_the_jars(master: str) -> None:
+    words = command("--jars", "their.jar", master=master)
+
+    ours, interceptor, theirs = values(words, "--jars")[0].split(",")
+    assert ours.endswith("/connector.jar")
+    assert (interceptor, theirs) == (str(OUR_JAR), "their.jar")
+    assert str(OUR_JAR) not in "".join(values(words, "--driver-class-path"))
+
+
+def test_client_mode_uses_the_files_of_this_machine(home: Path) -> None:
     words = command("--jars", "their.jar", DRIVER_MEMORY="1g")
 
-    assert values(words, "--jars")[0].endswith("/connector.jar,"
-        f"{REPOSITORY}/replication/jvm/preserve-timestamps.jar,their.jar")  # fmt: skip
+    assert values(words, "--driver-class-path") == [f"{home}/jars/spark/connector.jar"]
+    assert values(words, "--jars") == [f"{OUR_JAR},their.jar"], "tasks run in the driver"
     assert values(words, "--driver-memory") == ["1g"]
     assert values(words, "--archives") == values(words, "--files") == []
     assert f"PYSPARK_PYTHON={PYTHON}" in words

@@ -1,15 +1,17 @@
 """Thinning keeps every answer safe, gives up no more than it says, and bounds the map."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from math import log
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replication.offsets.map import NoAnswer, OffsetMap
-from replication.offsets.runs import OffsetRun
+from replication.offsets.map import NoAnswer, OffsetMap, Translation
+from replication.offsets.runs import OffsetRun, merge_runs
 from replication.offsets.thinning import RESOLUTION, thin_runs
+from tests.support.copied_partition import CopiedPartition, copied_partitions
 
 
 def log_of(gaps: Sequence[int]) -> list[int]:
@@ -72,3 +74,94 @@ def test_long_dense_runs_are_not_touched() -> None:
     runs += [OffsetRun(1_002, 60_000, 1_001, 58_998)]
 
     assert thin_runs(runs)[0] == runs[0]
+
+
+# --- remote partitions that others write, too ---------------------------------------------------
+
+SHARED_RECORD = st.tuples(st.sampled_from([0, 0, 0, 2]), st.sampled_from([0, 0, 1, 7]))
+"""Source offsets without a record before this one, and others' records before its copy."""
+
+
+def copies_of(records: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The source offset of each record, and the target offset of its copy."""
+    copies, upstream, downstream = [], 0, 0
+    for missing, others in records:
+        upstream, downstream = upstream + missing, downstream + others
+        copies.append((upstream, downstream))
+        upstream, downstream = upstream + 1, downstream + 1
+    return copies
+
+
+def shared_runs_of(copies: Sequence[tuple[int, int]]) -> list[OffsetRun]:
+    """The runs as executors report them: a gap of the source is one without records."""
+    runs: list[OffsetRun] = []
+    position = (0, 0)
+    for upstream, downstream in copies:
+        if position[0] < upstream:
+            runs.append(OffsetRun(position[0], upstream, position[1], 0))
+        runs.append(OffsetRun(upstream, upstream + 1, downstream, 1))
+        position = upstream + 1, downstream + 1
+    return merge_runs(runs)
+
+
+@given(st.lists(SHARED_RECORD, min_size=1, max_size=60), st.integers(1, 20), st.integers(10, 300))
+def test_a_shared_map_skips_nothing_in_either_direction_and_keeps_the_bound(
+    pattern: list[tuple[int, int]], times: int, every: int
+) -> None:
+    copies = copies_of(pattern * times)
+    sources, targets = [s for s, _ in copies], [t for _, t in copies]
+    source_end, log_end = sources[-1] + 1, targets[-1] + 1
+    answers = OffsetMap(thinned_often(shared_runs_of(copies), every))
+
+    for committed in range(source_end + 1):
+        read = bisect_left(sources, committed)
+        answer = answers.translate(committed)
+        again = read - bisect_left(targets, offset_of(answer))
+        assert again <= bound_of(answer)
+        assert offset_of(answer) <= [*targets, log_end][read]
+        assert again <= (log_end - offset_of(answer)) // RESOLUTION
+    for committed in range(targets[0], log_end + 1):
+        read = bisect_left(targets, committed)
+        answer = answers.translate_back(committed)
+        again = read - bisect_left(sources, offset_of(answer))
+        assert again <= bound_of(answer)
+        assert offset_of(answer) <= [*sources, source_end][read]
+        assert again <= (log_end - committed) // RESOLUTION + 1
+
+
+@settings(max_examples=1_000)
+@given(copied_partitions(), st.integers(1, 3), st.integers(1, 6))
+def test_whatever_happened_to_a_partition_nothing_is_skipped(
+    copied: CopiedPartition, resolution: int, every: int
+) -> None:
+    kept: list[OffsetRun] = []
+    for at in range(0, len(copied.runs), every):
+        kept = thin_runs(merge_runs([*kept, *copied.runs[at : at + every]]), resolution=resolution)
+    answers = OffsetMap(kept)
+
+    for committed in range(copied.start, copied.source_end + 3):
+        answer = answers.translate(committed)
+        assert offset_of(answer) <= copied.true_position(committed)
+        assert copied.reread(committed, offset_of(answer)) <= bound_of(answer)
+    for committed in range(copied.first, copied.end + 3):
+        answer = answers.translate_back(committed)
+        assert offset_of(answer) <= copied.true_position_back(committed)
+        assert copied.reread_back(committed, offset_of(answer)) <= bound_of(answer)
+
+
+def test_a_shared_partition_keeps_few_runs_however_many_records_it_had() -> None:
+    records = 40_000
+
+    kept = thinned_often(shared_runs_of(copies_of([(0, 1)] * records)), 2_000)
+
+    assert len(kept) <= 2 * RESOLUTION * (log(2 * records / RESOLUTION) + 2) + 2_000
+
+
+def offset_of(answer: Translation) -> int:
+    assert not isinstance(answer, NoAnswer)
+    return answer.offset
+
+
+def bound_of(answer: Translation) -> int:
+    assert not isinstance(answer, NoAnswer)
+    return answer.reread

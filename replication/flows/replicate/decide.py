@@ -14,11 +14,12 @@ from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.match import compared_timestamps
 from replication.flows.replicate.place import Existing, Match, match_existing_targets
 from replication.flows.replicate.settle import settled_log_ends
+from replication.flows.replicate.shared_cuts import find_cuts
 from replication.flows.replicate.starts import Offsets, plan_starts, rule_for
 from replication.flows.replicate.take_over import take_over
 from replication.log import Log
 from replication.model import Position, TopicPartition
-from replication.offsets.guard import Accepted, Jump, Refusal, unmatched
+from replication.offsets.guard import Accepted, Jump, Refusal, regrown, unmatched
 from replication.offsets.resume import CountAhead, Decision, MatchTail, Missing, Resume, StartFresh
 from replication.topics.topic_plan import TopicPlan
 
@@ -76,7 +77,11 @@ def settled_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
     """
     copies = _copies(plan)
     ends = settled_log_ends(
-        context.target, list(copies.values()), context.spark, context.config.flow
+        context.target,
+        list(copies.values()),
+        context.spark,
+        context.config.flow,
+        shared={copy for tp, copy in copies.items() if plan.is_shared(tp)},
     )
     return _log_ends(context, copies, ends)
 
@@ -207,15 +212,26 @@ def _decide(
     """What offsets and topic ids decide; the records of targets are still to be compared."""
     offsets = Offsets(log_ends.earliest, log_ends.source_ends, log_ends.target_ends)
     starts = plan_starts(context.config, plan, stored, offsets, accepted)
+    decisions = dict(starts.decisions)
+    resumed = {
+        tp: at.position
+        for tp, at in decisions.items()
+        if isinstance(at, Resume) and plan.is_shared(tp)
+    }
+    cuts = find_cuts(context, {tp: at.upstream for tp, at in resumed.items()}, log_ends.remote)
+    for tp, text in cuts.items():
+        span = log_ends.earliest[tp], log_ends.source_ends[tp]
+        decisions[tp] = regrown(text, resumed[tp], span, log_ends.target_ends[tp])
     found: dict[TopicPartition, Found] = {}
     refused: dict[TopicPartition, Refusal] = {}
     gone = set()
-    for tp, first in starts.decisions.items():
+    for tp, first in decisions.items():
         decision: Decision | Jump = first
         refusal = first.refusal if isinstance(first, Jump) else first
         if isinstance(refusal, Refusal) and refusal.cause in CUT:
             pair = tp, log_ends.remote[tp]
-            refusal = with_cut(context, pair, refusal, stored.runs(tp))
+            is_shared = plan.is_shared(tp)
+            refusal = with_cut(context, pair, refusal, stored.runs(tp), is_shared=is_shared)
             decision = rule_for(context.config, plan, tp, refusal, accepted)
         if isinstance(decision, Missing):
             gone.add(tp.topic)

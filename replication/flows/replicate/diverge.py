@@ -25,6 +25,8 @@ def with_cut(
     pair: tuple[TopicPartition, TopicPartition],
     refusal: Refusal,
     runs: Sequence[OffsetRun],
+    *,
+    is_shared: bool = False,
 ) -> Refusal:
     """*refusal* of a truncated log, refined by where the cut is, if that can be found.
 
@@ -35,12 +37,16 @@ def with_cut(
         pair: The upstream partition and the remote one.
         refusal: Of the partition.
         runs: Its offset map.
+        is_shared: Whether others write the remote partition, too: then only the records that the
+            map has are compared.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
     times = compared_timestamps(context, [pair[1].topic])[pair[1].topic]
     copies = _Copies(context, *pair, OffsetMap(runs), times)
+    if refusal.cause == "target-truncated" and is_shared:
+        return _with_shared_cut(copies, refusal, runs)
     if refusal.cause == "target-truncated":
         cut = _last_equal(copies.is_copy_equal, 0, refusal.log_end)
         if cut is None:  # nothing of the map can be trusted
@@ -51,6 +57,14 @@ def with_cut(
         return refusal
     text = f"{refusal.text}; up to offset {cut} it has the records that were copied"
     return replace(refusal, text=text, replicated=cut, skip=cut, restart=cut)
+
+
+def _with_shared_cut(copies: "_Copies", refusal: Refusal, runs: Sequence[OffsetRun]) -> Refusal:
+    cut = _last_equal(copies.is_original_equal, refusal.earliest, refusal.skip)
+    at = None if cut is None else copies.offsets.translate(cut)
+    if not isinstance(at, Exact):
+        return replace(refusal, replicated=None, restart=refusal.earliest, since=None, kept=())
+    return with_map(refusal, runs, at.offset)
 
 
 def _last_equal(is_equal: Callable[[int], bool | None], start: int, end: int) -> int | None:

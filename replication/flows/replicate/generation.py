@@ -39,7 +39,11 @@ log = Log(__name__)
 
 
 class Generation:
-    """A running query and its progress: made by `start`, ended by `close`."""
+    """A running query and its progress: made by `start`, ended by `close`.
+
+    Attributes:
+        has_copied: Whether a record has been copied, or a batch was finished without one.
+    """
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class Generation:
         self._progress = Progress(query, query.name, plan.partitions)
         shared = {tp for tp in plan.partitions if plan.is_shared(tp)}
         self.pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
+        self.has_copied = False
         self._batches = (-1, -1)
         self._written_at = time.monotonic()
 
@@ -129,9 +134,9 @@ class Generation:
                 batch.batch_id,
             )
         self._reports.accept_unconfirmed(self.pending)
-        self._map_writer.record(
-            self.pending.take_new(), self.plan.source_ids, self.pending.mirror_syncs()
-        )
+        new = self.pending.take_new()
+        self.has_copied = self.has_copied or bool(new or batches)
+        self._map_writer.record(new, self.plan.source_ids, self.pending.mirror_syncs())
         if time.monotonic() - self._written_at >= self._map_writer.interval_seconds:
             self.write_pending()
         return bool(batches)

@@ -86,6 +86,11 @@ class Generations:
         finished = [generation.record_progress() for generation, _ in self._running]
         return any(finished)
 
+    @property
+    def have_copied(self) -> bool:
+        """Whether each has copied a record, or finished a batch without one."""
+        return all(generation.has_copied for generation, _ in self._running)
+
     def have_ended(self) -> bool:
         """Whether all have copied everything: their queries have ended by themselves.
 

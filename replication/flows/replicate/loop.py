@@ -12,6 +12,7 @@ from typing import Literal
 
 from replication.errors import ClusterError, GuardError, ReplicationError, StateError
 from replication.flows.context import FlowContext
+from replication.flows.head_start import IDLE_SECONDS
 from replication.flows.replicate.admitted import Admitted
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError, spark_errors
@@ -169,11 +170,14 @@ class _FlowLoop:
         refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
         check_seconds = min(IDLE_CHECK_SECONDS, self._config.refresh_topics_interval_seconds)
         check_at = time.monotonic() + check_seconds
+        idle_at = time.monotonic() + IDLE_SECONDS
         while True:
             stopped = self._stop.wait(POLL_SECONDS)
             self._lease.check()
             if running.record_progress():
                 self._recovery.end()
+            if running.have_copied or time.monotonic() >= idle_at:
+                self._context.head_start.end(self._config.flow)
             if running.have_ended():
                 return "drained"
             if stopped:
@@ -238,6 +242,7 @@ class _FlowLoop:
         log.warning("no_topics", flow=config.flow, text=f"no topic of {config.flow.source} matches")
         if config.mode == "drain":
             return "drained"
+        self._context.head_start.end(config.flow)
         due = time.monotonic() + config.refresh_topics_interval_seconds
         while time.monotonic() < due:
             self._lease.check()

@@ -27,6 +27,7 @@ def settled_log_ends(
     spark: SparkSession,
     flow: Flow,
     patience_seconds: float = PATIENCE_SECONDS,
+    shared: Collection[TopicPartition] = (),
 ) -> dict[TopicPartition, int]:
     """The log end offsets of *partitions* once nothing of *flow* is in flight.
 
@@ -38,20 +39,22 @@ def settled_log_ends(
         spark: The session whose executors write.
         flow: Must not be running.
         patience_seconds: How long to wait.
+        shared: Those of the remote partitions that others write, too: they may go on growing.
 
     Raises:
         ClusterError: The logs keep growing because another producer writes to them, or the target
             does not answer while records are in flight.
     """
     deadline = time.monotonic() + patience_seconds
-    ends: dict[TopicPartition, int] = {}
+    own: dict[TopicPartition, int] = {}
     since, writers = time.monotonic(), ""
     while time.monotonic() < deadline:
         # read before the log ends, which then include every record acknowledged by now
         writers = _writers(spark, flow, patience_seconds)
-        now = target.log_ends(partitions)
-        if now != ends:
-            ends, since = now, time.monotonic()
+        ends = target.log_ends(partitions)
+        now = {tp: end for tp, end in ends.items() if tp not in shared}
+        if now != own:
+            own, since = now, time.monotonic()
         elif not writers and time.monotonic() - since >= STILL_SECONDS:
             return ends
         time.sleep(POLL_SECONDS)

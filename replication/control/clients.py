@@ -1,11 +1,10 @@
-"""Asks Java's Kafka client whether it takes the properties of each flow. Connects to nothing."""
+"""The Kafka clients that the flows of a file open, for the check of their properties."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from replication.config.clients.java_keys import Role
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.kafka.client_check import rejected_properties
 from replication.spark.kafka_options import CONSUMER_DEFAULTS, PRODUCER_DEFAULTS
 
 _BYTES: Final = "org.apache.kafka.common.serialization.ByteArray"
@@ -24,24 +23,16 @@ Client = tuple[str, Role, Mapping[str, str]]
 """A cluster's alias, the kind of client, and its properties."""
 
 
-def client_problems(config: MirrorConfig) -> list[str]:
-    """What Java's clients reject, one line for each property and cluster.
-
-    Raises:
-        SetupError: There is no JVM, or no Kafka client for it.
-    """
-    return rejected_properties(_clients(config))
-
-
-def _clients(config: MirrorConfig) -> Iterator[Client]:
+def clients_of(config: MirrorConfig) -> Iterator[Client]:
+    """Every client of every flow and of every pair with heartbeats."""
     for flow in config.flows:
-        yield from _clients_of(flow)
+        yield from _clients_of_flow(flow)
     for pair in config.heartbeats:
         yield pair.alias, "producer", {**_PRODUCER, **pair.producer}
         yield pair.alias, "admin", pair.admin
 
 
-def _clients_of(flow: FlowConfig) -> Iterator[Client]:
+def _clients_of_flow(flow: FlowConfig) -> Iterator[Client]:
     source, target = flow.source, flow.target
     yield source.alias, "consumer", {**_CONSUMER, **source.consumer}
     yield source.alias, "admin", source.admin

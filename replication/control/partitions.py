@@ -1,0 +1,34 @@
+"""How many source partitions a flow replicates, by which its task slots are counted."""
+
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.flows.replicate.prepare import look
+from replication.kafka.cluster import Cluster
+
+
+def partitions_now(flow: FlowConfig) -> int:
+    """How many partitions a start of *flow* would replicate now.
+
+    Raises:
+        GuardError: Source and target are one cluster.
+        ClusterError: A cluster does not answer.
+    """
+    with (
+        Cluster(flow.source.alias, flow.source.admin) as source,
+        Cluster(flow.target.alias, flow.target.admin) as target,
+    ):
+        return len(look(flow, source, target).partitions)
+
+
+def partitions_then(config: MirrorConfig, flow: FlowConfig) -> int:
+    """How many partitions *flow* replicated in its last generation; 0 if there was none.
+
+    Raises:
+        StateError: The tables cannot be read.
+    """
+    # Imported here because only a start without an answer needs what reads tables.
+    from replication.state.readers import open_reader  # noqa: PLC0415
+
+    with open_reader(config.state_dir) as state:
+        rows = state.rows("topics", flow.flow)
+    newest = max((row["generation"] for row in rows), default=0)
+    return sum(row["partitions"] for row in rows if row["generation"] == newest)

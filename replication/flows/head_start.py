@@ -1,0 +1,49 @@
+"""Lets the records start first: background queries wait for the first records, or for a while.
+
+Each streaming query costs CPU seconds to start. Beside the records' own query, those of heartbeats,
+checkpoints and metadata would make the first record wait for them.
+"""
+
+import time
+from collections.abc import Collection
+from threading import Event
+from typing import Final
+
+from replication.model import Flow
+
+LONGEST_SECONDS: Final = 15.0
+"""For a flow that stands by, or whose cluster does not answer: its process does not wait longer."""
+
+IDLE_SECONDS: Final = 2.0
+"""After the start of a query: by then it would have copied a record, so there is none."""
+
+POLL_SECONDS: Final = 0.1
+
+
+class HeadStart:
+    """The head start of a process's flows. Threads may share it.
+
+    Args:
+        flows: Those whose records go first; without any it is over at once.
+        longest_seconds: After which it is over in any case.
+    """
+
+    def __init__(
+        self, flows: Collection[Flow] = (), longest_seconds: float = LONGEST_SECONDS
+    ) -> None:
+        self._flows = set(flows)
+        self._until = time.monotonic() + longest_seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether background queries may start."""
+        return not self._flows or time.monotonic() >= self._until
+
+    def end(self, flow: Flow) -> None:
+        """Says that *flow* needs it no longer: its records are copied, or it has none now."""
+        self._flows.discard(flow)
+
+    def await_end(self, stop: Event) -> None:
+        """Returns when it is over, or *stop* is set."""
+        while not self.is_over and not stop.wait(POLL_SECONDS):
+            pass
