@@ -53,7 +53,7 @@ def plan(*, file: str, name: str | None, clusters: str, as_json: bool) -> None:
     config = load_config(file, clusters)
     check_loops(config)
     flows = chosen_flows(config, name) if config.flows or name else ()
-    with open_reader(config.state_dir) as state:
+    with open_reader(config.state_dir, config.hadoop) as state:
         plans = [_plan(config, flow, state) for flow in flows]
     if as_json:
         print_json({"flows": [_document(plan) for plan in plans]})
@@ -99,7 +99,7 @@ def _partitions(config: MirrorConfig, flow: FlowConfig) -> int:
         if not error.is_temporary:
             raise
         click.echo(f"warning: slots of {flow.flow} as in its last generation: {error}", err=True)
-    with open_reader(config.state_dir) as state:
+    with open_reader(config.state_dir, config.hadoop) as state:
         rows = state.rows("topics", flow.flow)
     newest = max((row["generation"] for row in rows), default=0)
     return sum(row["partitions"] for row in rows if row["generation"] == newest)

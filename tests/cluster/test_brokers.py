@@ -55,7 +55,7 @@ def test_the_image_of_kafka_makes_this_broker_of_what_a_container_gets(
     folders = [str(tmp_path / name) for name in ("default", "mounted", "final")]
     start = ["kafka.docker.KafkaDockerWrapper", "setup", *folders]  # what the image runs first
 
-    subprocess.run(  # noqa: S603 - our own command
+    subprocess.run(
         broker_settings.java(log4j, *start),
         env={**os.environ, **environment(4711, cluster_id, properties)},
         check=True,

@@ -93,7 +93,7 @@ class ContainerBroker(Broker):
     def is_running(self) -> bool:
         """Whether the container is running; the broker may not answer yet."""
         self._container.reload()
-        return self._container.status == "running"
+        return str(self._container.status) == "running"
 
     def _launch(self) -> None:
         port, _ = self._ports or (0, 0)

@@ -91,7 +91,7 @@ def test_without_testcontainers_pytest_ends_at_once_with_the_command_that_instal
     (tmp_path / "docker" / "__init__.py").touch()  # hides an installed one
     environ = {**os.environ, VARIABLE: "docker", "PYTHONPATH": str(tmp_path)}
 
-    ended = subprocess.run(  # noqa: S603 - our own command
+    ended = subprocess.run(
         [sys.executable, "-m", "pytest", "tests/unit/test_errors.py"],
         env=environ,
         cwd=REPOSITORY,
@@ -101,11 +101,11 @@ def test_without_testcontainers_pytest_ends_at_once_with_the_command_that_instal
     )
 
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
-    assert [line for line in ended.stderr.splitlines() if line] == [
+    assert ended.stderr.strip() == (
         "ERROR: REPLICATION_TEST_BROKERS=docker needs testcontainers (No module named "
         "'docker.errors'); ./tests/run.sh installs it, or: "
         "python -m pip install -c conf/constraints.txt -e '.[docker]'"
-    ]
+    )
 
 
 def test_another_value_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
