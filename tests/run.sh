@@ -7,7 +7,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 ./spark-submit.sh --setup dev mm2
-./spark-submit.sh --setup kdc hadoop || echo 'the tests with Kerberos and on YARN lack their jars' >&2
+./spark-submit.sh --setup kdc hadoop msk ||
+  echo 'the tests with Kerberos, on YARN and with AWS_MSK_IAM lack their jars' >&2
 home=${REPLICATION_HOME:-$PWD/.local}
 python=$home/venv/bin/python
 if [ "${REPLICATION_TEST_BROKERS:-}" = docker ] && ! "$python" -c 'import testcontainers' 2>/dev/null; then
