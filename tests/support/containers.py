@@ -22,6 +22,7 @@ from replication.errors import ClusterError
 VARIABLE: Final = "REPLICATION_TEST_BROKERS"
 IMAGE: Final = "apache/kafka:4.3.1"
 DEFAULT_SOCKET: Final = "unix:///var/run/docker.sock"
+INSTALL: Final = f"{VARIABLE}=docker ./tests/run.sh installs testcontainers"
 CONTROLLER_PORT: Final = 29093
 HEAP_MB: Final = 384
 

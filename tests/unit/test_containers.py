@@ -11,10 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.containers import VARIABLE, check_engine, environment, in_containers
+from tests.support.containers import (
+    INSTALL,
+    VARIABLE,
+    check_engine,
+    environment,
+    in_containers,
+)
 from tests.support.local import REPOSITORY
-
-INSTALL = "./tests/run.sh installs it: REPLICATION_TEST_BROKERS=docker ./tests/run.sh"
 
 
 class Deaf(socketserver.StreamRequestHandler):
