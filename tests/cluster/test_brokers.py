@@ -16,6 +16,7 @@ from replication.demo.brokers import DEFAULTS, LOG4J, Broker, BrokerSettings
 from replication.demo.ports import HOST, free_port, is_free
 from replication.errors import ClusterError
 from tests.support.containers import environment
+from tests.support.engine import setup_of
 from tests.support.local import Clusters, Until
 
 pytestmark = pytest.mark.cluster
@@ -52,11 +53,10 @@ def test_the_image_of_kafka_makes_this_broker_of_what_a_container_gets(
     cluster_id = Broker("A", tmp_path, broker_settings).cluster_id
     log4j = tmp_path / "log4j2.properties"
     log4j.write_text(LOG4J)
-    folders = [str(tmp_path / name) for name in ("default", "mounted", "final")]
-    start = ["kafka.docker.KafkaDockerWrapper", "setup", *folders]  # what the image runs first
+    setup = setup_of(*(tmp_path / name for name in ("default", "mounted", "final")))
 
     subprocess.run(
-        broker_settings.java(log4j, *start),
+        broker_settings.java(log4j, *setup),
         env={**os.environ, **environment(4711, cluster_id, properties)},
         check=True,
     )

@@ -99,16 +99,16 @@ class ContainerBroker(Broker):
     def _launch(self) -> None:
         port, _ = self._ports or (0, 0)
         with self._explained():
-            if self._container.get_wrapped_container() is None:
+            if self._container.status == "not_started":
                 variables = environment(port, self.cluster_id, self._settings.properties)
                 self._container.with_envs(**variables).with_bind_ports(port, port).start()
             else:
                 self._container.get_wrapped_container().start()
 
     def _end(self, how: signal.Signals) -> None:
-        container = self._container.get_wrapped_container()
-        if container is None:
+        if self._container.status == "not_started":
             return
+        container = self._container.get_wrapped_container()
         with self._explained():
             if how == signal.SIGKILL and self.is_running:
                 container.kill()

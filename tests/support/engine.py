@@ -23,7 +23,15 @@ from replication.demo.brokers import LOG4J, BrokerSettings
 from replication.demo.child import start_child
 
 VERSION: Final = {"ApiVersion": "1.44", "MinAPIVersion": "1.24", "Version": "27.0"}
-SETUP: Final = "kafka.docker.KafkaDockerWrapper"
+
+
+def setup_of(default: Path, mounted: Path, final: Path) -> list[str]:
+    """Kafka's class that the image runs first: it writes ``server.properties`` into *final*."""
+    folders = {"default": default, "mounted": mounted, "final": final}
+    options = [
+        word for name, folder in folders.items() for word in (f"--{name}-configs-dir", str(folder))
+    ]
+    return ["kafka.docker.KafkaDockerWrapper", "setup", *options]
 
 
 @dataclass(slots=True)
@@ -51,7 +59,7 @@ class Container:
         log4j = self.folder / "log4j2.properties"
         log4j.write_text(LOG4J)
         own = {**self.environment, "KAFKA_LOG_DIRS": str(self.folder / "data")}
-        setup = self.settings.java(log4j, SETUP, "setup", *map(str, folders))
+        setup = self.settings.java(log4j, *setup_of(*folders))
         done = subprocess.run(setup, env={**os.environ, **own}, capture_output=True, check=False)
         output = done.stdout + done.stderr
         assert done.returncode == 0 or b"already formatted" in output.lower(), output.decode()
