@@ -2,15 +2,17 @@
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from replication.config.home import OUR_JAR
-from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, two_clusters
+from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, running
 from tests.support.broker_archive import archived
+from tests.support.containers import ContainerBroker, check_engine, in_containers
 from tests.support.kerberos import use_kerberos
 from tests.support.least_privilege import AUTHORIZER, Strict
 from tests.support.local import SPARK_SLOTS, Clusters, Until, jars
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 
     from replication.state.tables import Tables
 
+# Large enough for large-record tests, which lower it per topic (max.message.bytes).
+BROKER_PROPERTIES: Final = {**QUICK_COMPACTION, "message.max.bytes": "20000000"}
+MakeBroker = Callable[[str, Path], Broker]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the tests that take many minutes")
@@ -33,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesInTurn:
     return FilesInTurn(config, log)
+
+
+def pytest_configure() -> None:
+    """Without the container engine that the user asked for, no test runs."""
+    if in_containers():
+        check_engine()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -56,19 +68,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def broker_settings(tmp_path_factory: pytest.TempPathFactory) -> BrokerSettings:
     """The settings of a broker, for tests that start, stop and kill their own."""
     settings = BrokerSettings(
-        jars=jars("kafka", override="KAFKA_JARS"),
-        # Large enough for large-record tests, which lower it per topic (max.message.bytes).
-        properties={**QUICK_COMPACTION, "message.max.bytes": "20000000"},
+        jars=jars("kafka", override="KAFKA_JARS"), properties=BROKER_PROPERTIES
     )
     return archived(settings, tmp_path_factory.mktemp("archived"))
 
 
 @pytest.fixture(scope="session")
+def make_broker(request: pytest.FixtureRequest) -> MakeBroker:
+    """Makes a broker of an alias and a folder: a process, or a container if that is asked for."""
+    if in_containers():
+        return partial(ContainerBroker, properties=BROKER_PROPERTIES)
+    return partial(Broker, settings=request.getfixturevalue("broker_settings"))
+
+
+@pytest.fixture(scope="session")
 def clusters(
-    broker_settings: BrokerSettings, tmp_path_factory: pytest.TempPathFactory
+    make_broker: MakeBroker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Clusters]:
     """Two running clusters, A and B. All tests share them, so leave them running."""
-    with two_clusters(tmp_path_factory.mktemp("clusters"), broker_settings) as both:
+    folder = tmp_path_factory.mktemp("clusters")
+    both = make_broker("A", folder / "A"), make_broker("B", folder / "B")
+    with running(*both):
         yield both
 
 
@@ -108,14 +128,21 @@ def strict(
 
 
 @pytest.fixture
-def own_broker(broker_settings: BrokerSettings, tmp_path: Path) -> Iterator[Broker]:
+def own_broker(make_broker: MakeBroker, tmp_path: Path) -> Iterator[Broker]:
     """A cluster of this test alone, to be stopped, killed and started; it keeps its address."""
-    broker = Broker("own", tmp_path / "own", broker_settings)
-    broker.start()
-    try:
+    broker = make_broker("own", tmp_path / "own")
+    with running(broker):
         yield broker
-    finally:
         broker.kill()  # nobody reads its data again
+
+
+@pytest.fixture
+def own_process(broker_settings: BrokerSettings, tmp_path: Path) -> Iterator[Broker]:
+    """Like `own_broker`, and never in a container, so that the test can reach its files."""
+    broker = Broker("own", tmp_path / "own", broker_settings)
+    with running(broker):
+        yield broker
+        broker.kill()
 
 
 @pytest.fixture(scope="session")

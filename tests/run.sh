@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
 # Checks everything: format, lint, types, shell syntax, wheel, and all tests.
 # --soak adds the tests that take many minutes; --soak MODE SECONDS runs the mirror under random faults
-# and nothing else. --coverage adds a report of the lines that ran, and minutes. Other arguments go to
-# pytest, and nothing else runs.
+# and nothing else. REPLICATION_TEST_BROKERS=docker runs the shared brokers in containers. --coverage adds
+# a report of the lines that ran, and minutes. Other arguments go to pytest, and nothing else runs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 ./spark-submit.sh --setup dev mm2
-./spark-submit.sh --setup kdc hadoop || echo 'the tests with Kerberos and on YARN lack their jars' >&2
+./spark-submit.sh --setup kdc hadoop msk ||
+  echo 'the tests with Kerberos, on YARN and with AWS_MSK_IAM lack their jars' >&2
 home=${REPLICATION_HOME:-$PWD/.local}
 python=$home/venv/bin/python
+if [ "${REPLICATION_TEST_BROKERS:-}" = docker ] && ! "$python" -c 'import testcontainers' 2>/dev/null; then
+  "$python" -m pip install --quiet -c conf/constraints.txt -e '.[docker]'
+fi
 
 step() { # NAME COMMAND...
   local name=$1 started=$SECONDS code

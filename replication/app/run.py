@@ -132,7 +132,7 @@ def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> Outcome:
     flows = launch.names
     requests = StopRequests(LocalFiles(), config.state_dir, flows, job, locks.holds, locks.address)
     try:
-        with job_session(f"{job} {' '.join(map(str, flows))}") as spark:
+        with job_session(f"{job} {' '.join(map(str, flows))}", config.hadoop) as spark:
             check_packages(spark)
             tables = Tables(spark, config.state_dir)
             if not local_path(config.state_dir):

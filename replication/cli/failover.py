@@ -78,7 +78,7 @@ def export_offsets(
     (flow,) = chosen_flows(config, name)
     is_wanted = wanted_groups(flow, groups)
     if origin == "map":
-        with open_view(flow, config.state_dir) as view:
+        with open_view(config, flow) as view:
             found = failover_offsets(view, is_wanted)
     else:
         with Cluster(flow.target.alias, flow.target.admin) as target:
@@ -102,7 +102,7 @@ def failback(
     """
     config = load_config(file)
     (flow,) = chosen_flows(config, name)
-    with open_view(flow, config.state_dir) as view:
+    with open_view(config, flow) as view:
         found = failback_offsets(view, wanted_groups(flow, groups))
     _write(found, flow.source.alias, output, as_json=as_json)
 

@@ -40,7 +40,7 @@ def groups(*, file: str, name: str, groups: Sequence[str], as_json: bool) -> Non
     """
     config = load_config(file)
     (flow,) = chosen_flows(config, name)
-    with open_view(flow, config.state_dir) as view:
+    with open_view(config, flow) as view:
         statuses = group_status(view, wanted_groups(flow, groups))
     if as_json:
         print_json({"flow": name, "groups": [_document(status) for status in statuses]})

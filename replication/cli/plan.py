@@ -49,7 +49,7 @@ def plan(*, file: str, name: str | None, clusters: str, as_json: bool) -> None:
     config = load_config(file, clusters)
     check_loops(config)
     flows = chosen_flows(config, name) if config.flows or name else ()
-    with open_reader(config.state_dir) as state:
+    with open_reader(config.state_dir, config.hadoop) as state:
         plans = [_plan(config, flow, state) for flow in flows]
     if as_json:
         print_json({"flows": [_document(plan) for plan in plans]})

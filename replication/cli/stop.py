@@ -22,6 +22,6 @@ def stop(file: str, name: str | None, clusters: str, timeout: int, job: Job) -> 
     """
     config = load_config(file, clusters)
     flows = chosen_names(config, name)
-    stopped = request_stop(config.state_dir, flows, timeout, job)
+    stopped = request_stop(config.state_dir, flows, timeout, job, config.hadoop)
     for flow in flows:
         click.echo(f"{flow} stopped" if flow in stopped else f"{flow} is not running")

@@ -43,7 +43,7 @@ def translate(
     config = load_config(file)
     (flow,) = chosen_flows(config, name)
     question = Question(TopicPartition(topic, partition), offset, back)
-    with open_reader(config.state_dir) as state:
+    with open_reader(config.state_dir, config.hadoop) as state:
         answer = answer_question(flow, state.offsets(flow.flow).runs, question)
     if as_json:
         print_json(_document(flow, question, answer))

@@ -11,6 +11,7 @@ from replication.config.checks import check_clusters, check_flow, check_state_di
 from replication.config.field_keys import TARGETS
 from replication.config.flow_conflicts import check_flows
 from replication.config.flow_values import FlowValues
+from replication.config.hadoop import hadoop_properties, note_unused
 from replication.config.keys import KEYS
 from replication.config.scopes import sort_settings
 from replication.config.tree import (
@@ -76,12 +77,14 @@ def parse(
     chosen = {values.flow for values in pairs if values.is_chosen}
     state_dir = str(scopes.top.get("state.dir") or default_state_dir)
     check_state_dir(diagnostics, state_dir)
+    note_unused(diagnostics, scopes.top, state_dir)
     if diagnostics.problems:
         raise ConfigError(file, diagnostics.problems)
     return MirrorConfig(
         file=file,
         clusters=scopes.clusters,
         state_dir=PurePosixPath(state_dir).as_uri() if state_dir.startswith("/") else state_dir,
+        hadoop=hadoop_properties(scopes.top),
         mode=cast("Mode", read(MODE, scopes.top.get(MODE.name, MODE.default))),
         flows=tuple(flow for flow in flows if flow.flow in chosen),
         other_flows=tuple(flow for flow in flows if flow.flow not in chosen),

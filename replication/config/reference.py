@@ -6,6 +6,7 @@ from typing import Final
 
 from replication.config.clients.java_keys import BY_ROLE, SECURITY
 from replication.config.config_key import ConfigKey
+from replication.config.hadoop import HADOOP
 from replication.config.ignored import IGNORED, IGNORED_PREFIXES, NEVER, REMOVED, UNSUPPORTED
 from replication.config.keys import SUBJECTS
 from replication.config.values import items
@@ -24,6 +25,8 @@ _HEAD: Final = """\
 # ${env:NAME}, ${file:/path} and ${file:/path:key} are replaced by values stored elsewhere. The
 # providers that config.providers declares (FileConfigProvider, EnvVarConfigProvider,
 # DirectoryConfigProvider) work as in MirrorMaker 2.
+# hadoop.x is Hadoop's property x, for a state.dir that is not on this machine, such as
+# hadoop.fs.s3a.endpoint. At top level only. Not a key of MirrorMaker 2, which has no state.dir.
 # "Accepted, but not implemented in this version": the value is checked and has no effect, even
 # where the default is true.
 
@@ -53,6 +56,10 @@ clusters: [A, B]
 A.bootstrap.servers: localhost:9092
 B.bootstrap.servers: localhost:9093
 """
+_HADOOP_ENTRY: Final = f"""\
+# Hadoop's property x, for a state.dir that is not on this machine. At top level only. Not a key of
+#   MirrorMaker 2.
+# {HADOOP}x:"""
 _FLOW: Final = """\
 
 # Settings of one flow: every key above except clusters, state.dir and replication.target.clusters.
@@ -82,6 +89,8 @@ def search(text: str) -> Iterator[str]:
         yield from (_entry(key) for key in keys if wanted in key.name)
     if not wanted:
         return
+    if HADOOP in wanted or wanted in HADOOP:
+        yield _HADOOP_ENTRY
     for name, new in REMOVED.items():
         if wanted in name:
             yield f"# Removed in Kafka 4.0; is read as {new}.\n# {name}:"

@@ -9,6 +9,7 @@ from typing import Final
 from replication.config.client_properties import check_property, client_property, misplaced
 from replication.config.clients.java_keys import JAVA_KEYS, SECURITY
 from replication.config.field_keys import translate
+from replication.config.hadoop import HADOOP, check_hadoop_key
 from replication.config.ignored import NEVER, REMOVED, UNSUPPORTED, ignored_reason
 from replication.config.keys import KEYS
 from replication.config.values import (
@@ -126,7 +127,9 @@ def _unknown_cluster(alias: str, clusters: Collection[str]) -> str:
 def _check_top_key(diagnostics: Diagnostics, key: str, raw: Raw, clusters: Collection[str]) -> None:
     if key == "config.providers" or key.startswith("config.providers."):
         return
-    if key in _ALIAS_KEYS:
+    if key.startswith(HADOOP):
+        check_hadoop_key(diagnostics, key)
+    elif key in _ALIAS_KEYS:
         _check_top_alias(diagnostics, key, raw, clusters)
     elif key in SECURITY:
         check_property(diagnostics, key, None, key, raw)
@@ -183,6 +186,8 @@ def _check_flow_key(diagnostics: Diagnostics, key: str, name: str, raw: Raw, flo
             diagnostics.problem(
                 key, f"{diagnostics.display(key, raw)} must be {alias!r}; remove the key"
             )
+    elif name.startswith(HADOOP):
+        diagnostics.problem(key, f"is a top-level key; write {name}")
     elif not _check_known_key(diagnostics, key, name, raw, "flow"):
         if name in JAVA_KEYS:
             diagnostics.problem(

@@ -183,6 +183,7 @@ class MirrorConfig:
         file: The file's name, as the operator gave it.
         clusters: All aliases.
         state_dir: URI of the folder of the Delta tables.
+        hadoop: Hadoop's properties for *state_dir*, without the prefix ``hadoop.``.
         mode: That of a process without a flow, which emits heartbeats only.
         flows: The enabled flows, in the order of *clusters*.
         other_flows: Enabled flows whose targets are left to other processes, by
@@ -195,6 +196,7 @@ class MirrorConfig:
     file: str
     clusters: tuple[str, ...]
     state_dir: str
+    hadoop: Mapping[str, str]
     mode: Mode
     flows: tuple[FlowConfig, ...]
     other_flows: tuple[FlowConfig, ...]

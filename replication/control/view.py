@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from replication.config.tree import ClusterConfig, FlowConfig
+from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
@@ -32,10 +32,10 @@ class FlowView:
 
 
 @contextmanager
-def open_view(config: FlowConfig, state_dir: str) -> Iterator[FlowView]:
-    """Opens the clusters and the state directory of *config*'s flow for the block."""
+def open_view(mirror: MirrorConfig, config: FlowConfig) -> Iterator[FlowView]:
+    """Opens the clusters of *config*'s flow and the state directory of *mirror* for the block."""
     with (
-        open_reader(state_dir) as state,
+        open_reader(mirror.state_dir, mirror.hadoop) as state,
         Cluster(config.source.alias, config.source.admin) as source,
         Cluster(config.target.alias, config.target.admin) as target,
     ):

@@ -259,11 +259,18 @@ def two_clusters(
 ) -> Iterator[tuple[Broker, Broker]]:
     """Two running clusters, started in parallel, each in its own subfolder of *folder*."""
     first, second = (Broker(alias, folder / alias, settings) for alias in aliases)
-    try:
-        _together(first.start, second.start)
+    with running(first, second):
         yield first, second
+
+
+@contextlib.contextmanager
+def running(*brokers: Broker) -> Iterator[None]:
+    """Starts the brokers in parallel, and stops them at the end of the block."""
+    try:
+        _together(*(broker.start for broker in brokers))
+        yield
     finally:
-        _together(first.stop, second.stop)
+        _together(*(broker.stop for broker in brokers))
 
 
 def _together(*calls: Callable[[], None]) -> None:

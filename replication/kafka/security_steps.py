@@ -55,6 +55,16 @@ STEPS: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         (
+            r"(?:NoClassDefFound|ClassNotFound|LoginModule).*software[./]amazon[./]msk|"
+            r"software[./]amazon[./]msk.*could not be found"
+        ),
+        (
+            "./spark-submit.sh --setup msk fetches aws-msk-iam-auth-*-all.jar into "
+            ".local/jars/msk; put its path into the environment variable CLIENT_JARS"
+        ),
+    ),
+    (
+        (
             r"No LoginModule found|unable to find LoginModule|could not be found|ClassNotFound|"
             r"NoClassDefFound"
         ),

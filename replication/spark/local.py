@@ -1,7 +1,7 @@
 """A small Spark session on this machine, with the jars that set-up has downloaded."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from replication.config.home import OUR_JAR, connector_jars, home, storage_class_path
 from replication.errors import SetupError
-from replication.spark.session import local_session
+from replication.spark.session import local_session, set_hadoop_properties
 
 
 def spark_jars() -> list[Path]:
@@ -25,13 +25,14 @@ def spark_jars() -> list[Path]:
 
 
 @contextmanager
-def local_spark() -> Iterator[SparkSession]:
-    """A small Spark session that ends with the block."""
+def local_spark(hadoop: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A small Spark session with Hadoop's properties *hadoop*, which ends with the block."""
     with _silent_stderr():
         spark = local_session(
             spark_jars(), 2, "replication command line", class_path=storage_class_path()
         )
     try:
+        set_hadoop_properties(spark, hadoop)
         yield spark
     finally:
         spark.stop()

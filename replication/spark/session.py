@@ -109,11 +109,17 @@ def session(app: str) -> SparkSession:
 
 
 @contextmanager
-def job_session(app: str) -> Iterator[SparkSession]:
-    """The session of a job, for the block. One that was there before outlives it."""
+def job_session(app: str, hadoop: Mapping[str, str]) -> Iterator[SparkSession]:
+    """The session of a job, for the block. One that was there before outlives it.
+
+    Args:
+        app: The application's name.
+        hadoop: Hadoop's properties for the state directory.
+    """
     is_ours = SparkContext._active_spark_context is None  # noqa: SLF001 - it has no public name
     spark = session(app)
     try:
+        set_hadoop_properties(spark, hadoop)
         yield spark
     finally:
         if is_ours:
@@ -170,6 +176,16 @@ def local_session(
     spark = builder.config("spark.jars", ",".join(map(str, jars))).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def set_hadoop_properties(spark: SparkSession, properties: Mapping[str, str]) -> None:
+    """Sets Hadoop's *properties* for everything that the session does from now on.
+
+    As ``spark.hadoop.*`` they would be arguments of a process, in Spark's pages and its event log.
+    """
+    conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - it has no public name
+    for key, value in properties.items():
+        conf.set(key, value)
 
 
 def _plugins() -> dict[str, str]:

@@ -5,7 +5,7 @@ searches positions, and removes it once it is used or of no use any more.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ from replication.state.request_files import (
     RequestFiles,
     first_line,
     hadoop_class_path,
+    hadoop_conf,
 )
 
 log = Log(__name__)
@@ -116,8 +117,16 @@ def pending_acceptances(state_dir: str, flow: Flow) -> dict[TopicPartition, Acce
     return {tp: accepted for request in requests for tp, accepted in request.accepted.items()}
 
 
-def request_acceptance(state_dir: str, flow: Flow, request: AcceptRequest) -> None:
+def request_acceptance(
+    state_dir: str, flow: Flow, request: AcceptRequest, hadoop: Mapping[str, str] | None = None
+) -> None:
     """Hands *request* to the process that runs *flow*, now or at its next start.
+
+    Args:
+        state_dir: The state directory.
+        flow: The flow.
+        request: What is accepted.
+        hadoop: Hadoop's properties for a remote state directory.
 
     Raises:
         StateError: The state directory cannot be written.
@@ -129,7 +138,7 @@ def request_acceptance(state_dir: str, flow: Flow, request: AcceptRequest) -> No
             LocalFiles().create(path, request.text())
             return
         with open_jvm(hadoop_class_path()) as jvm:
-            HadoopFiles(jvm).create(path, request.text())
+            HadoopFiles(jvm, hadoop_conf(jvm, hadoop or {})).create(path, request.text())
     except (OSError, Py4JError) as error:
         raise StateError(f"cannot write the request {path}: {first_line(error)}") from error
 

@@ -1,6 +1,6 @@
 """Reads a state directory for a command: without Spark where that is possible, else with it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -25,8 +25,12 @@ class StateReader(Protocol):
 
 
 @contextmanager
-def open_reader(state_dir: str) -> Iterator[StateReader]:
+def open_reader(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[StateReader]:
     """A reader of *state_dir* for the block; starts a Spark session only if it must.
+
+    Args:
+        state_dir: The state directory.
+        hadoop: Hadoop's properties for it, where it is not on this machine.
 
     Raises:
         StateError: The tables cannot be read.
@@ -37,5 +41,5 @@ def open_reader(state_dir: str) -> Iterator[StateReader]:
     # Imported here because importing Spark takes as long as an answer without it.
     from replication.state.spark_reader import open_spark_reader  # noqa: PLC0415
 
-    with open_spark_reader(state_dir) as reader:
+    with open_spark_reader(state_dir, hadoop) as reader:
         yield reader

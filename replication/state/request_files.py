@@ -1,6 +1,7 @@
 """Small files that are requests, on this machine or on a file system of Hadoop's."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -71,12 +72,11 @@ class HadoopFiles(RequestFiles):
 
     Args:
         jvm: py4j's view of a JVM that has Hadoop's client.
-        conf: Hadoop's configuration; by default what the class path and HADOOP_CONF_DIR say.
+        conf: Hadoop's configuration, a Java object.
     """
 
-    def __init__(self, jvm: JVMView, conf: Any = None) -> None:  # noqa: ANN401 - a Java object
-        self._jvm = jvm
-        self._conf = conf or jvm.org.apache.hadoop.conf.Configuration()
+    def __init__(self, jvm: JVMView, conf: Any) -> None:  # noqa: ANN401 - a Java object
+        self._jvm, self._conf = jvm, conf
 
     def exists(self, path: str) -> bool:
         """Whether the file is there."""
@@ -117,6 +117,14 @@ class HadoopFiles(RequestFiles):
     def _locate(self, path: str) -> tuple[Any, Any]:
         java = self._jvm.org.apache.hadoop.fs.Path(path)
         return java.getFileSystem(self._conf), java
+
+
+def hadoop_conf(jvm: JVMView, properties: Mapping[str, str]) -> Any:  # noqa: ANN401
+    """Hadoop's configuration: *properties* over what the class path and HADOOP_CONF_DIR say."""
+    conf = jvm.org.apache.hadoop.conf.Configuration()
+    for key, value in properties.items():
+        conf.set(key, value)
+    return conf
 
 
 def hadoop_class_path() -> list[Path]:

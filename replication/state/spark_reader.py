@@ -1,6 +1,6 @@
 """Reads a state directory in a process that has a Spark session: through Spark only if it must."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
@@ -52,9 +52,9 @@ def reader_of(tables: Tables) -> StateReader:
 
 
 @contextmanager
-def open_spark_reader(state_dir: str) -> Iterator[SparkReader]:
+def open_spark_reader(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[SparkReader]:
     """A reader of *state_dir* with a Spark session of its own, which ends with the block."""
-    with local_tables(state_dir) as tables:
+    with local_tables(state_dir, hadoop) as tables:
         yield SparkReader(tables)
 
 

@@ -7,7 +7,7 @@ and only the process that runs the flow may answer it.
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -30,6 +30,7 @@ from replication.state.request_files import (
     RequestFiles,
     first_line,
     hadoop_class_path,
+    hadoop_conf,
 )
 
 log = Log(__name__)
@@ -117,9 +118,20 @@ def is_stop_file_there() -> bool:
 
 
 def request_stop(
-    state_dir: str, flows: Collection[Flow], timeout_seconds: float, job: Job = "mirror"
+    state_dir: str,
+    flows: Collection[Flow],
+    timeout_seconds: float,
+    job: Job = "mirror",
+    hadoop: Mapping[str, str] | None = None,
 ) -> list[Flow]:
     """Asks the process that runs *job* of *flows* to stop, and waits until it has.
+
+    Args:
+        state_dir: The state directory.
+        flows: The flows.
+        timeout_seconds: How long to wait.
+        job: The job.
+        hadoop: Hadoop's properties for a remote state directory.
 
     Returns:
         The flows that were running; the others need no stop. On a remote state directory that is
@@ -131,8 +143,9 @@ def request_stop(
     """
     if local_path(state_dir) is None:
         with open_jvm(hadoop_class_path()) as jvm:
+            files = HadoopFiles(jvm, hadoop_conf(jvm, hadoop or {}))
             paths = [new_request(state_dir, flow, job) for flow in flows]
-            request_and_wait(HadoopFiles(jvm), paths, timeout_seconds)
+            request_and_wait(files, paths, timeout_seconds)
         return list(flows)
     return _stop_local(state_dir, flows, timeout_seconds, job)
 

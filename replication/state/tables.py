@@ -240,7 +240,7 @@ def now() -> datetime:
 
 
 @contextmanager
-def local_tables(state_dir: str) -> Iterator[Tables]:
+def local_tables(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[Tables]:
     """The tables of *state_dir*, through a session that ends with the block."""
-    with local_spark() as spark:
+    with local_spark(hadoop) as spark:
         yield Tables(spark, state_dir)

@@ -1,5 +1,6 @@
 """Embedded brokers keep their promises: port and data survive, nothing outlives its parent."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -10,9 +11,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from replication.demo.brokers import Broker, BrokerSettings
+from replication.config.properties import parse_properties
+from replication.demo.brokers import DEFAULTS, LOG4J, Broker, BrokerSettings
 from replication.demo.ports import HOST, free_port, is_free
 from replication.errors import ClusterError
+from tests.support.containers import environment
+from tests.support.engine import setup_of
 from tests.support.local import Clusters, Until
 
 pytestmark = pytest.mark.cluster
@@ -27,26 +31,41 @@ def topics(broker: Broker) -> set[str]:
     return set(AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=30).topics)
 
 
-def test_a_broker_comes_back_on_its_port_with_its_data_after_a_kill(
+def test_a_broker_comes_back_on_its_port_with_its_data_after_a_kill(own_broker: Broker) -> None:
+    bootstrap = own_broker.bootstrap
+    create(own_broker, "kept")
+    own_broker.kill()
+    assert not own_broker.is_running
+    own_broker.start()
+
+    assert own_broker.bootstrap == bootstrap
+    assert "kept" in topics(own_broker)
+
+    own_broker.restart()
+    assert "kept" in topics(own_broker)
+
+
+def test_the_image_of_kafka_makes_this_broker_of_what_a_container_gets(
     tmp_path: Path, broker_settings: BrokerSettings
 ) -> None:
-    broker = Broker("A", tmp_path, broker_settings)
-    try:
-        broker.start()
-        bootstrap, pid = broker.bootstrap, broker.pid
-        create(broker, "kept")
-        broker.kill()
-        assert not broker.is_running
-        broker.start()
+    (tmp_path / "final").mkdir()
+    properties = {**broker_settings.properties, "log.dirs": str(tmp_path / "data")}
+    cluster_id = Broker("A", tmp_path, broker_settings).cluster_id
+    log4j = tmp_path / "log4j2.properties"
+    log4j.write_text(LOG4J)
+    setup = setup_of(*(tmp_path / name for name in ("default", "mounted", "final")))
 
-        assert (broker.bootstrap, broker.pid == pid) == (bootstrap, False)
-        assert "kept" in topics(broker)
+    subprocess.run(
+        broker_settings.java(log4j, *setup),
+        env={**os.environ, **environment(4711, cluster_id, properties)},
+        check=True,
+    )
 
-        broker.restart()
-        assert "kept" in topics(broker)
-    finally:
-        broker.stop()
-    assert broker.pid is None
+    text = (tmp_path / "final" / "server.properties").read_text()
+    made = {key: value for key, value, _ in parse_properties(text)}
+    assert made.items() >= {**DEFAULTS, **properties}.items()
+    assert made["advertised.listeners"] == "PLAINTEXT://127.0.0.1:4711"
+    assert f"cluster.id={cluster_id}" in (tmp_path / "data" / "meta.properties").read_text()
 
 
 def test_two_clusters_are_two(clusters: Clusters, topic_name: str) -> None:
@@ -88,7 +107,8 @@ def test_a_taken_port_is_left_to_its_owner(tmp_path: Path, broker_settings: Brok
 PARENT = """
 import signal, sys
 from pathlib import Path
-from replication.demo.brokers import Broker, BrokerSettings
+from replication.config.properties import parse_properties
+from replication.demo.brokers import DEFAULTS, LOG4J, Broker, BrokerSettings
 
 broker = Broker("A", Path(sys.argv[1]), BrokerSettings(jars=Path(sys.argv[2])))
 broker.start()

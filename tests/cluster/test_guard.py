@@ -147,24 +147,24 @@ def test_retention_that_overtakes_a_running_flow_concerns_its_topic_only(
 def test_a_source_that_was_cut_goes_on_at_the_cut(
     spark: SparkSession,
     clusters: Clusters,
-    own_broker: Broker,
+    own_process: Broker,
     tmp_path: Path,
     topic_name: str,
     regrown: int,
 ) -> None:
     _, target = clusters
     skip = {"replication.guard.source-truncated": "skip"}
-    config = flow_config(own_broker, target, topic_name, skip)
-    create_topic(own_broker.bootstrap, topic_name, 1)
-    send_records(own_broker, topic_name, numbered(0, 80))
-    size = log_bytes(own_broker, topic_name)
-    send_records(own_broker, topic_name, numbered(80, 100))
+    config = flow_config(own_process, target, topic_name, skip)
+    create_topic(own_process.bootstrap, topic_name, 1)
+    send_records(own_process, topic_name, numbered(0, 80))
+    size = log_bytes(own_process, topic_name)
+    send_records(own_process, topic_name, numbered(80, 100))
     drain(spark, tmp_path / "state", config)
-    cut_log(own_broker, topic_name, size)
-    send_records(own_broker, topic_name, numbered(200, 200 + regrown))
+    cut_log(own_process, topic_name, size)
+    send_records(own_process, topic_name, numbered(200, 200 + regrown))
 
     flow = drain(spark, tmp_path / "state", config)
-    send_records(own_broker, topic_name, numbered(300, 330))
+    send_records(own_process, topic_name, numbered(300, 330))
     drain(spark, tmp_path / "state", config)
 
     new = [*range(200, 200 + regrown), *range(300, 330)]
@@ -182,7 +182,7 @@ def test_a_source_that_was_cut_goes_on_at_the_cut(
 def test_a_target_that_was_cut_is_refilled_or_goes_on(
     spark: SparkSession,
     clusters: Clusters,
-    own_broker: Broker,
+    own_process: Broker,
     tmp_path: Path,
     topic_name: str,
     policy: str,
@@ -191,20 +191,20 @@ def test_a_target_that_was_cut_is_refilled_or_goes_on(
     source, _ = clusters
     remote, state = f"A.{topic_name}", tmp_path / "state"
     config = flow_config(
-        source, own_broker, topic_name, {"replication.guard.target-truncated": policy}
+        source, own_process, topic_name, {"replication.guard.target-truncated": policy}
     )
     create_topic(source.bootstrap, topic_name, 1)
     send_records(source, topic_name, numbered(0, 80))
     drain(spark, state, config)
-    size = log_bytes(own_broker, remote)
+    size = log_bytes(own_process, remote)
     send_records(source, topic_name, numbered(80, 100))
     drain(spark, state, config)
-    cut_log(own_broker, remote, size)
+    cut_log(own_process, remote, size)
     send_records(source, topic_name, numbered(100, 110))
 
     flow = drain(spark, state, config)
 
-    assert numbers(own_broker, remote) == [*range(80), *range(goes_on_at, 110)]
+    assert numbers(own_process, remote) == [*range(80), *range(goes_on_at, 110)]
     event = jump(flow)
     assert (event.policy, event.offset_from, event.offset_until) == (policy, 80, goes_on_at)
     shift = goes_on_at - 80
@@ -217,7 +217,7 @@ def test_a_target_that_was_cut_is_refilled_or_goes_on(
 def test_a_shared_target_that_was_cut_and_has_grown_again_is_noticed(
     spark: SparkSession,
     clusters: Clusters,
-    own_broker: Broker,
+    own_process: Broker,
     tmp_path: Path,
     topic_name: str,
     policy: str,
@@ -229,22 +229,22 @@ def test_a_shared_target_that_was_cut_and_has_grown_again_is_noticed(
         "replication.aggregate.topics": topic_name,
         "replication.guard.target-truncated": policy,
     }
-    config = flow_config(source, own_broker, topic_name, settings)
+    config = flow_config(source, own_process, topic_name, settings)
     create_topic(source.bootstrap, topic_name, 1)
     send_records(source, topic_name, numbered(0, 80))
     drain(spark, state, config)
-    size = log_bytes(own_broker, topic_name)
+    size = log_bytes(own_process, topic_name)
     send_records(source, topic_name, numbered(80, 100))
     drain(spark, state, config)
-    cut_log(own_broker, topic_name, size)
-    send_records(own_broker, topic_name, numbered(300, 340))  # more than were lost
+    cut_log(own_process, topic_name, size)
+    send_records(own_process, topic_name, numbered(300, 340))  # more than were lost
     send_records(source, topic_name, numbered(100, 110))
 
     flow = drain(spark, state, config)
     drain(spark, state, config)
 
     copies = [*range(80), *range(300, 340), *range(goes_on_at, 110)]
-    assert numbers(own_broker, topic_name) == copies
+    assert numbers(own_process, topic_name) == copies
     event = jump(flow)
     assert (event.policy, event.offset_from, event.offset_until) == (policy, 80, goes_on_at)
     assert translations(flow, topic_name, 79, 100, 110) == [

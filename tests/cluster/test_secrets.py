@@ -14,18 +14,12 @@ from replication.state.schemas import SCHEMAS
 from tests.support.commands import QUICK_START, replication
 from tests.support.local import PYTHON, REPOSITORY, SCRIPT, Clusters
 from tests.support.mirror_files import write_config
-from tests.support.process_tree import family
+from tests.support.process_tree import arguments_of
 from tests.support.secured import USER_PASSWORD, Secured
 from tests.support.topics import copied, fill
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.job, pytest.mark.timeout(1200)]
-
-
-def arguments_of(pid: int) -> str:
-    """The arguments of a process and of all that it started, as `ps` shows them."""
-    files = [Path(f"/proc/{member}/cmdline") for member in family(pid)]
-    return "\n".join(file.read_text(errors="replace") for file in files if file.exists())
 
 
 def test_no_secret_is_seen_anywhere(

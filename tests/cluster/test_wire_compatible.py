@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,8 @@ def test_mirror_maker_2_tools_read_what_we_write(
     syncs = console_lines(source.bootstrap, syncs_topic, "OffsetSync", wanted=written)
     checkpoints_name = f"{flow.source}.checkpoints.internal"
     (checkpoint,) = console_lines(target.bootstrap, checkpoints_name, "Checkpoint", wanted=1)
-    offsets = tmp_path / "offsets.csv"
-    with open_view(config.flows[0], (tmp_path / "state").as_uri()) as view:
+    offsets, state = tmp_path / "offsets.csv", (tmp_path / "state").as_uri()
+    with open_view(replace(config, state_dir=state), config.flows[0]) as view:
         offsets.write_text(to_csv(failover_offsets(view, {group}.__contains__).offsets))
     reset_offsets(target.bootstrap, offsets, group)
 

@@ -26,6 +26,10 @@ from tests.support.topics import assert_equal, copied, fill
 
 OVERLAYS = ("continuous", "drain", "one-pod")
 VERSION = "1.34"
+CRD = (
+    "go mod download -json github.com/kubeflow/spark-operator/v2@v2.4.0 says where it is, below "
+    "config/crd/bases"
+)
 RECORDS = 300_000
 PARTITIONS = 2
 SECONDS = 240.0
@@ -52,6 +56,38 @@ def test_every_object_of_an_overlay_fits_its_schema(overlay: str) -> None:
 
     for document in rendered(overlay):
         schemas.validate(document, VERSION, strict=True)  # raises
+
+
+def test_the_operators_resource_fits_its_definition() -> None:
+    """The definition is too large to be kept here: SPARK_OPERATOR_CRD names a file with it."""
+    jsonschema = pytest.importorskip("jsonschema")
+    if not (crd := os.environ.get("SPARK_OPERATOR_CRD")):
+        pytest.skip(f"needs the definition of SparkApplication in SPARK_OPERATOR_CRD: {CRD}")
+    definition = yaml.safe_load(Path(crd).read_text())
+    resource = yaml.safe_load((MANIFESTS / "operator" / "sparkapplication.yaml").read_text())
+    group, _, version = resource["apiVersion"].partition("/")
+    (served,) = [one for one in definition["spec"]["versions"] if one["name"] == version]
+
+    assert (group, resource["kind"]) == (
+        definition["spec"]["group"],
+        definition["spec"]["names"]["kind"],
+    )
+    jsonschema.validate(resource, closed(served["schema"]["openAPIV3Schema"]))  # raises
+
+
+def closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """*schema* without place for fields that it does not name: the API server drops them."""
+    result = {
+        key: {name: closed(part) for name, part in value.items()}
+        if key == "properties"
+        else closed(value)
+        if isinstance(value, dict)
+        else value
+        for key, value in schema.items()
+    }
+    if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        result["additionalProperties"] = False
+    return result
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

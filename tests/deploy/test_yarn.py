@@ -4,13 +4,22 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replication.demo.topic_log import log_ends
 from replication.model import Flow
+from replication.state.delta_reader import DeltaReader
 from tests.support.flows import unique_flow
-from tests.support.hadoop import DRIVER, EXECUTOR, Hadoop, mini_hadoop
+from tests.support.hadoop import (
+    DRIVER,
+    EXECUTOR,
+    Clients,
+    Hadoop,
+    hadoop_clients,
+    mini_hadoop,
+)
 from tests.support.local import PYTHON, REPOSITORY, SCRIPT, Clusters, Until
 from tests.support.mirror_files import write_config
 from tests.support.running_process import RunningProcess
@@ -133,6 +142,52 @@ def test_cluster_mode_goes_on_in_a_second_attempt_when_the_driver_is_killed(
     assert (code, told["finalStatus"]) == (0, "SUCCEEDED"), host.logs()
     assert host.attempts(told) == 2
     assert_copies(clusters, {topic_name: remote})
+
+
+@pytest.mark.soak
+def test_after_the_application_was_killed_the_next_start_goes_on(
+    host: Hadoop,
+    clusters: Clusters,
+    config: Path,
+    flow: Flow,
+    tmp_path: Path,
+    topic_name: str,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DEPLOY_MODE", "cluster")
+    remote, application = f"{flow.source}.{topic_name}", f"mirror-{flow.source}"
+    fill(clusters[0], topic_name, PARTITIONS, 2 * RECORDS)
+
+    with hadoop_clients() as clients:
+        command = submit(host, config, "--mode", "realtime")
+        with RunningProcess("mirror", command, tmp_path / "mirror.log") as job:
+            until(job.while_running(lambda: end_of(clusters, remote)), COPY_SECONDS)
+            clients.kill(host.application(application))
+            until(lambda: not host.processes(DRIVER) + host.processes(EXECUTOR), END_SECONDS)
+            at_kill, code = end_of(clusters, remote), job.wait(END_SECONDS)
+        killed = host.application(application)
+        after_the_kill = newest_lease(clients, f"{host.uri}/{flow.slug}", flow, tmp_path / "killed")
+        send(clusters[0], topic_name, PARTITIONS, 1000)
+        drained = subprocess.run(
+            submit(host, config, "--mode", "drain"), capture_output=True, text=True, check=False
+        )
+        at_the_end = newest_lease(clients, f"{host.uri}/{flow.slug}", flow, tmp_path / "drained")
+
+    assert at_kill < 2 * RECORDS, "the copy was over before the application was killed"
+    assert (code, killed["finalStatus"], host.attempts(killed)) == (1, "KILLED", 1)
+    assert (after_the_kill["epoch"], after_the_kill["released"]) == (1, False)
+    assert drained.returncode == 0, drained.stderr[-3000:] + host.logs()
+    assert "event=lease_handover" in host.logs(), "it waits until nothing of the first can write"
+    assert (at_the_end["epoch"], at_the_end["released"]) == (2, True)
+    assert_copies(clusters, {topic_name: remote})
+
+
+def newest_lease(clients: Clients, uri: str, flow: Flow, folder: Path) -> dict[str, Any]:
+    folder.mkdir()
+    clients.get(f"{uri}/leases", folder / "leases")
+    (row,) = DeltaReader(folder.as_uri()).newest("leases", flow, ["flow"], ["epoch", "renewed"])
+    return row
 
 
 @pytest.mark.soak

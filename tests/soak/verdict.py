@@ -57,7 +57,7 @@ def judge(scene: Scene, say: Callable[[str], None]) -> Verdict:
         code = drain.wait(DRAIN_SECONDS)
     if code:
         verdict.problems.append(f"the last drain ended with exit code {code}")
-    with open_reader(scene.configs[0].with_name("state").as_uri()) as state:
+    with open_reader(scene.configs[0].with_name("state").as_uri(), {}) as state:
         for topic in scene.load.topics:
             _judge_topic(scene, topic, state, verdict)
             say(f"compared: {topic}")

@@ -7,7 +7,7 @@ import pytest
 from replication.errors import StateError
 from replication.kafka.jvm import open_jvm
 from replication.model import Flow
-from replication.state.request_files import HadoopFiles, hadoop_class_path
+from replication.state.request_files import HadoopFiles, hadoop_class_path, hadoop_conf
 from replication.state.stop_requests import request_stop
 
 pytestmark = pytest.mark.spark  # not a session, but the jars of PySpark and set-up
@@ -17,7 +17,7 @@ def test_hadoop_creates_finds_and_deletes_a_request(tmp_path: Path) -> None:
     request = tmp_path / "_control" / "stop-A-to-B"
 
     with open_jvm(hadoop_class_path()) as jvm:
-        files = HadoopFiles(jvm)
+        files = HadoopFiles(jvm, hadoop_conf(jvm, {}))
         before = files.exists(request.as_uri())
         missing = files.read(request.as_uri())
         files.create(request.as_uri(), "what is asked for: ü")

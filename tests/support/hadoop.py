@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j.java_gateway import JVMView
 
 from replication.demo.ports import HOST
 from replication.demo.watchdog import Watchdog
+from replication.kafka.jvm import open_jvm
 from replication.spark.session import QUICK_COMPILER
+from replication.state.request_files import hadoop_class_path, hadoop_conf
 from tests.support.local import REPOSITORY, jars
 from tests.support.process_tree import PROC, family, kill
 from tests.support.waiting import PATIENCE
@@ -102,6 +105,38 @@ class Hadoop:
             if entry.findtext("name") == name:
                 return str(entry.findtext("value"))
         raise LookupError(name)
+
+
+@contextmanager
+def hadoop_clients() -> Iterator["Clients"]:
+    """Clients of the cluster that HADOOP_CONF_DIR names, for the block."""
+    with open_jvm(hadoop_class_path()) as jvm:
+        client = jvm.org.apache.hadoop.yarn.client.api.YarnClient.createYarnClient()
+        client.init(jvm.org.apache.hadoop.yarn.conf.YarnConfiguration())
+        client.start()
+        yield Clients(jvm, client)
+        client.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """What the commands ``yarn`` and ``hadoop fs`` call."""
+
+    _jvm: JVMView
+    _yarn: Any
+
+    def kill(self, application: Mapping[str, Any]) -> None:
+        """As ``yarn application -kill`` does; returns when the application has ended."""
+        number = self._jvm.org.apache.hadoop.yarn.api.records.ApplicationId.fromString(
+            application["id"]
+        )
+        self._yarn.killApplication(number)
+
+    def get(self, uri: str, folder: Path) -> None:
+        """Copies a folder of the file system, as ``hadoop fs -get`` does, into *folder*."""
+        source, target = map(self._jvm.org.apache.hadoop.fs.Path, (uri, str(folder)))
+        files = source.getFileSystem(hadoop_conf(self._jvm, {}))
+        files.copyToLocalFile(False, source, target, True)
 
 
 def _is_java(pid: int, kind: str) -> bool:

@@ -23,6 +23,12 @@ def family(pid: int) -> list[int]:
     return tree
 
 
+def arguments_of(pid: int) -> str:
+    """The arguments of a process and of all that it started, as `ps` shows them."""
+    files = [PROC / str(member) / "cmdline" for member in family(pid)]
+    return "\n".join(file.read_text(errors="replace") for file in files if file.exists())
+
+
 def living() -> set[int]:
     """All processes that have not ended; one whose end nobody has waited for has ended."""
     return {pid for pid, _, fields in stats(PROC.glob("[0-9]*/stat")) if fields[0] != "Z"}

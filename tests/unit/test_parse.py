@@ -45,6 +45,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
         file="c.yaml",
         clusters=("A", "B"),
         state_dir="file:///state",
+        hadoop={},
         mode="auto",
         other_flows=(),
         flows=(

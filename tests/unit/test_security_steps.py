@@ -27,7 +27,22 @@ REFUSED = "Topic authorization failed."
         (KERBEROS, "_AUTHENTICATION", "Server not found in Kerberos database", "B.sasl.kerberos"),
         (KERBEROS, "_INVALID_ARG", "Cannot locate KDC", "java.security.krb5.conf"),
         (KERBEROS, "_INVALID_ARG", "Client not found in Kerberos database", "keyTab and principal"),
-        (KERBEROS, "_INVALID_ARG", "No LoginModule found for x.Y", "CLIENT_JARS"),
+        (KERBEROS, "_INVALID_ARG", "No LoginModule found for x.Y", "jar with that class"),
+        (
+            KERBEROS,
+            "_INVALID_ARG",
+            "No LoginModule found for software.amazon.msk.auth.iam.IAMLoginModule",
+            "--setup msk fetches aws-msk-iam-auth-*-all.jar",
+        ),
+        (
+            KERBEROS,
+            "_INVALID_ARG",
+            (
+                "Invalid value software.amazon.msk.auth.iam.IAMClientCallbackHandler for "
+                "configuration sasl.client.callback.handler.class: Class could not be found."
+            ),
+            "put its path into the environment variable CLIENT_JARS",
+        ),
         (KERBEROS, "_AUTHENTICATION", "Authentication failed", "check B.sasl.mechanism and"),
     ],
 )

@@ -7,13 +7,15 @@ from typing import Final
 MASK: Final = "********"
 
 SPARK_REDACTION: Final = (
-    "(?i)secret|password|token|credential|access[.]?key|jaas[.]config|keystore[.]key|private"
+    "(?i)secret|password|token|credential|(access|account|encryption)[.]?key|jaas[.]config"
+    "|keystore[.]key|private"
 )
-"""Which settings Spark never shows: its own default knows neither JAAS nor keys in PEM."""
+"""Which settings Spark never shows: its default knows neither JAAS nor keys in PEM nor Azure's."""
 
 _SECRET = re.compile(
     r"password|secret|token(?!\.endpoint)|jaas|passphrase|credential(?!s\.client\.id)"
-    r"|(?:keystore|private|ssl|api)\.?key(?:$|\.pem)|key\.pem",
+    r"|(?:keystore|private|ssl|api|encryption)\.?key(?:$|\.pem)|key\.pem"
+    r"|(?:access|account)\.?key",  # of object storage
     re.IGNORECASE,
 )
 
