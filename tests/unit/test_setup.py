@@ -166,7 +166,7 @@ def value_of(command: list[str], option: str) -> str:
             id="no --config",
         ),
         pytest.param(["--keep", "--config", "a.yaml"], "--keep belongs to the demo", id="keep"),
-        pytest.param(["--setup", "kafka"], "--setup takes dev, mm2, kdc", id="unknown set-up"),
+        pytest.param(["--setup", "kafka"], "--setup takes dev, bench, mm2", id="unknown set-up"),
         pytest.param(["--build"], "--build needs one folder", id="no folder to build"),
     ],
 )
