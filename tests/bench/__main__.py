@@ -13,7 +13,7 @@ from dataclasses import asdict
 from replication.config.home import home
 from tests.bench.load import Load
 from tests.bench.options import parsed
-from tests.bench.peers import Contender, Mirror, MirrorMaker2
+from tests.bench.peers import Contender, Mirror, MirrorMaker2, in_turn
 from tests.bench.plots import INSTALL, draw, is_installed
 from tests.bench.program import FAILURES, Bench, exit_code
 from tests.bench.race import Course
@@ -34,11 +34,6 @@ def main() -> int:
         if results:
             _show(options, bench, results)
     return code
-
-
-def in_turn(contenders: Sequence[Contender], number: int) -> list[Contender]:
-    """The order of round *number*, which begins with 1: every second one is reversed."""
-    return list(contenders if number % 2 else reversed(contenders))
 
 
 def _run_races(options: argparse.Namespace, bench: Bench, results: list[Result]) -> int:

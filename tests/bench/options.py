@@ -2,13 +2,10 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import get_args
 
 from tests.bench.latency import SMALLEST_BYTES
 from tests.bench.load import CONTENT
-from tests.bench.peers import Mode
-
-MODES: tuple[Mode, ...] = get_args(Mode)
+from tests.bench.peers import MODES
 
 
 def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:

@@ -1,6 +1,7 @@
 """What the benchmarks make of their figures: medians, spreads, ratios, plots, and the order."""
 
 import json
+from argparse import ArgumentTypeError
 from array import array
 from io import StringIO
 from pathlib import Path
@@ -8,11 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.bench.__main__ import in_turn
 from tests.bench.latency import Copies, Pace, summary
 from tests.bench.load import Load
+from tests.bench.matrix import ALL, Cell, chosen, one_thing_at_a_time
 from tests.bench.options import parsed
-from tests.bench.peers import Mirror, MirrorMaker2
+from tests.bench.peers import Mirror, MirrorMaker2, in_turn
 from tests.bench.plots import curves, rounds
 from tests.bench.program import ratio, spread
 from tests.bench.report import Result, print_tables
@@ -57,7 +58,7 @@ def test_a_table_has_a_column_for_each_contender_and_one_for_the_ratio() -> None
     row = next(line for line in text.splitlines() if "MB/s" in line)
     cells = [cell.strip() for cell in row.strip("│").split("│")]
     assert cells == ["MB/s", "95.0 (90.0 to 100.0)", "60.0 (50.0 to 70.0)", "1.58"]
-    assert "median of 2 rounds (least to greatest)" in text
+    assert "of 2 rounds (least to greatest)" in text
     assert "Latency" not in text
 
 
@@ -105,3 +106,34 @@ def test_rates_are_numbers_with_commas(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit):
         parsed(["--rates", "10,0"], "")
     assert "--rates" in capsys.readouterr().err
+
+
+def test_the_matrix_varies_one_thing_at_a_time() -> None:
+    names = [" ".join(cell.words) for cell in one_thing_at_a_time()]
+
+    assert names == [
+        "1KB none plain 8p",
+        "100B none plain 8p",
+        "10KB none plain 8p",
+        "1KB lz4 plain 8p",
+        "1KB zstd plain 8p",
+        "1KB none headers 8p",
+        "1KB none plain 1p",
+        "1KB none plain 64p",
+    ]
+
+
+def test_the_matrix_takes_words_that_name_its_cells() -> None:
+    assert len(ALL) == 54
+    assert [" ".join(cell.words) for cell in chosen(["100B", "zstd", "headers"])] == [
+        "100B zstd headers 1p",
+        "100B zstd headers 8p",
+        "100B zstd headers 64p",
+    ]
+    with pytest.raises(ArgumentTypeError, match="no kind of records is 2KB; words: 100B, 1KB"):
+        chosen(["2KB"])
+
+
+def test_a_cell_is_limited_in_records_and_in_bytes() -> None:
+    assert Cell("100B").load(1_000_000, 500).records == 1_000_000
+    assert Cell("10KB").load(1_000_000, 500).records == 48_828
