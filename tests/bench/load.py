@@ -104,8 +104,8 @@ def into_page_cache(data: Path, topic: str) -> None:
     os.sync()
 
 
-def delete(bootstrap: str, topic: str) -> None:
-    """Deletes a topic to free its disk space."""
+def delete(bootstrap: str, *topics: str) -> None:
+    """Deletes topics to free their disk space."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    for deleted in admin.delete_topics([topic], operation_timeout=TIMEOUT_SECONDS).values():
+    for deleted in admin.delete_topics([*topics], operation_timeout=TIMEOUT_SECONDS).values():
         deleted.result(TIMEOUT_SECONDS)

@@ -11,6 +11,7 @@ from replication.demo.workload import plain_records, sending
 from replication.kafka.cluster import Cluster
 from replication.kafka.reader import chunks
 from replication.model import NewTopic, TopicPartition
+from tests.bench.load import delete
 from tests.support.local import Clusters
 from tests.support.running_process import RunningProcess
 
@@ -62,6 +63,14 @@ class ManyTopics:
                 records = plain_records(self.each, size_bytes=100, now_ms=now_ms)
                 sender.send_all(topic, islice(records, records_each * self.each))
         self._expected += records_each * self.each * len(chosen)
+
+    def delete(self) -> None:
+        """Deletes the topics and their copies, so that whoever comes next does not list them."""
+        copies = [f"{alias}.{topic}" for alias in self._aliases for topic in self.topics]
+        for cluster, names in ((self._source, self.topics), (self._target, copies)):
+            there = cluster.topic_names()
+            for some in chunks([name for name in names if name in there], TOPICS_AT_ONCE):
+                delete(cluster.servers, *some)
 
     def await_copies(self, process: RunningProcess) -> None:
         """Waits until every flow has copied all records."""

@@ -200,7 +200,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--only", type=lambda text: chosen(text.split(",")), default=chosen(()), metavar="WORD,...",
-        help="only kinds of records with all these words: 100B 1KB 10KB none lz4 zstd plain headers 1p 8p 64p",
+        help="only kinds of records with all these words: 1KB, zstd, plain, headers, 8p, ...",
     )  # fmt: skip
     parser.add_argument("--records", type=positive, default=1_000_000, help="at most, in each cell")
     parser.add_argument("--megabytes", type=positive, default=1000, help="at most, in each cell")

@@ -63,24 +63,47 @@ class Course:
         delete(self._bootstraps[0], self._topic)
 
     def throughput(
-        self, contender: Contender, number: int, used: Callable[[], Usage] | None = None
+        self, contender: Contender, number: int, others: Callable[[], Sequence[int]] = list
     ) -> Throughput:
         """Round *number* of copying the filled topic from the start.
 
         Args:
             contender: Who copies.
             number: Of the round. The contender's alias of the source has it, so each is new.
-            used: What the contender has used; by default what its process and descendants have.
+            others: Processes that work for it beside its own process and descendants.
         """
         race = self._race(contender, self._topic, f"{contender.name}{number}")
         copy = Log(self._target, race.remote_topic, self._load.partitions)
         into_page_cache(self._brokers[0].folder / "data", self._topic)
         with running(contender, race) as process:
             measured = throughput(
-                process, copy, self._load.records, used or (lambda: usage(process.pid))
+                process, copy, self._load.records, lambda: usage(process.pid, *others())
             )
         delete(self._bootstraps[1], race.remote_topic)
         return measured
+
+    def whole(self, contender: Contender, number: int) -> tuple[float, Usage]:
+        """Round *number* of a contender that ends when it has copied the filled topic.
+
+        Returns:
+            The seconds from its start to its end, and what it used.
+        """
+        race = self._race(contender, self._topic, f"{contender.name}{number}")
+        into_page_cache(self._brokers[0].folder / "data", self._topic)
+        began = time.monotonic()
+        with running(contender, race) as process:
+            used = Usage()
+            while process.is_running:
+                used = max(used, usage(process.pid), key=lambda some: some.cpu_seconds)
+                process.check()
+                time.sleep(POLL_SECONDS)  # what it uses can only be read while it runs
+            seconds = time.monotonic() - began
+            process.check()
+        copy = Log(self._target, race.remote_topic, self._load.partitions)
+        if (copied := copy.records()) != self._load.records:
+            raise process.failure(f"ended with {copied} of {self._load.records} records copied")
+        delete(self._bootstraps[1], race.remote_topic)
+        return seconds, used
 
     def latencies(
         self, contender: Contender, number: int, rates: Sequence[float], seconds: float

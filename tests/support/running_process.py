@@ -38,6 +38,11 @@ class RunningProcess:
         """The root of its process tree."""
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
     def check(self) -> None:
         """Raises ProcessError if it has failed. A clean end is no failure."""
         if self._process.poll():

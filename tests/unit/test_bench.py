@@ -1,7 +1,7 @@
 """What the benchmarks make of their figures: medians, spreads, ratios, plots, and the order."""
 
 import json
-from argparse import ArgumentTypeError
+from argparse import ArgumentTypeError, Namespace
 from array import array
 from io import StringIO
 from pathlib import Path
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tests.bench.drain import scaled
+from tests.bench.executors import cores_each
 from tests.bench.latency import Copies, Pace, summary
 from tests.bench.load import Load
 from tests.bench.matrix import ALL, Cell, chosen, one_thing_at_a_time
@@ -17,6 +19,8 @@ from tests.bench.peers import Mirror, MirrorMaker2, in_turn
 from tests.bench.plots import curves, rounds
 from tests.bench.program import ratio, spread
 from tests.bench.report import Result, print_tables
+from tests.bench.requests import parsed as requests_of
+from tests.bench.scale import sizes
 from tests.bench.throughput import Throughput
 from tests.bench.usage import Usage
 
@@ -137,3 +141,32 @@ def test_the_matrix_takes_words_that_name_its_cells() -> None:
 def test_a_cell_is_limited_in_records_and_in_bytes() -> None:
     assert Cell("100B").load(1_000_000, 500).records == 1_000_000
     assert Cell("10KB").load(1_000_000, 500).records == 48_828
+
+
+def test_sizes_of_several_questions_are_measured_once() -> None:
+    asked = Namespace(partitions=[10, 100], topics=[10], flows=[1, 5])
+
+    assert [(size.flows, size.topics, size.each, size.partitions) for size in sizes(asked)] == [
+        (1, 1, 10, 10),
+        (1, 10, 10, 100),
+        (1, 10, 1, 10),
+        (5, 10, 1, 50),
+    ]
+
+
+def test_requests_are_summed_over_their_versions() -> None:
+    bean = "kafka.network:name=RequestsPerSec,request={},type=RequestMetrics,version={}:Count={}"
+    lines = [bean.format("Metadata", 12, 3), bean.format("Metadata", 13, 4), "time=1"]
+
+    assert requests_of("\n".join([*lines, bean.format("Fetch", 17, 9)])) == {
+        "Metadata": 7,
+        "Fetch": 9,
+    }
+
+
+def test_what_is_measured_in_minutes_is_scaled_to_the_hour() -> None:
+    assert scaled(240.0, wall_seconds=3600.0, cpu_seconds=24.0) == 360.0
+
+
+def test_executors_share_the_slots_of_the_flow() -> None:
+    assert [cores_each(10, executors) for executors in (1, 2, 3)] == [10, 5, 4]
