@@ -92,11 +92,8 @@ def _throughput(
     slots = options.partitions + SPARE_SLOTS
     size = WorkerSize(cores=cores_each(slots, executors), memory="2g")
     with standalone(bench.folder / f"spark-{alias}", workers=executors, size=size) as cluster:
-        mirror = Mirror(
-            mode=options.mode,
-            settings={},
-            spark=tuple(cluster.job_arguments(executors * size.cores)),
-        )
+        arguments = tuple(cluster.job_arguments(executors * size.cores))
+        mirror = Mirror(mode=options.mode, settings={}, spark=arguments)
 
         def others() -> list[int]:
             return [pid for worker in cluster.workers for pid in worker.executors()]

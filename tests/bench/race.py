@@ -1,5 +1,6 @@
 """The course of a race: the two clusters, the filled topic, and what each contender does."""
 
+import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ FILLED: Final = "filled"
 WARM_UP: Final = "warm-up"
 WARM_UP_RECORDS: Final = 200_000
 POLL_SECONDS: Final = 0.1
+LOOK_SECONDS: Final = 1.0
 
 
 class Course:
@@ -90,20 +92,19 @@ class Course:
         """
         race = self._race(contender, self._topic, f"{contender.name}{number}")
         into_page_cache(self._brokers[0].folder / "data", self._topic)
-        began = time.monotonic()
+        before, began = _cpu_of_ended_children(), time.monotonic()
         with running(contender, race) as process:
-            used = Usage()
-            while process.is_running:
-                used = max(used, usage(process.pid), key=lambda some: some.cpu_seconds)
-                process.check()
-                time.sleep(POLL_SECONDS)  # what it uses can only be read while it runs
+            peak_bytes = 0
+            while not process.has_ended(LOOK_SECONDS):
+                peak_bytes = max(peak_bytes, usage(process.pid).peak_rss_bytes)
             seconds = time.monotonic() - began
             process.check()
+        cpu_seconds = _cpu_of_ended_children() - before
         copy = Log(self._target, race.remote_topic, self._load.partitions)
         if (copied := copy.records()) != self._load.records:
             raise process.failure(f"ended with {copied} of {self._load.records} records copied")
         delete(self._bootstraps[1], race.remote_topic)
-        return seconds, used
+        return seconds, Usage(cpu_seconds, peak_rss_bytes=peak_bytes)
 
     def latencies(
         self, contender: Contender, number: int, rates: Sequence[float], seconds: float
@@ -153,6 +154,12 @@ class Course:
             raise process.failure(
                 f"still lags by {lag()} records after {START_TIMEOUT_SECONDS:g} s"
             )
+
+
+def _cpu_of_ended_children() -> float:
+    """Of this program; each includes the children that it has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _until(condition: Callable[[], bool], process: RunningProcess, timeout_seconds: float) -> bool:

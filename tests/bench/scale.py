@@ -216,19 +216,11 @@ def _aliases(source: str, size: Size) -> list[str]:
 def _print(console: Console, costs: Sequence[Cost], options: argparse.Namespace) -> None:
     title = f"At rest for {options.seconds} s; a refresh every {options.refresh_seconds} s"
     table = Table(title=title, title_justify="left")
-    headings = (
-        "",
-        "flows",
-        "topics",
-        "partitions",
-        "start s",
-        "% of a core",
-        "peak MB",
-        "one more record s",
-        "requests",
-    )
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading else "left")
+    table.add_column("")
+    for heading in ("flows", "topics", "partitions", "start s", "% of a core", "peak MB"):
+        table.add_column(heading, justify="right")
+    for heading in ("one more record s", "requests a refresh"):
+        table.add_column(heading, justify="right")
     for cost in costs:
         requests = None if cost.requests is None else sum(cost.requests.values())
         table.add_row(

@@ -38,11 +38,6 @@ class RunningProcess:
         """The root of its process tree."""
         return self._process.pid
 
-    @property
-    def is_running(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.poll() is None
-
     def check(self) -> None:
         """Raises ProcessError if it has failed. A clean end is no failure."""
         if self._process.poll():
@@ -63,6 +58,12 @@ class RunningProcess:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise self.failure(f"did not end within {seconds} s") from None
+
+    def has_ended(self, seconds: float) -> bool:
+        """Whether it ends within *seconds*, with whatever exit code."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.returncode is not None
 
     def end(self) -> int:
         """Asks the program to end (SIGTERM), waits for it, and returns its exit code."""
