@@ -61,7 +61,8 @@ class ManyTopics:
             now_ms = time.time_ns() // 1_000_000
             for topic in chosen:
                 records = plain_records(self.each, size_bytes=100, now_ms=now_ms)
-                sender.send_all(topic, islice(records, records_each * self.each))
+                for record in islice(records, records_each * self.each):
+                    sender.send(topic, record)
         self._expected += records_each * self.each * len(chosen)
 
     def delete(self) -> None:
