@@ -29,6 +29,7 @@ from tests.bench.requests import RequestCounts, RequestError
 from tests.bench.usage import usage
 from tests.support.local import Clusters
 from tests.support.program import end_on_signals, new_console
+from tests.support.running_process import RunningProcess
 
 EACH: Final = 10
 """Partitions of a topic where partitions are counted, and topics of a flow where flows are."""
@@ -186,11 +187,7 @@ def _cost(
             many.await_copies(process)
             start_seconds = time.monotonic() - began
             time.sleep(options.warm_up)  # the JVM compiles what it runs often
-            before, asked, began = usage(process.pid), counts.administration(), time.monotonic()
-            time.sleep(options.seconds)
-            process.check()
-            used, seconds = usage(process.pid) - before, time.monotonic() - began
-            requests = counts.administration() - asked
+            cores, requests = _at_rest(process, counts, options)
             many.send(1)
             began = time.monotonic()
             many.await_copies(process)
@@ -200,16 +197,29 @@ def _cost(
         return Cost(name=name, size=size, failure=str(error))
     finally:
         many.delete()
-    refreshes = seconds / options.refresh_seconds
     return Cost(
         name=name,
         size=size,
         start_seconds=start_seconds,
-        cores=used.cpu_seconds / seconds,
+        cores=cores,
         peak_bytes=peak_bytes,
         round_seconds=round_seconds,
-        requests={kind: count / refreshes for kind, count in requests.most_common()},
+        requests=requests,
     )
+
+
+def _at_rest(
+    process: RunningProcess, counts: RequestCounts, options: argparse.Namespace
+) -> tuple[float, dict[str, float]]:
+    """CPU seconds per second, and the requests of each kind for a refresh of the topics."""
+    requests, asked = counts.administration(), time.monotonic()
+    used, began = usage(process.pid), time.monotonic()
+    time.sleep(options.seconds)
+    process.check()
+    cores = (usage(process.pid) - used).cpu_seconds / (time.monotonic() - began)
+    requests = counts.administration() - requests
+    refreshes = (time.monotonic() - asked) / options.refresh_seconds
+    return cores, {kind: count / refreshes for kind, count in requests.most_common()}
 
 
 def _aliases(source: str, size: Size) -> list[str]:
