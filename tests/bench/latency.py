@@ -134,7 +134,11 @@ def summary(ascending: list[float], pace: Pace, used: Usage, wall_seconds: float
         p99_ms=percentile(ascending, 0.99),
         p999_ms=percentile(ascending, 0.999),
         max_ms=ascending[-1] if ascending else float("nan"),
-        curve=tuple((share, percentile(ascending, share)) for share in SHARES),
+        curve=tuple(
+            (share, percentile(ascending, share))
+            for share in SHARES
+            if len(ascending) * (1 - share) >= 1  # else it is the greatest one
+        ),
         used=used,
         wall_seconds=wall_seconds,
     )

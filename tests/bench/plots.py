@@ -24,6 +24,7 @@ Results = Sequence[Mapping[str, Any]]
 
 COLOURS: Final = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728")
 INCHES_WIDE, INCHES_HIGH, DOTS_PER_INCH = 9, 4, 120
+LOWEST_SHARE: Final = 0.5
 MEGA: Final = 1e6
 INSTALL: Final = "./spark-submit.sh --setup bench"
 
@@ -97,11 +98,12 @@ def _throughput(results: Results, size_bytes: int, file: Path) -> Path:
 def _latency(results: Results, file: Path) -> Path:
     def panel(axes: "Axes", rate: float, by_name: Mapping[str, list[tuple[float, float]]]) -> None:
         for colour, (name, curve) in zip(COLOURS, by_name.items(), strict=False):
-            shares = [1 / (1 - share) for share, _ in curve]
-            axes.plot(shares, [ms for _, ms in curve], label=name, color=colour)
+            upper = [(1 / (1 - share), ms) for share, ms in curve if share >= LOWEST_SHARE]
+            axes.plot(*zip(*upper, strict=True), label=name, color=colour, marker=".")
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks([2, 10, 100, 1000, 10_000], ["p50", "p90", "p99", "p99.9", "p99.99"])
+        axes.tick_params(axis="x", which="minor", bottom=False)
         axes.set_title(f"ms at {rate:,g} records/s")
         axes.grid(visible=True, which="major", alpha=0.3)
         axes.legend()

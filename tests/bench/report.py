@@ -118,20 +118,20 @@ def print_tables(
             if any(figure.measure(result) is not None for figure in figures)
         ]
         if measured:
-            console.print(_table(title, figures, measured))
+            rounds = max(result.round for result in measured)
+            several = f"; median of {rounds} rounds (least to greatest)" if rounds > 1 else ""
+            console.print(f"{title}{several}", soft_wrap=True)
+            console.print(_table(figures, measured))
     for result in results:
         if result.failure:
             console.print(f"{result.name}, round {result.round}: {result.failure}", markup=False)
 
 
-def _table(title: str, figures: Sequence[Figure], results: Sequence[Result]) -> Table:
-    rounds = max(result.round for result in results)
-    if rounds > 1:
-        title += f"; median of {rounds} rounds (least to greatest)"
+def _table(figures: Sequence[Figure], results: Sequence[Result]) -> Table:
     names = list(dict.fromkeys(result.name for result in results))
     names.sort(key=lambda name: name == PEER)
     compared = [name for name in names if name != PEER] if PEER in names else []
-    table = Table(title=title, title_justify="left")
+    table = Table()
     table.add_column("")
     for heading in (*names, *(f"{name} / {PEER}" for name in compared)):
         table.add_column(heading, justify="right")

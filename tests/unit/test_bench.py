@@ -62,7 +62,7 @@ def test_a_table_has_a_column_for_each_contender_and_one_for_the_ratio() -> None
     row = next(line for line in text.splitlines() if "MB/s" in line)
     cells = [cell.strip() for cell in row.strip("│").split("│")]
     assert cells == ["MB/s", "95.0 (90.0 to 100.0)", "60.0 (50.0 to 70.0)", "1.58"]
-    assert "of 2 rounds (least to greatest)" in text
+    assert "median of 2 rounds (least to greatest)" in text
     assert "Latency" not in text
 
 
@@ -83,6 +83,7 @@ def test_a_latency_lies_between_producing_and_seeing() -> None:
     assert copies.ascending_ms() == [3.0, 5.0]
     assert copies[1:].ascending_ms() == [3.0]
     assert (found.p50_ms, found.max_ms, found.records, found.lost) == (5.0, 5.0, 2, 1)
+    assert found.curve == ((0.01, 3.0), (0.1, 3.0), (0.25, 3.0), (0.5, 5.0))
 
 
 def test_plots_show_each_round_and_the_median_latency_of_each_share() -> None:
