@@ -164,7 +164,8 @@ def _contenders(
             if name == "mm2":
                 yield name, race, MirrorMaker2(jars=home() / "jars" / "mm2", settings=lines)
             else:
-                spark = ("--master", f"local[{options.slots}]") if options.slots else ()
+                slots = ("--master", f"local[{options.slots}]") if options.slots else ()
+                spark = (*slots, *options.spark)
                 yield name, race, Mirror(mode=options.mode, settings=lines, spark=spark)
 
 
@@ -275,6 +276,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mode", choices=MODES[:2], default="microbatch", help="of the mirror")
     parser.add_argument("--slots", type=int, default=0, help="task slots; 0 as many as it needs")
     parser.add_argument("--only", choices=("mirror", "mm2"), help="run only this one")
+    parser.add_argument(
+        "--spark", action="append", default=[], metavar="ARGUMENT",
+        help="a further argument of the mirror's spark-submit: --spark=--conf --spark=k=v",
+    )  # fmt: skip
     return parser.parse_args()
 
 
