@@ -74,20 +74,30 @@ for descriptor in (8, 9):
 PY
 }
 
-install_packages() { # EXTRAS KEY
-  local log=$home/log/pip before=
+has_packages() { # KEY EXTRA...
+  local extra
+  [ -x "$venv/bin/python" ] || return 1
+  for extra in "${@:2}"; do is_ready "$extra" "$1" || return 1; done
+}
+
+install_packages() { # EXTRA...
+  local log=$home/log/pip before=$home/ready/before extra extras
+  extras=$(IFS=, && echo "$*")
   say "installing Python packages into $venv (the first time takes minutes)"
+  rm -rf "$before"
   if [ -f "$home/ready/spark" ] && [ -x "$venv/bin/python" ]; then
-    before=$(<"$home/ready/spark")
-    rm -f "$home/ready/spark" "$home/ready/dev" # if killed from here on, the next set-up starts over
+    mkdir "$before" # if killed from here on, the next set-up starts over
+    for extra in spark dev bench; do
+      [ ! -f "$home/ready/$extra" ] || mv "$home/ready/$extra" "$before"
+    done
   else
     "$python" -m venv --clear "$venv" >"$log" 2>&1 || fail "cannot create $venv: $(tail -n 1 "$log")"
   fi
   export PIP_DISABLE_PIP_VERSION_CHECK=1
   local pip=("$venv/bin/python" -m pip install --quiet -c "$repo/conf/constraints.txt")
   # Without isolation the build uses the pinned setuptools.
-  if ! { "${pip[@]}" setuptools && "${pip[@]}" --no-build-isolation -e "$repo[$1]"; } >"$log" 2>&1; then
-    [ -z "$before" ] || stamp spark "$before"
+  if ! { "${pip[@]}" setuptools && "${pip[@]}" --no-build-isolation -e "$repo[$extras]"; } >"$log" 2>&1; then
+    [ ! -d "$before" ] || mv "$before"/* "$home/ready"
     fail "cannot install the Python packages (no network, or a package is missing from the index?):" \
       "$(grep -i error "$log" | tail -n 1); all of it: $log"
   fi
@@ -129,14 +139,20 @@ archive_classes() {
   say "jobs will start slower: Java left no archive of Spark's classes; see $log"
 }
 
-set_up() { # [dev] [CONFIGURATION of conf/jars.xml]...
-  local extras=spark step packages jars archive missing=
+set_up() { # [dev] [bench] [CONFIGURATION of conf/jars.xml]...
+  local extra extras=(spark) step packages jars archive missing=
   packages=$(packages_made_from)
   jars=$(jars_made_from)
-  [ "$1" != dev ] || { extras=dev && shift; }
+  for extra in dev bench; do
+    if [ "$1" = "$extra" ]; then
+      extras+=("$extra") && shift
+    elif is_ready "$extra" "$packages"; then
+      extras+=("$extra") # what is installed stays installed
+    fi
+  done
   find_java
   archive=$(archive_made_from "$packages" "$jars")
-  { [ -x "$venv/bin/python" ] && is_ready "$extras" "$packages"; } || missing=1
+  has_packages "$packages" "${extras[@]}" || missing=1
   for step in "$@"; do is_ready "jars-$step" "$jars" || missing=1; done
   is_ready class-archive "$archive" || missing=1
   if ! is_compiled; then
@@ -147,14 +163,10 @@ set_up() { # [dev] [CONFIGURATION of conf/jars.xml]...
 
   find_python
   lock
-  if [ ! -x "$venv/bin/python" ] || ! is_ready "$extras" "$packages"; then
-    if [ "$extras" = dev ]; then
-      install_packages spark,dev
-      stamp dev "$packages"
-    else
-      install_packages spark
-    fi
-    stamp spark "$packages"
+  if ! has_packages "$packages" "${extras[@]}"; then
+    install_packages "${extras[@]}"
+    for extra in "${extras[@]}"; do stamp "$extra" "$packages"; done
+    rm -rf "$home/ready/before"
   fi
   for step in "$@"; do
     if ! is_ready "jars-$step" "$jars"; then

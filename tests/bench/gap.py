@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from bisect import bisect_left
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +26,7 @@ from replication.config.home import home
 from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.demo.latency import percentile
 from replication.demo.topic_log import log_ends
-from tests.bench.latency import WARM_UP_SECONDS, Pace, Seen, copies_seen
+from tests.bench.latency import WARM_UP_SECONDS, Copies, Pace, copies_seen
 from tests.bench.peers import Mirror, Race, running
 from tests.support.local import Clusters
 from tests.support.running_process import RunningProcess
@@ -56,12 +56,12 @@ def main() -> int:
         ) as clusters,
     ):
         seen, added_ns, missing = _measure(options, Path(name), clusters, pace)
-    before = [it for it in seen if it.seen_ns < added_ns]
+    before = bisect_left(seen.seen_ns, added_ns)
     table = Table(title=f"{options.mode}, {options.rate:g} records/s; load before: {load:.1f}")
     for heading in ("", "records", "longest gap ms", "p50 ms", "p99 ms", "p99.9 ms", "max ms"):
         table.add_column(heading, justify="right" if heading else "left")
-    table.add_row("before", *_figures(before))
-    table.add_row(f"{options.topics} topics added", *_figures(seen[len(before) :]))
+    table.add_row("before", *_figures(seen[:before]))
+    table.add_row(f"{options.topics} topics added", *_figures(seen[before:]))
     Console().print(table)
     for topic in missing:
         Console(stderr=True).print(f"{topic} was added and not copied")
@@ -70,7 +70,7 @@ def main() -> int:
 
 def _measure(
     options: argparse.Namespace, folder: Path, clusters: Clusters, pace: Pace
-) -> tuple[list[Seen], int, list[str]]:
+) -> tuple[Copies, int, list[str]]:
     """The first topic's copies, when the first topic was added, and which ones were not copied."""
     source, target = clusters
     race = Race(
@@ -87,7 +87,7 @@ def _measure(
     with running(contender, race) as process, ThreadPoolExecutor(1) as pool:
         _await_copies(process, target.bootstrap, race.remote_topic)
         topics = race.topic, race.remote_topic
-        seen: Future[list[Seen]] = pool.submit(
+        seen: Future[Copies] = pool.submit(
             copies_seen, source.bootstrap, target.bootstrap, topics, pace
         )
         time.sleep(WARM_UP_SECONDS + QUIET_SECONDS)
@@ -111,11 +111,11 @@ def _await_copies(process: RunningProcess, bootstrap: str, topic: str) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _figures(seen: Sequence[Seen]) -> tuple[str, ...]:
+def _figures(seen: Copies) -> tuple[str, ...]:
     """The columns of the table, of copies in the order in which they were seen."""
-    gaps = [(after.seen_ns - before.seen_ns) / 1e6 for before, after in pairwise(seen)]
-    latencies = sorted(it.latency_ms for it in seen)
-    parts = [percentile(latencies, share) for share in (0.5, 0.99, 0.999, 1.0)]
+    gaps = [(after - before) / 1e6 for before, after in pairwise(seen.seen_ns)]
+    ascending = seen.ascending_ms()
+    parts = [percentile(ascending, share) for share in (0.5, 0.99, 0.999, 1.0)]
     return (str(len(seen)), *(f"{value:.1f}" for value in (max(gaps, default=0.0), *parts)))
 
 

@@ -1,33 +1,76 @@
 """The load: fills a topic before a race, and deletes topics after it."""
 
 import os
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
 
 from confluent_kafka.admin import AdminClient
 
-from replication.demo.workload import ProducedRecord, sending
+from replication.demo.workload import Headers, ProducedRecord, create_topic, sending
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 
-VALUES = 256
-TIMEOUT_SECONDS = 60.0
-CONTENT = "keys of 8 bytes, values of random bytes, no headers, no compression"
+Compression = Literal["none", "lz4", "zstd"]
+
+COMPRESSIONS: Final[tuple[Compression, ...]] = get_args(Compression)
+# No multiple of a number of partitions, so that each partition gets all values in turn: a batch
+# never holds the same value twice, which would compress better than any user's records.
+VALUES: Final = 2039
+TIMEOUT_SECONDS: Final = 60.0
+CONTENT: Final = "keys of 8 bytes, values of random hexadecimal digits"
+HEADERS: Final[Headers] = (
+    ("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+    ("content-type", b"application/json"),
+    ("schema", b"orders-value-7"),
+)
+READ_BYTES: Final = 1 << 20
 
 
-def fill(bootstrap: str, topic: str, partitions: int, *, records: int, size_bytes: int) -> None:
-    """Sends *records* with values of *size_bytes* to the partitions in turn, and flushes."""
-    with sending(bootstrap) as sender:
-        sender.send_all(topic, _records(partitions, records, size_bytes))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a topic is filled with.
 
+    Args:
+        partitions: Of the topic; records go to them in turn.
+        records: Their number.
+        size_bytes: Of a value.
+        has_headers: Whether each record has the three of ``HEADERS``, 93 bytes.
+        compression: Of the topic's batches on the source.
+        span_seconds: The timestamps spread evenly over so many seconds until now.
+    """
 
-def _records(partitions: int, records: int, size_bytes: int) -> Iterator[ProducedRecord]:
-    values = [os.urandom(size_bytes) for _ in range(VALUES)]
-    for number in range(records):
-        yield ProducedRecord(
-            partition=number % partitions,
-            key=number.to_bytes(8, "big"),
-            value=values[number % VALUES],
-        )
+    partitions: int
+    records: int
+    size_bytes: int
+    has_headers: bool = False
+    compression: Compression = "none"
+    span_seconds: float = 0.0
+
+    def fill(self, bootstrap: str, topic: str) -> None:
+        """Creates *topic* and sends all records."""
+        # The broker compresses as the topic says, so that the producer need not.
+        config = {} if self.compression == "none" else {"compression.type": self.compression}
+        create_topic(bootstrap, topic, self.partitions, config)
+        with sending(bootstrap) as sender:
+            sender.send_all(topic, self._records())
+
+    def _records(self) -> Iterator[ProducedRecord]:
+        values = [os.urandom(self.size_bytes).hex()[: self.size_bytes] for _ in range(VALUES)]
+        encoded = [value.encode() for value in values]
+        headers = HEADERS if self.has_headers else ()
+        step_ms = self.span_seconds * 1000 / self.records
+        first_ms = time.time_ns() // 1_000_000 - self.span_seconds * 1000
+        for number in range(self.records):
+            yield ProducedRecord(
+                partition=number % self.partitions,
+                key=number.to_bytes(8, "big"),
+                value=encoded[number % VALUES],
+                headers=headers,
+                timestamp_ms=int(first_ms + number * step_ms) if step_ms else 0,
+            )
 
 
 class Log:
@@ -49,8 +92,20 @@ class Log:
         return sum(self._cluster.log_ends(self._partitions).values()) if self._exists else 0
 
 
-def delete(bootstrap: str, topic: str) -> None:
-    """Deletes a topic to free its disk space."""
+def into_page_cache(data: Path, topic: str) -> None:
+    """Reads the files of *topic* in a broker's folder, and lets the kernel write what waits.
+
+    Every contender then finds the same page cache, whatever ran before it.
+    """
+    for file in sorted(data.glob(f"{topic}-*/*.log")):
+        with file.open("rb", buffering=0) as log:
+            while log.read(READ_BYTES):
+                pass
+    os.sync()
+
+
+def delete(bootstrap: str, *topics: str) -> None:
+    """Deletes topics to free their disk space."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    for deleted in admin.delete_topics([topic], operation_timeout=TIMEOUT_SECONDS).values():
+    for deleted in admin.delete_topics([*topics], operation_timeout=TIMEOUT_SECONDS).values():
         deleted.result(TIMEOUT_SECONDS)

@@ -2,13 +2,10 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import get_args
 
 from tests.bench.latency import SMALLEST_BYTES
 from tests.bench.load import CONTENT
-from tests.bench.peers import Mode
-
-MODES: tuple[Mode, ...] = get_args(Mode)
+from tests.bench.peers import MODES
 
 
 def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
@@ -20,20 +17,25 @@ def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--records", type=_positive, default=3_000_000, help="records in the filled topic"
+        "--records", type=positive, default=3_000_000, help="records in the filled topic"
     )
-    parser.add_argument("--partitions", type=_positive, default=8, help="partitions of both topics")
+    parser.add_argument("--partitions", type=positive, default=8, help="partitions of both topics")
     parser.add_argument("--size", type=_size, default=1024, help="size of a value in bytes")
     parser.add_argument(
-        "--rate", type=_positive, default=1000, help="records per second of the latency race"
-    )
+        "--rates", type=numbers, default="1000", metavar="NUMBER,...",
+        help="records per second of the latency race, one after the other",
+    )  # fmt: skip
     parser.add_argument(
         "--seconds",
-        type=_positive,
+        type=positive,
         default=60,
-        help="duration of the latency race, after a warm-up",
+        help="duration of the latency race at each rate, after a warm-up",
     )
-    parser.add_argument("--rounds", type=_positive, default=1, help="repetitions of all races")
+    parser.add_argument(
+        "--batch-seconds", type=positive,
+        help="length of the mirror's Real-Time batches, so that some end in the latency race",
+    )  # fmt: skip
+    parser.add_argument("--rounds", type=positive, default=1, help="repetitions of all races")
     parser.add_argument("--only", choices=("mirror", "mm2"), help="run only this one")
     parser.add_argument("--no-latency", action="store_true", help="throughput only")
     parser.add_argument("--no-throughput", action="store_true", help="latency only")
@@ -56,15 +58,21 @@ def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A whole number of 1 or more, for argparse."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be 1 or more, got {text}")
     return number
 
 
+def numbers(text: str) -> list[int]:
+    """Such numbers with commas between them."""
+    return [positive(part) for part in text.split(",")]
+
+
 def _size(text: str) -> int:
-    number = _positive(text)
+    number = positive(text)
     if number < SMALLEST_BYTES:
         raise argparse.ArgumentTypeError(f"must be {SMALLEST_BYTES} or more, got {text}")
     return number

@@ -1,9 +1,9 @@
 """The contenders, each started as a user starts it: the modes of this mirror, and MirrorMaker 2."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from replication.demo.brokers import LOG4J, BrokerSettings
 from tests.support.local import REPOSITORY
@@ -11,6 +11,7 @@ from tests.support.mirror_maker_2 import MAIN_CLASS, ONE_BROKER, write_propertie
 from tests.support.running_process import RunningProcess
 
 Mode = Literal["realtime", "microbatch", "drain"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 TARGET = "target"
 HEAP_MB = 2048  # spark-submit.sh's default for the driver
@@ -128,6 +129,11 @@ class MirrorMaker2:
 
 
 Contender = Mirror | MirrorMaker2
+
+
+def in_turn(contenders: Sequence[Contender], number: int) -> list[Contender]:
+    """The order of round *number*, which begins with 1: every second one is reversed."""
+    return list(contenders if number % 2 else reversed(contenders))
 
 
 def running(contender: Contender, race: Race) -> RunningProcess:

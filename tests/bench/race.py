@@ -1,98 +1,151 @@
-"""The course of a race: the two clusters, the topics, and what each contender does."""
+"""The course of a race: the two clusters, the filled topic, and what each contender does."""
 
+import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from replication.demo.workload import create_topic
+from replication.demo.topic_log import TopicLog
 from replication.kafka.cluster import Cluster
-from tests.bench import load
-from tests.bench.latency import Latency, Pace, ascending_ms, summary
+from tests.bench.latency import Latency, Pace, copies_seen, summary
+from tests.bench.load import Load, Log, delete, into_page_cache
 from tests.bench.peers import TARGET, Contender, Race, running
 from tests.bench.throughput import START_TIMEOUT_SECONDS, Throughput, throughput
-from tests.bench.usage import usage
+from tests.bench.usage import Usage, usage
+from tests.support.local import Clusters
 from tests.support.running_process import RunningProcess
 
 FILLED: Final = "filled"
-PACED: Final = "paced"
+WARM_UP: Final = "warm-up"
 WARM_UP_RECORDS: Final = 200_000
 POLL_SECONDS: Final = 0.1
+LOOK_SECONDS: Final = 1.0
 
 
 class Course:
-    """Two clusters and a filled topic.
+    """Two clusters and a topic that every contender copies.
 
     Args:
         folder: For logs and configurations.
-        bootstraps: ``bootstrap.servers`` of the source and of the target.
-        records: Number of records in the filled topic.
-        pace: Of the latency race; the filled topic has the same partitions and record sizes.
+        clusters: The source and the target.
+        load: Of the filled topic; the topics of the latency race have the same shape.
+        topic: The name of the filled topic.
     """
 
     def __init__(
-        self, folder: Path, bootstraps: tuple[str, str], *, records: int, pace: Pace
+        self, folder: Path, clusters: Clusters, load: Load, *, topic: str = FILLED
     ) -> None:
-        self._folder, self._bootstraps = folder, bootstraps
-        self._records, self._pace = records, pace
+        self._folder, self._load, self._topic = folder, load, topic
+        self._brokers = clusters
+        self._bootstraps = clusters[0].bootstrap, clusters[1].bootstrap
         self._source, self._target = (
             Cluster(alias, {"bootstrap.servers": bootstrap})
-            for alias, bootstrap in zip(("source", TARGET), bootstraps, strict=True)
+            for alias, bootstrap in zip(("source", TARGET), self._bootstraps, strict=True)
         )
+
+    def warm_up(self) -> None:
+        """Writes to and reads from each broker, so that the first contender meets warm ones."""
+        few = replace(self._load, records=min(self._load.records, WARM_UP_RECORDS), span_seconds=0)
+        for bootstrap in self._bootstraps:
+            few.fill(bootstrap, WARM_UP)
+            log = TopicLog(bootstrap, WARM_UP, "read_uncommitted")
+            for partition in range(few.partitions):
+                for _ in log.records(partition):
+                    pass
+            delete(bootstrap, WARM_UP)
 
     def fill(self) -> None:
         """Creates and fills the topic that every contender copies."""
-        create_topic(self._bootstraps[0], FILLED, self._pace.partitions)
-        self._send(FILLED, self._records)
+        self._load.fill(self._bootstraps[0], self._topic)
 
-    def throughput(self, contender: Contender, number: int) -> Throughput:
-        """Round *number* of copying the filled topic from the start."""
-        race = self._race(contender, FILLED, number)
-        copy = load.Log(self._target, race.remote_topic, self._pace.partitions)
+    def clear(self) -> None:
+        """Deletes that topic."""
+        delete(self._bootstraps[0], self._topic)
+
+    def throughput(
+        self, contender: Contender, number: int, others: Callable[[], Sequence[int]] = list
+    ) -> Throughput:
+        """Round *number* of copying the filled topic from the start.
+
+        Args:
+            contender: Who copies.
+            number: Of the round. The contender's alias of the source has it, so each is new.
+            others: Processes that work for it beside its own process and descendants.
+        """
+        race = self._race(contender, self._topic, f"{contender.name}{number}")
+        copy = Log(self._target, race.remote_topic, self._load.partitions)
+        into_page_cache(self._brokers[0].folder / "data", self._topic)
         with running(contender, race) as process:
-            measured = throughput(process, copy, records=self._records)
-        load.delete(self._bootstraps[1], race.remote_topic)
+            measured = throughput(
+                process, copy, self._load.records, lambda: usage(process.pid, *others())
+            )
+        delete(self._bootstraps[1], race.remote_topic)
         return measured
 
-    def latency(self, contender: Contender, number: int) -> Latency:
-        """Round *number* at the given pace, by a contender that has caught up on a small topic."""
-        topic = f"{PACED}-{contender.name}-{number}"
-        race = self._race(contender, topic, number)
-        create_topic(self._bootstraps[0], topic, self._pace.partitions)
-        self._send(topic, min(self._records, WARM_UP_RECORDS))
+    def whole(self, contender: Contender, number: int) -> tuple[float, Usage]:
+        """Round *number* of a contender that ends when it has copied the filled topic.
+
+        Returns:
+            The seconds from its start to its end, and what it used.
+        """
+        race = self._race(contender, self._topic, f"{contender.name}{number}")
+        into_page_cache(self._brokers[0].folder / "data", self._topic)
+        before, began = _cpu_of_ended_children(), time.monotonic()
+        with running(contender, race) as process:
+            peak_bytes = 0
+            while not process.has_ended(LOOK_SECONDS):
+                peak_bytes = max(peak_bytes, usage(process.pid).peak_rss_bytes)
+            seconds = time.monotonic() - began
+            process.check()
+        cpu_seconds = _cpu_of_ended_children() - before
+        copy = Log(self._target, race.remote_topic, self._load.partitions)
+        if (copied := copy.records()) != self._load.records:
+            raise process.failure(f"ended with {copied} of {self._load.records} records copied")
+        delete(self._bootstraps[1], race.remote_topic)
+        return seconds, Usage(cpu_seconds, peak_rss_bytes=peak_bytes)
+
+    def latencies(
+        self, contender: Contender, number: int, rates: Sequence[float], seconds: float
+    ) -> tuple[Latency, ...]:
+        """Round *number*: the contender catches up on a small topic, then runs at each rate."""
+        topic = f"paced-{contender.name}-{number}"
+        few = replace(self._load, records=min(self._load.records, WARM_UP_RECORDS), span_seconds=0)
+        race = self._race(contender, topic, f"{contender.name}{number}paced")
+        few.fill(self._bootstraps[0], topic)
+        found = []
         with running(contender, race) as process:
             self._catch_up(process, race)
-            began, before = time.monotonic(), usage(process.pid)
-            taken = ascending_ms(*self._bootstraps, (topic, race.remote_topic), self._pace)
-            process.check()
-            used, seconds = usage(process.pid) - before, time.monotonic() - began
+            for rate in rates:
+                pace = Pace(
+                    partitions=self._load.partitions,
+                    size_bytes=self._load.size_bytes,
+                    records_per_second=rate,
+                    seconds=seconds,
+                )
+                began, before = time.monotonic(), usage(process.pid)
+                seen = copies_seen(*self._bootstraps, (topic, race.remote_topic), pace)
+                process.check()
+                used, took = usage(process.pid) - before, time.monotonic() - began
+                found.append(summary(seen.ascending_ms(), pace, used, took))
         for bootstrap, name in zip(self._bootstraps, (topic, race.remote_topic), strict=True):
-            load.delete(bootstrap, name)
-        return summary(taken, self._pace, used, seconds)
+            delete(bootstrap, name)
+        return tuple(found)
 
-    def _race(self, contender: Contender, topic: str, number: int) -> Race:
-        source = f"{contender.name}{number}"
+    def _race(self, contender: Contender, topic: str, source: str) -> Race:
         return Race(
-            folder=self._folder / f"{source}-{topic}",
-            source=source if topic == FILLED else f"{source}paced",
+            folder=self._folder / f"{contender.name}-{source}-{topic}",
+            source=source,
             source_bootstrap=self._bootstraps[0],
             target_bootstrap=self._bootstraps[1],
             topic=topic,
         )
 
-    def _send(self, topic: str, records: int) -> None:
-        load.fill(
-            self._bootstraps[0],
-            topic,
-            self._pace.partitions,
-            records=records,
-            size_bytes=self._pace.size_bytes,
-        )
-
     def _catch_up(self, process: RunningProcess, race: Race) -> None:
         """Returns once the copy is as long as the original."""
-        original = load.Log(self._source, race.topic, self._pace.partitions)
-        copy = load.Log(self._target, race.remote_topic, self._pace.partitions)
+        original = Log(self._source, race.topic, self._load.partitions)
+        copy = Log(self._target, race.remote_topic, self._load.partitions)
 
         def lag() -> int:
             return original.records() - copy.records()
@@ -101,6 +154,12 @@ class Course:
             raise process.failure(
                 f"still lags by {lag()} records after {START_TIMEOUT_SECONDS:g} s"
             )
+
+
+def _cpu_of_ended_children() -> float:
+    """Of this program; each includes the children that it has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _until(condition: Callable[[], bool], process: RunningProcess, timeout_seconds: float) -> bool:

@@ -11,7 +11,6 @@ stopped, and started again:
 import argparse
 import os
 import shutil
-import statistics
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from tests.bench.peers import Contender, Mirror, MirrorMaker2, Race, running
+from tests.bench.program import spread
 from tests.bench.usage import usage
 from tests.support.local import Clusters
 from tests.support.topics import fill, send
@@ -67,7 +67,7 @@ def main() -> int:
         table.add_column(heading, justify="right" if heading else "left")
     for (title, start), measured in sorted(found.items()):
         columns = (measured.seconds, measured.cpu_seconds, measured.stop_seconds)
-        table.add_row(title, start, *map(_spread, columns))
+        table.add_row(title, start, *map(spread, columns))
     Console().print(table)
     return 0
 
@@ -128,10 +128,6 @@ def _contenders(options: argparse.Namespace, mm2: Path) -> dict[str, Contender]:
         "without class archive": Mirror(mode=options.mode, settings=settings, spark=no_archive),
         "MirrorMaker 2": MirrorMaker2(jars=mm2, settings={}),
     }
-
-
-def _spread(values: list[float]) -> str:
-    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
 def _options() -> argparse.Namespace:

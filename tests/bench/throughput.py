@@ -4,10 +4,11 @@ Progress is read from the log ends of the target; nothing is consumed during the
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.bench.load import Log
-from tests.bench.usage import Usage, usage
+from tests.bench.usage import Usage
 from tests.support.running_process import RunningProcess
 
 POLL_SECONDS = 0.2
@@ -56,8 +57,16 @@ class _Mark:
     used: Usage
 
 
-def throughput(process: RunningProcess, copy: Log, *, records: int) -> Throughput:
+def throughput(
+    process: RunningProcess, copy: Log, records: int, used: Callable[[], Usage]
+) -> Throughput:
     """Watches *process* fill *copy* with *records*; returns when all are copied.
+
+    Args:
+        process: The contender.
+        copy: The remote topic.
+        records: Their number on the source.
+        used: What the contender has used since its start.
 
     Raises:
         ProcessError: It failed, took too long, or wrote more records than the source has.
@@ -67,7 +76,7 @@ def throughput(process: RunningProcess, copy: Log, *, records: int) -> Throughpu
     first = until = None
     begin = _Mark(began, 0, Usage())
     while True:
-        mark = _Mark(time.monotonic(), copy.records(), usage(process.pid))
+        mark = _Mark(time.monotonic(), copy.records(), used())
         if first is None and mark.copied:
             first = mark.at
         if until is None and mark.copied >= records * UNTIL_SHARE:

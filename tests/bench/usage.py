@@ -37,9 +37,9 @@ class Usage:
         )
 
 
-def usage(pid: int) -> Usage:
-    """The usage of the tree under *pid*; zero if the process no longer exists."""
-    tree = family(pid)
+def usage(*pids: int) -> Usage:
+    """The usage of the trees under *pids*; zero for a process that no longer exists."""
+    tree = list(dict.fromkeys(member for pid in pids for member in family(pid)))
     threads = [stat for member in tree for stat in stats((PROC / str(member)).glob("task/*/stat"))]
     return Usage(
         # A parent's fields include the times of the children that it has waited for.

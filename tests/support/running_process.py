@@ -59,6 +59,12 @@ class RunningProcess:
         except subprocess.TimeoutExpired:
             raise self.failure(f"did not end within {seconds} s") from None
 
+    def has_ended(self, seconds: float) -> bool:
+        """Whether it ends within *seconds*, with whatever exit code."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.returncode is not None
+
     def end(self) -> int:
         """Asks the program to end (SIGTERM), waits for it, and returns its exit code."""
         self._process.terminate()

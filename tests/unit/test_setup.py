@@ -166,7 +166,7 @@ def value_of(command: list[str], option: str) -> str:
             id="no --config",
         ),
         pytest.param(["--keep", "--config", "a.yaml"], "--keep belongs to the demo", id="keep"),
-        pytest.param(["--setup", "kafka"], "--setup takes dev, mm2, kdc", id="unknown set-up"),
+        pytest.param(["--setup", "kafka"], "--setup takes dev, bench, mm2", id="unknown set-up"),
         pytest.param(["--build"], "--build needs one folder", id="no folder to build"),
     ],
 )
@@ -238,6 +238,35 @@ def test_packages_without_a_network(clone: Clone) -> None:
     assert "cannot install the Python packages (no network" in err.splitlines()[-1]
     assert str(clone.home / "log/pip") in err.splitlines()[-1]
     assert not (clone.home / "ready/spark").exists()
+
+
+@pytest.fixture
+def with_dev(ready: Clone) -> Clone:
+    """A ready clone with the packages of the tests, whose pip writes down its calls."""
+    pip = """case "$*" in
+      *'-m pip '*) echo "$*" >>"$REPLICATION_HOME/pip-calls" && exit "${PIP_CODE:-0}" ;;"""
+    python = ready.home / "venv/bin/python"
+    python.write_text(python.read_text().replace('case "$*" in', pip, 1))
+    for stamp, like in (("dev", "spark"), ("jars-kafka", "jars-spark")):
+        shutil.copy(ready.home / "ready" / like, ready.home / "ready" / stamp)
+    return ready
+
+
+def test_what_is_installed_stays_when_more_is_asked_for(with_dev: Clone) -> None:
+    code, _, err = with_dev.run("--setup", "bench")
+
+    assert code == 0, err
+    assert (with_dev.home / "pip-calls").read_text().rstrip().endswith("[spark,dev,bench]")
+    stamps = {name: (with_dev.home / "ready" / name).read_text() for name in ("spark", "dev")}
+    assert set(stamps.values()) == {(with_dev.home / "ready/bench").read_text()}
+
+
+def test_packages_that_cannot_be_added_leave_the_others_ready(with_dev: Clone) -> None:
+    code, _, err = with_dev.run("--setup", "bench", PIP_CODE="1")
+
+    assert (code, "cannot install the Python packages" in err) == (2, True)
+    assert not (with_dev.home / "ready/bench").exists()
+    assert with_dev.run("--setup", "dev", PIP_CODE="1")[0] == 0, "nothing is left to install"
 
 
 def test_jars_without_a_network(ready: Clone) -> None:
