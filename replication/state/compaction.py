@@ -46,19 +46,29 @@ _MAY_BE_LEFT_OUT = f"""
     held.last.src_until <= run.src_from AND held.last.tgt_until <= run.tgt_from
     AND held.reach <= held.last.src_from AND {_ARE_CLOSE}
 """
+_CHUNK = 64
+"""Runs that are folded into an array of their own: each run that stays copies the array so far."""
+
 _THINNED = f"""
     aggregate(
-      slice(runs, 2, size(runs)),
+      sequence(0, (size(runs) - 2) DIV {_CHUNK}),
       named_struct('done', slice(runs, 1, 0), 'reach', CAST(-1 AS BIGINT), 'last', runs[0]),
-      (held, run) -> CASE
-        WHEN {_MAY_JOIN} THEN {_JOINED.format(is_known="held.last.is_known")}
-        WHEN {_MAY_BE_LEFT_OUT} THEN {_JOINED.format(is_known="false")}
-        ELSE named_struct(
-          'done', concat(held.done, array(held.last)),
-          'reach', greatest(held.reach, held.last.src_until), 'last', run
+      (so_far, chunk) -> aggregate(
+        slice(runs, 2 + {_CHUNK} * chunk, {_CHUNK}),
+        named_struct('done', slice(runs, 1, 0), 'reach', so_far.reach, 'last', so_far.last),
+        (held, run) -> CASE
+          WHEN {_MAY_JOIN} THEN {_JOINED.format(is_known="held.last.is_known")}
+          WHEN {_MAY_BE_LEFT_OUT} THEN {_JOINED.format(is_known="false")}
+          ELSE named_struct(
+            'done', concat(held.done, array(held.last)),
+            'reach', greatest(held.reach, held.last.src_until), 'last', run
+          )
+        END,
+        held -> named_struct(
+          'done', concat(so_far.done, held.done), 'reach', held.reach, 'last', held.last
         )
-      END,
-      held -> concat(held.done, array(held.last))
+      ),
+      so_far -> concat(so_far.done, array(so_far.last))
     )
 """
 _ANCHOR = """named_struct(
@@ -108,7 +118,7 @@ def compacted(rows: str, flow: Flow) -> str:
         IF(is_dense, number, tgt_from), IF(is_dense, 0, `count`), IF(is_dense, 0, src_until)
     ),
     by_partition AS (
-      SELECT topic, `partition`, topic_id, array_sort(collect_list(run)) AS runs
+      SELECT topic, `partition`, topic_id, sort_array(collect_list(run)) AS runs
       FROM merged GROUP BY topic, `partition`, topic_id
     ),
     thinned AS (
