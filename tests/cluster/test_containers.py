@@ -37,7 +37,7 @@ def test_it_comes_back_on_its_port_with_its_data_after_a_kill_and_a_stop(
         (container,) = engine.containers.values()
 
     port = bootstrap.rpartition(":")[2]
-    assert container.ports == {f"{port}/tcp": [{"HostIp": "", "HostPort": port}]}
+    assert container.ports == {f"{port}/tcp": [{"HostIp": "127.0.0.1", "HostPort": port}]}
     assert (was_running, broker.bootstrap) == (False, bootstrap)
     assert "kept" in after_a_kill
     assert "kept" in after_a_stop

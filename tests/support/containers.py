@@ -101,7 +101,8 @@ class ContainerBroker(Broker):
         with self._explained():
             if self._container.status == "not_started":
                 variables = environment(port, self.cluster_id, self._settings.properties)
-                self._container.with_envs(**variables).with_bind_ports(port, port).start()
+                self._container.ports[f"{port}/tcp"] = (HOST, port)  # not on every interface
+                self._container.with_envs(**variables).start()
             else:
                 self._container.get_wrapped_container().start()
 
