@@ -11,11 +11,11 @@ from typing import Final
 
 from replication.model import Flow
 
-LONGEST_SECONDS: Final = 15.0
+LONGEST_SECONDS: Final = 30.0
 """For a flow that stands by, or whose cluster does not answer: its process does not wait longer."""
 
-IDLE_SECONDS: Final = 2.0
-"""After the start of a query: by then it would have copied a record, so there is none."""
+IDLE_SECONDS: Final = 10.0
+"""After the start of a query: by then it would have copied a record, so there seems to be none."""
 
 POLL_SECONDS: Final = 0.1
 
@@ -26,11 +26,16 @@ class HeadStart:
     Args:
         flows: Those whose records go first; without any it is over at once.
         longest_seconds: After which it is over in any case.
+        idle_seconds: After which a flow whose query has copied nothing ends it.
     """
 
     def __init__(
-        self, flows: Collection[Flow] = (), longest_seconds: float = LONGEST_SECONDS
+        self,
+        flows: Collection[Flow] = (),
+        longest_seconds: float = LONGEST_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
+        self.idle_seconds = idle_seconds
         self._flows = set(flows)
         self._until = time.monotonic() + longest_seconds
 

@@ -24,6 +24,7 @@ from replication.demo.workload import (
     send_transactions,
 )
 from replication.errors import GuardError
+from replication.flows.head_start import HeadStart
 from replication.flows.replicate.failures import QueryError
 from replication.kafka.cluster import Cluster
 from replication.model import Mode, NewTopic, TopicPartition
@@ -46,6 +47,29 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 MODES: tuple[Mode, ...] = ("realtime", "microbatch", "drain")
 RUNNING: tuple[Mode, ...] = ("realtime", "microbatch")
+
+
+@pytest.mark.parametrize(
+    ("records", "idle_seconds"), [(10, 600), (0, 1)], ids=["a topic with records", "an empty topic"]
+)
+def test_background_queries_may_start_after_the_first_records(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    records: int,
+    idle_seconds: float,
+) -> None:
+    fill(clusters[0], topic_name, 1, records)
+    head_start = HeadStart([FLOW], 600, idle_seconds)
+
+    config = flow_config(*clusters, topic_name)
+    flow = RunningFlow(spark, tmp_path, config, "realtime", head_start=head_start)
+    flow.until(lambda: head_start.is_over)
+    first = copied(clusters, topic_name)
+    flow.stop()
+
+    assert first == records
 
 
 @pytest.mark.parametrize("mode", MODES)

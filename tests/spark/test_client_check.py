@@ -3,7 +3,12 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from replication.config.file import load_config
+from replication.control.clients import clients_of
+from replication.kafka.client_check import rejected_properties
+from replication.spark.session import jvm_of
 from tests.support.commands import replication
 
 FILE = """
@@ -35,6 +40,15 @@ def test_values_that_java_rejects_are_named_all_at_once(tmp_path: Path) -> None:
         "  - B.producer.batch.size",
         "  - B.producer.compression.gzip.level",
     ]
+
+
+def test_a_job_asks_the_jvm_of_its_driver(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(FILE + "B.producer.batch.size=-5\n")
+
+    found = rejected_properties(jvm_of(spark), clients_of(load_config(str(file))))
+
+    assert [line.partition(": ")[0] for line in found] == ["B.producer.batch.size"]
 
 
 def test_a_property_of_every_client_is_checked_for_each(tmp_path: Path) -> None:

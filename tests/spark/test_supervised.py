@@ -9,9 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.errors import ClusterError, LeaseError
+from replication.flows.head_start import HeadStart
 from replication.flows.supervised import Supervised
 from replication.spark.frames import trigger_stream
 from tests.support.local import Until
+from tests.support.mirror_files import FLOW
 
 pytestmark = pytest.mark.spark
 
@@ -49,6 +51,29 @@ def test_a_background_query_restarts_whatever_fails(
     assert starts == [0, 1, 2]
     assert 'event=background_query_failed query=checkpoints text="nobody there"' in caplog.text
     assert "the first batch fails" in caplog.text
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_background_query_waits_for_the_records(
+    spark: SparkSession, until: Until, *, is_stopped: bool
+) -> None:
+    began: list[bool] = []
+    stop, head_start = threading.Event(), HeadStart([FLOW], longest_seconds=600)
+
+    def writer() -> DataStreamWriter:
+        began.append(head_start.is_over)
+        return trigger_stream(spark).writeStream.format("noop")
+
+    thread = Supervised("heartbeats", spark, writer, stop, head_start=head_start)
+    thread.start()
+    if not is_stopped:
+        head_start.end(FLOW)
+        until(lambda: spark.streams.active, 60)
+    stop.set()
+    thread.join(30)
+
+    assert not thread.is_alive()
+    assert began == ([] if is_stopped else [True])
 
 
 def test_a_background_query_without_its_lease_is_a_standby(

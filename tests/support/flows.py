@@ -15,6 +15,7 @@ from replication.config.parse import parse
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.demo.brokers import Broker
 from replication.flows.context import FlowContext
+from replication.flows.head_start import HeadStart
 from replication.flows.replicate.admitted import alone
 from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
@@ -91,6 +92,7 @@ class RunningFlow:
         mode: Mode,
         source: Cluster | None = None,
         admission: Admission | None = None,
+        head_start: HeadStart | None = None,
     ) -> None:
         self.tables = Tables(spark, state.as_uri())
         self.config = replace(config, mode=mode)
@@ -99,6 +101,8 @@ class RunningFlow:
         self.context = flow_context(spark, self.tables, self.config)
         if source is not None:
             self.context = replace(self.context, source=source)
+        if head_start is not None:
+            self.context = replace(self.context, head_start=head_start)
         self._admitted = admission.of(self.context, self._stop) if admission else alone(mode)
         self._thread = threading.Thread(target=self._run, name="flow", daemon=True)
         self._thread.start()

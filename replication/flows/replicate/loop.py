@@ -12,7 +12,6 @@ from typing import Literal
 
 from replication.errors import ClusterError, GuardError, ReplicationError, StateError
 from replication.flows.context import FlowContext
-from replication.flows.head_start import IDLE_SECONDS
 from replication.flows.replicate.admitted import Admitted
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError, spark_errors
@@ -170,7 +169,7 @@ class _FlowLoop:
         refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
         check_seconds = min(IDLE_CHECK_SECONDS, self._config.refresh_topics_interval_seconds)
         check_at = time.monotonic() + check_seconds
-        idle_at = time.monotonic() + IDLE_SECONDS
+        idle_at = time.monotonic() + self._context.head_start.idle_seconds
         while True:
             stopped = self._stop.wait(POLL_SECONDS)
             self._lease.check()
