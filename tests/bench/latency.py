@@ -19,6 +19,7 @@ from tests.bench.usage import Usage
 
 WARM_UP_SECONDS = 30  # both JVMs still compile in the first seconds
 PATIENCE_SECONDS = 30.0
+QUEUE_SECONDS = 0.001
 NUMBER_BYTES = 8
 SMALLEST_BYTES = 2 * NUMBER_BYTES
 # The shares of records whose latencies are kept, for the plots.
@@ -163,9 +164,18 @@ def _produce(bootstrap: str, topic: str, pace: Pace) -> None:
             time.sleep(wait)  # the pace
         stamp = time.time_ns().to_bytes(NUMBER_BYTES, "big")
         value = stamp + number.to_bytes(NUMBER_BYTES, "big") + filler
-        producer.produce(topic, value, partition=number % pace.partitions)
+        while not _queued(producer, topic, value, number % pace.partitions):
+            producer.poll(QUEUE_SECONDS)  # the stamp stays: a queue that is full is latency, too
         producer.poll(0)
     producer.flush(PATIENCE_SECONDS)
+
+
+def _queued(producer: Producer, topic: str, value: bytes, partition: int) -> bool:
+    try:
+        producer.produce(topic, value, partition=partition)
+    except BufferError:
+        return False
+    return True
 
 
 def _consume(bootstrap: str, topic: str, pace: Pace, pipe: Connection) -> None:
