@@ -54,12 +54,14 @@ class Pace:
 class Latency:
     """Percentiles in ms over *records* copies; ``lost`` records were produced but never seen.
 
-    ``rate`` is in records per second. ``curve`` holds pairs of a share and the latency in ms below
-    which that share lies. ``used`` is what the contender used over ``wall_seconds``, the warm-up
-    included.
+    ``rate`` is in records per second, as asked for; ``produced_per_second`` is what the producer
+    reached, since it shares the machine. ``curve`` holds pairs of a share and the latency in ms
+    below which that share lies. ``used`` is what the contender used over ``wall_seconds``, the
+    warm-up included.
     """
 
     rate: float
+    produced_per_second: float
     records: int
     lost: int
     p50_ms: float
@@ -94,6 +96,12 @@ class Copies:
         pairs = zip(self.produced_ns, self.seen_ns, strict=True)
         return sorted((seen - produced) / 1e6 for produced, seen in pairs)
 
+    def produced_per_second(self) -> float:
+        """The rate at which they were produced; nan for fewer than two."""
+        if len(self) < 2:
+            return float("nan")
+        return (len(self) - 1) * 1e9 / (max(self.produced_ns) - min(self.produced_ns))
+
 
 def copies_seen(source: str, target: str, topics: tuple[str, str], pace: Pace) -> Copies:
     """Produces at the given pace and returns the records that count, as their copies were seen.
@@ -124,10 +132,12 @@ def copies_seen(source: str, target: str, topics: tuple[str, str], pace: Pace) -
     return seen
 
 
-def summary(ascending: list[float], pace: Pace, used: Usage, wall_seconds: float) -> Latency:
-    """The percentiles of *ascending*."""
+def summary(copies: Copies, pace: Pace, used: Usage, wall_seconds: float) -> Latency:
+    """The percentiles of *copies*."""
+    ascending = copies.ascending_ms()
     return Latency(
         rate=pace.records_per_second,
+        produced_per_second=copies.produced_per_second(),
         records=len(ascending),
         lost=pace.records - pace.warm_up_records - len(ascending),
         p50_ms=percentile(ascending, 0.5),
