@@ -19,6 +19,7 @@ from tests.bench.usage import Usage
 
 WARM_UP_SECONDS = 30  # both JVMs still compile in the first seconds
 PATIENCE_SECONDS = 30.0
+QUEUE_SECONDS = 0.001
 NUMBER_BYTES = 8
 SMALLEST_BYTES = 2 * NUMBER_BYTES
 # The shares of records whose latencies are kept, for the plots.
@@ -53,12 +54,14 @@ class Pace:
 class Latency:
     """Percentiles in ms over *records* copies; ``lost`` records were produced but never seen.
 
-    ``rate`` is in records per second. ``curve`` holds pairs of a share and the latency in ms below
-    which that share lies. ``used`` is what the contender used over ``wall_seconds``, the warm-up
-    included.
+    ``rate`` is in records per second, as asked for; ``produced_per_second`` is what the producer
+    reached, since it shares the machine. ``curve`` holds pairs of a share and the latency in ms
+    below which that share lies. ``used`` is what the contender used over ``wall_seconds``, the
+    warm-up included.
     """
 
     rate: float
+    produced_per_second: float
     records: int
     lost: int
     p50_ms: float
@@ -93,6 +96,12 @@ class Copies:
         pairs = zip(self.produced_ns, self.seen_ns, strict=True)
         return sorted((seen - produced) / 1e6 for produced, seen in pairs)
 
+    def produced_per_second(self) -> float:
+        """The rate at which they were produced; nan for fewer than two."""
+        if len(self) < 2:
+            return float("nan")
+        return (len(self) - 1) * 1e9 / (max(self.produced_ns) - min(self.produced_ns))
+
 
 def copies_seen(source: str, target: str, topics: tuple[str, str], pace: Pace) -> Copies:
     """Produces at the given pace and returns the records that count, as their copies were seen.
@@ -123,10 +132,12 @@ def copies_seen(source: str, target: str, topics: tuple[str, str], pace: Pace) -
     return seen
 
 
-def summary(ascending: list[float], pace: Pace, used: Usage, wall_seconds: float) -> Latency:
-    """The percentiles of *ascending*."""
+def summary(copies: Copies, pace: Pace, used: Usage, wall_seconds: float) -> Latency:
+    """The percentiles of *copies*."""
+    ascending = copies.ascending_ms()
     return Latency(
         rate=pace.records_per_second,
+        produced_per_second=copies.produced_per_second(),
         records=len(ascending),
         lost=pace.records - pace.warm_up_records - len(ascending),
         p50_ms=percentile(ascending, 0.5),
@@ -163,9 +174,18 @@ def _produce(bootstrap: str, topic: str, pace: Pace) -> None:
             time.sleep(wait)  # the pace
         stamp = time.time_ns().to_bytes(NUMBER_BYTES, "big")
         value = stamp + number.to_bytes(NUMBER_BYTES, "big") + filler
-        producer.produce(topic, value, partition=number % pace.partitions)
+        while not _queued(producer, topic, value, number % pace.partitions):
+            producer.poll(QUEUE_SECONDS)  # the stamp stays: a queue that is full is latency, too
         producer.poll(0)
     producer.flush(PATIENCE_SECONDS)
+
+
+def _queued(producer: Producer, topic: str, value: bytes, partition: int) -> bool:
+    try:
+        producer.produce(topic, value, partition=partition)
+    except BufferError:
+        return False
+    return True
 
 
 def _consume(bootstrap: str, topic: str, pace: Pace, pipe: Connection) -> None:

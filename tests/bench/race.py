@@ -128,7 +128,7 @@ class Course:
                 seen = copies_seen(*self._bootstraps, (topic, race.remote_topic), pace)
                 process.check()
                 used, took = usage(process.pid) - before, time.monotonic() - began
-                found.append(summary(seen.ascending_ms(), pace, used, took))
+                found.append(summary(seen, pace, used, took))
         for bootstrap, name in zip(self._bootstraps, (topic, race.remote_topic), strict=True):
             delete(bootstrap, name)
         return tuple(found)

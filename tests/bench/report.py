@@ -85,6 +85,7 @@ def latency_figures(rate: float) -> tuple[Figure, ...]:
         figure("p99.9 ms", lambda run: run.p999_ms),
         figure("max ms", lambda run: run.max_ms),
         figure("CPU cores", lambda run: run.used.cpu_seconds / run.wall_seconds),
+        figure("produced/s", lambda run: run.produced_per_second, 0),
         figure("records", lambda run: run.records, 0),
         figure("lost", lambda run: run.lost, 0),
     )

@@ -78,11 +78,12 @@ def test_a_latency_lies_between_producing_and_seeing() -> None:
     copies = Copies(array("q", [1_000_000, 2_000_000]), array("q", [6_000_000, 5_000_000]))
     pace = Pace(partitions=1, size_bytes=16, records_per_second=1.0, seconds=3)
 
-    found = summary(copies.ascending_ms(), pace, Usage(), 3.0)
+    found = summary(copies, pace, Usage(), 3.0)
 
     assert copies.ascending_ms() == [3.0, 5.0]
     assert copies[1:].ascending_ms() == [3.0]
     assert (found.p50_ms, found.max_ms, found.records, found.lost) == (5.0, 5.0, 2, 1)
+    assert found.produced_per_second == 1000.0
     assert found.curve == ((0.01, 3.0), (0.1, 3.0), (0.25, 3.0), (0.5, 5.0))
 
 
