@@ -45,12 +45,12 @@ wheel() { # The wheel must contain the interceptor and must import without this 
   rm -rf "$folder" build
 }
 
-# Most tests wait for brokers and timers, so three processes run them, each with its own brokers. A machine
+# Most tests wait for brokers and timers, so four processes run them, each with its own brokers. A machine
 # shared with others can be too slow for a limit: what fails runs once more, alone, and must pass then.
 tests() { # PYTEST_ARGUMENTS...
   local code=0
   [ ${#coverage[@]} = 0 ] || "$python" -m coverage erase
-  pytest -n 3 "$@" || code=$?
+  pytest -n 4 "$@" || code=$?
   if [ "$code" = 1 ]; then # tests failed; any other code is final
     printf '\n== what failed runs once more, alone\n'
     pytest --lf "$@" && code=0

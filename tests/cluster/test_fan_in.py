@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(900)]
 SECONDS = 240.0
 
 
+@pytest.mark.soak
 def test_two_sources_fill_two_topics_of_one_target(
     spark: SparkSession, clusters: Clusters, own_broker: Broker, tmp_path: Path, topic_name: str
 ) -> None:

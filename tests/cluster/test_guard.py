@@ -213,7 +213,9 @@ def test_a_target_that_was_cut_is_refilled_or_goes_on(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("policy", "goes_on_at"), [("skip", 100), ("restart", 80)])
+@pytest.mark.parametrize(
+    ("policy", "goes_on_at"), [("skip", 100), pytest.param("restart", 80, marks=pytest.mark.soak)]
+)
 def test_a_shared_target_that_was_cut_and_has_grown_again_is_noticed(
     spark: SparkSession,
     clusters: Clusters,

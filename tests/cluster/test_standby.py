@@ -187,6 +187,7 @@ def test_a_standby_on_the_same_machine_goes_on_without_waiting_for_the_session(
     assert_all_copied_once(pair, tmp_path)
 
 
+@pytest.mark.soak
 def test_of_two_that_are_started_one_runs_and_the_other_names_it(pair: Pair) -> None:
     with producing(pair), ExitStack() as stack:
         both = [started(stack, config) for config in (pair.first, pair.second)]
