@@ -15,7 +15,7 @@ from replication.demo.ports import free_port
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import GroupActiveError, Groups
 from replication.kafka.diagnosis import CallError
-from replication.kafka.jvm import kafka_jars, open_jvm
+from replication.kafka.jvm import shared_jvm
 from replication.model import Committed, NewTopic, TopicPartition
 from tests.support.local import Clusters, Until
 
@@ -23,10 +23,9 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def jvm() -> Iterator[JVMView]:
-    """A JVM as commands start it, without Spark."""
-    with open_jvm(kafka_jars()) as jvm:
-        yield jvm
+def jvm() -> JVMView:
+    """The process's only one: PySpark looks in Spark's for the errors of any other."""
+    return shared_jvm()
 
 
 @pytest.fixture

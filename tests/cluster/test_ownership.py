@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.ports import HOST, free_port
 from replication.demo.workload import create_topic
-from replication.kafka.jvm import kafka_jars, open_jvm
+from replication.kafka.jvm import shared_jvm
 from replication.kafka.ownership import (
     REBALANCE_SECONDS,
     SESSION_SECONDS,
@@ -40,9 +40,8 @@ def group() -> str:
 
 
 @pytest.fixture(scope="module")
-def jvm() -> Iterator[JVMView]:
-    with open_jvm(kafka_jars()) as opened:
-        yield opened
+def jvm() -> JVMView:
+    return shared_jvm()
 
 
 def properties(broker: Broker) -> dict[str, str]:

@@ -184,7 +184,7 @@ def test_random_expressions_match_as_in_java(jvm: JVMView) -> None:
         "^",
     )
     compared = 0
-    for _ in range(1500):
+    for _ in range(400):
         pattern = "".join(seeded.choices(parts, k=seeded.randint(1, 9)))
         ours = we_say(pattern)
         if ours is not None:
@@ -194,7 +194,7 @@ def test_random_expressions_match_as_in_java(jvm: JVMView) -> None:
             java = java_says_of(jvm, pattern, names)
             mine = None if ours is None else [NameFilter((pattern,)).accepts(n) for n in names]
             assert mine == java, pattern
-    assert compared > 200, "too few valid expressions"
+    assert compared > 50, "too few valid expressions"
 
 
 def java_says_of(jvm: JVMView, pattern: str, names: tuple[str, ...]) -> list[bool] | None:
