@@ -53,7 +53,10 @@ def folder(tables: Tables) -> Path:
     return Path(tables.root.removeprefix("file://"))
 
 
-@pytest.mark.parametrize("name", ["state", "my%20state"])  # the second is Spark's to write
+@pytest.mark.parametrize(
+    "name",
+    ["state", pytest.param("my%20state", marks=pytest.mark.soak)],  # the second is Spark's to write
+)
 def test_old_rows_of_the_flow_are_deleted(spark: SparkSession, tmp_path: Path, name: str) -> None:
     tables = Tables(spark, (tmp_path / name).as_uri())
     rows = [
