@@ -10,6 +10,9 @@ DELAY = "spark.sql.streaming.pollingDelay"
 LEAST_MS = 25
 """A sparse topic's records wait half of it on average."""
 
+_OURS = "spark.replication.pollingDelay"
+"""The pause that an earlier call set: another one may follow, for other partitions."""
+
 PARTITIONS_PER_MS = 4
 """The question is about all partitions, so that its cost grows with them."""
 
@@ -21,5 +24,8 @@ def polling_delay_ms(partitions: int) -> int:
 
 def limit_polling(spark: SparkSession, partitions: int) -> None:
     """Sets the pause of each query that *spark* starts later; an operator's own value stays."""
-    if not spark._jsparkSession.sessionState().conf().contains(DELAY):  # noqa: SLF001
-        spark.conf.set(DELAY, f"{polling_delay_ms(partitions)}ms")
+    is_set = spark._jsparkSession.sessionState().conf().contains(DELAY)  # noqa: SLF001
+    if not is_set or spark.conf.get(DELAY) == spark.conf.get(_OURS, None):
+        delay = f"{polling_delay_ms(partitions)}ms"
+        spark.conf.set(DELAY, delay)
+        spark.conf.set(_OURS, delay)

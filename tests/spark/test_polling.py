@@ -37,3 +37,13 @@ def test_each_flow_pauses_for_its_own_partitions_unless_an_operator_wants_otherw
         query.stop()
 
     assert pause_ms == delay_ms
+
+
+def test_a_later_query_pauses_for_its_own_partitions(spark: SparkSession) -> None:
+    session = flow_session(spark)
+    session.conf.unset(DELAY)
+
+    for partitions in (1000, 1, 2000):
+        limit_polling(session, partitions)
+
+        assert session.conf.get(DELAY) == f"{polling_delay_ms(partitions)}ms"
