@@ -1,6 +1,7 @@
 """Compaction in SQL: fewer rows, and the answers of the rule that Python states."""
 
 import random
+from collections.abc import Iterable
 
 import pytest
 
@@ -58,6 +59,17 @@ def some_runs(dice: random.Random) -> list[OffsetRun]:
     return runs
 
 
+def stored_rows(
+    tables: Tables, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, list[OffsetRun]]:
+    """The rows of each partition as they are in the table."""
+    left: dict[TopicPartition, list[OffsetRun]] = {tp: [] for tp in partitions}
+    for row in tables.of("offset_runs", FLOW).collect():
+        run = OffsetRun(row["src_from"], row["src_until"], row["tgt_from"], row["count"])
+        left[TopicPartition("orders", row["partition"])].append(run)
+    return left
+
+
 def test_the_query_follows_the_rule(tables: Tables) -> None:
     seed = random.randrange(1_000_000)  # noqa: S311 - test data
     dice = random.Random(seed)  # noqa: S311 - test data
@@ -66,10 +78,7 @@ def test_the_query_follows_the_rule(tables: Tables) -> None:
 
     OffsetTable(tables, FLOW, compact_after=total).append(FinishedRuns(1, partitions, IDS))
 
-    left: dict[TopicPartition, list[OffsetRun]] = {tp: [] for tp in partitions}
-    for row in tables.of("offset_runs", FLOW).collect():
-        run = OffsetRun(row["src_from"], row["src_until"], row["tgt_from"], row["count"])
-        left[TopicPartition("orders", row["partition"])].append(run)
+    left = stored_rows(tables, partitions)
     for tp, runs in partitions.items():
         whole, answers = OffsetMap(merge_runs(runs)), OffsetMap(left[tp])
         for committed in range(0, runs[-1].src_until + 50, 7):
@@ -118,10 +127,7 @@ def test_maps_of_shared_partitions_are_thinned_and_skip_nothing(tables: Tables) 
 
     OffsetTable(tables, FLOW, compact_after=total).append(FinishedRuns(1, partitions, IDS))
 
-    left: dict[TopicPartition, list[OffsetRun]] = {tp: [] for tp in partitions}
-    for row in tables.of("offset_runs", FLOW).collect():
-        run = OffsetRun(row["src_from"], row["src_until"], row["tgt_from"], row["count"])
-        left[TopicPartition("orders", row["partition"])].append(run)
+    left = stored_rows(tables, partitions)
     by_the_rule = sum(len(thin_runs(merge_runs(runs))) for runs in partitions.values())
     assert sum(map(len, left.values())) <= 1.02 * by_the_rule < 0.8 * total, seed
     for tp, (runs, copies) in shared.items():
