@@ -43,7 +43,7 @@ def _run_races(options: argparse.Namespace, bench: Bench, results: list[Result])
         if not options.no_throughput:
             console.print(f"filling: {options.records:,} records of {options.size:,} bytes")
             course.fill()
-        course.warm_up()
+        course.warm_up(paced=not options.no_latency)
         for number in range(1, options.rounds + 1):
             for contender in in_turn(_contenders(options), number):
                 console.print(f"{contender.name}, round {number} of {options.rounds}", end=": ")

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from replication.demo.latency import percentile
 from tests.bench.usage import Usage
 
-WARM_UP_SECONDS = 30  # both JVMs still compile in the first seconds
+WARM_UP_SECONDS = 60  # the contender's JVM still compiles what copies single records
 PATIENCE_SECONDS = 30.0
 QUEUE_SECONDS = 0.001
 NUMBER_BYTES = 8

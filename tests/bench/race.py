@@ -3,13 +3,14 @@
 import resource
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from replication.demo.topic_log import TopicLog
 from replication.kafka.cluster import Cluster
-from tests.bench.latency import Latency, Pace, copies_seen, summary
+from tests.bench.latency import WARM_UP_SECONDS, Latency, Pace, copies_seen, summary
 from tests.bench.load import Load, Log, delete, into_page_cache
 from tests.bench.peers import TARGET, Contender, Race, running
 from tests.bench.throughput import START_TIMEOUT_SECONDS, Throughput, throughput
@@ -20,6 +21,7 @@ from tests.support.running_process import RunningProcess
 FILLED: Final = "filled"
 WARM_UP: Final = "warm-up"
 WARM_UP_RECORDS: Final = 200_000
+WARM_UP_RATE: Final = 1000.0  # records per second
 POLL_SECONDS: Final = 0.1
 LOOK_SECONDS: Final = 1.0
 
@@ -45,8 +47,13 @@ class Course:
             for alias, bootstrap in zip(("source", TARGET), self._bootstraps, strict=True)
         )
 
-    def warm_up(self) -> None:
-        """Writes to and reads from each broker, so that the first contender meets warm ones."""
+    def warm_up(self, *, paced: bool = False) -> None:
+        """Writes to and reads from each broker, so that the first contender meets warm ones.
+
+        Args:
+            paced: Record by record, too. The brokers then compile what a request for one record
+                runs; on two cores that once took half a minute, in which copies were late.
+        """
         few = replace(self._load, records=min(self._load.records, WARM_UP_RECORDS), span_seconds=0)
         for bootstrap in self._bootstraps:
             few.fill(bootstrap, WARM_UP)
@@ -54,6 +61,10 @@ class Course:
             for partition in range(few.partitions):
                 for _ in log.records(partition):
                     pass
+        if paced:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(self._pace, self._bootstraps))
+        for bootstrap in self._bootstraps:
             delete(bootstrap, WARM_UP)
 
     def fill(self) -> None:
@@ -132,6 +143,15 @@ class Course:
         for bootstrap, name in zip(self._bootstraps, (topic, race.remote_topic), strict=True):
             delete(bootstrap, name)
         return tuple(found)
+
+    def _pace(self, bootstrap: str) -> None:
+        pace = Pace(
+            partitions=self._load.partitions,
+            size_bytes=self._load.size_bytes,
+            records_per_second=WARM_UP_RATE,
+            seconds=WARM_UP_SECONDS,
+        )
+        copies_seen(bootstrap, bootstrap, (WARM_UP, WARM_UP), pace)
 
     def _race(self, contender: Contender, topic: str, source: str) -> Race:
         return Race(
