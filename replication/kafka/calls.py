@@ -33,6 +33,10 @@ DEFAULT_TIMEOUT_MS: Final = "30000"
 SILENCE_SECONDS: Final = 2.0
 """A cluster that has not answered for so long may speak another protocol."""
 
+STALE: Final = frozenset({"FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"})
+"""librdkafka repeats such a request with the epoch that it remembers, until somebody reads the
+metadata. A broker that has just started may still hand out old ones."""
+
 POLL_SECONDS: Final = 0.1
 """Between two looks at a request: short, for a command waits for it."""
 
@@ -102,6 +106,8 @@ class Calls:
                 self._raise_if_hidden(call, hidden)
                 break
             if pending:
+                if STALE.intersection(codes.values()):
+                    self.call_blocking("reading the metadata", self.admin.list_topics)
                 self.admin.poll(POLL_SECONDS)
         return results
 

@@ -7,15 +7,20 @@ configured timeout every call returns, or raises a `ClusterError` that names cal
 and next step.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final
+
+from confluent_kafka import KafkaException
+from py4j.java_gateway import JavaClass
 
 from replication.errors import ClusterError
 from replication.kafka.calls import join_names
 from replication.kafka.diagnosis import CallError
 from replication.kafka.java_admin import JavaAdmin
+from replication.kafka.java_errors import error_of
 from replication.log import Log
 from replication.model import Committed, TopicPartition
 
@@ -23,11 +28,6 @@ log = Log(__name__)
 
 # The errors of a coordinator that rejects offsets because the group has members.
 ACTIVE: Final = frozenset({"NON_EMPTY_GROUP", "REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID"})
-ENTRY: Final = re.compile(
-    r"(?:\A\{|, )([\w.-]+)-(\d+)="
-    r"(?:null|OffsetAndMetadata\{offset=(\d+), leaderEpoch=\w+, metadata='(.*?)'\})(?=, |\}\Z)",
-    re.DOTALL,
-)
 
 
 class GroupActiveError(ClusterError):
@@ -48,6 +48,9 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
             CallError: A broker did not list its groups; they would look as if deleted.
         """
         with self.named("listing consumer groups"):
+            if (calls := self._calls) is not None:
+                states: dict[str, str] = json.loads(calls.states(self._admin))
+                return states
             listing = self._admin.listConsumerGroups().all().get()
         return {
             group.groupId(): group.state().get().name()
@@ -66,16 +69,12 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         names = list(dict.fromkeys(groups))
         if not names:
             return {}
-        specs = self._jvm.java.util.HashMap()
-        for name in names:
-            specs.put(name, self._client.admin.ListConsumerGroupOffsetsSpec())
-        listing = self._admin.listConsumerGroupOffsets(specs)
         found: dict[str, dict[TopicPartition, Committed]] = {}
         failures: list[CallError] = []
-        for name in names:
+        for name, read in zip(names, self._readers(names), strict=True):
             try:
                 with self.named(f"reading the committed offsets of group {name}"):
-                    found[name] = _offsets(listing.partitionsToOffsetAndMetadata(name).get())
+                    found[name] = read()
             except CallError as failure:  # noqa: PERF203 - the other groups still count
                 failures.append(failure)
         if failures and not found:
@@ -83,6 +82,23 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         for one in failures:
             log.warning("group_skipped", text=one)
         return found
+
+    def _readers(self, names: Sequence[str]) -> list[Callable[[], dict[TopicPartition, Committed]]]:
+        """One for each group. It returns the offsets, or raises why they cannot be read."""
+        if (calls := self._calls) is not None:
+            answers = json.loads(calls.committed(self._admin, json.dumps(names)))
+            return [partial(_offsets, answers[name]) for name in names]
+        specs = self._jvm.java.util.HashMap()
+        for name in names:
+            specs.put(name, self._client.admin.ListConsumerGroupOffsetsSpec())
+        listing = self._admin.listConsumerGroupOffsets(specs)
+        return [partial(_offsets_one_by_one, listing, name) for name in names]
+
+    @property
+    def _calls(self) -> Any:  # noqa: ANN401 - a Java class
+        """Our Java class; None on a platform that forbids jars, where each getter is a call."""
+        calls = self._jvm.replication.GroupCalls
+        return calls if isinstance(calls, JavaClass) else None
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Commits offsets of a group without members; Kafka creates a group that does not exist.
@@ -165,23 +181,26 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         return self._client.consumer.OffsetAndMetadata(committed.offset, committed.metadata)
 
 
-def _offsets(java: Any) -> dict[TopicPartition, Committed]:  # noqa: ANN401 - a Java map
-    """The committed offsets in *java*, a map of TopicPartition to OffsetAndMetadata or null.
+def _offsets(answer: Any) -> dict[TopicPartition, Committed]:  # noqa: ANN401 - of JSON
+    """One group's answer of ``GroupCalls.java``.
 
-    Parses the map's text, because every getter is a round trip to the JVM. If metadata looks like
-    a part of that text, the entries do not add up to it, and the getters are called instead.
+    Raises:
+        KafkaException: It is an error.
     """
-    text, size = str(java.toString()), int(java.size())
-    entries = list(ENTRY.finditer(text)) if size else []
-    if len(entries) == size and (not size or "".join(entry[0] for entry in entries) + "}" == text):
-        return {
-            TopicPartition(entry[1], int(entry[2])): Committed(int(entry[3]), entry[4])
-            for entry in entries
-            if entry[3] is not None
-        }
-    found = {TopicPartition(tp.topic(), tp.partition()): java.get(tp) for tp in java}
+    if isinstance(answer, dict):
+        raise KafkaException(error_of(answer))
     return {
-        tp: Committed(value.offset(), value.metadata())
-        for tp, value in found.items()
-        if value is not None
+        TopicPartition(topic, partition): Committed(offset, metadata)
+        for topic, partition, offset, metadata in answer
+    }
+
+
+def _offsets_one_by_one(listing: Any, group: str) -> dict[TopicPartition, Committed]:  # noqa: ANN401 - a Java object
+    found = listing.partitionsToOffsetAndMetadata(group).get()
+    return {
+        TopicPartition(tp.topic(), tp.partition()): Committed(
+            position.offset(), position.metadata()
+        )
+        for tp in found
+        if (position := found.get(tp)) is not None
     }

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
+from confluent_kafka import KafkaException
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JJavaError
 
 from replication.kafka.calls import timeout_s
-from replication.kafka.diagnosis import call_error
+from replication.kafka.diagnosis import call_error, kafka_error
 
 REFUSALS: Final = {
     "SslAuthenticationException": "_SSL",
@@ -73,6 +74,11 @@ class JavaAdmin:
             code = "_TIMED_OUT" if code == "REQUEST_TIMED_OUT" else code  # mostly the client's own
             reason = str(causes[-1].getMessage() or names[-1])
             raise call_error(self.alias, self._properties, call, code, reason) from None
+        except KafkaException as failure:  # as our Java classes report it
+            error = kafka_error(failure)
+            raise call_error(
+                self.alias, self._properties, call, error.name(), error.str()
+            ) from None
 
     @property
     def _errors(self) -> Any:  # noqa: ANN401 - a Java class

@@ -150,11 +150,16 @@ class Claim(AbstractContextManager["Claim"]):
     def _look_at_group(self, ownership: Ownership) -> Progress:
         state = ownership.state
         if state == "lost":
-            raise ClusterError(
-                f"flow {self.name}: joining the group {self.name.group} on cluster "
-                f"{self.name.flow.target} failed: {ownership.reason}; "
+            reason, target = ownership.reason, self.name.flow.target
+            step = (
                 "the mirror needs READ on the group, for which python -m replication acls FILE "
                 "prints the line of kafka-acls"
+                if "Authorization" in reason
+                else f"check that the brokers of cluster {target} answer"
+            )
+            raise ClusterError(
+                f"flow {self.name}: joining the group {self.name.group} on cluster {target} "
+                f"failed: {reason}; {step}"
             )
         if state == "waiting":
             self.seen = ownership.owner.partition(" ")[0]

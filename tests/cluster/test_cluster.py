@@ -296,6 +296,32 @@ def test_a_partition_without_a_leader_is_not_reported_as_absent() -> None:
     assert asked[:2] == [["there", "gone"], ["there"]]
 
 
+def test_an_epoch_that_the_client_remembers_wrongly_is_read_again(clusters: Clusters) -> None:
+    """As after a restart whose first metadata were old: seen on a machine with a load of 14."""
+    calls = Calls("A", {**properties(clusters[0]), "request.timeout.ms": "10000"}, "test")
+    metadata_read: list[float] = []
+    list_topics = calls.admin.list_topics
+
+    def read_metadata(*, timeout: float) -> object:
+        metadata_read.append(timeout)
+        return list_topics(timeout=timeout)
+
+    def ask(keys: Collection[str], _timeout_s: float) -> dict[str, "Future[int]"]:
+        answers: dict[str, Future[int]] = {key: Future() for key in keys}
+        for answer in answers.values():
+            if metadata_read:
+                answer.set_result(7)
+            else:
+                answer.set_exception(KafkaException(KafkaError(KafkaError.FENCED_LEADER_EPOCH)))
+        return answers
+
+    calls.admin.list_topics = read_metadata
+    try:
+        assert calls.results("listing offsets of", ask, ["t-0"]) == {"t-0": 7}
+    finally:
+        calls.close()
+
+
 def test_a_value_that_the_client_rejects() -> None:
     with pytest.raises(CallError, match=r"reconnect\.backoff\.ms.*correct that property"):
         unreachable(bootstrap_servers="127.0.0.1:1", reconnect_backoff_ms="-7")

@@ -117,6 +117,23 @@ def test_committed_offsets_come_with_their_metadata(
     assert never not in groups.states()
 
 
+def test_without_our_java_class_the_getters_say_the_same(
+    groups: Groups, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups.commit(topic, {TopicPartition(topic, 1): Committed(7, "noted")})
+    states, committed = groups.states(), groups.committed([topic, f"{topic}-never"])
+    assert committed == {
+        topic: {TopicPartition(topic, 1): Committed(7, "noted")},
+        f"{topic}-never": {},
+    }
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Groups, "_calls", None)
+
+        assert groups.states() == states
+        assert groups.committed([topic, f"{topic}-never"]) == committed
+
+
 def test_empty_requests_have_empty_results(groups: Groups, topic: str) -> None:
     groups.commit(topic, {})
 

@@ -37,8 +37,9 @@ def living() -> set[int]:
 def kill_tree(pid: int) -> None:
     """Kills *pid* and all it has started by SIGKILL; a parent cannot start more meanwhile."""
     os.kill(pid, signal.SIGSTOP)
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        kill_tree(int(child))
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):  # any thread may have started one
+        for child in children.read_text().split():
+            kill_tree(int(child))
     os.kill(pid, signal.SIGKILL)
 
 
