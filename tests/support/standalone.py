@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from json import JSONDecodeError
 from pathlib import Path
 from typing import IO, Any
 
@@ -136,9 +137,13 @@ class Standalone:
         return {worker["webuiaddress"] for worker in workers if worker["state"] == "ALIVE"}
 
     def _state(self) -> dict[str, Any] | None:
-        with suppress(OSError), urllib.request.urlopen(self._ui, timeout=5) as page:  # noqa: S310
+        # until the master is ready it does not answer, or not with JSON
+        with (
+            suppress(OSError, JSONDecodeError),
+            urllib.request.urlopen(self._ui, timeout=5) as page,  # noqa: S310
+        ):
             return dict(json.load(page))
-        return None  # it does not answer (yet)
+        return None
 
 
 @contextmanager
