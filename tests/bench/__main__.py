@@ -17,7 +17,7 @@ from tests.bench.peers import Contender, Mirror, MirrorMaker2, in_turn
 from tests.bench.plots import INSTALL, draw, is_installed
 from tests.bench.program import FAILURES, Bench, exit_code
 from tests.bench.race import Course
-from tests.bench.report import Result, print_tables
+from tests.bench.report import ALONE, Result, print_tables
 from tests.support.program import end_on_signals, new_console
 
 
@@ -43,7 +43,10 @@ def _run_races(options: argparse.Namespace, bench: Bench, results: list[Result])
         if not options.no_throughput:
             console.print(f"filling: {options.records:,} records of {options.size:,} bytes")
             course.fill()
-        course.warm_up(paced=not options.no_latency)
+        course.warm_up()
+        if not options.no_latency:
+            console.print(f"{ALONE}: two minutes of single records, which warm the brokers")
+            results.append(Result(ALONE, 1, latencies=(course.without_contender(),)))
         for number in range(1, options.rounds + 1):
             for contender in in_turn(_contenders(options), number):
                 console.print(f"{contender.name}, round {number} of {options.rounds}", end=": ")

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from replication.demo.topic_log import TopicLog
+from replication.demo.workload import create_topic
 from replication.kafka.cluster import Cluster
-from tests.bench.latency import WARM_UP_SECONDS, Latency, Pace, copies_seen, summary
+from tests.bench.latency import WARM_UP_SECONDS, Copies, Latency, Pace, copies_seen, summary
 from tests.bench.load import Load, Log, delete, into_page_cache
 from tests.bench.peers import TARGET, Contender, Race, running
 from tests.bench.throughput import START_TIMEOUT_SECONDS, Throughput, throughput
@@ -47,13 +48,8 @@ class Course:
             for alias, bootstrap in zip(("source", TARGET), self._bootstraps, strict=True)
         )
 
-    def warm_up(self, *, paced: bool = False) -> None:
-        """Writes to and reads from each broker, so that the first contender meets warm ones.
-
-        Args:
-            paced: Record by record, too. The brokers then compile what a request for one record
-                runs; on two cores that once took half a minute, in which copies were late.
-        """
+    def warm_up(self) -> None:
+        """Writes to and reads from each broker, so that the first contender meets warm ones."""
         few = replace(self._load, records=min(self._load.records, WARM_UP_RECORDS), span_seconds=0)
         for bootstrap in self._bootstraps:
             few.fill(bootstrap, WARM_UP)
@@ -61,11 +57,19 @@ class Course:
             for partition in range(few.partitions):
                 for _ in log.records(partition):
                     pass
-        if paced:
-            with ThreadPoolExecutor() as pool:
-                list(pool.map(self._pace, self._bootstraps))
-        for bootstrap in self._bootstraps:
             delete(bootstrap, WARM_UP)
+
+    def without_contender(self) -> Latency:
+        """The latency between a producer and a consumer of the target, while both clusters work.
+
+        No copy can be faster. And it warms the brokers: what a request for one record runs is
+        compiled now; on two cores that once took half a minute, in which all copies were late.
+        """
+        began = time.monotonic()
+        with ThreadPoolExecutor() as pool:
+            _, of_target = pool.map(self._paced, self._bootstraps)
+        took = time.monotonic() - began
+        return summary(of_target, self._pace(WARM_UP_RATE, WARM_UP_SECONDS), Usage(), took)
 
     def fill(self) -> None:
         """Creates and fills the topic that every contender copies."""
@@ -129,12 +133,7 @@ class Course:
         with running(contender, race) as process:
             self._catch_up(process, race)
             for rate in rates:
-                pace = Pace(
-                    partitions=self._load.partitions,
-                    size_bytes=self._load.size_bytes,
-                    records_per_second=rate,
-                    seconds=seconds,
-                )
+                pace = self._pace(rate, seconds)
                 began, before = time.monotonic(), usage(process.pid)
                 seen = copies_seen(*self._bootstraps, (topic, race.remote_topic), pace)
                 process.check()
@@ -144,14 +143,20 @@ class Course:
             delete(bootstrap, name)
         return tuple(found)
 
-    def _pace(self, bootstrap: str) -> None:
-        pace = Pace(
+    def _paced(self, bootstrap: str) -> Copies:
+        create_topic(bootstrap, WARM_UP, self._load.partitions)
+        pace = self._pace(WARM_UP_RATE, WARM_UP_SECONDS)
+        seen = copies_seen(bootstrap, bootstrap, (WARM_UP, WARM_UP), pace)
+        delete(bootstrap, WARM_UP)
+        return seen
+
+    def _pace(self, rate: float, seconds: float) -> Pace:
+        return Pace(
             partitions=self._load.partitions,
             size_bytes=self._load.size_bytes,
-            records_per_second=WARM_UP_RATE,
-            seconds=WARM_UP_SECONDS,
+            records_per_second=rate,
+            seconds=seconds,
         )
-        copies_seen(bootstrap, bootstrap, (WARM_UP, WARM_UP), pace)
 
     def _race(self, contender: Contender, topic: str, source: str) -> Race:
         return Race(

@@ -12,6 +12,7 @@ from tests.bench.program import ratio, spread
 from tests.bench.throughput import Throughput
 
 PEER = "mm2"
+ALONE = "no contender"
 MEGA = 1e6
 
 
@@ -131,7 +132,7 @@ def print_tables(
 def _table(figures: Sequence[Figure], results: Sequence[Result]) -> Table:
     names = list(dict.fromkeys(result.name for result in results))
     names.sort(key=lambda name: name == PEER)
-    compared = [name for name in names if name != PEER] if PEER in names else []
+    compared = [name for name in names if name not in {PEER, ALONE}] if PEER in names else []
     table = Table()
     table.add_column("")
     for heading in (*names, *(f"{name} / {PEER}" for name in compared)):

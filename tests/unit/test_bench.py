@@ -18,7 +18,7 @@ from tests.bench.options import parsed
 from tests.bench.peers import Mirror, MirrorMaker2, in_turn
 from tests.bench.plots import curves, rounds
 from tests.bench.program import ratio, spread
-from tests.bench.report import Result, print_tables
+from tests.bench.report import ALONE, Result, print_tables
 from tests.bench.requests import parsed as requests_of
 from tests.bench.scale import sizes
 from tests.bench.throughput import Throughput
@@ -64,6 +64,22 @@ def test_a_table_has_a_column_for_each_contender_and_one_for_the_ratio() -> None
     assert cells == ["MB/s", "95.0 (90.0 to 100.0)", "60.0 (50.0 to 70.0)", "1.58"]
     assert "median of 2 rounds (least to greatest)" in text
     assert "Latency" not in text
+
+
+def test_the_latency_without_a_contender_is_shown_and_compared_with_nothing() -> None:
+    console = Console(width=140, record=True, file=StringIO())
+    copies = Copies()
+    copies.produced_ns.extend([0, 1_000_000])
+    copies.seen_ns.extend([2_000_000, 3_000_000])
+    pace = Pace(partitions=1, size_bytes=16, records_per_second=1000, seconds=1)
+    latency = summary(copies, pace, Usage(), 1.0)
+    results = [Result(name, 1, latencies=(latency,)) for name in (ALONE, "realtime", "mm2")]
+
+    print_tables(console, results, LOAD, [1000], 60)
+
+    row = next(line for line in console.export_text().splitlines() if "p50" in line)
+    cells = [cell.strip() for cell in row.strip("│").split("│")]
+    assert cells == ["p50 ms", "2.00", "2.00", "2.00", "1.00"]
 
 
 def test_a_failure_is_printed_below_the_tables() -> None:
