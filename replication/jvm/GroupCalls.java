@@ -20,10 +20,14 @@ import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 public final class GroupCalls {
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  private GroupCalls() {}
+  private final Admin admin;
+
+  public GroupCalls(Admin admin) {
+    this.admin = admin;
+  }
 
   /** The state of every consumer group: {@code {"group": "STABLE"}}. */
-  public static String states(Admin admin) throws ExecutionException, InterruptedException {
+  public String states() throws ExecutionException, InterruptedException {
     ObjectNode states = JSON.createObjectNode();
     for (var group : admin.listConsumerGroups().all().get()) {
       group.state().ifPresent(state -> states.put(group.groupId(), state.name()));
@@ -36,8 +40,7 @@ public final class GroupCalls {
    *
    * <p>A group whose offsets cannot be read has the error instead, an object as {@link ClientErrors} writes it.
    */
-  public static String committed(Admin admin, String groups)
-      throws JsonProcessingException, InterruptedException {
+  public String committed(String groups) throws JsonProcessingException, InterruptedException {
     Map<String, ListConsumerGroupOffsetsSpec> asked = new HashMap<>();
     for (String group : JSON.readValue(groups, new TypeReference<List<String>>() {})) {
       asked.put(group, new ListConsumerGroupOffsetsSpec());

@@ -10,7 +10,7 @@ and next step.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -49,7 +49,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         """
         with self.named("listing consumer groups"):
             if (calls := self._calls) is not None:
-                states: dict[str, str] = json.loads(calls.states(self._admin))
+                states: dict[str, str] = json.loads(calls.states())
                 return states
             listing = self._admin.listConsumerGroups().all().get()
         return {
@@ -86,7 +86,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
     def _readers(self, names: Sequence[str]) -> list[Callable[[], dict[TopicPartition, Committed]]]:
         """One for each group. It returns the offsets, or raises why they cannot be read."""
         if (calls := self._calls) is not None:
-            answers = json.loads(calls.committed(self._admin, json.dumps(names)))
+            answers = json.loads(calls.committed(json.dumps(names)))
             return [partial(_offsets, answers[name]) for name in names]
         specs = self._jvm.java.util.HashMap()
         for name in names:
@@ -94,11 +94,11 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         listing = self._admin.listConsumerGroupOffsets(specs)
         return [partial(_offsets_one_by_one, listing, name) for name in names]
 
-    @property
-    def _calls(self) -> Any:  # noqa: ANN401 - a Java class
+    @cached_property
+    def _calls(self) -> Any:  # noqa: ANN401 - a Java object
         """Our Java class; None on a platform that forbids jars, where each getter is a call."""
         calls = self._jvm.replication.GroupCalls
-        return calls if isinstance(calls, JavaClass) else None
+        return calls(self._admin) if isinstance(calls, JavaClass) else None
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Commits offsets of a group without members; Kafka creates a group that does not exist.
