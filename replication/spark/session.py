@@ -2,7 +2,6 @@
 
 import inspect
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pyspark.sql.utils import is_remote
 
 from replication.config.clients.secrets import SPARK_REDACTION
 from replication.errors import SetupError
+from replication.model import is_local_mode
 from replication.spark.acknowledged import PLUGIN, PLUGINS, is_on_class_path
 from replication.spark.class_archive import archive_options
 
@@ -95,7 +95,7 @@ def session(app: str) -> SparkSession:
     builder = SparkSession.builder.appName(app)
     SparkContext._ensure_initialized()  # noqa: SLF001 - `SparkConf` reads spark-submit's settings
     given = SparkConf()
-    is_local = re.match(r"local(\[|$)", given.get("spark.master", "") or "")
+    is_local = is_local_mode(given.get("spark.master"))
     executors = {} if is_local else EXECUTORS
     defaults = {**BOUNDED, "spark.redaction.regex": SPARK_REDACTION}
     if is_local and "SPARK_LOCAL_IP" not in os.environ:
