@@ -179,6 +179,17 @@ def test_notes_name_the_keys_without_effect_and_the_risky_ones() -> None:
             id="isolation",
         ),
         pytest.param(
+            {"A.consumer.isolation.level": "READ_COMMITTED"},
+            "A.consumer.isolation.level: 'READ_COMMITTED' is invalid; write read_uncommitted or "
+            "read_committed",
+            id="isolation in upper case, as Java's client does not take it",
+        ),
+        pytest.param(
+            {"A.consumer.auto.offset.reset": "EARLIEST"},
+            "A.consumer.auto.offset.reset: 'EARLIEST' is invalid; write earliest or latest",
+            id="reset in upper case",
+        ),
+        pytest.param(
             {"A.consumer.auto.offset.reset": "none"},
             "A.consumer.auto.offset.reset: 'none' is invalid; write earliest or latest",
             id="reset",
