@@ -194,7 +194,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             f"{at}sync.group.offsets.enabled": "true",
             f"{at}sync.group.offsets.interval.seconds": "5",
             f"{at}sync.group.offsets.on.rewind": "follow",
-            "state.dir": "s3a://bucket/state",
+            "state.dir": " s3a://bucket/state ",
         }
     )
 
