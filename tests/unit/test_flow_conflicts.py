@@ -11,20 +11,14 @@ THREE_CLUSTERS = {
     "C.bootstrap.servers": "c:1",
     "A->C.enabled": "true",
 }
-
-
 END_LOOPS = (
     "these flows replication.provenance.header.enabled=true and the topics in "
     "replication.aggregate.topics"
 )
-
-
 ENDING = {
     "replication.provenance.header.enabled": "true",
     "replication.aggregate.topics": ".*",
 }
-
-
 DECLARE = "name it in replication.aggregate.topics of both flows, which then copy it at least once"
 
 
