@@ -25,7 +25,7 @@ from tests.bench.many import ManyTopics, broker_heap_mb, raise_file_limit
 from tests.bench.options import new_parser, numbers, positive
 from tests.bench.peers import MODES, TARGET, Contender, Mirror, MirrorMaker2, Race, running
 from tests.bench.program import FAILURES, Bench, exit_code
-from tests.bench.requests import RequestCounts, RequestError
+from tests.bench.requests import RequestCounts
 from tests.bench.usage import usage
 from tests.support.local import Clusters
 from tests.support.program import end_on_signals, new_console
@@ -194,7 +194,7 @@ def _cost(
             many.await_copies(process)
             round_seconds = time.monotonic() - began
             peak_bytes = usage(process.pid).peak_rss_bytes
-    except (*FAILURES, RequestError) as error:
+    except FAILURES as error:
         return Cost(name=name, size=size, failure=str(error))
     finally:
         many.delete()
