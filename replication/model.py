@@ -92,6 +92,14 @@ def runs(job: Job, part: Part) -> bool:
     return part in PARTS[job]
 
 
+def is_local_mode(master: str | None) -> bool:
+    """Whether tasks run in the driver's process under Spark's *master*: ``local``, ``local[4]``.
+
+    ``local-cluster[2,1,1024]`` has executors in processes of their own, which may outlive it.
+    """
+    return master is not None and (master == "local" or master.startswith("local["))
+
+
 class TopicPartition(NamedTuple):
     """A partition of a topic, with Kafka's name for the pair. Sorts by topic, then number."""
 

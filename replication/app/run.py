@@ -39,6 +39,7 @@ from replication.kafka.cluster import Cluster
 from replication.log import Log, LogFormat, configure
 from replication.model import Flow, Job, Mode, runs
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
+from replication.spark.hadoop import session_conf
 from replication.spark.requirements import check_interceptor, check_packages
 from replication.spark.session import (
     check_classic,
@@ -136,8 +137,7 @@ def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> Outcome:
             check_packages(spark)
             tables = Tables(spark, config.state_dir)
             if not local_path(config.state_dir):
-                context = spark.sparkContext
-                files = HadoopFiles(jvm_of(spark), context._jsc.hadoopConfiguration())  # noqa: SLF001
+                files = HadoopFiles(jvm_of(spark), session_conf(spark))
                 holds = partial(holds_lease, tables, job=job) if launch.chosen else _always
                 requests = StopRequests(files, config.state_dir, flows, job, holds)
             return _Application(spark, launch, claims).run(tables, requests, locks)

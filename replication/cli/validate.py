@@ -13,7 +13,7 @@ from replication.control.file_check import start_problems
 from replication.errors import ConfigError, SetupError
 from replication.kafka.client_check import rejected_properties
 from replication.kafka.jvm import kafka_jars, open_jvm
-from replication.model import Job
+from replication.model import Job, is_local_mode
 from replication.state.job_lock import refuse_second_process
 
 
@@ -34,7 +34,7 @@ def validate(
     """
     config = load_config(file, clusters)
     problems = start_problems(config, master, job)
-    missing = () if master.startswith("local") else missing_files(config)
+    missing = () if is_local_mode(master) else missing_files(config)
     warnings, notes = [*config.warnings, *missing], list(config.notes)
     try:
         with open_jvm(kafka_jars()) as jvm:

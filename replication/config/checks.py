@@ -12,7 +12,7 @@ from replication.config.flow_values import FlowValues
 from replication.config.scopes import Scopes
 from replication.config.tree import MirrorConfig
 from replication.config.values import Diagnostics, items
-from replication.model import Flow, Job, Location, runs
+from replication.model import Flow, Job, Location, is_local_mode, runs
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
 _LOCATIONS: Final[tuple[Location, ...]] = ("source", "target")
@@ -167,7 +167,7 @@ def check_state_dir(diagnostics: Diagnostics, given: str) -> None:
 
 def local_state_problem(state_dir: str, master: str) -> str | None:
     """The problem of a local *state_dir* on a cluster, where the driver may start on any node."""
-    if master.startswith("local") or not state_dir.startswith("file:"):
+    if is_local_mode(master) or not state_dir.startswith("file:"):
         return None
     return (
         f"state.dir: {state_dir} is a local folder, but the Spark master is {master}; write a "

@@ -121,7 +121,11 @@ def check_property(
 
 
 def _is_choice(name: str, value: str) -> bool:
-    return (value.upper() if name == "security.protocol" else value.lower()) in CHOICES[name]
+    """Whether Java's client takes *value*: it minds the case, but not of protocols and booleans."""
+    choices = CHOICES[name]
+    if name == "security.protocol":
+        return value.upper() in choices
+    return (value.lower() if "true" in choices else value) in choices
 
 
 def _check_unknown(diagnostics: Diagnostics, key: str, role: Role | None, name: str) -> None:

@@ -13,6 +13,9 @@ from replication.config.values import Raw
 MOST_SETTINGS: Final = 20_000
 """More than any file needs; aliases of YAML can refer to each other to make billions."""
 
+MOST_PAIRS: Final = 10 * MOST_SETTINGS
+"""How many pairs of YAML may be read for them: aliases can repeat mappings without a setting."""
+
 _BOOLEANS: Final = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 _TAG: Final = "tag:yaml.org,2002:"
 _PROPERTY: Final = re.compile(r"^[^\s#!:={\[][^:=\n]*=", re.MULTILINE)
@@ -32,6 +35,17 @@ class FlatSettings:
     lines: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    pairs_read: int = 0
+
+    def count_pair(self) -> None:
+        """Counts a pair of YAML that is read, once more for each alias that leads to it.
+
+        Raises:
+            ValueError: There are too many.
+        """
+        self.pairs_read += 1
+        if self.pairs_read > MOST_PAIRS:
+            raise ValueError(f"more than {MOST_PAIRS} pairs; remove aliases that nest")
 
     def add(self, key: str, value: Raw, line: int) -> None:
         """Adds one setting.
@@ -144,6 +158,7 @@ def _pairs(
     """The pairs of a mapping; a pair merged in by ``<<`` only if the mapping lacks its key."""
     own = {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
     for key, value in node.value:
+        flat.count_pair()
         if key.tag != f"{_TAG}merge":
             yield key, value
             continue
@@ -156,10 +171,12 @@ def _pairs(
             if id(source) in above:
                 flat.problems.append(f"line {line}: << refers to itself; remove the alias")
                 continue
-            for pair in _pairs(source, flat, (*above, id(source))):
-                if pair[0].value not in own:
-                    own.add(pair[0].value)
-                    yield pair
+            for merged_key, merged_value in _pairs(source, flat, (*above, id(source))):
+                if not isinstance(merged_key, yaml.ScalarNode):  # reported by the caller
+                    yield merged_key, merged_value
+                elif merged_key.value not in own:
+                    own.add(merged_key.value)
+                    yield merged_key, merged_value
 
 
 def _scalar_text(node: yaml.ScalarNode) -> str:

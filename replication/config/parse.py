@@ -27,7 +27,7 @@ from replication.config.tree import (
     StateConfig,
     TopicConfigsConfig,
 )
-from replication.config.values import Diagnostics, Raw, read
+from replication.config.values import Diagnostics, Raw, read, text
 from replication.errors import ConfigError
 from replication.mm2.policy import IdentityPolicy, PrefixPolicy
 from replication.model import (
@@ -75,7 +75,7 @@ def parse(
     pairs = [FlowValues(scopes, flow) for flow in scopes.pairs]
     flows = _flow_configs(diagnostics, pairs)
     chosen = {values.flow for values in pairs if values.is_chosen}
-    state_dir = str(scopes.top.get("state.dir") or default_state_dir)
+    state_dir = text(scopes.top.get("state.dir", "")).strip() or default_state_dir
     check_state_dir(diagnostics, state_dir)
     note_unused(diagnostics, scopes.top, state_dir)
     if diagnostics.problems:

@@ -98,13 +98,31 @@ class Resolver:
         """Raises an error if a restriction of the provider forbids *wanted*, a path or a name."""
         prefix = f"config.providers.{name}.param"
         pattern = text(self._settings.get(f"{prefix}.allowlist.pattern", ""))
-        if provider == "env" and pattern and not re.fullmatch(pattern, wanted):
+        if provider == "env" and pattern and not _matches(pattern, wanted, prefix):
             raise UnresolvedError(f"is not allowed by {prefix}.allowlist.pattern={pattern}")
         allowed = items(self._settings.get(f"{prefix}.allowed.paths", ""))
         if provider in ("file", "directory") and allowed:
-            path = Path(wanted).resolve()
-            if not any(path.is_relative_to(Path(folder).resolve()) for folder in allowed):
+            path = _resolved(wanted)
+            if not any(path.is_relative_to(_resolved(folder)) for folder in allowed):
                 raise UnresolvedError(f"is outside of {prefix}.allowed.paths")
+
+
+def _matches(pattern: str, name: str, prefix: str) -> bool:
+    try:
+        return re.fullmatch(pattern, name) is not None
+    except re.error as error:
+        raise UnresolvedError(
+            f"cannot be checked: {prefix}.allowlist.pattern={pattern} is not a regular expression, "
+            f"{error}; correct it"
+        ) from error
+
+
+def _resolved(path: str) -> Path:
+    """The absolute path without symbolic links."""
+    try:
+        return Path(path).resolve()
+    except (ValueError, OSError, RuntimeError) as error:  # a null character, or links in a circle
+        raise UnresolvedError("is not a path; name a file") from error
 
 
 def _read_file(path: Path) -> str:

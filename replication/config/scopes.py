@@ -211,7 +211,7 @@ def _check_known_key(diagnostics: Diagnostics, key: str, name: str, raw: Raw, pl
     elif (client := client_property(name)) is not None:
         role, property_name = client
         if property_name.startswith("override."):
-            right = key.replace(f"{name}", f"producer.{property_name}")
+            right = f"{key.removesuffix(name)}producer.{property_name}"
             diagnostics.problem(key, f"would have no effect, as in MirrorMaker 2; write {right}")
         else:
             check_property(diagnostics, key, role, property_name, raw)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from replication.config.clients.java_keys import JAVA_KEYS
+from replication.config.clients.secrets import MASK, is_secret
 from replication.config.to_yaml import Settings
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ class _Found:
         """Sets *key*; a second connector's different value is remarked and dropped."""
         text = _flag(value) if isinstance(value, bool) else "" if value is None else str(value)
         if (first := self.values.setdefault(key, text)) != text:
-            self.remarks.append(f"{key}: two connectors differ; {first!r} is kept, not {text!r}")
+            kept, dropped = (MASK if is_secret(key) else repr(value) for value in (first, text))
+            self.remarks.append(f"{key}: two connectors differ; {kept} is kept, not {dropped}")
 
     def add_mirror_maker(self, spec: Document) -> None:
         clusters: Iterable[Document] = spec.get("clusters") or ()
@@ -101,10 +103,12 @@ class _Found:
         for mirror in spec.get("mirrors") or ():
             if source := mirror.get("source"):
                 self.add_cluster(source)
-            flow = (
-                f"{mirror.get('sourceCluster') or (source or {}).get('alias')}->"
-                f"{mirror.get('targetCluster') or target.get('alias')}"
+            ends = (
+                mirror.get("sourceCluster") or (source or {}).get("alias"),
+                mirror.get("targetCluster") or target.get("alias"),
             )
+            missing = "a mirror without source or target; add sourceCluster and targetCluster to it"
+            flow = "->".join(_named(alias, missing) for alias in ends)
             parts = self.parts.setdefault(flow, set())
             for part in _CONNECTORS.values():
                 if (connector := mirror.get(part)) is not None:
@@ -116,7 +120,7 @@ class _Found:
                     self.put(f"{flow}.{key}", mirror[pattern])
 
     def add_cluster(self, cluster: Document) -> None:
-        alias = str(cluster.get("alias"))
+        alias = _named(cluster.get("alias"), "a cluster without alias; add alias to it")
         self.aliases[alias] = None
         self.put(f"{alias}.bootstrap.servers", cluster.get("bootstrapServers"))
         authentication, tls = cluster.get("authentication") or {}, cluster.get("tls")
@@ -178,6 +182,17 @@ class _Found:
                 self.put(f"{aliases[side == 'target']}.{rest}", value)
             else:
                 self.put(f"{flow}.{key}", value)
+
+
+def _named(alias: object, missing: str) -> str:
+    """*alias* as text.
+
+    Raises:
+        ValueError: There is none; *missing* says where, and what to write.
+    """
+    if alias is None:
+        raise ValueError(f"describes {missing}")
+    return str(alias)
 
 
 def _flag(value: object) -> str:

@@ -3,7 +3,7 @@
 from replication.config.checks import idle_job_problem, local_state_problem
 from replication.config.stores import missing_files
 from replication.config.tree import MirrorConfig
-from replication.model import Job
+from replication.model import Job, is_local_mode
 
 
 def start_problems(config: MirrorConfig, master: str, job: Job | None = None) -> list[str]:
@@ -16,6 +16,6 @@ def start_problems(config: MirrorConfig, master: str, job: Job | None = None) ->
     """
     return [
         *filter(None, [local_state_problem(config.state_dir, master)]),
-        *(missing_files(config) if master.startswith("local") else ()),
+        *(missing_files(config) if is_local_mode(master) else ()),
         *filter(None, [idle_job_problem(config, job) if job else None]),
     ]

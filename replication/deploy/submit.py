@@ -10,7 +10,6 @@ the image, by the paths of conf/deploy/kubernetes/Dockerfile.
 
 import argparse
 import os
-import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -32,6 +31,7 @@ from replication.deploy.arguments import (
     settings,
 )
 from replication.errors import ReplicationError, SetupError
+from replication.model import is_local_mode
 from replication.spark.class_archive import archive_options
 
 UPLOAD_PATH: Final = "spark.kubernetes.file.upload.path"
@@ -45,9 +45,6 @@ LATE_OPTIMIZER: Final = (
 )
 """The optimizing compiler takes what ran ten times as often as by default. What only a start needs
 is left to the quick compiler; the path of the records is optimized all the same."""
-
-IN_DRIVER: Final = re.compile(r"local(\[|$)")
-"""A master whose tasks run in the driver: jars on its class path need not be copied to a task."""
 
 QUICK_LAUNCHER: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 """Of the JVM in which spark-submit only puts the command of the driver together."""
@@ -118,7 +115,8 @@ def command(
         variables["PYSPARK_DRIVER_PYTHON"] = str(python)
         archived, java_options = archive_options()
         class_path, jars = [archived, storage_class_path()], _own_jars()
-        if IN_DRIVER.match(master):  # ours is not in the archive, which must begin the class path
+        if is_local_mode(master):  # the driver's class path serves the tasks, too
+            # ours is not in the archive, which must begin the class path
             class_path[0] = archived or os.pathsep.join(jars[:-1])
             jars = jars[-1:]
         ours += _files(job.repository, f"{job.repository}/conf/log4j2.properties", environ, jars)

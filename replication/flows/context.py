@@ -9,6 +9,7 @@ from replication.config.tree import FlowConfig
 from replication.flows.head_start import HeadStart
 from replication.kafka.cluster import Cluster
 from replication.offsets.live_map import LiveMap
+from replication.spark.hadoop import session_conf
 from replication.spark.kafka_options import producer_client_id
 from replication.spark.session import jvm_of
 from replication.state.accept_requests import AcceptRequests
@@ -52,10 +53,10 @@ class FlowContext:
     @property
     def accept_requests(self) -> AcceptRequests:
         """What operators have accepted, and the flow has not used yet."""
-        root, context = self.tables.root, self.spark.sparkContext
+        root = self.tables.root
         if local_path(root):
             return AcceptRequests(LocalFiles(), root, self.config.flow)
-        files = HadoopFiles(self.jvm, context._jsc.hadoopConfiguration())  # noqa: SLF001
+        files = HadoopFiles(self.jvm, session_conf(self.spark))
         return AcceptRequests(files, root, self.config.flow)
 
     def claim(self, part: str = "") -> Claim:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.config.tree import HeartbeatsConfig
-from replication.errors import ClusterError
+from replication.errors import ReplicationError
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import InternalTopic
 from replication.log import Log
@@ -59,9 +59,16 @@ class _Pair:
             return
         self.due_at = max(self.due_at + self._config.interval_seconds, now)
         if self._topic is not None:
-            self._topic.send(*record(self._config))
+            self._send(self._topic)
         elif not self._opening.is_alive() and now >= self._retry_at:
             self._open_in_background()
+
+    def _send(self, topic: InternalTopic) -> None:
+        try:
+            topic.send(*record(self._config))
+        except ReplicationError as error:
+            self._topic, self._retry_at = None, time.monotonic() + RETRY_SECONDS
+            self._report(error)
 
     def _open_in_background(self) -> None:
         self._retry_at = time.monotonic() + RETRY_SECONDS
@@ -72,20 +79,23 @@ class _Pair:
     def _open(self) -> None:
         try:
             self._topic = open_topic(self._config)
-        except ClusterError as error:
-            log.warning(
-                "heartbeats_unavailable",
-                flow=self._config.flow,
-                retry_seconds=RETRY_SECONDS,
-                text=error,
-            )
+        except ReplicationError as error:
+            self._report(error)
+
+    def _report(self, error: ReplicationError) -> None:
+        log.warning(
+            "heartbeats_unavailable",
+            flow=self._config.flow,
+            retry_seconds=RETRY_SECONDS,
+            text=error,
+        )
 
 
 def emit_once(config: HeartbeatsConfig) -> None:
-    """Emits one heartbeat, for a drain; logs a warning if the cluster rejects it."""
+    """Emits one heartbeat, for a drain; logs a warning if that fails."""
     try:
         open_topic(config).write([record(config)])
-    except ClusterError as error:
+    except ReplicationError as error:
         log.warning("heartbeat_failed", flow=config.flow, text=error)
 
 

@@ -3,7 +3,6 @@
 A failing heartbeat or checkpoint query never stops replication.
 """
 
-import shutil
 import tempfile
 import threading
 from collections.abc import Callable
@@ -59,7 +58,6 @@ class Supervised(threading.Thread):
         self._writer, self._stop_event = writer, stop
         self._before_stop, self._after_stop = before_stop, after_stop
         self._head_start = head_start or HeadStart()
-        self._scratch = Path(tempfile.mkdtemp(prefix="replication-"))
         self._starts = 0
 
     def run(self) -> None:
@@ -68,24 +66,27 @@ class Supervised(threading.Thread):
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
         self._head_start.await_end(self._stop_event)
         pause = 1.0
-        try:
+        with tempfile.TemporaryDirectory(
+            prefix="replication-", ignore_cleanup_errors=True
+        ) as scratch:
             while not self._stop_event.is_set():
                 try:
                     with self._lease() as lease:
                         if self._stop_event.is_set():
                             break  # while it waited for the lease
-                        pause = 1.0 if self._watch(self._start(), lease) else pause
+                        pause = 1.0 if self._watch(self._start(Path(scratch)), lease) else pause
                 except (ReplicationError, PySparkException, Py4JError) as error:
                     self._log_failure(error)
+                except Exception:  # the thread's edge: nothing above would see it
+                    text = "internal error, please report it"
+                    log.exception("background_query_failed", query=self.name, text=text)
                 self._stop_event.wait(pause)
                 pause = min(LONGEST_PAUSE_SECONDS, pause * 2)
-        finally:
-            shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _start(self) -> StreamingQuery:
+    def _start(self, scratch: Path) -> StreamingQuery:
         """Starts the query with an empty folder, without the progress of earlier starts."""
         self._starts += 1
-        folder = self._scratch / str(self._starts)
+        folder = scratch / str(self._starts)
         writer = self._writer().queryName(self.name)
         return writer.option("checkpointLocation", folder.as_uri()).start()
 

@@ -75,12 +75,18 @@ class InternalTopic:
         self._exists = True
 
     def send(self, key: bytes, value: bytes) -> None:
-        """Sends one record without waiting for its acknowledgement."""
+        """Sends one record without waiting for its acknowledgement.
+
+        Raises:
+            ClusterError: No client can be created, or it rejects the record.
+        """
         producer = self._producer = self._producer or self._new_producer()
         try:
             producer.produce(self.name, value, key, partition=PARTITION, on_delivery=self._warn)
         except BufferError:
             log.warning("record_dropped", topic=self.name, text="the producer's queue is full")
+        except KafkaException as failure:
+            raise self._error(kafka_error(failure)) from None
         producer.poll(0)
 
     def _warn(self, error: KafkaError | None, _message: Message) -> None:

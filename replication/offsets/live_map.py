@@ -138,6 +138,8 @@ class LiveMap:
         """
         with self._lock:
             for tp, offset in least.items():
+                if self._loaded.get(tp, offset + 1) <= offset:
+                    continue  # while the table was read, its rows became void or were loaded
                 self._loaded[tp] = offset
                 if tp in stored:
                     known = self._partitions.get(tp)

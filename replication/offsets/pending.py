@@ -89,9 +89,6 @@ class PendingRuns:
             end: Its end offsets, exclusive. A partition in neither keeps its position.
             counts: Records written per partition; a missing partition wrote none.
 
-        Returns:
-            The run of each partition that read anything.
-
         Raises:
             ProgressGapError: The batch does not continue the map, or counts do not fit.
         """

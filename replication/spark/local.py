@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from replication.config.home import OUR_JAR, connector_jars, home, storage_class_path
 from replication.errors import SetupError
-from replication.spark.session import local_session, set_hadoop_properties
+from replication.spark.hadoop import set_hadoop_properties
+from replication.spark.session import local_session
 
 
 def spark_jars() -> list[Path]:

@@ -2,7 +2,6 @@
 
 import inspect
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,8 +17,10 @@ from pyspark.sql.utils import is_remote
 
 from replication.config.clients.secrets import SPARK_REDACTION
 from replication.errors import SetupError
+from replication.model import is_local_mode
 from replication.spark.acknowledged import PLUGIN, PLUGINS, is_on_class_path
 from replication.spark.class_archive import archive_options
+from replication.spark.hadoop import set_hadoop_properties
 
 _LOG4J2 = Path(__file__).resolve().parents[2] / "conf" / "log4j2.properties"
 _QUIET = f" -Dlog4j2.configurationFile={_LOG4J2}" if _LOG4J2.exists() else ""  # not in a wheel
@@ -95,7 +96,7 @@ def session(app: str) -> SparkSession:
     builder = SparkSession.builder.appName(app)
     SparkContext._ensure_initialized()  # noqa: SLF001 - `SparkConf` reads spark-submit's settings
     given = SparkConf()
-    is_local = re.match(r"local(\[|$)", given.get("spark.master", "") or "")
+    is_local = is_local_mode(given.get("spark.master"))
     executors = {} if is_local else EXECUTORS
     defaults = {**BOUNDED, "spark.redaction.regex": SPARK_REDACTION}
     if is_local and "SPARK_LOCAL_IP" not in os.environ:
@@ -176,16 +177,6 @@ def local_session(
     spark = builder.config("spark.jars", ",".join(map(str, jars))).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
-
-
-def set_hadoop_properties(spark: SparkSession, properties: Mapping[str, str]) -> None:
-    """Sets Hadoop's *properties* for everything that the session does from now on.
-
-    As ``spark.hadoop.*`` they would be arguments of a process, in Spark's pages and its event log.
-    """
-    conf = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - it has no public name
-    for key, value in properties.items():
-        conf.set(key, value)
 
 
 def _plugins() -> dict[str, str]:

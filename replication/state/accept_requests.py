@@ -16,6 +16,7 @@ from replication.kafka.jvm import open_jvm
 from replication.log import Log
 from replication.model import Flow, TopicPartition
 from replication.offsets.guard import Accepted, Start
+from replication.spark.hadoop import hadoop_conf
 from replication.state.paths import acceptance_prefix, local_path, new_acceptance
 from replication.state.request_files import (
     HadoopFiles,
@@ -23,7 +24,6 @@ from replication.state.request_files import (
     RequestFiles,
     first_line,
     hadoop_class_path,
-    hadoop_conf,
 )
 
 log = Log(__name__)

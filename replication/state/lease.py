@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from replication.errors import ClusterError, LeaseError
 from replication.log import Log
-from replication.model import RECORDS, Flow, Job
+from replication.model import RECORDS, Flow, Job, is_local_mode
 from replication.state.claim import Claim, LeaseName
 from replication.state.handover import Executors, LastOwner, handover_seconds
 from replication.state.spark_reader import reader_of
@@ -141,8 +141,7 @@ def holds_lease(tables: Tables, flow: Flow, job: Job) -> bool:
 
 def executors_of(tables: Tables) -> Executors:
     """Where the tasks of this process run."""
-    master = tables.spark.sparkContext.master or ""
-    return "local" if master.startswith("local") else "cluster"
+    return "local" if is_local_mode(tables.spark.sparkContext.master) else "cluster"
 
 
 def _await_end_of(newest: Mapping[str, Any] | None, claim: Claim, stop: Event) -> bool:

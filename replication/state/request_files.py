@@ -1,7 +1,6 @@
 """Small files that are requests, on this machine or on a file system of Hadoop's."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -117,14 +116,6 @@ class HadoopFiles(RequestFiles):
     def _locate(self, path: str) -> tuple[Any, Any]:
         java = self._jvm.org.apache.hadoop.fs.Path(path)
         return java.getFileSystem(self._conf), java
-
-
-def hadoop_conf(jvm: JVMView, properties: Mapping[str, str]) -> Any:  # noqa: ANN401
-    """Hadoop's configuration: *properties* over what the class path and HADOOP_CONF_DIR say."""
-    conf = jvm.org.apache.hadoop.conf.Configuration()
-    for key, value in properties.items():
-        conf.set(key, value)
-    return conf
 
 
 def hadoop_class_path() -> list[Path]:

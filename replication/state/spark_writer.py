@@ -10,6 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from replication.spark.frames import frame_of
+from replication.spark.hadoop import session_conf
 from replication.spark.session import jvm_of
 from replication.state.stored_table import Before
 
@@ -25,8 +26,7 @@ class SparkTable:
 
     def exists(self) -> bool:
         log_folder = jvm_of(self._spark).org.apache.hadoop.fs.Path(f"{self._path}/_delta_log")
-        settings = self._spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
-        return bool(log_folder.getFileSystem(settings).exists(log_folder))
+        return bool(log_folder.getFileSystem(session_conf(self._spark)).exists(log_folder))
 
     def append(self, rows: Sequence[Mapping[str, Any]], schema: str) -> None:
         frame = frame_of(self._spark, rows, schema).coalesce(1)

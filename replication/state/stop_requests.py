@@ -16,6 +16,7 @@ from replication.errors import StateError
 from replication.kafka.jvm import open_jvm
 from replication.log import Log
 from replication.model import Flow, Job
+from replication.spark.hadoop import hadoop_conf
 from replication.state.job_lock import find_owner
 from replication.state.paths import (
     ANYONE,
@@ -30,7 +31,6 @@ from replication.state.request_files import (
     RequestFiles,
     first_line,
     hadoop_class_path,
-    hadoop_conf,
 )
 
 log = Log(__name__)

@@ -20,7 +20,7 @@ from rich.table import Table
 from replication.config.home import home
 from tests.bench.latency import WARM_UP_SECONDS
 from tests.bench.load import Load
-from tests.bench.options import positive
+from tests.bench.options import add_topic_options, new_parser, positive
 from tests.bench.peers import MODES, Contender, Mirror, MirrorMaker2
 from tests.bench.program import FAILURES, Bench, exit_code
 from tests.bench.race import Course
@@ -155,14 +155,10 @@ def _names(text: str) -> list[str]:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = new_parser(__doc__)
     parser.add_argument("--rate", type=positive, default=1000, help="records per second")
     parser.add_argument("--span", type=positive, default=3600, help="seconds of records")
-    parser.add_argument("--partitions", type=positive, default=8, help="of the topic")
-    parser.add_argument("--size", type=positive, default=1024, help="of a value in bytes")
+    add_topic_options(parser)
     parser.add_argument(
         "--seconds", type=positive, default=240,
         help=f"each standing contender is measured, and {WARM_UP_SECONDS} s more",

@@ -17,7 +17,7 @@ from typing import Final
 from rich.table import Table
 
 from tests.bench.load import Load
-from tests.bench.options import numbers, positive
+from tests.bench.options import add_topic_options, new_parser, numbers, positive
 from tests.bench.peers import MODES, Mirror
 from tests.bench.program import FAILURES, Bench, exit_code, spread
 from tests.bench.race import Course
@@ -120,14 +120,10 @@ def _table(measured: Sequence[Measured], options: argparse.Namespace) -> Table:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = new_parser(__doc__)
     parser.add_argument("--executors", type=numbers, default="1,2", help="one in each worker")
     parser.add_argument("--records", type=positive, default=3_000_000, help="in the topic")
-    parser.add_argument("--partitions", type=positive, default=8, help="of the topic")
-    parser.add_argument("--size", type=positive, default=1024, help="of a value in bytes")
+    add_topic_options(parser)
     parser.add_argument("--rounds", type=positive, default=1, help="of all cases, in turn")
     parser.add_argument("--mode", choices=MODES[:2], default="realtime", help="of the mirror")
     return parser.parse_args()

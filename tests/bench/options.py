@@ -58,6 +58,20 @@ def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def new_parser(document: str | None) -> argparse.ArgumentParser:
+    """A parser for the program with that docstring; its help shows the defaults."""
+    return argparse.ArgumentParser(
+        description=(document or "").splitlines()[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+
+
+def add_topic_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say what the source topic is like."""
+    parser.add_argument("--partitions", type=positive, default=8, help="of the topic")
+    parser.add_argument("--size", type=positive, default=1024, help="of a value in bytes")
+
+
 def positive(text: str) -> int:
     """A whole number of 1 or more, for argparse."""
     number = int(text)

@@ -18,6 +18,7 @@ from replication.config.home import home
 from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.errors import ReplicationError
 from tests.bench.latency import LatencyError
+from tests.bench.requests import RequestError
 from tests.support.local import REPOSITORY, Clusters
 from tests.support.program import new_folder_name
 from tests.support.running_process import ProcessError
@@ -26,7 +27,7 @@ BROKER_HEAP_MB: Final = 1024  # the default of Kafka's own script
 # Frees the space of a race for the next one.
 BROKER_PROPERTIES: Final = {"log.segment.delete.delay.ms": "1000"}
 BUSY_LOAD: Final = 0.5
-FAILURES: Final = (ProcessError, LatencyError, ReplicationError)
+FAILURES: Final = (ProcessError, LatencyError, RequestError, ReplicationError)
 """What ends a measurement, but not the program."""
 
 

@@ -91,10 +91,14 @@ def _java(program: str) -> str:
 
 
 def _run(command: Sequence[str]) -> str:
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
-    )
+    name = Path(command[0]).name
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise RequestError(f"{name} did not end within {TIMEOUT_SECONDS:g} s") from None
     if done.returncode:
         said = (done.stderr or done.stdout).strip()[-500:]
-        raise RequestError(f"{Path(command[0]).name} ended with {done.returncode}: {said}")
+        raise RequestError(f"{name} ended with {done.returncode}: {said}")
     return done.stdout

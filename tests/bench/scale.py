@@ -22,10 +22,10 @@ from rich.table import Table
 
 from replication.config.home import home
 from tests.bench.many import ManyTopics, broker_heap_mb, raise_file_limit
-from tests.bench.options import numbers, positive
+from tests.bench.options import new_parser, numbers, positive
 from tests.bench.peers import MODES, TARGET, Contender, Mirror, MirrorMaker2, Race, running
 from tests.bench.program import FAILURES, Bench, exit_code
-from tests.bench.requests import RequestCounts, RequestError
+from tests.bench.requests import RequestCounts
 from tests.bench.usage import usage
 from tests.support.local import Clusters
 from tests.support.program import end_on_signals, new_console
@@ -194,7 +194,7 @@ def _cost(
             many.await_copies(process)
             round_seconds = time.monotonic() - began
             peak_bytes = usage(process.pid).peak_rss_bytes
-    except (*FAILURES, RequestError) as error:
+    except FAILURES as error:
         return Cost(name=name, size=size, failure=str(error))
     finally:
         many.delete()
@@ -263,10 +263,7 @@ def _counts(text: str) -> list[int]:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = new_parser(__doc__)
     parser.add_argument("--partitions", type=_counts, default="10,100,1000", help="ten in a topic")
     parser.add_argument("--topics", type=_counts, default="10,100,1000", help="of one partition")
     parser.add_argument("--flows", type=_counts, default="1,5,20", help="each copies ten topics")

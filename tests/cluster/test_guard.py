@@ -3,28 +3,21 @@
 MirrorMaker 2 goes on in each of these cases without a word; the last test shows it.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
-from replication.config.tree import FlowConfig
-from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
-from replication.demo.workload import ProducedRecord, create_topic, sending
+from replication.demo.workload import create_topic, sending
 from replication.errors import GuardError
-from replication.kafka.reader import read_records
-from replication.model import TopicPartition
-from replication.offsets.map import Exact, OffsetMap, Translation
-from tests.support.cut_log import cut_log, log_bytes
+from replication.offsets.map import Exact
 from tests.support.events import kinds, kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.local import Clusters, Until
-from tests.support.mirror_files import FLOW
 from tests.support.mirror_maker_2 import mirror_maker_2, mm2_properties
-from tests.support.settings import IDENTITY
-from tests.support.stored import stored, stored_runs
+from tests.support.numbered import drain, jump, numbered, numbers, translations
+from tests.support.stored import stored
 from tests.support.topics import (
     assert_equal,
     copied,
@@ -37,42 +30,6 @@ from tests.support.topics import (
 )
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
-
-
-def numbered(start: int, end: int, timestamp_ms: int | None = None) -> Iterator[ProducedRecord]:
-    """Records for partition 0 whose values are numbers."""
-    at = now_ms() if timestamp_ms is None else timestamp_ms
-    return (
-        ProducedRecord(partition=0, key=None, value=b"%d" % number, timestamp_ms=at + number)
-        for number in range(start, end)
-    )
-
-
-def numbers(broker: Broker, topic: str) -> list[int]:
-    """The values of the records of partition 0."""
-    consumer = {"bootstrap.servers": broker.bootstrap}
-    found = read_records(consumer, TopicPartition(topic, 0), 0, 100_000, "read_uncommitted")
-    return [int(record.value or b"-1") for record in found]
-
-
-def drain(spark: SparkSession, state: Path, config: FlowConfig) -> RunningFlow:
-    """Runs the flow until everything is copied."""
-    flow = RunningFlow(spark, state, config, "drain")
-    flow.join()
-    return flow
-
-
-def jump(flow: RunningFlow) -> Row:
-    """The only event."""
-    (event,) = stored(flow.tables, "events")
-    assert event.kind == "jumped"
-    return event
-
-
-def translations(flow: RunningFlow, topic: str, *offsets: int) -> list[Translation]:
-    """Where groups with these offsets go on, by the stored map."""
-    runs = stored_runs(flow.tables, FLOW, TopicPartition(topic, 0))
-    return [OffsetMap(runs).translate(offset) for offset in offsets]
 
 
 def test_records_that_expired_before_a_start_are_skipped(
@@ -141,163 +98,6 @@ def test_retention_that_overtakes_a_running_flow_concerns_its_topic_only(
     assert translations(flow, slow, kept - 1, kept, 1899, 1900, 2000) == [
         Exact(kept - 1), Exact(kept), Exact(kept), Exact(kept), Exact(kept + 100)
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("regrown", [pytest.param(0, marks=pytest.mark.soak), 8])
-def test_a_source_that_was_cut_goes_on_at_the_cut(
-    spark: SparkSession,
-    clusters: Clusters,
-    own_process: Broker,
-    tmp_path: Path,
-    topic_name: str,
-    regrown: int,
-) -> None:
-    _, target = clusters
-    skip = {"replication.guard.source-truncated": "skip"}
-    config = flow_config(own_process, target, topic_name, skip)
-    create_topic(own_process.bootstrap, topic_name, 1)
-    send_records(own_process, topic_name, numbered(0, 80))
-    size = log_bytes(own_process, topic_name)
-    send_records(own_process, topic_name, numbered(80, 100))
-    drain(spark, tmp_path / "state", config)
-    cut_log(own_process, topic_name, size)
-    send_records(own_process, topic_name, numbered(200, 200 + regrown))
-
-    flow = drain(spark, tmp_path / "state", config)
-    send_records(own_process, topic_name, numbered(300, 330))
-    drain(spark, tmp_path / "state", config)
-
-    new = [*range(200, 200 + regrown), *range(300, 330)]
-    assert numbers(target, f"A.{topic_name}") == [*range(100), *new]
-    event = jump(flow)
-    assert (event.policy, event.offset_from, event.offset_until) == ("skip", 80, 80)
-    assert "up to offset 80 it has the records that were copied" in event.text
-    assert "no record is lost or repeated" in event.text
-    assert translations(flow, topic_name, 80, 110) == [Exact(100), Exact(130)]
-
-
-@pytest.mark.parametrize(
-    ("policy", "goes_on_at"), [("skip", 100), pytest.param("restart", 80, marks=pytest.mark.soak)]
-)
-def test_a_target_that_was_cut_is_refilled_or_goes_on(
-    spark: SparkSession,
-    clusters: Clusters,
-    own_process: Broker,
-    tmp_path: Path,
-    topic_name: str,
-    policy: str,
-    goes_on_at: int,
-) -> None:
-    source, _ = clusters
-    remote, state = f"A.{topic_name}", tmp_path / "state"
-    config = flow_config(
-        source, own_process, topic_name, {"replication.guard.target-truncated": policy}
-    )
-    create_topic(source.bootstrap, topic_name, 1)
-    send_records(source, topic_name, numbered(0, 80))
-    drain(spark, state, config)
-    size = log_bytes(own_process, remote)
-    send_records(source, topic_name, numbered(80, 100))
-    drain(spark, state, config)
-    cut_log(own_process, remote, size)
-    send_records(source, topic_name, numbered(100, 110))
-
-    flow = drain(spark, state, config)
-
-    assert numbers(own_process, remote) == [*range(80), *range(goes_on_at, 110)]
-    event = jump(flow)
-    assert (event.policy, event.offset_from, event.offset_until) == (policy, 80, goes_on_at)
-    shift = goes_on_at - 80
-    assert translations(flow, topic_name, 79, 80, 100, 110) == [
-        Exact(79), Exact(80), Exact(100 - shift), Exact(110 - shift)
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("policy", "goes_on_at"), [("skip", 100), pytest.param("restart", 80, marks=pytest.mark.soak)]
-)
-def test_a_shared_target_that_was_cut_and_has_grown_again_is_noticed(
-    spark: SparkSession,
-    clusters: Clusters,
-    own_process: Broker,
-    tmp_path: Path,
-    topic_name: str,
-    policy: str,
-    goes_on_at: int,
-) -> None:
-    source, state = clusters[0], tmp_path / "state"
-    settings = {
-        "replication.policy.class": IDENTITY,
-        "replication.aggregate.topics": topic_name,
-        "replication.guard.target-truncated": policy,
-    }
-    config = flow_config(source, own_process, topic_name, settings)
-    create_topic(source.bootstrap, topic_name, 1)
-    send_records(source, topic_name, numbered(0, 80))
-    drain(spark, state, config)
-    size = log_bytes(own_process, topic_name)
-    send_records(source, topic_name, numbered(80, 100))
-    drain(spark, state, config)
-    cut_log(own_process, topic_name, size)
-    send_records(own_process, topic_name, numbered(300, 340))  # more than were lost
-    send_records(source, topic_name, numbered(100, 110))
-
-    flow = drain(spark, state, config)
-    drain(spark, state, config)
-
-    copies = [*range(80), *range(300, 340), *range(goes_on_at, 110)]
-    assert numbers(own_process, topic_name) == copies
-    event = jump(flow)
-    assert (event.policy, event.offset_from, event.offset_until) == (policy, 80, goes_on_at)
-    assert translations(flow, topic_name, 79, 100, 110) == [
-        Exact(79), Exact(copies.index(100)), Exact(len(copies))
-    ]  # fmt: skip
-
-
-def test_a_shared_target_created_again_is_filled_from_the_start(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    source, target = clusters
-    settings = {
-        "replication.policy.class": IDENTITY,
-        "replication.aggregate.topics": topic_name,
-    }
-    config = flow_config(source, target, topic_name, settings)
-    create_topic(source.bootstrap, topic_name, 1)
-    send_records(source, topic_name, numbered(0, 20))
-    drain(spark, tmp_path, config)
-    delete_topic(target, topic_name)
-    create_topic(target.bootstrap, topic_name, 1)
-    send_records(target, topic_name, numbered(300, 340))
-
-    flow = drain(spark, tmp_path, config)
-
-    assert numbers(target, topic_name) == [*range(300, 340), *range(20)]
-    assert kinds(flow.tables) == ["started-over"]
-
-
-def test_a_source_topic_created_again_is_appended(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    source, target = clusters
-    config = flow_config(
-        source, target, topic_name, {"replication.guard.source-recreated": "restart"}
-    )
-    create_topic(source.bootstrap, topic_name, 1)
-    send_records(source, topic_name, numbered(0, 100))
-    drain(spark, tmp_path, config)
-    delete_topic(source, topic_name)
-    create_topic(source.bootstrap, topic_name, 1)
-    send_records(source, topic_name, numbered(500, 530))
-
-    flow = drain(spark, tmp_path, config)
-    drain(spark, tmp_path, config)
-
-    assert numbers(target, f"A.{topic_name}") == [*range(100), *range(500, 530)]
-    event = jump(flow)
-    assert (event.policy, event.offset_from, event.offset_until) == ("restart", 0, 0)
-    assert "was deleted and created again" in event.text
-    assert translations(flow, topic_name, 0, 30) == [Exact(100), Exact(130)]
 
 
 @pytest.mark.parametrize(

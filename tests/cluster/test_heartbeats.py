@@ -84,6 +84,21 @@ def test_an_unavailable_cluster_delays_no_heartbeats_of_other_clusters(
     assert f"flow={flow.target}->{flow.source} event=heartbeats_unavailable" in caplog.text
 
 
+def test_a_producer_that_cannot_be_opened_fails_no_heartbeats_of_other_clusters(
+    spark: SparkSession, clusters: Clusters, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = unique_flow()
+    config = config_of(clusters, {f"{flow.source}.producer.no.such.property": "x"}, flow)
+
+    with background_heartbeats(spark, config, config.flows, "mirror"):
+        until(lambda: "no.such.property" in caplog.text, 60)
+        beats = len(heartbeats(clusters[1], flow))
+        until(lambda: len(heartbeats(clusters[1], flow)) >= beats + 3, 60)
+
+    assert caplog.text.count(f"{flow.target}->{flow.source} event=heartbeats_unavailable") == 1
+    assert "background_query_failed" not in caplog.text
+
+
 def test_heartbeats_are_written_to_the_source_if_asked_for(
     spark: SparkSession, clusters: Clusters, until: Until
 ) -> None:

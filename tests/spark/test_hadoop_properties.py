@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from replication.kafka.jvm import open_jvm
 from replication.model import Flow
-from replication.spark.session import set_hadoop_properties
-from replication.state.request_files import HadoopFiles, hadoop_class_path, hadoop_conf
+from replication.spark.hadoop import hadoop_conf, set_hadoop_properties
+from replication.state.request_files import HadoopFiles, hadoop_class_path
 from replication.state.tables import Tables
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,8 @@ import pytest
 from replication.errors import StateError
 from replication.kafka.jvm import open_jvm
 from replication.model import Flow
-from replication.state.request_files import HadoopFiles, hadoop_class_path, hadoop_conf
+from replication.spark.hadoop import hadoop_conf
+from replication.state.request_files import HadoopFiles, hadoop_class_path
 from replication.state.stop_requests import request_stop
 
 pytestmark = pytest.mark.spark  # not a session, but the jars of PySpark and set-up

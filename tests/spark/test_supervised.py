@@ -34,6 +34,8 @@ def test_a_background_query_restarts_whatever_fails(
         starts.append(len(starts))
         if len(starts) == 1:
             raise ClusterError("nobody there")
+        if len(starts) == 2:
+            raise KeyError("a mistake of ours")
         return (
             trigger_stream(spark)
             .writeStream.foreachBatch(batch)
@@ -48,9 +50,11 @@ def test_a_background_query_restarts_whatever_fails(
 
     assert not thread.is_alive()
     assert spark.streams.active == []
-    assert starts == [0, 1, 2]
+    assert starts == [0, 1, 2, 3]
     assert 'event=background_query_failed query=checkpoints text="nobody there"' in caplog.text
     assert "the first batch fails" in caplog.text
+    assert 'query=checkpoints text="internal error, please report it"' in caplog.text
+    assert "a mistake of ours" in caplog.text, "the traceback says where"
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from replication.model import Position, TopicPartition
+from replication.offsets.map import NoAnswer, Translation
 from replication.offsets.runs import OffsetRun, anchor, next_run
 
 ORDERS_0 = TopicPartition("orders", 0)
@@ -129,3 +130,15 @@ def mm2_translate(syncs: Sequence[tuple[int, int]], committed: int) -> int | Non
         if upstream <= committed:
             return downstream if upstream == committed else downstream + 1
     return None
+
+
+def offset_of(answer: Translation) -> int:
+    """The offset of an answer that must be one."""
+    assert not isinstance(answer, NoAnswer)
+    return answer.offset
+
+
+def bound_of(answer: Translation) -> int:
+    """At most so many records an answer, which must be one, lets a group read again."""
+    assert not isinstance(answer, NoAnswer)
+    return answer.reread

@@ -13,13 +13,13 @@ PARENT = 1  # index of the parent's id among the fields that `stats` yields
 
 def family(pid: int) -> list[int]:
     """*pid* and its living descendants, parents before children."""
-    children: dict[int, list[int]] = defaultdict(list)
+    started: dict[int, list[int]] = defaultdict(list)
     found = list(stats(PROC.glob("[0-9]*/stat")))
     for member, _, fields in found:
-        children[int(fields[PARENT])].append(member)
+        started[int(fields[PARENT])].append(member)
     tree = [pid] if any(member == pid for member, _, _ in found) else []
     for member in tree:  # grows as it goes
-        tree += children[member]
+        tree += started[member]
     return tree
 
 
@@ -37,10 +37,15 @@ def living() -> set[int]:
 def kill_tree(pid: int) -> None:
     """Kills *pid* and all it has started by SIGKILL; a parent cannot start more meanwhile."""
     os.kill(pid, signal.SIGSTOP)
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):  # any thread may have started one
-        for child in children.read_text().split():
-            kill_tree(int(child))
+    for child in children(pid):
+        kill_tree(child)
     os.kill(pid, signal.SIGKILL)
+
+
+def children(pid: int) -> list[int]:
+    """What any thread of *pid* has started: a JVM's main thread is not its first one."""
+    files = (PROC / str(pid) / "task").glob("*/children")
+    return [int(child) for file in files for child in file.read_text().split()]
 
 
 def kill(pids: Iterable[int]) -> None:

@@ -19,7 +19,7 @@ from replication.demo.ports import HOST, free_port
 from replication.demo.watchdog import Watchdog
 from replication.spark.class_archive import archive_options
 from replication.spark.session import QUICK_COMPILER
-from tests.support.process_tree import kill
+from tests.support.process_tree import family, kill
 
 START_SECONDS = 60.0
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -63,7 +63,7 @@ class Worker:
 
     def executors(self) -> list[int]:
         """Process ids of its executors."""
-        return [pid for pid in _children(self._daemon.pid) if _runs(pid, EXECUTOR)]
+        return [pid for pid in family(self._daemon.pid) if _runs(pid, EXECUTOR)]
 
     def kill_executors(self) -> None:
         """SIGKILL for its executors; the worker lives on and starts others."""
@@ -199,13 +199,3 @@ def _runs(pid: int, name: str) -> bool:
     with suppress(OSError):
         return name.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
-
-
-def _children(pid: int) -> list[int]:
-    """All descendants of *pid*."""
-    found: list[int] = []
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                found += [int(child), *_children(int(child))]
-    return found

@@ -162,7 +162,12 @@ def test_what_begins_like_a_reference_and_is_none_is_a_problem(tmp_path: Path, v
     [
         ("${os:ALLOWED}", None),
         ("${os:OTHER}", "is not allowed by config.providers.os.param.allowlist.pattern=ALL.*"),
+        (
+            "${bad:OTHER}",
+            "config.providers.bad.param.allowlist.pattern=[ is not a regular expression",
+        ),
         ("${vault:FOLDER/in/file}", None),
+        ("${vault:/a\0b}", "is not a path; name a file"),
         ("${vault:FOLDER/file}", "is outside of config.providers.vault.param.allowed.paths"),
         ("${vault:FOLDER/in/../file}", "is outside of config.providers.vault.param.allowed.paths"),
     ],
@@ -175,11 +180,13 @@ def test_the_restrictions_of_a_provider_are_kept(
         file.write_text("x")
     provider = "org.apache.kafka.common.config.provider"
     content = f"""{PROPERTIES}
-config.providers = vault, os
+config.providers = vault, os, bad
 config.providers.vault.class = {provider}.FileConfigProvider
 config.providers.vault.param.allowed.paths = {tmp_path}/in
 config.providers.os.class = {provider}.EnvVarConfigProvider
 config.providers.os.param.allowlist.pattern = ALL.*
+config.providers.bad.class = {provider}.EnvVarConfigProvider
+config.providers.bad.param.allowlist.pattern = [
 A.client.rack = {reference.replace("FOLDER", str(tmp_path))}
 """
 

@@ -1,22 +1,12 @@
 """Every problem and note of a configuration, word for word."""
 
-import pickle
 from collections.abc import Mapping
 
 import pytest
 
-from replication.config.clients.secrets import MASK
-from replication.config.parse import parse
-from replication.config.values import Diagnostics, Raw
-from replication.errors import ConfigError
+from replication.config.values import Raw
 from tests.support.settings import IDENTITY, ONE_FLOW, TWO_CLUSTERS, parse_settings, problems_of
 
-THREE_CLUSTERS = {
-    **TWO_CLUSTERS,
-    "clusters": "A, B, C",
-    "C.bootstrap.servers": "c:1",
-    "A->C.enabled": "true",
-}
 NOTHING_RUNS = "A->B.enabled: no flow is enabled, and no heartbeats; write true for at least one"
 
 
@@ -179,6 +169,17 @@ def test_notes_name_the_keys_without_effect_and_the_risky_ones() -> None:
             id="isolation",
         ),
         pytest.param(
+            {"A.consumer.isolation.level": "READ_COMMITTED"},
+            "A.consumer.isolation.level: 'READ_COMMITTED' is invalid; write read_uncommitted or "
+            "read_committed",
+            id="isolation in upper case, as Java's client does not take it",
+        ),
+        pytest.param(
+            {"A.consumer.auto.offset.reset": "EARLIEST"},
+            "A.consumer.auto.offset.reset: 'EARLIEST' is invalid; write earliest or latest",
+            id="reset in upper case",
+        ),
+        pytest.param(
             {"A.consumer.auto.offset.reset": "none"},
             "A.consumer.auto.offset.reset: 'none' is invalid; write earliest or latest",
             id="reset",
@@ -294,184 +295,6 @@ def test_all_problems_are_reported_at_once_in_file_order() -> None:
     ]
 
 
-END_LOOPS = (
-    "these flows replication.provenance.header.enabled=true and the topics in "
-    "replication.aggregate.topics"
-)
-ENDING = {
-    "replication.provenance.header.enabled": "true",
-    "replication.aggregate.topics": ".*",
-}
-DECLARE = "name it in replication.aggregate.topics of both flows, which then copy it at least once"
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        pytest.param(
-            {"B->C.enabled": "true", "topics": "orders"},
-            "B->C.topics: orders would be written by A->C too, and a topic can have only "
-            f"one writer; use B->C.topics.exclude, or {DECLARE}",
-            id="same name",
-        ),
-        pytest.param(
-            {
-                "B->C.enabled": "true",
-                "topics": "orders",
-                "B->C.replication.aggregate.topics": "orders",
-            },
-            "B->C.topics: orders would be written by A->C too, and a topic can have only "
-            f"one writer; use B->C.topics.exclude, or {DECLARE}",
-            id="declared by one of two",
-        ),
-        pytest.param(
-            {"B->C.enabled": "true", "A->C.topics": "orders", "B->C.topics": "ord.*"},
-            "B->C.topics: orders would be written by A->C too, and a topic can have only "
-            f"one writer; use B->C.topics.exclude, or {DECLARE}",
-            id="a name that the other's regex matches",
-        ),
-        pytest.param(
-            {"C->A.enabled": "true"},
-            "C->A.topics: replication loop: A -> C -> A would copy .* without end under "
-            "IdentityReplicationPolicy; use C->A.topics.exclude, or for each of " + END_LOOPS,
-            id="a loop",
-        ),
-        pytest.param(
-            {"C->A.enabled": "true", **ENDING, "A->C.replication.aggregate.topics": "x"},
-            "C->A.topics: replication loop: A -> C -> A would copy .* without end under "
-            "IdentityReplicationPolicy; use C->A.topics.exclude, or for each of " + END_LOOPS,
-            id="a loop that only one flow ends",
-        ),
-        pytest.param(
-            {"C->A.enabled": "true", "A->C.topics": "orders", "C->A.topics": "ord.*"},
-            "C->A.topics: replication loop: A -> C -> A would copy orders without end under "
-            "IdentityReplicationPolicy; use C->A.topics.exclude, or for each of " + END_LOOPS,
-            id="a loop of a name that the other's regex matches",
-        ),
-        pytest.param(
-            {"C->B.enabled": "true", "B->A.enabled": "true", "topics": "orders, o.*"},
-            "B->A.topics: replication loop: A -> C -> B -> A would copy o.*, orders without end "
-            "under IdentityReplicationPolicy; use B->A.topics.exclude, or for each of " + END_LOOPS,
-            id="a loop of three flows",
-        ),
-    ],
-)
-def test_identity_flows_that_share_a_topic_are_rejected(
-    settings: dict[str, Raw], expected: str
-) -> None:
-    identity = {**THREE_CLUSTERS, "replication.policy.class": IDENTITY, **settings}
-
-    assert problems_of(identity) == [expected]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({"B->C.enabled": "true", "A->C.topics": "a", "B->C.topics": "b"}, id="apart"),
-        pytest.param(
-            {
-                "B->C.enabled": "true",
-                "topics": "a,b",
-                "B->C.topics.exclude": "a",
-                "A->C.topics.exclude": "b",
-            },
-            id="excluded",
-        ),
-        pytest.param({"B->C.enabled": "true"}, id="regexes alone are not compared"),
-        pytest.param(
-            {"C->A.enabled": "true", "A->C.topics": "a", "C->A.topics": "b"}, id="both ways, apart"
-        ),
-        pytest.param(
-            {"C->A.enabled": "true", "topics": "a,b", "C->A.topics.exclude": "a,b"},
-            id="both ways, excluded",
-        ),
-        pytest.param({"A->B.enabled": "true", "topics": "a"}, id="one source, two targets"),
-        pytest.param(
-            {"B->C.enabled": "true", "topics": "a", "replication.aggregate.topics": "a|b"},
-            id="declared by both",
-        ),
-        pytest.param({"C->A.enabled": "true", **ENDING}, id="a loop that both flows end"),
-        pytest.param(
-            {"C->A.enabled": "true", **ENDING, "topics": "a", "replication.aggregate.topics": "a"},
-            id="a loop of one topic that both flows end",
-        ),
-    ],
-)
-def test_identity_flows_without_a_shared_topic_are_accepted(settings: dict[str, Raw]) -> None:
-    identity = {**THREE_CLUSTERS, "replication.policy.class": IDENTITY, **settings}
-
-    assert len(parse_settings(identity).flows) == 2
-
-
-def test_secrets_are_masked() -> None:
-    jaas = "x.PlainLoginModule required username=u password=hunter2;"
-    config = parse_settings(
-        {
-            **ONE_FLOW,
-            "A.sasl.jaas.config": jaas,
-            "B.ssl.key.password": "hunter2",
-            "A.security.protocol": "SASL_SSL",
-            "A.sasl.mechanism": "PLAIN",
-        }
-    )
-
-    assert "hunter2" not in repr(config)
-    assert MASK in repr(config)
-    assert Diagnostics().display("A.ssl.key.password", "hunter2") == MASK
-    assert config.flows[0].source.admin["sasl.jaas.config"] == jaas
-    assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301  # our own bytes
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "problem"),
-    [
-        pytest.param(
-            "replication.factor",
-            "hunter2",
-            f"{MASK} is invalid; write a whole number, for example 2",
-            id="number",
-        ),
-        pytest.param(
-            "topics", "a,hunter2(", f"{MASK} is invalid; write names or regexes", id="pattern"
-        ),
-        pytest.param(
-            "replication.policy.separator",
-            "hunter:2",
-            f"{MASK} is not allowed in a topic name; use A-Z a-z 0-9 . _ -",
-            id="separator",
-        ),
-        pytest.param(
-            "state.dir",
-            "hunter2",
-            f"{MASK} is relative; write an absolute path or a URI such as s3a://bucket/folder",
-            id="state.dir",
-        ),
-    ],
-)
-def test_a_problem_masks_a_value_that_came_from_a_reference(
-    key: str, value: str, problem: str
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse("f", {**ONE_FLOW, key: value}, default_state_dir="/s", hidden={key})
-
-    assert caught.value.problems == (f"{key}: {problem}",)
-
-
-def test_every_loop_is_reported() -> None:
-    settings = {
-        **THREE_CLUSTERS,
-        "replication.policy.class": IDENTITY,
-        **dict.fromkeys((f"{flow}.enabled" for flow in ("C->A", "A->B", "B->A")), "true"),
-    }
-
-    loops = [problem for problem in problems_of(settings) if "replication loop" in problem]
-
-    assert [problem.partition(" would")[0] for problem in loops] == [
-        "B->A.topics: replication loop: A -> B -> A",
-        "C->A.topics: replication loop: A -> C -> A",
-    ]
-
-
 def test_remote_topics_are_not_deleted_under_identity_naming() -> None:
     settings = {"replication.deletions.enabled": "true", "replication.policy.class": IDENTITY}
 
@@ -481,15 +304,3 @@ def test_remote_topics_are_not_deleted_under_identity_naming() -> None:
             "a remote topic cannot be told from the target's own topics; write false"
         )
     ]
-
-
-def test_flows_without_a_separator_that_form_a_loop_are_rejected() -> None:
-    both = {**TWO_CLUSTERS, "enabled": "true", "replication.policy.separator": ""}
-
-    (problem,) = problems_of(both)
-    assert problem == (
-        "B->A.replication.policy.separator: replication loop: A -> B -> A would copy topics "
-        "without end, because an empty separator hides where they come from; write a separator, "
-        "or name the topics"
-    )
-    assert len(parse_settings({**both, "topics": "orders, payments"}).flows) == 2

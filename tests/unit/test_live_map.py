@@ -146,6 +146,18 @@ def test_a_forgotten_partition_has_only_what_is_added_afterwards() -> None:
     assert live.maps([TP])[TP].offsets.runs == (OffsetRun(7, 9, 0, 2),)
 
 
+def test_what_was_read_before_a_partition_was_forgotten_is_void() -> None:
+    live = attached()
+    asked = live.not_loaded({TP: 0})
+    read = {TP: TopicMap("id-1", OffsetMap([OffsetRun(0, 5, 0, 5)]))}
+
+    live.forget([TP])
+    live.add({TP: [OffsetRun(7, 9, 0, 2)]}, IDS)
+    live.load(asked, read)
+
+    assert live.maps([TP])[TP].offsets.runs == (OffsetRun(7, 9, 0, 2),)
+
+
 def test_a_sparse_partition_stays_small_however_long_the_process_runs() -> None:
     live = attached()
     live.load({TP: 0}, {})

@@ -17,18 +17,12 @@ from replication.offsets.map import (
     translate_back,
 )
 from replication.offsets.runs import OffsetRun, anchor, merge_runs
-from tests.support.copied_partition import CopiedPartition, copied_partitions
-
-
-def offset_of(answer: Translation) -> int:
-    assert not isinstance(answer, NoAnswer)
-    return answer.offset
-
-
-def bound_of(answer: Translation) -> int:
-    assert not isinstance(answer, NoAnswer)
-    return answer.reread
-
+from tests.support.copied_partition import (
+    CopiedPartition,
+    bound_of,
+    copied_partitions,
+    offset_of,
+)
 
 # --- one partition's history in literal numbers -------------------------------------------------
 

@@ -1,7 +1,5 @@
 """Flat settings become the configuration tree: defaults, scopes and precedence."""
 
-from collections.abc import Callable, Mapping
-
 import pytest
 
 from replication.config.tree import (
@@ -21,10 +19,6 @@ from replication.config.values import Raw
 from replication.mm2.policy import IdentityPolicy, PrefixPolicy
 from replication.model import Flow
 from tests.support.settings import IDENTITY, ONE_FLOW, TWO_CLUSTERS, parse_settings
-
-
-def flow(**written: Raw) -> FlowConfig:
-    return parse_settings({**ONE_FLOW, **written}).flows[0]
 
 
 def heartbeats(flow: str, alias: str, servers: str) -> HeartbeatsConfig:
@@ -194,7 +188,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             f"{at}sync.group.offsets.enabled": "true",
             f"{at}sync.group.offsets.interval.seconds": "5",
             f"{at}sync.group.offsets.on.rewind": "follow",
-            "state.dir": "s3a://bucket/state",
+            "state.dir": " s3a://bucket/state ",
         }
     )
 
@@ -334,107 +328,3 @@ def test_an_alias_may_contain_dots_and_be_a_prefix_of_another() -> None:
             {"bootstrap.servers": "a:1"},
         ),
     ]
-
-
-WEAKEST_FIRST = {
-    "consumer": (
-        "consumer.client.id",
-        "source.consumer.client.id",
-        "A.client.id",
-        "A->B.source.cluster.client.id",
-        "A->B.consumer.client.id",
-        "A.consumer.client.id",
-        "A->B.source.consumer.client.id",
-    ),
-    "producer": (
-        "producer.client.id",
-        "producer.override.client.id",
-        "target.producer.client.id",
-        "B.client.id",
-        "A->B.target.cluster.client.id",
-        "A->B.producer.client.id",
-        "B.producer.client.id",
-        "A->B.target.producer.client.id",
-        "A->B.producer.override.client.id",
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    ("keys", "properties"),
-    [
-        pytest.param(WEAKEST_FIRST["consumer"], lambda f: f.source.consumer, id="consumer"),
-        pytest.param(WEAKEST_FIRST["producer"], lambda f: f.target.producer, id="producer"),
-    ],
-)
-def test_a_stronger_scope_overrides_a_client_property(
-    keys: tuple[str, ...], properties: Callable[[FlowConfig], Mapping[str, str]]
-) -> None:
-    found = [
-        properties(flow(**{key: key for key in keys[: count + 1]}))["client.id"]
-        for count in range(len(keys))
-    ]
-
-    assert found == list(keys)
-
-
-def test_client_properties_reach_only_the_clients_that_know_them() -> None:
-    config = flow(
-        **{
-            "ssl.protocol": "TLSv1.3",
-            "B.request.timeout.ms": "7",
-            "B.linger.ms": "1",
-            "B.max.poll.records": "2",
-            "B.own.property": "x",
-            "A->B.producer.override.acks": "all",
-            "A.consumer.group.id": "g",
-        }
-    )
-
-    shared = {
-        "ssl.protocol": "TLSv1.3",
-        "bootstrap.servers": "b:1",
-        "request.timeout.ms": "7",
-    }
-    source = {"ssl.protocol": "TLSv1.3", "bootstrap.servers": "a:1"}
-    assert [
-        config.source.consumer,
-        config.source.producer,
-        config.source.admin,
-        config.target.consumer,
-        config.target.producer,
-        config.target.admin,
-    ] == [
-        source,
-        source,
-        source,
-        {**shared, "max.poll.records": "2"},
-        {**shared, "linger.ms": "1", "acks": "all"},
-        shared,
-    ]
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        pytest.param({}, "earliest", id="default"),
-        pytest.param({"auto.offset.reset": "latest"}, "latest", id="top level"),
-        pytest.param(
-            {"A.consumer.auto.offset.reset": "latest"}, "latest", id="MirrorMaker's place"
-        ),
-        pytest.param({"A.auto.offset.reset": "latest"}, "latest", id="cluster"),
-        pytest.param({"B.consumer.auto.offset.reset": "latest"}, "earliest", id="other cluster"),
-        pytest.param(
-            {"A.consumer.auto.offset.reset": "latest", "auto.offset.reset": "earliest"},
-            "latest",
-            id="cluster over top level",
-        ),
-        pytest.param(
-            {"A.consumer.auto.offset.reset": "latest", "A->B.auto.offset.reset": "earliest"},
-            "earliest",
-            id="flow over cluster",
-        ),
-    ],
-)
-def test_where_auto_offset_reset_may_be_set(settings: dict[str, Raw], expected: str) -> None:
-    assert flow(**settings).auto_offset_reset == expected

@@ -3,6 +3,7 @@
 What ``import`` makes of a file means the same as the file.
 """
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -156,6 +157,14 @@ def test_a_mirror_maker_of_strimzi_is_imported(
             "apiVersion: kafka.strimzi.io/v1\nkind: KafkaMirrorMaker2\nspec: {clusters: [x]}\n",
             "is not a valid resource",
         ),
+        (
+            "kind: KafkaMirrorMaker2\nspec: {clusters: [{bootstrapServers: 'a:1'}]}\n",
+            "describes a cluster without alias; add alias to it",
+        ),
+        (
+            "kind: KafkaMirrorMaker2\nspec: {mirrors: [{targetCluster: b}]}\n",
+            "describes a mirror without source or target; add sourceCluster and targetCluster",
+        ),
         ("a: [", "invalid YAML"),
     ],
 )
@@ -210,3 +219,26 @@ def test_a_secret_without_effect_does_not_become_a_comment(tmp_path: Path) -> No
 
     assert "hunter2" not in text
     assert "#   my.password: ********" in text
+
+
+def test_a_secret_of_which_connectors_have_two_is_not_shown_in_a_remark(tmp_path: Path) -> None:
+    file = tmp_path / "connectors.json"
+    connectors = [
+        {
+            "config": {
+                "connector.class": f"org.apache.kafka.connect.mirror.Mirror{part}Connector",
+                "source.cluster.alias": "a",
+                "target.cluster.alias": "b",
+                "source.cluster.ssl.key.password": password,
+                "source.cluster.client.rack": password[:1],
+            }
+        }
+        for part, password in (("Source", "hunter2"), ("Checkpoint", "swordfish"))
+    ]
+    file.write_text(json.dumps(connectors))
+
+    text = converted(str(file))
+
+    assert "swordfish" not in text
+    assert "# a.ssl.key.password: two connectors differ; ******** is kept, not ********" in text
+    assert "# a.client.rack: two connectors differ; 'h' is kept, not 's'" in text

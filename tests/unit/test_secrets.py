@@ -1,4 +1,4 @@
-"""Which client properties are secret, and that none of them is shown."""
+"""Which properties are secret, and that none of them is shown."""
 
 import pickle
 
@@ -6,6 +6,10 @@ import pytest
 
 from replication.config.clients.java_keys import JAVA_KEYS
 from replication.config.clients.secrets import MASK, ClientProperties, is_secret, mask
+from replication.config.parse import parse
+from replication.config.values import Diagnostics
+from replication.errors import ConfigError
+from tests.support.settings import ONE_FLOW, parse_settings
 
 
 def test_the_secret_ones_among_javas_keys() -> None:
@@ -41,3 +45,57 @@ def test_client_properties_mask_secrets_in_their_repr_only() -> None:
     assert repr(properties) == f"{properties}" == str({"client.id": "a", "ssl.key.password": MASK})
     assert mask(properties) == {"client.id": "a", "ssl.key.password": MASK}
     assert pickle.loads(pickle.dumps(properties)) == properties  # noqa: S301  # our own bytes
+
+
+def test_secrets_are_masked() -> None:
+    jaas = "x.PlainLoginModule required username=u password=hunter2;"
+    config = parse_settings(
+        {
+            **ONE_FLOW,
+            "A.sasl.jaas.config": jaas,
+            "B.ssl.key.password": "hunter2",
+            "A.security.protocol": "SASL_SSL",
+            "A.sasl.mechanism": "PLAIN",
+        }
+    )
+
+    assert "hunter2" not in repr(config)
+    assert MASK in repr(config)
+    assert Diagnostics().display("A.ssl.key.password", "hunter2") == MASK
+    assert config.flows[0].source.admin["sasl.jaas.config"] == jaas
+    assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301  # our own bytes
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        pytest.param(
+            "replication.factor",
+            "hunter2",
+            f"{MASK} is invalid; write a whole number, for example 2",
+            id="number",
+        ),
+        pytest.param(
+            "topics", "a,hunter2(", f"{MASK} is invalid; write names or regexes", id="pattern"
+        ),
+        pytest.param(
+            "replication.policy.separator",
+            "hunter:2",
+            f"{MASK} is not allowed in a topic name; use A-Z a-z 0-9 . _ -",
+            id="separator",
+        ),
+        pytest.param(
+            "state.dir",
+            "hunter2",
+            f"{MASK} is relative; write an absolute path or a URI such as s3a://bucket/folder",
+            id="state.dir",
+        ),
+    ],
+)
+def test_a_problem_masks_a_value_that_came_from_a_reference(
+    key: str, value: str, problem: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse("f", {**ONE_FLOW, key: value}, default_state_dir="/s", hidden={key})
+
+    assert caught.value.problems == (f"{key}: {problem}",)

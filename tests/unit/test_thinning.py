@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replication.offsets.map import NoAnswer, OffsetMap, Translation
+from replication.offsets.map import NoAnswer, OffsetMap
 from replication.offsets.runs import OffsetRun, merge_runs
 from replication.offsets.thinning import RESOLUTION, thin_runs
-from tests.support.copied_partition import CopiedPartition, copied_partitions
+from tests.support.copied_partition import (
+    CopiedPartition,
+    bound_of,
+    copied_partitions,
+    offset_of,
+)
 
 
 def log_of(gaps: Sequence[int]) -> list[int]:
@@ -155,13 +160,3 @@ def test_a_shared_partition_keeps_few_runs_however_many_records_it_had() -> None
     kept = thinned_often(shared_runs_of(copies_of([(0, 1)] * records)), 2_000)
 
     assert len(kept) <= 2 * RESOLUTION * (log(2 * records / RESOLUTION) + 2) + 2_000
-
-
-def offset_of(answer: Translation) -> int:
-    assert not isinstance(answer, NoAnswer)
-    return answer.offset
-
-
-def bound_of(answer: Translation) -> int:
-    assert not isinstance(answer, NoAnswer)
-    return answer.reread

@@ -77,6 +77,28 @@ def test_the_last_of_equal_keys_counts_in_properties(tmp_path: Path) -> None:
             "settings; remove aliases",
             id="alias bomb",
         ),
+        pytest.param(
+            "a0: &a0 {}\n"
+            + "".join(
+                f"a{n}: &a{n} {{{', '.join(f'k{i}: *a{n - 1}' for i in range(10))}}}\n"
+                for n in range(1, 12)
+            ),
+            "pairs; remove aliases",
+            id="alias bomb without a setting",
+        ),
+        pytest.param(
+            "a0: &a0 {x: 1}\n"
+            + "".join(
+                f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}\n" for n in range(1, 12)
+            ),
+            "pairs; remove aliases",
+            id="merge bomb",
+        ),
+        pytest.param(
+            YAML + "A: &m\n  ? [x]\n  : 1\nB:\n  <<: *m\n",
+            "a key must be a plain string",
+            id="a merged list as key",
+        ),
         pytest.param(YAML + "topics: '(?u)x('\n", "not a supported pattern", id="pattern"),
         pytest.param("\0", "invalid YAML", id="null character"),
         pytest.param("%" * 100_000, "invalid YAML", id="no YAML"),

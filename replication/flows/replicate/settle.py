@@ -42,8 +42,8 @@ def settled_log_ends(
         shared: Those of the remote partitions that others write, too: they may go on growing.
 
     Raises:
-        ClusterError: The logs keep growing because another producer writes to them, or the target
-            does not answer while records are in flight.
+        ClusterError: The logs keep growing because another producer writes to them, executors may
+            still write, or the target does not answer.
     """
     deadline = time.monotonic() + patience_seconds
     own: dict[TopicPartition, int] = {}
@@ -58,10 +58,15 @@ def settled_log_ends(
         elif not writers and time.monotonic() - since >= STILL_SECONDS:
             return ends
         time.sleep(POLL_SECONDS)
+    after = f"{patience_seconds:g} s after the flow stopped"
+    if writers:
+        raise ClusterError(
+            f"executors may still write to cluster {target.alias} {after} ({writers}): check that "
+            "its brokers answer and that lost executors have ended, then start again"
+        )
     raise ClusterError(
-        f"the topics on cluster {target.alias} still grow {patience_seconds:g} s after the flow "
-        f"stopped ({writers or 'no executor writes to them'}); find the other producer that writes "
-        "to them, then start again"
+        f"the topics on cluster {target.alias} still grow {after}, although no executor writes to "
+        "them; find the other producer that writes to them, then start again"
     )
 
 

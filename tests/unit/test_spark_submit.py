@@ -1,0 +1,202 @@
+"""How spark-submit.sh starts a job, and how that ends. Spark is a small script in these tests."""
+
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from replication.config.home import OUR_JAR
+from tests.support.clone import Clone
+
+
+def submits(clone: Clone, text: str) -> None:
+    clone.program("home/venv/bin/spark-submit", text)
+
+
+def value_of(command: list[str], option: str) -> str:
+    return command[command.index(option) + 1]
+
+
+def test_a_dry_run_prints_the_command(ready: Clone) -> None:
+    submits(ready, "echo started; exit 9")
+
+    code, out, err = ready.run(
+        "--config", "a.yaml", "--flow", "A->B", "--mode", "drain", "--log-format", "json",
+        "--dry-run", "--", "--conf", "spark.x=a b",
+    )  # fmt: skip
+
+    assert (code, err) == (0, "")
+    command = shlex.split(out)
+    assert value_of(command, "--master") == "local[*]", "counting slots would ask a cluster"
+    assert value_of(command, "--driver-class-path") == f"{ready.home}/jars/spark/connector.jar"
+    assert value_of(command, "--jars") == str(OUR_JAR)
+    assert command[-10:] == [
+        *("spark.x=a b", f"{ready.folder}/jobs/mirror.py", "--config", "a.yaml"),
+        *("--flow", "A->B", "--mode", "drain", "--log-format", "json"),
+    ]
+
+
+def test_a_job_uses_the_class_archive(ready: Clone) -> None:
+    archive = ready.home / "class-archive"
+    archive.mkdir()
+    (archive / "class-path").write_text("a.jar:b.jar")
+    (archive / "java-options").write_text("-XX:SharedArchiveFile=classes.jsa")
+
+    _, out, _ = ready.run("--config", "a.yaml", "--dry-run")
+
+    command = shlex.split(out)
+    assert value_of(command, "--driver-class-path") == "a.jar:b.jar", "as the archive has it"
+    assert value_of(command, "--driver-java-options").endswith(" -XX:SharedArchiveFile=classes.jsa")
+
+
+@pytest.mark.parametrize("variable", ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"])
+def test_options_of_the_environment_do_not_ask_for_another_archive(
+    ready: Clone, variable: str
+) -> None:
+    submits(ready, "echo started")
+
+    code, out, err = ready.run("--config", "a.yaml", **{variable: "-Da=b"})
+
+    assert (code, out) == (0, "started\n")
+    assert "preparing a quicker start" not in err
+
+
+def test_without_a_class_archive_a_job_starts_all_the_same(ready: Clone) -> None:
+    (ready.home / "ready/class-archive").unlink()
+    submits(ready, "echo started")
+
+    code, out, err = ready.run("--config", "a.yaml")
+
+    assert (code, out) == (0, "started\n")
+    assert "jobs will start slower: Java left no archive of Spark's classes" in err
+    assert not (ready.home / "class-archive").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        pytest.param("wrong.yaml", 2, id="invalid"),
+        pytest.param("unreachable.yaml", 3, id="no cluster"),
+    ],
+)
+def test_a_refused_configuration_starts_no_spark(ready: Clone, file: str, expected: int) -> None:
+    submits(ready, "echo started")
+
+    code, out, _ = ready.run("--config", file)
+
+    assert (code, out) == (expected, "")
+
+
+def test_the_exit_code_is_the_jobs(ready: Clone) -> None:
+    submits(ready, "exit 5")
+
+    code, _, _ = ready.run("--config", "a.yaml")
+
+    assert code == 5
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that the script has started."""
+
+    process: subprocess.Popen[str]
+    ways_to_stop: str
+
+    def stop(self, number: signal.Signals) -> None:
+        """Sends the signal, and returns once the script has said that it stops the job."""
+        assert self.process.stderr is not None
+        self.process.send_signal(number)
+        assert (
+            self.process.stderr.readline()
+            == "spark-submit.sh: stopping; a second signal, or 60 s, kills it\n"
+        )
+
+    def end(self) -> tuple[int, str, str]:
+        """Exit code and the rest of both outputs, once no process holds these open."""
+        out, err = self.process.communicate(timeout=180)
+        return self.process.returncode, out, err
+
+
+@contextmanager
+def running(
+    clone: Clone, text: str, *arguments: str, ignored: Sequence[signal.Signals] = ()
+) -> Iterator[Job]:
+    """A job that has printed a line; *text* is what it does then."""
+    submits(clone, f"echo running; {text}")
+    with clone.start("--config", "a.yaml", *arguments, ignored=ignored) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "running\n"
+        yield Job(process, process.stderr.readline())
+
+
+UNTIL_ASKED = """
+    trap 'echo flushed' EXIT
+    for _ in {1..200}; do [ ! -e "$REPLICATION_STOP_FILE" ] || exit 0; sleep 0.1; done
+    exit 9
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_asks_the_job_to_stop(ready: Clone, number: signal.Signals) -> None:
+    with running(ready, UNTIL_ASKED) as job:
+        job.stop(number)
+
+        assert job.end() == (0, "flushed\n", "")
+
+
+@pytest.mark.parametrize(
+    "ignored",
+    [
+        pytest.param([signal.SIGHUP], id="nohup"),
+        pytest.param([signal.SIGINT], id="in the background of a script"),
+        pytest.param([signal.SIGHUP, signal.SIGINT], id="both"),
+    ],
+)
+def test_a_job_that_ignores_signals_on_entry_stops_on_sigterm(
+    ready: Clone, ignored: list[signal.Signals]
+) -> None:
+    with running(ready, UNTIL_ASKED, ignored=ignored) as job:
+        for number in ignored:
+            job.process.send_signal(number)
+        job.stop(signal.SIGTERM)
+
+        assert job.end() == (0, "flushed\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ignored", "keys", "options"),
+    [
+        pytest.param([], [], "Ctrl-C, ", "", id="in a terminal"),
+        pytest.param([], [signal.SIGINT], "", "", id="in the background"),
+        pytest.param(
+            ["--job", "checkpoints", "--flow", "A->B"],
+            *([], "Ctrl-C, ", " --flow A-\\>B --job checkpoints"),
+            id="one job of one flow",
+        ),
+    ],
+)
+def test_a_job_says_what_stops_it(
+    ready: Clone, arguments: list[str], ignored: list[signal.Signals], keys: str, options: str
+) -> None:
+    with running(ready, "exit 0", *arguments, ignored=ignored) as job:
+        assert job.ways_to_stop == (
+            f"spark-submit.sh: to stop this job: {keys}kill {job.process.pid}, or: "
+            f"{ready.home}/venv/bin/python -m replication stop a.yaml{options}\n"
+        )
+
+
+def test_a_second_signal_ends_the_job_and_all_it_started(ready: Clone) -> None:
+    with running(ready, "sleep 60 & wait") as job:
+        job.stop(signal.SIGTERM)
+        job.process.send_signal(signal.SIGTERM)
+
+        # Ends only when no process holds the outputs open, so the grandchild is gone too.
+        code, _, err = job.end()
+
+    assert code == 128 + signal.SIGKILL
+    assert "was killed; starting it again is safe" in err
