@@ -9,9 +9,13 @@ from pyspark.sql import SparkSession
 from replication.demo.brokers import Broker
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
+from replication.flows.replicate.rejected_records import rejected_records
 from replication.kafka.cluster import Cluster
+from replication.model import Position, TopicPartition
+from replication.state.tables import Tables
+from replication.topics.topic_plan import TopicPlan
 from tests.support.events import kinds_of_topics
-from tests.support.flows import RunningFlow, flow_config
+from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters
 from tests.support.stored import stored
 from tests.support.topics import assert_equal, copied, fill, now_ms, send, send_records
@@ -78,3 +82,26 @@ def test_a_record_whose_time_spark_cannot_read_is_named_and_the_others_are_copie
     assert_equal(clusters, topic_name)
     assert copied(clusters, far) == 2
     assert kinds_of_topics(flow.tables) == [("set-aside", far)]
+
+
+def test_a_remote_topic_that_is_deleted_meanwhile_is_left_out(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    fill(source, topic_name, 1, 10)
+    create_topic(target.bootstrap, f"A.{topic_name}", 1)
+    gone = f"{topic_name}-gone"
+    fill(source, gone, 1, 10)
+    there, missing = TopicPartition(topic_name, 0), TopicPartition(gone, 0)
+    plan = TopicPlan(
+        topics={topic_name: f"A.{topic_name}", gone: f"A.{gone}"},
+        create=(),
+        grow={},
+        partitions=(there, missing),
+        source_ids={},
+    )
+    context = flow_context(
+        spark, Tables(spark, tmp_path.as_uri()), flow_config(source, target, f"{topic_name}.*")
+    )
+
+    assert rejected_records(context, plan, {there: Position(0, 0), missing: Position(0, 0)}) == {}

@@ -269,7 +269,7 @@ class _FlowLoop:
         while self._plan is not None:
             try:
                 self._find_positions(self._plan)
-            except (ClusterError, GuardError, QueryError) as error:  # noqa: PERF203 - a retry
+            except (ClusterError, GuardError, QueryError, StateError) as error:  # noqa: PERF203 - a retry
                 if ending != "drained":
                     text = f"the next start will recover it: {error}"
                     log.warning("last_batch_not_recorded", flow=self._config.flow, text=text)

@@ -38,7 +38,12 @@ def rejected_records(
     config = context.config
     of_source = context.source.max_message_bytes(sorted(plan.topics))
     of_target = context.target.max_message_bytes(sorted(plan.topics.values()))
-    wanted = positions.keys() & set(plan.partitions)
+    wanted = {
+        tp
+        for tp in positions.keys() & set(plan.partitions)
+        # a topic may have been deleted since it was planned
+        if tp.topic in of_source and plan.topics[tp.topic] in of_target
+    }
     ends = context.source.log_ends(wanted, config.isolation)
     reasons: dict[TopicPartition, str] = {}
 
