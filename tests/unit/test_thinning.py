@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from replication.offsets.map import NoAnswer, OffsetMap, Translation
 from replication.offsets.runs import OffsetRun, merge_runs
-from replication.offsets.thinning import RESOLUTION, thin_runs
+from replication.offsets.thinning import RESOLUTION, compact_runs, thin_runs
 from tests.support.copied_partition import CopiedPartition, copied_partitions
 
 
@@ -147,6 +147,20 @@ def test_whatever_happened_to_a_partition_nothing_is_skipped(
         answer = answers.translate_back(committed)
         assert offset_of(answer) <= copied.true_position_back(committed)
         assert copied.reread_back(committed, offset_of(answer)) <= bound_of(answer)
+
+
+@given(copied_partitions())
+def test_compaction_merges_and_thins_and_says_what_it_replaces(copied: CopiedPartition) -> None:
+    runs = sorted(copied.runs, key=lambda run: (run.tgt_from, run.count))
+
+    replaced = compact_runs(runs)
+
+    assert [run for some, _ in replaced for run in some] == thin_runs(merge_runs(runs))
+    ends = [*(place for _, place in replaced[1:]), len(runs)]
+    for (some, place), end in zip(replaced, ends, strict=True):
+        assert place < end
+        assert some[0].tgt_from == runs[place].tgt_from
+        assert some[-1].src_until <= max(run.src_until for run in runs[place:end])
 
 
 def test_a_shared_partition_keeps_few_runs_however_many_records_it_had() -> None:
