@@ -2,7 +2,7 @@
 
 delta-rs reads the rows in order, `compact_runs` says what replaces them, partition by partition,
 and one commit takes the new rows. Python holds `SLICE_ROWS` rows, or one partition's if it has
-more; what is written waits as Arrow, 70 bytes a row.
+more; what is written waits as Arrow, some 100 bytes a row.
 `replication.state.compaction` does the same in SQL for tables of other storage.
 """
 

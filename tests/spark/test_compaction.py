@@ -33,6 +33,14 @@ def tables(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) 
 by_both = pytest.mark.parametrize(
     "tables", ["state", "my%20state"], ids=["by delta-rs", "by Spark"], indirect=True
 )
+by_both_at_length = pytest.mark.parametrize(
+    "tables",
+    [
+        pytest.param("state", id="by delta-rs"),
+        pytest.param("my%20state", id="by Spark", marks=pytest.mark.soak),
+    ],
+    indirect=True,
+)
 
 
 def append(tables: Tables, start: int, flow: Flow = FLOW, compact_after: int = 1_000) -> None:
@@ -109,7 +117,7 @@ def test_compaction_follows_the_rule(tables: Tables) -> None:
     assert sum(map(len, left.values())) <= 1.02 * by_the_rule < total, seed
 
 
-@by_both
+@by_both_at_length
 def test_sparse_runs_are_thinned_as_in_memory(tables: Tables) -> None:
     runs = [OffsetRun(20 * at, 20 * at + 20, 10 * at, 10) for at in range(600)]
 
