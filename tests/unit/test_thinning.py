@@ -69,6 +69,10 @@ def test_a_partition_keeps_few_runs_however_many_records_it_had(gap: int) -> Non
     assert len(kept) <= 2 * RESOLUTION * (log(records / RESOLUTION) + 2) + 2_000
 
 
+def test_a_map_without_runs_stays_empty() -> None:
+    assert thin_runs([]) == []
+
+
 def test_long_dense_runs_are_not_touched() -> None:
     runs = [OffsetRun(0, 1_000, 0, 1_000), OffsetRun(1_000, 1_002, 1_000, 1)]
     runs += [OffsetRun(1_002, 60_000, 1_001, 58_998)]
