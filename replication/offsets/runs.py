@@ -3,7 +3,7 @@
 Offsets are positions: the next offset to read or to write, never the last one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from replication.errors import GuardError
@@ -133,32 +133,52 @@ def merge_runs(runs: Iterable[OffsetRun]) -> list[OffsetRun]:
         ValueError: Two runs claim the same target offsets for different records. The target was
             recreated or truncated, or had a second writer: leave out the runs that are void.
     """
+    in_order = sorted(runs, key=lambda run: (run.tgt_from, run.tgt_until))
+    return merge_in_order(in_order, _reject_contradiction)[0]
+
+
+def merge_in_order(
+    runs: Iterable[OffsetRun], check: Callable[[OffsetRun, OffsetRun], None] | None = None
+) -> tuple[list[OffsetRun], list[int]]:
+    """As `merge_runs` for *runs* in target order, and which of them each merged run is made of.
+
+    Args:
+        runs: One partition's runs, sorted by first target offset, count, and age.
+        check: Called with the last merged run and the next run before they are joined.
+
+    Returns:
+        The merged runs, and for each the place in *runs* of the first one it is made of: those up
+        to the next place are the others.
+    """
     merged: list[OffsetRun] = []
-    for run in sorted(runs, key=lambda run: (run.tgt_from, run.tgt_until)):
-        if merged:
-            _reject_contradiction(merged[-1], run)
-        newest = run
+    places: list[int] = []
+    for at, run in enumerate(runs):
+        newest, place = run, at
+        if check is not None and merged:
+            check(merged[-1], run)
         while merged and (joined := join_runs(merged[-1], newest)):
             newest = joined
             merged.pop()
+            place = places.pop()
         merged.append(newest)
-    return merged
+        places.append(place)
+    return merged, places
 
 
 def join_runs(run: OffsetRun, after: OffsetRun) -> OffsetRun | None:
     """The one run that states what *run* and its successor *after* state; None if none does."""
-    if run == after:
-        return run
+    is_same_start = run.tgt_from == after.tgt_from and run.src_from == after.src_from
+    if is_same_start and (run.is_anchor or run == after):
+        return after
     if after.is_anchor and run.end == after.end:
         return run
-    if run.is_anchor and (run.src_from, run.tgt_from) == (after.src_from, after.tgt_from):
-        return after
-    if run.is_dense and after.is_dense and not after.is_anchor and not run.is_anchor:
-        same_shift = run.tgt_from - run.src_from == after.tgt_from - after.src_from
-        if same_shift and run.src_from <= after.src_from <= run.src_until:
-            until = max(run.src_until, after.src_until)
-            return OffsetRun(run.src_from, until, run.tgt_from, until - run.src_from)
-    if run.count == after.count == 0 and run.end == Position(after.src_from, after.tgt_from):
+    same_shift = run.tgt_from - run.src_from == after.tgt_from - after.src_from
+    is_reached = run.src_from <= after.src_from <= run.src_until
+    if same_shift and is_reached and run.count and after.count and run.is_dense and after.is_dense:
+        until = max(run.src_until, after.src_until)
+        return OffsetRun(run.src_from, until, run.tgt_from, until - run.src_from)
+    are_empty = run.count == after.count == 0
+    if are_empty and run.src_until == after.src_from and run.tgt_from == after.tgt_from:
         return OffsetRun(run.src_from, after.src_until, run.tgt_from, 0)
     return None
 
@@ -173,7 +193,7 @@ def coarser(run: OffsetRun, after: OffsetRun, records: int) -> OffsetRun | None:
         None where the two are no neighbours, are joined without loss by `join_runs`, or would hold
         more than *records* records.
     """
-    is_neighbour = run.end == Position(after.src_from, after.tgt_from)
+    is_neighbour = run.src_until == after.src_from and run.tgt_until == after.tgt_from
     if not is_neighbour or run.is_anchor or run.count + after.count > records:
         return None
     return OffsetRun(run.src_from, after.src_until, run.tgt_from, run.count + after.count)

@@ -15,44 +15,33 @@ Others' records count for the spacing, and the bound holds for all records of th
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from replication.model import Position
-from replication.offsets.runs import OffsetRun, anchor, coarser
+from replication.offsets.runs import OffsetRun, anchor, coarser, merge_in_order
 
 RESOLUTION = 64
 """Runs of this share of the records after them stay apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
-    """A part of the map: *run* states what is in it; None if it is not known any more."""
+class _Unknown:
+    """A part of the map of which only the two ends are known any more."""
 
-    start: Position
-    end: Position
-    run: OffsetRun | None
+    src_from: int
+    src_until: int
+    tgt_from: int
+    tgt_until: int
 
-    def holds(self, sorted_offsets: Sequence[int]) -> bool:
-        at = bisect_left(sorted_offsets, self.start.upstream)
-        return at < len(sorted_offsets) and sorted_offsets[at] < self.end.upstream
 
-    def is_continued(self, after: "_Section") -> bool:
-        is_behind = after.start.downstream >= self.end.downstream
-        return is_behind and after.start.upstream == self.end.upstream
+_Section = OffsetRun | _Unknown
 
-    def joined(self, run: OffsetRun, spacing: int, reach: int) -> "_Section | None":
-        """This section and *run*, which follows it in the target's log, as one; None to keep both.
 
-        Nothing before this section may *reach* into it on the source: a range without runs is only
-        known to be one where the source offsets in it are new.
-        """
-        if self.run is not None and self.end == Position(run.src_from, run.tgt_from):
-            known = coarser(self.run, run, spacing)
-            return _Section(self.start, known.end, known) if known else None
-        is_ahead = self.end.upstream <= run.src_from and self.end.downstream <= run.tgt_from
-        width = run.tgt_until - self.start.downstream
-        if is_ahead and reach <= self.start.upstream and width <= spacing:
-            return _Section(self.start, run.end, None)
-        return None
+class Replaced(NamedTuple):
+    """The *runs* that replace some neighbours, of which the first stood at *place*."""
+
+    runs: list[OffsetRun]
+    place: int
 
 
 def thin_runs(
@@ -66,29 +55,80 @@ def thin_runs(
             MirrorMaker 2 sends a group that has read that record at most back to it.
         resolution: As `RESOLUTION`.
     """
+    sections, _ = _joined(list(runs), mirror_syncs, resolution)
+    return [run for replaced in _runs_of(sections) for run in replaced]
+
+
+def compact_runs(runs: Sequence[OffsetRun]) -> list[Replaced]:
+    """What replaces a partition's *runs*, sorted by first target offset, count, and age.
+
+    As `merge_runs` and then `thin_runs`, but runs that contradict each other stay as they are.
+    """
+    merged, merged_places = merge_in_order(runs)
+    sections, places = _joined(merged, (), RESOLUTION)
+    return [
+        Replaced(replaced, merged_places[place])
+        for replaced, place in zip(_runs_of(sections), places, strict=True)
+    ]
+
+
+def _joined(
+    runs: Sequence[OffsetRun], mirror_syncs: Sequence[int], resolution: int
+) -> tuple[list[_Section], list[int]]:
+    """The sections of the map, and where in *runs* each begins."""
     sections: list[_Section] = []
-    runs, reach = list(runs), -1
-    log_end = runs[-1].tgt_until if runs else 0
-    for run in runs:
-        last = sections[-1] if sections else None
-        spacing = (log_end - run.tgt_until) // resolution
-        may_join = last is not None and spacing > 1 and not last.holds(mirror_syncs)
-        joined = last.joined(run, spacing, reach) if last is not None and may_join else None
-        if joined is not None:
-            sections[-1] = joined
-            continue
-        if last is not None:
-            reach = max(reach, last.end.upstream)
-        sections.append(_Section(Position(run.src_from, run.tgt_from), run.end, run))
-    return list(_runs_of(sections))
+    places: list[int] = []
+    log_end, reach = (runs[-1].tgt_until if runs else 0), -1
+    for at, run in enumerate(runs):
+        if sections:
+            last, until = sections[-1], run.tgt_until
+            spacing = (log_end - until) // resolution
+            is_close = spacing > 1 and until - last.tgt_from <= spacing
+            if is_close and not (mirror_syncs and _holds(last, mirror_syncs)):
+                joined = _join(last, run, spacing, reach)
+                if joined is not None:
+                    sections[-1] = joined
+                    continue
+            reach = max(reach, last.src_until)
+        sections.append(run)
+        places.append(at)
+    return sections, places
 
 
-def _runs_of(sections: Sequence[_Section]) -> Iterator[OffsetRun]:
-    for section, after in zip(sections, [*sections[1:], None], strict=True):
-        if section.run is not None:
-            yield section.run
+def _holds(section: _Section, sorted_offsets: Sequence[int]) -> bool:
+    at = bisect_left(sorted_offsets, section.src_from)
+    return at < len(sorted_offsets) and sorted_offsets[at] < section.src_until
+
+
+def _join(last: _Section, run: OffsetRun, spacing: int, reach: int) -> _Section | None:
+    """*last* and *run*, which follows it in the target's log, as one section; None to keep both.
+
+    Nothing before *last* may *reach* into it on the source: a range without runs is only known to
+    be one where the source offsets in it are new.
+    """
+    is_neighbour = last.src_until == run.src_from and last.tgt_until == run.tgt_from
+    if is_neighbour and isinstance(last, OffsetRun):
+        return coarser(last, run, spacing)
+    is_ahead = last.src_until <= run.src_from and last.tgt_until <= run.tgt_from
+    if is_ahead and reach <= last.src_from:
+        return _Unknown(last.src_from, run.src_until, last.tgt_from, run.tgt_until)
+    return None
+
+
+def _runs_of(sections: Sequence[_Section]) -> Iterator[list[OffsetRun]]:
+    """What replaces each of *sections*."""
+    for at, section in enumerate(sections):
+        if isinstance(section, OffsetRun):
+            yield [section]
             continue
-        yield anchor(section.start)
-        # where the next one continues on the source, its start ends the range without runs
-        if after is None or not section.is_continued(after):
-            yield anchor(section.end)
+        start = anchor(Position(section.src_from, section.tgt_from))
+        after = sections[at + 1] if at + 1 < len(sections) else None
+        if after is not None and _continues(section, after):
+            # where the next one continues on the source, its start ends the range without runs
+            yield [start]
+        else:
+            yield [start, anchor(Position(section.src_until, section.tgt_until))]
+
+
+def _continues(section: _Section, after: _Section) -> bool:
+    return after.tgt_from >= section.tgt_until and after.src_from == section.src_until

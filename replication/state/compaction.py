@@ -1,9 +1,11 @@
 """A flow's offset map in fewer rows, as one query: the rows never leave Spark.
 
-The rule is that of `merge_runs` and `thin_runs`; ``tests/spark/test_compaction.py`` compares them.
-Adjacent dense runs are joined by a window, however many there are. What is left is folded by
-partition, oldest first, into an array that stays short, because the rule keeps few runs. A section
-of which the rule keeps the start only becomes an anchor.
+For tables that delta-rs does not write; `replication.state.local_compaction` is for the others, and
+many times faster. The rule is that of `merge_runs` and `thin_runs`;
+``tests/spark/test_compaction.py`` compares them. Adjacent dense runs are joined by a window,
+however many there are. What is left is folded by partition, oldest first, `_CHUNK` runs at a time:
+each run that stays copies the array of its chunk, so the array of a chunk stays short, and the
+chunks are put together. A section of which the rule keeps the start only becomes an anchor.
 """
 
 from replication.model import Flow
@@ -47,7 +49,7 @@ _MAY_BE_LEFT_OUT = f"""
     AND held.reach <= held.last.src_from AND {_ARE_CLOSE}
 """
 _CHUNK = 64
-"""Runs that are folded into an array of their own: each run that stays copies the array so far."""
+"""Runs that are folded into an array of their own."""
 
 _THINNED = f"""
     aggregate(

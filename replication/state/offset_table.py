@@ -14,6 +14,7 @@ from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.spark.frames import frame_of
 from replication.state.compaction import compacted
+from replication.state.local_compaction import compact_local
 from replication.state.offset_rows import (
     COMPACTED,
     OFFSET_RUNS,
@@ -168,12 +169,9 @@ class OffsetTable:
         One atomic Delta commit; the answers of the map stay what they were, but for what thinning
         gives up.
         """
-        tables, began = self._tables, time.monotonic()
-        source = f"delta.`{tables.path(OFFSET_RUNS)}`"
+        began = time.monotonic()
         try:
-            self._overwrite("compact", tables.spark.sql(compacted(source, self._flow)))
-            rows = tables.of(OFFSET_RUNS, self._flow).agg(F.count("*").alias("rows"))
-            left = self._collect(rows)[0]["rows"]
+            left = self._write_compacted()
         except StateError as error:  # another flow's compaction came between: no row is lost
             log.warning("compaction_failed", flow=self._flow, text=error)
             self._appended = 0
@@ -181,6 +179,17 @@ class OffsetTable:
         self._appended, self._compact_after = 0, max(self._least, left)
         seconds = round(time.monotonic() - began, 1)
         log.info("map_compacted", flow=self._flow, left=left, seconds=seconds)
+
+    def _write_compacted(self) -> int:
+        """Compacts the map in the table; returns how many rows it has then."""
+        tables, folder = self._tables, self._tables.local_folder(OFFSET_RUNS)
+        if folder is not None:
+            with tables.committing("compact", OFFSET_RUNS):
+                return compact_local(folder, self._flow)
+        source = f"delta.`{tables.path(OFFSET_RUNS)}`"
+        self._overwrite("compact", tables.spark.sql(compacted(source, self._flow)))
+        rows = tables.of(OFFSET_RUNS, self._flow).agg(F.count("*").alias("rows"))
+        return int(self._collect(rows)[0]["rows"])
 
     def _overwrite(self, verb: str, frame: DataFrame, condition: str = "") -> None:
         """Puts *frame* in the place of the flow's rows, or of those that meet *condition*."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from datetime import datetime, timezone
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -137,10 +138,13 @@ class Tables:
         except StateError as error:  # another process was first, or the next attempt succeeds
             log.warning("optimize_failed", table=table, text=error)
 
+    def local_folder(self, table: str) -> Path | None:
+        """The folder of *table* if delta-rs writes it; None if Spark does."""
+        return self._folder / table if self._folder and can_reach(self.root) else None
+
     def _stored(self, table: str) -> StoredTable:
-        if self._folder is not None and can_reach(self.root):
-            return LocalTable(self._folder / table)
-        return SparkTable(self.spark, self.path(table))
+        folder = self.local_folder(table)
+        return LocalTable(folder) if folder else SparkTable(self.spark, self.path(table))
 
     @contextmanager
     def committing(self, verb: str, table: str) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
     .local/venv/bin/python -m tests.bench.growth                          # some minutes
     .local/venv/bin/python -m tests.bench.growth --only year --years 3
+    .local/venv/bin/python -m tests.bench.growth --only year --share 0.02  # of the partitions
     .local/venv/bin/python -m tests.bench.growth --only month --days 7
 
 Each line of the year is a process of its own, so that its memory is its own.
@@ -14,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 from pathlib import Path
 from statistics import median
 
@@ -59,6 +61,10 @@ class Population:
         """Rows that a partition adds in one interval between two writes."""
         return 1 if self.offsets == LAG_MAX else self.rate * INTERVAL_SECONDS // LAG_MAX
 
+    def share(self, share: float) -> "Population":
+        """The same with so many times the partitions, and at least one."""
+        return replace(self, partitions=max(1, round(share * self.partitions)))
+
     def kept(self, years: float) -> list[OffsetRun]:
         """The runs of a partition after *years*: as many as the rule may leave at most."""
         records = int(self.rate * YEAR_SECONDS * years)
@@ -96,13 +102,20 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="growth-") as name:
         folder = Path(name)
         if options.population:
-            figures = year(folder, POPULATIONS[options.population], options.years)
+            population = POPULATIONS[options.population].share(options.share)
+            figures = year(folder, population, options.years)
             print(json.dumps(figures))  # noqa: T201 - for the parent
             return 0
         console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_FILE)
         if options.only != "month":
             title = f"The offset map after {options.years:g} year(s), before its next compaction"
-            _print(console, title, {name: _child(name, options.years) for name in POPULATIONS})
+            lines = {
+                f"{population.share(options.share).partitions} {name.split()[-1]}": _child(
+                    name, options.years, options.share
+                )
+                for name, population in POPULATIONS.items()
+            }
+            _print(console, title, lines)
         if options.only != "year":
             title = f"The folder of the offset map after {options.days} days"
             _print(console, title, month(folder, options.days))
@@ -113,15 +126,19 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=["year", "month"])
     parser.add_argument("--years", type=float, default=1.0)
+    parser.add_argument("--share", type=float, default=1.0, help="of each kind's partitions")
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--population", choices=[*POPULATIONS], help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def _child(population: str, years: float) -> dict[str, str]:
+def _child(population: str, years: float, share: float) -> dict[str, str]:
     command = [sys.executable, "-m", "tests.bench.growth", "--population", population]
     run = subprocess.run(
-        [*command, "--years", str(years)], stdout=subprocess.PIPE, text=True, check=True
+        [*command, "--years", str(years), "--share", str(share)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     figures: dict[str, str] = json.loads(run.stdout.splitlines()[-1])
     return figures
@@ -142,7 +159,7 @@ def year(folder: Path, population: Population, years: float) -> dict[str, str]:
     end = kept[-1].tgt_until
     rows = len(kept) * population.partitions
     per_write = population.rows_per_write * population.partitions
-    writes = max(COMPACT_AFTER_ROWS, rows) // per_write - RUNS
+    writes = ceil(max(COMPACT_AFTER_ROWS, rows) / per_write) - RUNS
     with session() as spark:
         tables = Tables(spark, folder.as_uri())
         _write(tables, population, kept, first_batch=COMPACTED)
@@ -150,7 +167,7 @@ def year(folder: Path, population: Population, years: float) -> dict[str, str]:
         _write(tables, population, grown, first_batch=0)
 
         table, reader = OffsetTable(tables, FLOW), DeltaReader(tables.root).offsets(FLOW)
-        started = seconds(reader.progress)
+        started = seconds(lambda: table.resume(reader.progress()))
         newest = population.written(end, writes - 2)[0].src_from  # groups lag by a minute
         least = {TopicPartition("orders", at): newest for at in range(population.partitions)}
         loaded = seconds(partial(reader.maps, least))
@@ -162,8 +179,8 @@ def year(folder: Path, population: Population, years: float) -> dict[str, str]:
             seconds(partial(table.append, _finished(population, end, writes + at)))
             for at in range(RUNS - 1)
         ]
-        last = writes + RUNS
-        compacting = seconds(partial(table.append, _finished(population, end, last)))
+        last = _finished(population, end, writes + RUNS - 1)
+        compacting = seconds(partial(table.append, last))
         left = tables.of(OFFSET_RUNS, FLOW).agg(F.count("*")).collect()[0][0]
         return {
             "rows": f"{rows + per_write * writes:,}",

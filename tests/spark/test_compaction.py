@@ -1,14 +1,17 @@
-"""Compaction in SQL: fewer rows, and the answers of the rule that Python states."""
+"""Compaction by delta-rs and by Spark: fewer rows, and the answers of the rule."""
 
 import random
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.map import NoAnswer, OffsetMap
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, merge_runs
 from replication.offsets.thinning import RESOLUTION, thin_runs
+from replication.state.local_compaction import compact_local
 from replication.state.offset_rows import Anchor, StoredProgress
 from replication.state.offset_table import OffsetTable
 from replication.state.tables import Tables
@@ -18,6 +21,26 @@ pytestmark = pytest.mark.spark
 FLOW, OTHER = Flow("A", "B"), Flow("B", "A")
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 IDS = {"orders": "id-1"}
+
+
+@pytest.fixture
+def tables(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Tables:
+    """The tables of a state directory of the test's own."""
+    return Tables(spark, (tmp_path / getattr(request, "param", "state")).as_uri())
+
+
+# delta-rs takes no name with a percent sign, so the second folder is for Spark to write
+by_both = pytest.mark.parametrize(
+    "tables", ["state", "my%20state"], ids=["by delta-rs", "by Spark"], indirect=True
+)
+by_both_at_length = pytest.mark.parametrize(
+    "tables",
+    [
+        pytest.param("state", id="by delta-rs"),
+        pytest.param("my%20state", id="by Spark", marks=pytest.mark.soak),
+    ],
+    indirect=True,
+)
 
 
 def append(tables: Tables, start: int, flow: Flow = FLOW, compact_after: int = 1_000) -> None:
@@ -70,7 +93,8 @@ def stored_rows(
     return left
 
 
-def test_the_query_follows_the_rule(tables: Tables) -> None:
+@by_both
+def test_compaction_follows_the_rule(tables: Tables) -> None:
     seed = random.randrange(1_000_000)  # noqa: S311 - test data
     dice = random.Random(seed)  # noqa: S311 - test data
     partitions = {TopicPartition("orders", number): some_runs(dice) for number in range(20)}
@@ -93,6 +117,7 @@ def test_the_query_follows_the_rule(tables: Tables) -> None:
     assert sum(map(len, left.values())) <= 1.02 * by_the_rule < total, seed
 
 
+@by_both_at_length
 def test_sparse_runs_are_thinned_as_in_memory(tables: Tables) -> None:
     runs = [OffsetRun(20 * at, 20 * at + 20, 10 * at, 10) for at in range(600)]
 
@@ -118,6 +143,7 @@ def shared_runs(dice: random.Random) -> tuple[list[OffsetRun], list[tuple[int, i
     return runs, copies
 
 
+@by_both
 def test_maps_of_shared_partitions_are_thinned_and_skip_nothing(tables: Tables) -> None:
     seed = random.randrange(1_000_000)  # noqa: S311 - test data
     dice = random.Random(seed)  # noqa: S311 - test data
@@ -146,6 +172,7 @@ def test_maps_of_shared_partitions_are_thinned_and_skip_nothing(tables: Tables) 
             assert answer.offset <= unread, (seed, tp, committed)
 
 
+@by_both
 def test_a_flow_compacts_its_own_rows_only_and_goes_on_as_before(tables: Tables) -> None:
     recreated = FinishedRuns(5, {ORDERS_1: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-0"})
     OffsetTable(tables, FLOW).append(recreated)
@@ -171,6 +198,31 @@ def test_a_flow_compacts_its_own_rows_only_and_goes_on_as_before(tables: Tables)
         {**before.replicated_until, ORDERS_0: 40},
     )
     assert (after.rows, after.compacted_rows) == (3, 3)
+
+
+def test_a_map_is_read_in_slices_of_whole_partitions(tables: Tables) -> None:
+    dice = random.Random(7)  # noqa: S311 - test data
+    sizes = (3, 1_200, 700, 2, 900)
+    partitions = {
+        TopicPartition("orders", number): shared_runs(dice)[0][:size]
+        for number, size in enumerate(sizes)
+    }
+    OffsetTable(tables, FLOW, compact_after=10_000).append(FinishedRuns(1, partitions, IDS))
+    append(tables, 0, OTHER)
+    folder = tables.local_folder("offset_runs")
+    assert folder is not None
+
+    left = compact_local(folder, FLOW, slice_rows=705)
+
+    expected = {tp: thin_runs(merge_runs(runs)) for tp, runs in partitions.items()}
+    found = stored_rows(tables, partitions)
+    assert {tp: sorted(runs, key=by_target) for tp, runs in found.items()} == expected
+    assert left == sum(map(len, expected.values()))
+    assert rows(tables, OTHER) == [("id-1", 0, 1, 0, 10, 0, 10)]
+
+
+def by_target(run: OffsetRun) -> tuple[int, int]:
+    return run.tgt_from, run.count
 
 
 def test_a_map_is_compacted_when_it_has_doubled(tables: Tables) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from replication.offsets.map import NoAnswer, OffsetMap
 from replication.offsets.runs import OffsetRun, merge_runs
-from replication.offsets.thinning import RESOLUTION, thin_runs
+from replication.offsets.thinning import RESOLUTION, compact_runs, thin_runs
 from tests.support.copied_partition import (
     CopiedPartition,
     bound_of,
@@ -72,6 +72,10 @@ def test_a_partition_keeps_few_runs_however_many_records_it_had(gap: int) -> Non
 
     # each gap makes two runs, and the newest ones are not thinned yet
     assert len(kept) <= 2 * RESOLUTION * (log(records / RESOLUTION) + 2) + 2_000
+
+
+def test_a_map_without_runs_stays_empty() -> None:
+    assert thin_runs([]) == []
 
 
 def test_long_dense_runs_are_not_touched() -> None:
@@ -152,6 +156,20 @@ def test_whatever_happened_to_a_partition_nothing_is_skipped(
         answer = answers.translate_back(committed)
         assert offset_of(answer) <= copied.true_position_back(committed)
         assert copied.reread_back(committed, offset_of(answer)) <= bound_of(answer)
+
+
+@given(copied_partitions())
+def test_compaction_merges_and_thins_and_says_what_it_replaces(copied: CopiedPartition) -> None:
+    runs = sorted(copied.runs, key=lambda run: (run.tgt_from, run.count))
+
+    replaced = compact_runs(runs)
+
+    assert [run for some, _ in replaced for run in some] == thin_runs(merge_runs(runs))
+    ends = [*(place for _, place in replaced[1:]), len(runs)]
+    for (some, place), end in zip(replaced, ends, strict=True):
+        assert place < end
+        assert some[0].tgt_from == runs[place].tgt_from
+        assert some[-1].src_until <= max(run.src_until for run in runs[place:end])
 
 
 def test_a_shared_partition_keeps_few_runs_however_many_records_it_had() -> None:
