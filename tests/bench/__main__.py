@@ -45,8 +45,8 @@ def _run_races(options: argparse.Namespace, bench: Bench, results: list[Result])
             course.fill()
         course.warm_up()
         if not options.no_latency:
-            console.print(f"{ALONE}: two minutes of single records, which warm the brokers")
-            results.append(Result(ALONE, 1, latencies=(course.without_contender(),)))
+            console.print("two minutes of single records warm the brokers")
+            course.without_contender()
         for number in range(1, options.rounds + 1):
             for contender in in_turn(_contenders(options), number):
                 console.print(f"{contender.name}, round {number} of {options.rounds}", end=": ")
@@ -55,6 +55,9 @@ def _run_races(options: argparse.Namespace, bench: Bench, results: list[Result])
                 results.append(result)
                 verdict = "failed after" if result.failure else "done in"
                 console.print(f"{verdict} {time.monotonic() - began:.0f} s")
+        if not options.no_latency:
+            console.print(f"{ALONE}: two minutes")
+            results.append(Result(ALONE, 1, latencies=(course.without_contender(),)))
     return 1 if any(result.failure for result in results) else 0
 
 

@@ -62,8 +62,8 @@ class Course:
     def without_contender(self) -> Latency:
         """The latency between a producer and a consumer of the target, while both clusters work.
 
-        No copy can be faster. And it warms the brokers: what a request for one record runs is
-        compiled now; on two cores that once took half a minute, in which all copies were late.
+        No copy can be faster. Before the first contender it warms the brokers: what a request for
+        one record runs is compiled then, which takes one to two minutes on two cores.
         """
         began = time.monotonic()
         with ThreadPoolExecutor() as pool:
