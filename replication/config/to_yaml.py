@@ -119,7 +119,9 @@ def _value(name: str, raw: Raw) -> str:
 
 
 def _quoted(value: str) -> str:
-    return value if re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", value) else _scalar(value, style="'")
+    """An item of a list: plain if it is a word, and none that YAML reads as a boolean or null."""
+    is_word = re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", value)
+    return _scalar(value, style=None if is_word else "'")
 
 
 def _scalar(value: str, style: str | None = None) -> str:
