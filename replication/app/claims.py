@@ -14,7 +14,7 @@ from replication.app.background import wants_checkpoints, wants_metadata
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import SetupError
 from replication.flows.context import claim_lease
-from replication.kafka.ownership import can_join
+from replication.kafka.jvm import has_our_classes
 from replication.log import Log
 from replication.model import Flow, Job, runs
 from replication.spark.session import driver_jvm
@@ -62,7 +62,7 @@ def open_claims(launch: Launch) -> Iterator[Claims]:
         SetupError: The class that joins is missing, and nothing else protects the state directory.
     """
     state_dir, jvm = launch.config.state_dir, driver_jvm()
-    if not can_join(jvm):
+    if not has_our_classes(jvm):
         text = "preserve-timestamps.jar is not on Spark's class path; pass it with --jars"
         if local_path(state_dir) is None:
             raise SetupError(f"no lease can be held: {text}")

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
-from py4j.java_gateway import JavaClass, JVMView
+from py4j.java_gateway import JVMView
 
 from replication.config.clients.librdkafka import librdkafka_properties
 from replication.kafka.diagnosis import ClientDiagnostics
 from replication.kafka.java_consumer import JavaConsumer
 from replication.kafka.java_producer import JavaProducer
 from replication.kafka.java_topics import JavaTopics
-from replication.kafka.jvm import shared_jvm
+from replication.kafka.jvm import has_our_classes, shared_jvm
 
 CONSUMER: Final[Mapping[str, Any]] = {
     "auto.offset.reset": "earliest",  # retention may delete the first offset before it is read
@@ -112,5 +112,4 @@ def _jvm(properties: Mapping[str, str]) -> JVMView | None:
     if not is_secured(properties):
         return None
     jvm = shared_jvm()
-    # A platform that forbids jars has Java's client and not our classes.
-    return jvm if isinstance(jvm.replication.AdminCalls, JavaClass) else None
+    return jvm if has_our_classes(jvm) else None

@@ -10,17 +10,17 @@ and next step.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
-from py4j.java_gateway import JavaClass
 
 from replication.errors import ClusterError
 from replication.kafka.calls import join_names
 from replication.kafka.diagnosis import CallError
 from replication.kafka.java_admin import JavaAdmin
 from replication.kafka.java_errors import error_of
+from replication.kafka.jvm import has_our_classes
 from replication.log import Log
 from replication.model import Committed, TopicPartition
 
@@ -71,10 +71,11 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
             return {}
         found: dict[str, dict[TopicPartition, Committed]] = {}
         failures: list[CallError] = []
-        for name, read in zip(names, self._readers(names), strict=True):
+        offsets_of = self._ask(names)
+        for name in names:
             try:
                 with self.named(f"reading the committed offsets of group {name}"):
-                    found[name] = read()
+                    found[name] = offsets_of(name)
             except CallError as failure:  # noqa: PERF203 - the other groups still count
                 failures.append(failure)
         if failures and not found:
@@ -83,22 +84,23 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
             log.warning("group_skipped", text=one)
         return found
 
-    def _readers(self, names: Sequence[str]) -> list[Callable[[], dict[TopicPartition, Committed]]]:
-        """One for each group. It returns the offsets, or raises why they cannot be read."""
+    def _ask(self, names: Sequence[str]) -> Callable[[str], dict[TopicPartition, Committed]]:
+        """A function that returns a group's offsets, or raises why they cannot be read."""
         if (calls := self._calls) is not None:
             answers = json.loads(calls.committed(json.dumps(names)))
-            return [partial(_offsets, answers[name]) for name in names]
+            return lambda name: _offsets(answers[name])
         specs = self._jvm.java.util.HashMap()
         for name in names:
             specs.put(name, self._client.admin.ListConsumerGroupOffsetsSpec())
         listing = self._admin.listConsumerGroupOffsets(specs)
-        return [partial(_offsets_one_by_one, listing, name) for name in names]
+        return lambda name: _offsets_one_by_one(listing.partitionsToOffsetAndMetadata(name).get())
 
     @cached_property
     def _calls(self) -> Any:  # noqa: ANN401 - a Java object
         """Our Java class; None on a platform that forbids jars, where each getter is a call."""
-        calls = self._jvm.replication.GroupCalls
-        return calls(self._admin) if isinstance(calls, JavaClass) else None
+        if not has_our_classes(self._jvm):
+            return None
+        return self._jvm.replication.GroupCalls(self._admin)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Commits offsets of a group without members; Kafka creates a group that does not exist.
@@ -195,8 +197,7 @@ def _offsets(answer: Any) -> dict[TopicPartition, Committed]:  # noqa: ANN401 - 
     }
 
 
-def _offsets_one_by_one(listing: Any, group: str) -> dict[TopicPartition, Committed]:  # noqa: ANN401 - a Java object
-    found = listing.partitionsToOffsetAndMetadata(group).get()
+def _offsets_one_by_one(found: Any) -> dict[TopicPartition, Committed]:  # noqa: ANN401 - a Java map
     return {
         TopicPartition(tp.topic(), tp.partition()): Committed(
             position.offset(), position.metadata()

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.java_gateway import JavaGateway, JVMView
+from py4j.java_gateway import JavaClass, JavaGateway, JVMView
 from py4j.protocol import Py4JError
 
 from replication.config.home import OUR_JAR, connector_jars, home
@@ -76,6 +76,11 @@ def java_map(jvm: JVMView, values: Mapping[str, str]) -> Any:  # noqa: ANN401 - 
     for key, value in values.items():
         found.put(key, value)
     return found
+
+
+def has_our_classes(jvm: JVMView) -> bool:
+    """Whether *jvm* has our jar; a platform that forbids jars has Java's clients only."""
+    return isinstance(jvm.replication.AdminCalls, JavaClass)
 
 
 def shared_jvm() -> JVMView:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
-from py4j.java_gateway import JavaClass, JVMView
+from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
 
 from replication.kafka.jvm import java_map
@@ -102,8 +102,3 @@ class Ownership(AbstractContextManager["Ownership"]):
             return str(self._java.reason())
         except Py4JError:
             return "the driver's JVM does not answer"
-
-
-def can_join(jvm: JVMView) -> bool:
-    """Whether the JVM has the class that joins."""
-    return isinstance(jvm.replication.Ownership, JavaClass)

@@ -21,7 +21,8 @@ from typing import Final, Literal
 from py4j.java_gateway import JVMView
 
 from replication.errors import ClusterError
-from replication.kafka.ownership import Member, Ownership, can_join
+from replication.kafka.jvm import has_our_classes
+from replication.kafka.ownership import Member, Ownership
 from replication.log import Log
 from replication.model import LEASE_GROUP_PREFIX, Flow
 from replication.state.file_lock import FileLock, find_owner, take_lock
@@ -184,7 +185,7 @@ def join_from(jvm: JVMView, properties: Mapping[str, str], name: LeaseName) -> J
         properties: Of consumers on the flow's target.
         name: Of the lease.
     """
-    if not can_join(jvm):
+    if not has_our_classes(jvm):
         return None
     client_id = "|".join(filter(None, (properties.get("client.id"), "replication-lease")))
     settings = {**properties, "client.id": client_id}

@@ -44,7 +44,8 @@ def _run_races(options: argparse.Namespace, bench: Bench, results: list[Result])
             console.print(f"filling: {options.records:,} records of {options.size:,} bytes")
             course.fill()
         course.warm_up()
-        if not options.no_latency:
+        is_paced = any(_is_paced(contender, options) for contender in _contenders(options))
+        if is_paced:
             console.print("two minutes of single records warm the brokers")
             course.without_contender()
         for number in range(1, options.rounds + 1):
@@ -55,7 +56,7 @@ def _run_races(options: argparse.Namespace, bench: Bench, results: list[Result])
                 results.append(result)
                 verdict = "failed after" if result.failure else "done in"
                 console.print(f"{verdict} {time.monotonic() - began:.0f} s")
-        if not options.no_latency:
+        if is_paced:
             console.print(f"{ALONE}: two minutes")
             results.append(Result(ALONE, 1, latencies=(course.without_contender(),)))
     return 1 if any(result.failure for result in results) else 0
@@ -66,16 +67,22 @@ def _result(
 ) -> Result:
     """The races of one contender. Its failure does not stop the others."""
     throughput = None
-    is_paced = not options.no_latency and contender.name != "drain"  # which ends when caught up
     try:
         if not options.no_throughput:
             throughput = course.throughput(contender, number)
         latencies = (
-            course.latencies(contender, number, options.rates, options.seconds) if is_paced else ()
+            course.latencies(contender, number, options.rates, options.seconds)
+            if _is_paced(contender, options)
+            else ()
         )
     except FAILURES as error:
         return Result(contender.name, number, throughput, failure=str(error))
     return Result(contender.name, number, throughput, latencies)
+
+
+def _is_paced(contender: Contender, options: argparse.Namespace) -> bool:
+    """Whether *contender* takes part in the latency race; a drain ends when it has caught up."""
+    return not options.no_latency and contender.name != "drain"
 
 
 def _contenders(options: argparse.Namespace) -> list[Contender]:
