@@ -67,7 +67,13 @@ Translation = Exact | Bounded | Ahead | NoAnswer
 
 @dataclass(frozen=True, slots=True)
 class _UnknownSpan(OffsetRun):
-    """A range without runs on both sides, with at most ``count`` records of the source in it."""
+    """A hole on both sides, with at most ``count`` records of the source in it, in any place.
+
+    Args:
+        hole_until: Where the target's hole ends; it may be longer than *count*.
+    """
+
+    hole_until: int
 
     def lowest(self, committed: int) -> int:  # noqa: ARG002 - the same for each
         """As of a run; others' records may be between, so all of these may be at the end."""
@@ -76,6 +82,10 @@ class _UnknownSpan(OffsetRun):
     def read_until(self, read: int) -> int:  # noqa: ARG002 - the same for each
         """As of a run."""
         return self.src_until
+
+    def unread_from(self, committed: int) -> int:
+        """From where on records may be unread by a group at the target's *committed*."""
+        return self.src_from if committed < self.hole_until else _NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +119,8 @@ class OffsetMap:
         self._span_later = _suffix_minima(
             [span.src_from for span in self._spans], self._runs[-1].src_until if self._runs else 0
         )
-        self._copies = _newest_copies(self._spans)
+        self._unknown = [span for span in self._spans if isinstance(span, _UnknownSpan)]
+        self._copies = _newest_copies(self._runs, self._unknown)
         self._starts = [copies.src_from for copies in self._copies]
         # Prefix maxima and suffix minima: they differ from a run's own ends only around a rewind.
         self._tgt_reach = list(accumulate((run.tgt_until for run in self._runs), max))
@@ -194,22 +205,24 @@ class OffsetMap:
         else:
             offset = self._src_reach[at - 1]
             later = self._src_later[at]
-        if later >= offset and (not at or self._src_reach[at - 1] <= offset):
+        is_known = all(span.unread_from(committed) >= offset for span in self._unknown)
+        if later >= offset and (not at or self._src_reach[at - 1] <= offset) and is_known:
             return offset
-        return self._first_unread_after_rewind(committed, at, offset)
+        return self._first_unread_after_rewind(committed, at, self._src_reach[at - 1 + inside])
 
-    def _first_unread_after_rewind(self, committed: int, at: int, offset: int) -> int:
+    def _first_unread_after_rewind(self, committed: int, at: int, reach: int) -> int:
         read: list[tuple[int, int]] = []
         for run in self._runs[:at]:
             read = union(read, run.src_from, run.src_until)
         # Replication resumes where the last run ends; unread records after it are yet to arrive.
-        starts = [(offset, _NEVER), (self._runs[-1].src_until, _NEVER)]
+        starts = [(reach, _NEVER), (self._runs[-1].src_until, _NEVER)]
         for run in self._runs[at:]:
             # The first k records of a run include every record before src_from + k. In a sparse
             # run some of them lie further on, but that much was certainly read.
             start = run.src_from + max(0, committed - run.tgt_from)
             read = union(read, run.src_from, start)
             starts.append((start, run.src_until))
+        starts += [(span.unread_from(committed), span.src_until) for span in self._unknown]
         unread = (piece for start, until in starts for piece in subtract(start, until, read))
         return min(start for start, _ in unread)
 
@@ -245,26 +258,29 @@ def _with_unknown_spans(runs: Sequence[OffsetRun]) -> list[OffsetRun]:
     """*runs* and, where both sides have a gap, one that states what may be there.
 
     The records in a gap of the target may be those of the source's gap at the same place, or
-    another producer's, so a group in it must start at the gap's first record. If an older run holds
-    the source range, the target's gap is another producer's.
+    another producer's, so a group in it must start at the gap's first record.
     """
     spans: list[OffsetRun] = []
-    reach = 0
+    last: OffsetRun | None = None
     for run in runs:
-        last = spans[-1] if spans else None
-        if last and last.tgt_until < run.tgt_from and reach == last.src_until < run.src_from:
-            records = min(run.src_from - reach, run.tgt_from - last.tgt_until)
-            spans.append(_UnknownSpan(reach, run.src_from, last.tgt_until, records))
+        if last and last.tgt_until < run.tgt_from and last.src_until < run.src_from:
+            records = min(run.src_from - last.src_until, run.tgt_from - last.tgt_until)
+            hole = (last.src_until, run.src_from, last.tgt_until, records, run.tgt_from)
+            spans.append(_UnknownSpan(*hole))
         spans.append(run)
-        reach = max(reach, run.src_until)
+        last = run if not last or last.tgt_until <= run.tgt_until else last
     return spans
 
 
-def _newest_copies(runs: Sequence[OffsetRun]) -> list[_Copies]:
-    """Every replicated source range once, with the newest run that contains it, in source order."""
+def _newest_copies(runs: Sequence[OffsetRun], unknown: Sequence[_UnknownSpan]) -> list[_Copies]:
+    """Every source range once, with the newest run that contains it, in source order.
+
+    A range that is in no run at all may be in the first of its *unknown* spans. One that an older
+    run holds may be there as well, but the older copy comes before, and so it is the safe one.
+    """
     newest: list[_Copies] = []
     covered: list[tuple[int, int]] = []
-    for run in reversed(runs):
+    for run in (*reversed(runs), *unknown):
         pieces = subtract(run.src_from, run.src_until, covered)
         newest += [_Copies(start, until, run) for start, until in pieces]
         covered = union(covered, run.src_from, run.src_until)

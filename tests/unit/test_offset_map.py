@@ -124,7 +124,7 @@ def test_never_past(copied: CopiedPartition) -> None:
         assert offset_of(answers.translate(committed)) <= copied.true_position(committed)
 
 
-@given(copied_partitions(one_way=True, unrecorded=True))
+@given(copied_partitions(unrecorded=True))
 def test_a_hole_beside_a_hole_is_unknown(copied: CopiedPartition) -> None:
     answers = OffsetMap(copied.runs)
 
@@ -132,6 +132,16 @@ def test_a_hole_beside_a_hole_is_unknown(copied: CopiedPartition) -> None:
         answer = answers.translate(committed)
         assert offset_of(answer) <= copied.true_position(committed)
         assert copied.reread(committed, offset_of(answer)) <= bound_of(answer)
+
+
+@given(copied_partitions(unrecorded=True))
+def test_a_hole_beside_a_hole_is_unknown_on_the_way_back(copied: CopiedPartition) -> None:
+    answers = OffsetMap(copied.runs)
+
+    for committed in range(copied.first, copied.end + 3):
+        answer = answers.translate_back(committed)
+        assert offset_of(answer) <= copied.true_position_back(committed)
+        assert copied.reread_back(committed, offset_of(answer)) <= bound_of(answer)
 
 
 @given(copied_partitions(one_way=True))
@@ -166,7 +176,7 @@ def test_the_bound_is_at_most_the_gaps_of_the_run(copied: CopiedPartition) -> No
             assert bound_of(answers.translate(committed)) <= gaps
 
 
-@given(copied_partitions())
+@given(copied_partitions(unrecorded=True))
 def test_monotonic(copied: CopiedPartition) -> None:
     answers = OffsetMap(copied.runs)
     there = [offset_of(answers.translate(c)) for c in range(copied.start, copied.source_end + 3)]

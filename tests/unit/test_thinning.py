@@ -139,7 +139,7 @@ def test_a_shared_map_skips_nothing_in_either_direction_and_keeps_the_bound(
 
 
 @settings(max_examples=1_000)
-@given(copied_partitions(), st.integers(1, 3), st.integers(1, 6))
+@given(copied_partitions(unrecorded=True), st.integers(1, 3), st.integers(1, 6))
 def test_whatever_happened_to_a_partition_nothing_is_skipped(
     copied: CopiedPartition, resolution: int, every: int
 ) -> None:
