@@ -43,10 +43,7 @@ def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
         "--modes", type=_modes, default="realtime", metavar="MODE,...",
         help=f"of the mirror; {', '.join(MODES)}",
     )  # fmt: skip
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", type=_assignment,
-        help="a further line of the mirror's configuration: producer.linger.ms=5",
-    )  # fmt: skip
+    add_setting_option(parser)
     parser.add_argument(
         "--mm2-set", action="append", default=[], metavar="KEY=VALUE", type=_assignment,
         help="the same for MirrorMaker 2: {target}.producer.linger.ms=0",
@@ -70,6 +67,14 @@ def add_topic_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say what the source topic is like."""
     parser.add_argument("--partitions", type=positive, default=8, help="of the topic")
     parser.add_argument("--size", type=positive, default=1024, help="of a value in bytes")
+
+
+def add_setting_option(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--set``, which may be given several times."""
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", type=_assignment,
+        help="a further line of the mirror's configuration: producer.linger.ms=5",
+    )  # fmt: skip
 
 
 def positive(text: str) -> int:

@@ -27,7 +27,7 @@ from tests.bench.many import (
     pause,
     raise_file_limit,
 )
-from tests.bench.peers import Mirror, Race, running
+from tests.bench.peers import MODES, Mirror, Race, running
 from tests.bench.usage import usage
 from tests.support.local import Clusters
 from tests.support.process_tree import family, kill
@@ -147,7 +147,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--each", type=int, default=10, help="partitions of a topic")
-    parser.add_argument("--mode", default="microbatch", help="of the mirror")
+    parser.add_argument("--mode", choices=MODES[:2], default="microbatch", help="of the mirror")
     parser.add_argument("--slots", type=int, default=8, help="task slots of the mirror")
     parser.add_argument("--broker-heap-mb", type=int, help="heap of each broker")
     parser.add_argument("--log", type=Path, help="a file for the mirror's last log")

@@ -25,7 +25,8 @@ from replication.demo.workload import create_topic, plain_records, sending
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import kafka_jars, open_jvm
 from replication.model import Committed, TopicPartition
-from tests.bench.peers import Mirror, Race, running
+from tests.bench.options import add_setting_option, new_parser, positive
+from tests.bench.peers import MODES, Mirror, Race, running
 from tests.bench.usage import usage
 from tests.support.local import Clusters
 
@@ -64,12 +65,13 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--partitions", type=int, default=31)
-    parser.add_argument("--groups", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=60, help="how long each run is measured")
-    parser.add_argument("--warm-up", type=int, default=60, help="before that, for the JVM")
-    parser.add_argument("--mode", default="microbatch", help="of the mirror")
+    parser = new_parser(__doc__)
+    parser.add_argument("--partitions", type=positive, default=31, help="of one topic")
+    parser.add_argument("--groups", type=positive, default=3, help="with offsets in all of them")
+    parser.add_argument("--seconds", type=positive, default=60, help="of each measurement")
+    parser.add_argument("--warm-up", type=positive, default=60, help="before that, for the JVM")
+    parser.add_argument("--mode", choices=MODES[:2], default="microbatch", help="of the mirror")
+    add_setting_option(parser)
     return parser.parse_args()
 
 
@@ -101,7 +103,9 @@ def _cores(
         target_bootstrap=target.bootstrap,
         topic=TOPIC,
     )
-    mirror = Mirror(mode=options.mode, settings={"emit.heartbeats.enabled": "false", **settings})
+    further = dict(setting.split("=", 1) for setting in options.set)
+    settings = {"emit.heartbeats.enabled": "false", **settings, **further}
+    mirror = Mirror(mode=options.mode, settings=settings)
     with running(mirror, race) as process:
         expected = 100 * options.partitions
         deadline = time.monotonic() + START_SECONDS
