@@ -5,6 +5,7 @@ Counts include only records that the cluster acknowledged and, in transactions, 
 
 import contextlib
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +18,7 @@ from replication.errors import ClusterError
 Headers = Sequence[tuple[str, bytes | None]]
 
 TIMEOUT_SECONDS: Final = 60.0
+LOOK_SECONDS: Final = 0.05
 HOUR_MS: Final = 3_600_000  # brokers reject timestamps more than an hour ahead
 FIVE_YEARS_MS: Final = 5 * 365 * 86_400_000
 LARGE_BYTES: Final = 200_000
@@ -84,11 +86,16 @@ def plain_records(partitions: int, *, size_bytes: int, now_ms: int) -> Iterator[
 def create_topic(
     bootstrap: str, topic: str, partitions: int, config: Mapping[str, str] | None = None
 ) -> None:
-    """Creates a topic and returns once it exists."""
+    """Creates a topic and returns once the broker lists its partitions, which is a little later."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     new = NewTopic(topic, partitions, 1, config=dict(config or {}))
     try:
         admin.create_topics([new], operation_timeout=TIMEOUT_SECONDS)[topic].result(TIMEOUT_SECONDS)
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while len(admin.list_topics(topic, TIMEOUT_SECONDS).topics[topic].partitions) < partitions:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{bootstrap} does not list topic {topic!r}, which was created")
+            time.sleep(LOOK_SECONDS)
     except KafkaException as error:
         raise ClusterError(f"cannot create topic {topic!r} on {bootstrap}: {error}") from error
 

@@ -48,10 +48,7 @@ def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
         "--mm2-set", action="append", default=[], metavar="KEY=VALUE", type=_assignment,
         help="the same for MirrorMaker 2: {target}.producer.linger.ms=0",
     )  # fmt: skip
-    parser.add_argument(
-        "--spark", action="append", default=[], metavar="ARGUMENT",
-        help="a further argument of the mirror's spark-submit: --spark=--conf --spark=k=v",
-    )  # fmt: skip
+    add_spark_option(parser)
     return parser.parse_args(arguments)
 
 
@@ -74,6 +71,14 @@ def add_setting_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", type=_assignment,
         help="a further line of the mirror's configuration: producer.linger.ms=5",
+    )  # fmt: skip
+
+
+def add_spark_option(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--spark``, which may be given several times."""
+    parser.add_argument(
+        "--spark", action="append", default=[], metavar="ARGUMENT",
+        help="a further argument of the mirror's spark-submit: --spark=--conf --spark=k=v",
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from tests.bench.many import (
     pause,
     raise_file_limit,
 )
+from tests.bench.options import add_spark_option
 from tests.bench.peers import MODES, Mirror, Race, running
 from tests.bench.usage import usage
 from tests.support.local import Clusters
@@ -137,7 +138,7 @@ def _bench(clusters: Clusters, folder: Path, options: argparse.Namespace) -> Ben
         "emit.heartbeats.enabled": "false",
         "refresh.topics.interval.seconds": str(REFRESH_SECONDS),
     }
-    spark = ("--master", f"local[{options.slots}]")
+    spark = ("--master", f"local[{options.slots}]", *options.spark)
     mirror = Mirror(mode=options.mode, settings=settings, spark=spark)
     topics = [f"many-{number}" for number in range(options.partitions // options.each)]
     return Bench(race, mirror, ManyTopics(clusters, [race.source], topics, options.each))
@@ -149,6 +150,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--each", type=int, default=10, help="partitions of a topic")
     parser.add_argument("--mode", choices=MODES[:2], default="microbatch", help="of the mirror")
     parser.add_argument("--slots", type=int, default=8, help="task slots of the mirror")
+    add_spark_option(parser)
     parser.add_argument("--broker-heap-mb", type=int, help="heap of each broker")
     parser.add_argument("--log", type=Path, help="a file for the mirror's last log")
     return parser.parse_args()

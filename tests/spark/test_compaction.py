@@ -15,6 +15,7 @@ from replication.state.local_compaction import compact_local
 from replication.state.offset_rows import Anchor, StoredProgress
 from replication.state.offset_table import OffsetTable
 from replication.state.tables import Tables
+from tests.support.copied_partition import CopiedPartition, offset_of
 
 pytestmark = pytest.mark.spark
 
@@ -56,30 +57,23 @@ def rows(tables: Tables, flow: Flow = FLOW) -> list[tuple[object, ...]]:
     return [tuple(row) for row in found.select(*names).collect()]
 
 
-def some_runs(dice: random.Random) -> list[OffsetRun]:
-    """The runs of a partition as flows write them: dense, with gaps, rewound, repeated."""
-    position, runs = Position(dice.randrange(9), dice.randrange(9)), []
+def some_copies(dice: random.Random) -> CopiedPartition:
+    """A partition with what flows write of it: dense or with gaps, rewound, skipped, repeated."""
+    density = dice.choice((1.0, 0.98, 0.5, 0.05))
+    records = frozenset(offset for offset in range(12_000) if dice.random() < density)
+    copied = CopiedPartition(records, 12_000, dice.randrange(9), dice.randrange(9))
     for _ in range(dice.randrange(1, 400)):
-        kind = dice.choice(
-            ("dense", "dense", "sparse", "sparse", "empty", "rewind", "skip", "again")
-        )
-        if kind == "rewind":
-            position = Position(
-                max(0, position.upstream - dice.randrange(1, 9)), position.downstream
-            )
-            runs.append(anchor(position))
-        elif kind == "skip":
-            position = Position(position.upstream + dice.randrange(1, 9), position.downstream)
-            runs.append(anchor(position))
-        elif kind == "again" and runs:
-            runs.append(runs[-1])
-        else:
-            width = dice.randrange(1, 40)
-            count = {"dense": width, "empty": 0}.get(kind, dice.randrange(width + 1))
-            upstream = position.upstream
-            runs.append(OffsetRun(upstream, upstream + width, position.downstream, count))
-            position = runs[-1].end
-    return runs
+        upstream = copied.position.upstream
+        match dice.choice((*["batch"] * 5, "rewind", "skip", "again")):
+            case "batch":
+                copied.replicate(dice.randrange(1, 40))
+            case "rewind":
+                copied.set_to(max(copied.start, upstream - dice.randrange(1, 9)))
+            case "skip":
+                copied.set_to(upstream + dice.randrange(1, 9))
+            case _:
+                copied.runs.append(copied.runs[-1])
+    return copied
 
 
 def stored_rows(
@@ -97,22 +91,21 @@ def stored_rows(
 def test_compaction_follows_the_rule(tables: Tables) -> None:
     seed = random.randrange(1_000_000)  # noqa: S311 - test data
     dice = random.Random(seed)  # noqa: S311 - test data
-    partitions = {TopicPartition("orders", number): some_runs(dice) for number in range(20)}
+    copies = {TopicPartition("orders", number): some_copies(dice) for number in range(20)}
+    partitions = {tp: copied.runs for tp, copied in copies.items()}
     total = sum(map(len, partitions.values()))
 
     OffsetTable(tables, FLOW, compact_after=total).append(FinishedRuns(1, partitions, IDS))
 
     left = stored_rows(tables, partitions)
-    for tp, runs in partitions.items():
-        whole, answers = OffsetMap(merge_runs(runs)), OffsetMap(left[tp])
-        for committed in range(0, runs[-1].src_until + 50, 7):
-            expected, answer = whole.translate(committed), answers.translate(committed)
-            if isinstance(expected, NoAnswer) or isinstance(answer, NoAnswer):
-                assert answer == expected, (seed, tp, committed)
-                continue
-            records_after = runs[-1].tgt_until - expected.offset
-            reread = expected.offset - answer.offset
-            assert 0 <= reread <= records_after // RESOLUTION + 1, (seed, tp, committed)
+    for tp, copied in copies.items():
+        whole, answers = OffsetMap(merge_runs(copied.runs)), OffsetMap(left[tp])
+        for committed in range(copied.start, copied.position.upstream + 50, 59):
+            true, answer = copied.true_position(committed), offset_of(answers.translate(committed))
+            assert answer <= true, (seed, tp, committed)
+            before = copied.reread(committed, offset_of(whole.translate(committed)))
+            more = copied.reread(committed, answer) - before
+            assert more <= (copied.end - true) // RESOLUTION + 1, (seed, tp, committed)
     by_the_rule = sum(len(thin_runs(merge_runs(runs))) for runs in partitions.values())
     assert sum(map(len, left.values())) <= 1.02 * by_the_rule < total, seed
 
