@@ -1,15 +1,23 @@
-"""Sets of offsets as sorted, disjoint ranges. Pure."""
+"""Sets of offsets as sorted, disjoint ranges. Pure.
 
+A map may have thousands of ranges, so they are looked up by bisection.
+"""
+
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from math import inf
 
 
 def subtract(
     start: int, until: int, covered: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """The parts of ``[start, until)`` outside *covered*, which is sorted and disjoint."""
-    for low, high in covered:
-        if start < low and start < until:
-            yield start, min(low, until)
+    for at in range(max(0, bisect_right(covered, (start, inf)) - 1), len(covered)):
+        low, high = covered[at]
+        if start >= until or low >= until:
+            break
+        if start < low:
+            yield start, low
         start = max(start, high)
     if start < until:
         yield start, until
@@ -19,8 +27,10 @@ def union(covered: Sequence[tuple[int, int]], start: int, until: int) -> list[tu
     """*covered* and ``[start, until)``, sorted and disjoint; touching ranges are joined."""
     if start == until:
         return list(covered)
-    apart = [(low, high) for low, high in covered if high < start or until < low]
-    touching = [(low, high) for low, high in covered if not (high < start or until < low)]
-    low = min([start, *(low for low, _ in touching)])
-    high = max([until, *(high for _, high in touching)])
-    return sorted([*apart, (low, high)])
+    first, after = bisect_left(covered, (start,)), bisect_right(covered, (until, inf))
+    if first and covered[first - 1][1] >= start:
+        first -= 1
+    low, high = start, until
+    if first < after:
+        low, high = min(low, covered[first][0]), max(high, covered[after - 1][1])
+    return [*covered[:first], (low, high), *covered[after:]]

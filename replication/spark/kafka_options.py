@@ -29,6 +29,14 @@ CONSUMER_DEFAULTS: Final = {
     "receive.buffer.bytes": "262144",
 }
 
+BOUNDED_READS: Final = {
+    # Spark asks where a partition ends after each fetch. The client has then sent its next fetch on
+    # the same connection, and a broker answers a connection's requests one after the other: at the
+    # end of the log each task would wait for 500 ms, before it passes on the first record.
+    "fetch.max.wait.ms": "1",
+}
+"""Of reads up to offsets that the log has reached, so that no request has to wait for records."""
+
 OWNED_BY_SPARK: Final = frozenset(
     {
         "auto.offset.reset",
@@ -53,16 +61,18 @@ def producer_client_id(producer: Mapping[str, str], flow: Flow) -> str:
 
 
 def source_options(
-    consumer: Mapping[str, str], starts: Mapping[TopicPartition, int]
+    consumer: Mapping[str, str], starts: Mapping[TopicPartition, int], *, is_bounded: bool = True
 ) -> dict[str, str]:
     """Options of the source: exactly the partitions of *starts*, each from its offset.
 
     Args:
         consumer: Effective client properties of the source, in Kafka's own key space.
         starts: The first offset to read, for every partition.
+        is_bounded: Tasks read what is there already; in Real-Time Mode they wait for records.
     """
+    bounded = BOUNDED_READS if is_bounded else {}
     return {
-        **_kafka({**CONSUMER_DEFAULTS, **consumer}),
+        **_kafka({**CONSUMER_DEFAULTS, **bounded, **consumer}),
         "assign": json.dumps(_by_topic_partitions(starts)),
         "startingOffsets": offsets_json(starts),
         "includeHeaders": "true",

@@ -1,5 +1,6 @@
 """Records of more partitions than one consumer reads together are read and compared."""
 
+import time
 from itertools import islice
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from replication.flows.replicate.place import Existing, Match, match_existing_ta
 from replication.flows.replicate.tails import CountedTail, matching_tails
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader
 from replication.model import Position, TopicPartition
-from replication.spark.counting import fingerprints
+from replication.spark.counting import RecordSpan, fingerprints, offsets_after
 from replication.state.tables import Tables
 from tests.support.flows import flow_config, flow_context
 from tests.support.local import Clusters
@@ -113,3 +114,21 @@ def test_the_fingerprints_of_a_long_span_are_the_same_in_parts(
     whole = list(fingerprints(spark, properties, tp, (5, 100), "preserve"))
     assert [offset for offset, _ in whole] == list(range(5, 100))
     assert list(parts) == whole
+
+
+def test_a_read_up_to_the_end_of_many_partitions_waits_for_no_further_record(
+    spark: SparkSession, clusters: Clusters, topic_name: str
+) -> None:
+    fill(clusters[0], topic_name, PARTITIONS, PARTITIONS)
+    partitions = [TopicPartition(topic_name, number) for number in range(PARTITIONS)]
+    spans = dict.fromkeys(partitions, RecordSpan(start=0, records=1))
+    ends = dict.fromkeys(partitions, 1)
+
+    def seconds(**settings: str) -> float:
+        consumer = {"bootstrap.servers": clusters[0].bootstrap, **settings}
+        began = time.monotonic()
+        assert offsets_after(spark, consumer, spans, ends) == ends
+        return time.monotonic() - began
+
+    seconds()  # the JVM compiles what it runs
+    assert seconds() < seconds(**{"fetch.max.wait.ms": "500"}) / 2  # Kafka's default

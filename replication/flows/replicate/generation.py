@@ -204,10 +204,10 @@ def replication_query(
         mode: Real-Time Mode rejects a limit of records per batch. The other modes have one, because
             a crash leaves up to one batch of records to be counted.
     """
-    source = spark.readStream.format("kafka").options(
-        **source_options(config.source.consumer, starts)
-    )
-    if mode != "realtime":
+    is_bounded = mode != "realtime"
+    options = source_options(config.source.consumer, starts, is_bounded=is_bounded)
+    source = spark.readStream.format("kafka").options(**options)
+    if is_bounded:
         source = source.option("maxOffsetsPerTrigger", config.batch_max_records)
     records = source.load()
     if config.has_provenance:
