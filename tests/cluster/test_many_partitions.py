@@ -12,7 +12,8 @@ from replication.flows.replicate.place import Existing, Match, match_existing_ta
 from replication.flows.replicate.tails import CountedTail, matching_tails
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader
 from replication.model import Position, TopicPartition
-from replication.spark.counting import RecordSpan, fingerprints, offsets_after
+from replication.spark.counting import fingerprints
+from replication.spark.kafka_options import source_options
 from replication.state.tables import Tables
 from tests.support.flows import flow_config, flow_context
 from tests.support.local import Clusters
@@ -116,18 +117,18 @@ def test_the_fingerprints_of_a_long_span_are_the_same_in_parts(
     assert list(parts) == whole
 
 
-def test_a_read_up_to_the_end_of_many_partitions_waits_for_no_further_record(
+def test_a_read_up_to_the_end_of_partitions_does_not_wait_for_further_records(
     spark: SparkSession, clusters: Clusters, topic_name: str
 ) -> None:
-    fill(clusters[0], topic_name, PARTITIONS, PARTITIONS)
-    partitions = [TopicPartition(topic_name, number) for number in range(PARTITIONS)]
-    spans = dict.fromkeys(partitions, RecordSpan(start=0, records=1))
-    ends = dict.fromkeys(partitions, 1)
+    partitions = 16
+    fill(clusters[0], topic_name, partitions, partitions)
+    starts = {TopicPartition(topic_name, number): 0 for number in range(partitions)}
 
     def seconds(**settings: str) -> float:
-        consumer = {"bootstrap.servers": clusters[0].bootstrap, **settings}
+        """Of one task that reads one partition after the other."""
+        options = source_options({"bootstrap.servers": clusters[0].bootstrap, **settings}, starts)
         began = time.monotonic()
-        assert offsets_after(spark, consumer, spans, ends) == ends
+        assert spark.read.format("kafka").options(**options).load().coalesce(1).count() == 16
         return time.monotonic() - began
 
     seconds()  # the JVM compiles what it runs
