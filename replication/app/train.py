@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from replication.config.tree import StateConfig
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
+from replication.spark.checkpoint import checkpoint_location
 from replication.spark.class_archive import QUIET, class_path, folder
 from replication.spark.kafka_options import sink_options, source_options
 from replication.spark.local import spark_jars
@@ -92,7 +93,9 @@ def _start_queries(spark: SparkSession, folder: Path) -> None:
     triggers: list[dict[str, Any]] = [{"realTime": "60 seconds"}, {"availableNow": True}]
     for number, trigger in enumerate(triggers):
         writer: Any = sink.outputMode("update")  # Spark's own overloads lack realTime
-        writer = writer.option("checkpointLocation", str(folder / f"c{number}"))
+        writer = writer.option(
+            "checkpointLocation", checkpoint_location(own, folder / f"c{number}")
+        )
         with suppress(PySparkException):
             writer.trigger(**trigger).start().awaitTermination()
 

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.errors import ReplicationError
 from replication.flows.head_start import HeadStart
 from replication.log import Log
+from replication.spark.checkpoint import checkpoint_location
 from replication.state.lease import Lease
 
 log = Log(__name__)
@@ -88,7 +89,8 @@ class Supervised(threading.Thread):
         self._starts += 1
         folder = scratch / str(self._starts)
         writer = self._writer().queryName(self.name)
-        return writer.option("checkpointLocation", folder.as_uri()).start()
+        location = checkpoint_location(self._spark, folder)
+        return writer.option("checkpointLocation", location).start()
 
     def _watch(self, query: StreamingQuery, lease: Lease | None) -> bool:
         """Waits until the query ends or must stop; returns whether it had made progress."""

@@ -30,6 +30,7 @@ from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.acknowledged import generation_tag, is_reported
+from replication.spark.checkpoint import checkpoint_location
 from replication.spark.kafka_options import sink_options, source_options
 from replication.spark.progress import Progress
 from replication.spark.projection import counts_column, to_target, without_passed
@@ -101,7 +102,8 @@ class Generation:
             with spark_errors(config.flow):
                 writer = replication_query(spark, config, plan, starts, name=name, mode=mode)
                 with generation_tag(spark, config.flow, number, spacing=reports.spacing or 0):
-                    query = start_query(writer, mode, reports.batch_seconds, folder)
+                    checkpoint = checkpoint_location(spark, folder)
+                    query = start_query(writer, mode, reports.batch_seconds, checkpoint)
             return cls(query, map_writer, plan, positions, reports, folder, number=number)
         except BaseException:
             reports.close()
@@ -226,7 +228,7 @@ def replication_query(
 
 
 def start_query(
-    writer: DataStreamWriter, mode: Mode, batch_seconds: int, folder: Path
+    writer: DataStreamWriter, mode: Mode, batch_seconds: int, checkpoint: str
 ) -> StreamingQuery:
     """Starts *writer* in *mode*.
 
@@ -234,9 +236,9 @@ def start_query(
         writer: The query.
         mode: How it runs.
         batch_seconds: Length of a Real-Time batch.
-        folder: For Spark's own progress, which nothing reads.
+        checkpoint: Location of Spark's own progress, which nothing reads.
     """
-    writer = writer.option("checkpointLocation", folder.as_uri())
+    writer = writer.option("checkpointLocation", checkpoint)
     if mode == "realtime":
         realtime: Any = writer.outputMode("update")  # Spark's own overloads lack realTime
         query: StreamingQuery = realtime.trigger(realTime=f"{batch_seconds} seconds").start()
