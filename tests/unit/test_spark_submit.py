@@ -40,6 +40,19 @@ def test_a_dry_run_prints_the_command(ready: Clone) -> None:
     ]
 
 
+def test_nothing_is_imported_from_the_current_folder(ready: Clone) -> None:
+    submits(ready, "echo started")
+    current = ready.folder / "elsewhere"
+    current.mkdir()
+    for name in ("argparse", "shlex", "yaml"):
+        (current / f"{name}.py").write_text("raise SystemExit('a stranger was run')")
+
+    with ready.start("--config", "a.yaml", current=current) as process:
+        out, err = process.communicate(timeout=600)
+
+    assert (process.returncode, out) == (0, "started\n"), err
+
+
 def test_a_job_uses_the_class_archive(ready: Clone) -> None:
     archive = ready.home / "class-archive"
     archive.mkdir()
