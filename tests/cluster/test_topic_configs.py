@@ -26,7 +26,7 @@ from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters, Until
 from tests.support.stored import stored
 from tests.support.topic_settings import jars_with, overrides
-from tests.support.topics import fill
+from tests.support.topics import send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -91,7 +91,7 @@ def test_a_target_that_keeps_less_is_named_before_the_first_record(
     source, target = clusters
     create_topic(source.bootstrap, topic_name, 1, {"retention.ms": "-1"})
     create_topic(target.bootstrap, f"A.{topic_name}", 1, {"retention.ms": "7200000"})
-    fill(source, topic_name, 1, 10)
+    send(source, topic_name, 1, 10)
     config = flow_config(source, target, topic_name, {"sync.topic.configs.enabled": "false"})
 
     with caplog.at_level(logging.INFO):

@@ -43,6 +43,7 @@ def test_no_page_of_spark_listens_on_every_interface_and_secrets_are_redacted() 
         assert re.search(found["redaction"], key), key
 
 
+@pytest.mark.soak
 def test_an_operator_may_have_the_page_on_this_machine_only() -> None:
     found = defaults(SPARK_LOCAL_IP="127.0.0.1")
 
