@@ -98,13 +98,17 @@ def test_one_source_fills_two_targets_without_a_prefix(
     admission = Admission(spark.version, lambda: 100)
     fill(source, topic_name, 1, 100)
 
-    for _ in range(2):
-        flows = [
+    def drain() -> list[RunningFlow]:
+        running = [
             RunningFlow(spark, tmp_path, config, "drain", admission=admission) for config in configs
         ]
-        for one in flows:
+        for one in running:
             one.join()
-        send(source, topic_name, 1, 10)
+        return running
+
+    drain()
+    send(source, topic_name, 1, 10)
+    flows = drain()
 
     tp = TopicPartition(topic_name, 0)
     assert [config.flow for config in configs] == [flow, other]
