@@ -83,8 +83,9 @@ run_until_stopped() {
   exit "$code"
 }
 
-# The environment may be shared with another checkout, whose code it would load.
-own_code() { PYTHONPATH=$repo${PYTHONPATH:+:$PYTHONPATH} "$venv/bin/python" -m "$@"; }
+# The environment may be shared with another checkout, whose code it would load. Without PYTHONSAFEPATH, Python 3.11
+# and newer would import modules that lie in the current folder.
+own_code() { PYTHONSAFEPATH=1 PYTHONPATH=$repo${PYTHONPATH:+:$PYTHONPATH} "$venv/bin/python" -m "$@"; }
 
 mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_format and standby are those of main
   local command quoted slots deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}

@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "apply-offsets": "failover",
     "failback": "failover",
     "accept": "accept",
+    "status": "status",
     "stop": "stop",
     "demo": "demo",
 }

@@ -13,8 +13,10 @@ from replication.config.file import read_bytes
 from replication.config.flat import flat_settings
 from replication.config.strimzi import from_resources, is_resource
 from replication.config.to_yaml import Settings, to_yaml
+from replication.config.values import Raw, text
 from replication.errors import ConfigError
 
+_STORAGE: Final = "offset.storage.topic"
 _KINDS: Final = (b"kafka.strimzi.io", b"connector.class", b"KafkaMirrorMaker2")
 
 
@@ -59,7 +61,19 @@ def _settings(file: str, content: bytes) -> Settings:
         raise ConfigError(file, flat.problems)
     lines = content.decode("utf-8-sig", errors="replace").splitlines()
     comments = {key: _comment_above(lines, line) for key, line in flat.lines.items()}
-    return Settings(flat.settings, comments, flat.warnings)
+    return Settings(flat.settings, comments, flat.warnings, _positions(flat.settings))
+
+
+def _positions(values: Mapping[str, Raw]) -> dict[str, str]:
+    """Enabled flow -> the topic in which MirrorMaker 2's worker for it stores its positions."""
+    found: dict[str, str] = {}
+    for key, raw in values.items():
+        flow, _, name = key.rpartition(".")
+        source, arrow, target = (part.strip() for part in flow.partition("->"))
+        if arrow and name == "enabled" and text(raw).strip().lower() == "true":
+            own = values.get(_STORAGE) or values.get(f"{target}.{_STORAGE}")
+            found[f"{source}->{target}"] = text(own) if own else f"mm2-offsets.{source}.internal"
+    return found
 
 
 def _comment_above(lines: list[str], number: int) -> list[str]:

@@ -32,6 +32,10 @@ _PATTERNS: Final = {
     "groupsExcludePattern": "groups.exclude",
     "groupsBlacklistPattern": "groups.exclude",
 }
+_STORAGE: Final = "offset.storage.topic"
+_OFFSETS: Final = "mirrormaker2-cluster-offsets"
+"""The operator's default for the topic in which a KafkaMirrorMaker2 stores its positions."""
+
 _PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _MECHANISMS: Final = {
@@ -73,6 +77,7 @@ class _Found:
         self.values: dict[str, Raw] = {}
         self.remarks: list[str] = []
         self.parts: dict[str, set[str]] = {}
+        self.positions: dict[str, str] = {}
 
     def settings(self) -> Settings:
         if not self.parts:
@@ -86,7 +91,8 @@ class _Found:
         first: dict[str, Raw] = {"clusters": tuple(self.aliases)}
         first["emit.heartbeats.enabled"] = "false"
         self.remarks.append("Heartbeats are emitted where a heartbeat connector did so.")
-        return Settings({**first, **self.values}, remarks=self.remarks)
+        values = {**first, **self.values}
+        return Settings(values, remarks=self.remarks, positions=self.positions)
 
     def put(self, key: str, value: object) -> None:
         """Sets *key*; a second connector's different value is remarked and dropped."""
@@ -115,6 +121,9 @@ class _Found:
                     parts.add(part)
                     for key, value in (connector.get("config") or {}).items():
                         self.put(f"{flow}.{key}", value)
+            if "sourceConnector" in parts:
+                own = self.values.get(f"{ends[1]}.{_STORAGE}")
+                self.positions[flow] = str(target.get("offsetStorageTopic") or own or _OFFSETS)
             for pattern, key in _PATTERNS.items():
                 if pattern in mirror:
                     self.put(f"{flow}.{key}", mirror[pattern])
@@ -176,6 +185,12 @@ class _Found:
         flow = "->".join(aliases)
         self.aliases |= dict.fromkeys(aliases)
         self.parts.setdefault(flow, set()).add(_CONNECTORS[name])
+        if _CONNECTORS[name] == "sourceConnector":
+            self.remarks.append(
+                f"Where the remote topics of {flow} do not tell where the connector stopped, write "
+                f"{flow}.replication.takeover.topic for the first start: the {_STORAGE} of the "
+                "Connect cluster."
+            )
         for key, value in config.items():
             side, is_cluster, rest = key.partition(".cluster.")
             if is_cluster and side in ("source", "target") and rest in JAVA_KEYS:

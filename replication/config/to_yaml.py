@@ -30,11 +30,13 @@ class Settings:
         values: Full key -> value.
         comments: Full key -> lines to be written above it, without ``#``.
         remarks: Lines for the head of the file.
+        positions: Flow -> the topic on its target in which MirrorMaker 2 stored its positions.
     """
 
     values: Mapping[str, Raw]
     comments: Mapping[str, list[str]] = field(default_factory=dict)
     remarks: Iterable[str] = ()
+    positions: Mapping[str, str] = field(default_factory=dict)
 
 
 def to_yaml(origin: str, settings: Settings) -> str:
@@ -68,6 +70,7 @@ def to_yaml(origin: str, settings: Settings) -> str:
             old = written.get(key, key)
             lines += [f"{indent}# {printable(line)}" for line in settings.comments.get(old, ())]
             lines.append(f"{indent}{_scalar(name)}: {_value(name, raw)}")
+        lines += _take_over(settings.positions.get(scope.removesuffix(".")))
     if unused:
         lines += ["", "# Without effect here:"]
         lines += [
@@ -76,6 +79,13 @@ def to_yaml(origin: str, settings: Settings) -> str:
             if key in settings.values
         ]
     return "\n".join(lines) + "\n"
+
+
+def _take_over(topic: str | None) -> Iterator[str]:
+    """How a flow would go on where MirrorMaker 2 stopped; a comment, for one start only."""
+    if topic:
+        yield "  # For the first start, if the remote topics do not show where MirrorMaker 2 ended:"
+        yield f"  # replication.takeover.topic: {_scalar(topic)}"
 
 
 def _shown(key: str, raw: Raw) -> str:

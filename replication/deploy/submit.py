@@ -8,10 +8,14 @@ carries them to the driver; on Kubernetes without ``spark.kubernetes.file.upload
 the image, by the paths of conf/deploy/kubernetes/Dockerfile.
 """
 
+import sys
+
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
+    del sys.path[0]  # which Python 3.10 adds for -m; an argparse.py that lies there must not run
+
 import argparse
 import os
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

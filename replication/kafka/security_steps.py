@@ -90,7 +90,7 @@ STEPS: Final[tuple[tuple[str, str], ...]] = (
             r"Cannot get kdc|krb5"
         ),
         (
-            "name the krb5.conf that has the realm's KDC: JAVA_TOOL_OPTIONS="
+            "name the krb5.conf that has the realm's KDC: JDK_JAVA_OPTIONS="
             "-Djava.security.krb5.conf=/path, and the same in spark.executor.extraJavaOptions"
         ),
     ),
@@ -175,13 +175,15 @@ def grant_step(call: str, code: str, servers: str) -> str | None:
     """
     if not code.endswith(REFUSAL):
         return None
-    for beginning, operation, kind in OPERATIONS:
+    for beginning, usual, kind in OPERATIONS:
         if call.startswith(beginning):
+            operation = usual
             name = re.split(r", | for | and ", call.removeprefix(beginning))[0]
             name = PARTITION.sub("", name) if beginning in OF_PARTITIONS else name
             resource = f"--{kind} '{name}'"
             if code.startswith("GROUP") and kind != "group":
-                resource = "--group replication-reader"  # which confluent-kafka's consumer names
+                # confluent-kafka's consumer names it and never joins it
+                operation, resource = "Describe", "--group replication-reader"
             return (
                 f"allow {operation}: kafka-acls --bootstrap-server {servers} --add "
                 f"--allow-principal User:YOURS --operation {operation} {resource} "

@@ -88,6 +88,8 @@ def _on_target(config: FlowConfig) -> Iterator[Need]:
     if config.acls.sync_enabled:
         yield Resource("cluster", CLUSTER), ["ALTER", "DESCRIBE"]
     yield Resource("group", LEASE_GROUP_PREFIX, "PREFIXED"), ["READ"]
+    if config.takeover_topic:
+        yield Resource("topic", config.takeover_topic), ["READ"]
     if config.groups.checkpoints_enabled:
         yield Resource("topic", policy.checkpoints_topic(source)), INTERNAL
     if config.groups.checkpoints_enabled and config.groups.sync_enabled:
@@ -117,9 +119,14 @@ def _remote(config: FlowConfig, resource: Resource) -> Resource:
 
 def _resources(kind: ResourceKind, items: Iterable[str]) -> set[Resource]:
     """Names and prefixes that cover everything that *items* may match."""
-    found = {_resource(kind, item) for item in items}
+    found = {_resource(kind, part) for item in items for part in _alternatives(item)}
     everything = Resource(kind, "*")
     return {everything} if everything in found else found
+
+
+def _alternatives(item: str) -> list[str]:
+    """Expressions that together match what *item* does, if it is a plain choice: ``a|b.*``."""
+    return [item] if set(item) & set("([") else re.split(r"(?<!\\)\|", item)
 
 
 def _resource(kind: ResourceKind, item: str) -> Resource:

@@ -1,4 +1,4 @@
-"""Several flows of one file: three clusters into one, and a process for each target."""
+"""Several flows of one file: two sources or two targets, and a process for each target."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,6 +21,7 @@ from tests.support.flows import RunningFlow, mirror_config, unique_flow
 from tests.support.groups import commit, committed
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import write_config
+from tests.support.settings import IDENTITY
 from tests.support.topics import assert_copies, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -77,6 +78,45 @@ def test_two_sources_fill_two_topics_of_one_target(
         TopicPartition(remote[flow], 0): Committed(42),
         TopicPartition(remote[other], 0): Committed(77),
     }
+    assert kinds(flows[0].tables) == []
+
+
+def test_one_source_fills_two_targets_without_a_prefix(
+    spark: SparkSession, clusters: Clusters, own_broker: Broker, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    flow = unique_flow()
+    other = Flow(flow.source, f"{flow.target}x")
+    settings = {
+        "clusters": f"{flow.source}, {flow.target}, {other.target}",
+        f"{other.target}.bootstrap.servers": own_broker.bootstrap,
+        f"{other}.enabled": "true",
+        f"{other}.topics": topic_name,
+        "replication.policy.class": IDENTITY,
+    }
+    configs = mirror_config(source, target, topic_name, settings, flow).flows
+    admission = Admission(spark.version, lambda: 100)
+    fill(source, topic_name, 1, 100)
+
+    def drain() -> list[RunningFlow]:
+        running = [
+            RunningFlow(spark, tmp_path, config, "drain", admission=admission) for config in configs
+        ]
+        for one in running:
+            one.join()
+        return running
+
+    drain()
+    send(source, topic_name, 1, 10)
+    flows = drain()
+
+    tp = TopicPartition(topic_name, 0)
+    assert [config.flow for config in configs] == [flow, other]
+    for broker in (target, own_broker):
+        assert log_ends(broker.bootstrap, [topic_name]) == {topic_name: 110}
+    for config in configs:
+        runs = OffsetTable(flows[0].tables, config.flow).runs(tp)
+        assert OffsetMap(runs).translate(105) == Exact(105)
     assert kinds(flows[0].tables) == []
 
 

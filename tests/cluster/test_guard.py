@@ -230,10 +230,10 @@ def test_mirror_maker_2_goes_on_without_a_word(
 ) -> None:
     source, target = clusters
     flow = unique_flow()
-    expired, again, grown, refilled = (
-        f"{flow.source}-{name}" for name in ("expired", "again", "grown", "refilled")
+    topics = tuple(
+        f"{flow.source}-{name}" for name in ("expired", "again", "grown", "refilled", "foreign")
     )
-    topics = (expired, again, grown, refilled)
+    expired, again, grown, refilled, foreign = topics
     properties = mm2_properties(clusters, flow.source, flow.target)
 
     def copies(topic: str) -> list[int]:
@@ -253,7 +253,7 @@ def test_mirror_maker_2_goes_on_without_a_word(
     for topic in topics:
         create_topic(source.bootstrap, topic, 1)
         send_records(source, topic, numbered(0, 100))
-    run_until("first", 100, 100, 100, 100)
+    run_until("first", 100, 100, 100, 100, 100)
     send_records(source, expired, numbered(100, 200))
     delete_records(source, expired, 150)
     for topic, count in ((again, 30), (grown, 150)):
@@ -262,9 +262,12 @@ def test_mirror_maker_2_goes_on_without_a_word(
         send_records(source, topic, numbered(500, 500 + count))
     delete_topic(target, f"{flow.source}.{refilled}")
     send_records(source, refilled, numbered(100, 110))
-    run_until("second", 150, 130, 150, 10)
+    send_records(target, f"{flow.source}.{foreign}", numbered(7000, 7003))
+    send_records(source, foreign, numbered(100, 110))
+    run_until("second", 150, 130, 150, 10, 113)
 
     assert copies(expired) == [*range(100), *range(150, 200)]  # 50 records are lost
     assert copies(again) == [*range(100), *range(500, 530)]
     assert copies(grown) == [*range(100), *range(600, 650)]  # 100 records are lost
     assert copies(refilled) == [*range(100, 110)]  # 100 records are missing on the target
+    assert copies(foreign) == [*range(100), *range(7000, 7003), *range(100, 110)]

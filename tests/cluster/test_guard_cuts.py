@@ -10,17 +10,22 @@ from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker
+from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
 from replication.offsets.map import Exact
 from tests.support.cut_log import cut_log, log_bytes
 from tests.support.events import kinds
-from tests.support.flows import flow_config
+from tests.support.flows import flow_config, unique_flow
 from tests.support.local import Clusters
+from tests.support.mirror_maker_2 import mirror_maker_2, mm2_properties
 from tests.support.numbered import drain, jump, numbered, numbers, translations
 from tests.support.settings import IDENTITY
 from tests.support.topics import delete_topic, send_records
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+MM2_SECONDS = 60
 
 
 def lose_copies(
@@ -184,3 +189,44 @@ def test_a_source_topic_created_again_is_appended(
     assert (event.policy, event.offset_from, event.offset_until) == ("restart", 0, 0)
     assert "was deleted and created again" in event.text
     assert translations(flow, topic_name, 0, 30) == [Exact(100), Exact(130)]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("cut_side", "copies"),
+    [
+        pytest.param(0, [*range(100), *range(220, 230)], id="source"),  # 20 records are lost
+        pytest.param(1, [*range(80), *range(200, 230)], id="target"),  # 20 copies are missing
+    ],
+)
+def test_mirror_maker_2_goes_on_after_a_cut_without_a_word(
+    clusters: Clusters, own_process: Broker, tmp_path: Path, cut_side: int, copies: list[int]
+) -> None:
+    both = (own_process, clusters[1]) if cut_side == 0 else (clusters[0], own_process)
+    flow = unique_flow()
+    topic, remote = f"{flow.source}-cut", f"{flow.source}.{flow.source}-cut"
+    properties = mm2_properties(both, flow.source, flow.target)
+    cut = topic if cut_side == 0 else remote
+
+    def run_until(folder: str, last: int) -> None:
+        """Runs MirrorMaker 2 until the last copy is the record *last*."""
+        with mirror_maker_2(tmp_path / folder, properties) as mm2:
+
+            def is_done() -> bool:
+                mm2.check()
+                end = log_ends(both[1].bootstrap, [remote]).get(remote, 0)
+                return bool(end) and numbers(both[1], remote)[-1] == last
+
+            wait_until(is_done, MM2_SECONDS)
+
+    create_topic(both[0].bootstrap, topic, 1)
+    send_records(both[0], topic, numbered(0, 80))
+    run_until("first", 79)
+    size = log_bytes(both[cut_side], cut)
+    send_records(both[0], topic, numbered(80, 100))
+    run_until("second", 99)
+    cut_log(both[cut_side], cut, size)
+    send_records(both[0], topic, numbered(200, 230))
+    run_until("third", 229)
+
+    assert numbers(both[1], remote) == copies

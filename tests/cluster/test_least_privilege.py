@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from replication.flows.replicate.prepare import look
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.kafka.reader import read_records
 from replication.model import Committed, NewTopic, TopicPartition
 from tests.support.commands import Completed, replication, spark_submit
+from tests.support.flows import flow_config
 from tests.support.groups import commit, committed
 from tests.support.least_privilege import Strict, grant_printed
 from tests.support.mirror_files import write_config
@@ -109,6 +111,25 @@ def test_failover_and_failback_with_the_acls_that_are_printed_for_them(
     assert f"--operation Read --group '{group}'" in refused.stderr
     assert after_failover == {remote: Committed(20)}
     assert committed(source, group) == {upstream: Committed(70)}
+
+
+def test_a_user_that_may_not_see_its_topics_is_told_what_is_missing(
+    strict: Strict, topic_name: str
+) -> None:
+    fill(strict[0].broker, topic_name, 1, 1)
+    properties = {
+        f"{alias}.{key}": value
+        for alias, side in zip("AB", strict, strict=True)
+        for key, value in side.client("SCRAM").items()
+    }
+    config = flow_config(strict[0].broker, strict[1].broker, topic_name, properties)
+
+    with Cluster("A", config.source.admin) as source, Cluster("B", config.target.admin) as target:
+        plan = look(config, source, target)
+
+    assert plan.is_empty
+    (warning,) = plan.warnings
+    assert "user lacks DESCRIBE on" in warning or "user of A lacks DESCRIBE on" in warning
 
 
 def succeed(command: str, config: Path, *arguments: str) -> str:

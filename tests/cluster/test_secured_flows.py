@@ -1,5 +1,6 @@
 """Whole flows between clusters that are secured in different ways."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,8 +10,10 @@ from pyspark.sql import SparkSession
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic
 from replication.model import Mode
+from tests.support.commands import replication
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
+from tests.support.mirror_files import write_config
 from tests.support.secured import Authorities, Secured, secured_broker
 from tests.support.topics import assert_equal, copied, difficult, send
 
@@ -86,3 +89,17 @@ def test_from_tokens_to_passwords_in_drains(
     run(spark, tmp_path, (secured.broker, second.broker), topic_name, settings, "drain")
 
     assert len(secured.tokens.issued) > before
+
+
+def test_a_command_connects_as_a_job_does(
+    secured: Secured, second: Secured, tmp_path: Path, topic_name: str
+) -> None:
+    create_topic(secured.broker.bootstrap, topic_name, 1)
+    sides = {"A": secured.client("KRB"), "B": second.client("TOKENS")}
+    config = write_config(tmp_path, (secured.broker, second.broker), topic_name, sides)
+
+    plan = replication("plan", config, "--json")
+
+    assert plan.returncode == 0, plan.stderr
+    (topic,) = json.loads(plan.stdout)["flows"][0]["topics"]
+    assert (topic["topic"], topic["create"]) == (topic_name, True)

@@ -1,10 +1,13 @@
 """One topic that cannot be replicated never stops the others, on two real clusters."""
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from replication.cli.main import main
 from replication.demo.workload import create_topic
 from replication.errors import ClusterError, GuardError
 from replication.flows.replicate.locate import find_positions
@@ -14,6 +17,7 @@ from replication.state.tables import Tables
 from tests.support.events import kinds, kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters
+from tests.support.mirror_files import write_config
 from tests.support.topics import assert_equal, copied, delete_topic, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -39,16 +43,16 @@ def test_a_drain_copies_the_others_if_a_topic_was_created_again(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
-    again = f"{topic_name}-again"
+    again, state = f"{topic_name}-again", tmp_path / "state"
     config = flow_config(source, target, f"{topic_name}.*")
     fill(source, topic_name, 2, 100)
     fill(source, again, 2, 100)
-    RunningFlow(spark, tmp_path, config, "drain").join()
+    RunningFlow(spark, state, config, "drain").join()
 
     delete_topic(source, again)
     fill(source, again, 2, 300)
     send(source, topic_name, 2, 50)
-    flow = RunningFlow(spark, tmp_path, config, "drain")
+    flow = RunningFlow(spark, state, config, "drain")
     with pytest.raises(GuardError, match=rf"(?s){again}-0: .*created again.*{again}-1: "):
         flow.join()
 
@@ -56,6 +60,11 @@ def test_a_drain_copies_the_others_if_a_topic_was_created_again(
     assert_equal(clusters, topic_name)
     assert copied(clusters, again) == 100
     assert kinds_of_topics(flow.tables) == [("set-aside", again)]
+    file = write_config(tmp_path, clusters, f"{topic_name}.*")
+    shown = CliRunner().invoke(main, ["status", str(file), "--json"])
+    (trouble,) = json.loads(shown.stdout)["flows"][0]["not_replicated"]
+    assert (trouble["topic"], trouble["event"]) == (again, "set-aside")
+    assert "was deleted and created again" in trouble["reason"]
 
 
 def test_a_topic_that_the_target_rejects_joins_once_the_target_accepts_it(

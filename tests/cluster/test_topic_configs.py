@@ -1,5 +1,6 @@
 """Topic settings on real brokers: what a copy must not lose, and how remote topics stay in step."""
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -25,6 +26,7 @@ from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters, Until
 from tests.support.stored import stored
 from tests.support.topic_settings import jars_with, overrides
+from tests.support.topics import send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -77,6 +79,28 @@ def test_old_records_outlive_the_default_retention_of_the_target(
         "forever": RECORDS,
         "compacted": RECORDS,
     }
+
+
+def test_a_target_that_keeps_less_is_named_before_the_first_record(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source, target = clusters
+    create_topic(source.bootstrap, topic_name, 1, {"retention.ms": "-1"})
+    create_topic(target.bootstrap, f"A.{topic_name}", 1, {"retention.ms": "7200000"})
+    send(source, topic_name, 1, 10)
+    config = flow_config(source, target, topic_name, {"sync.topic.configs.enabled": "false"})
+
+    with caplog.at_level(logging.INFO):
+        RunningFlow(spark, tmp_path, config, "drain").join()
+
+    (said,) = [n for n, line in enumerate(caplog.messages) if "event=target_keeps_less" in line]
+    started = [n for n, line in enumerate(caplog.messages) if "event=generation_started" in line]
+    assert "retention.ms=7200000 (-1 on the source)" in caplog.messages[said]
+    assert said < started[0]
 
 
 @pytest.fixture
@@ -215,6 +239,23 @@ def test_the_query_brings_a_topic_in_step_within_its_interval(
 
     held = {row["flow"] for row in stored(tables, "leases", order="epoch")}
     assert held == {"A->B metadata"}
+
+
+def test_a_drain_does_one_round_before_its_records(
+    spark: SparkSession, clusters: Clusters, tables: Tables, topic_name: str
+) -> None:
+    source, target = clusters
+    create_topic(source.bootstrap, topic_name, 1)
+    context = prepared(spark, tables, flow_config(source, target, topic_name))
+    context.source.alter_topic_config({topic_name: {"retention.ms": "1000000"}})
+    draining = replace(context, config=replace(context.config, mode="drain"))
+
+    with background_metadata(draining, "mirror"):
+        at_first = overrides(context.target, f"A.{topic_name}")
+        context.source.alter_topic_config({topic_name: {"retention.ms": "2000000"}})
+
+    assert at_first == {"retention.ms": "1000000"}
+    assert overrides(context.target, f"A.{topic_name}") == at_first
 
 
 @pytest.mark.parametrize(

@@ -58,12 +58,14 @@ class Clone:
         *arguments: str,
         environment: Mapping[str, str] | None = None,
         ignored: Sequence[signal.Signals] = (),
+        current: Path | None = None,
     ) -> "subprocess.Popen[str]":
-        """Starts the script, whose caller ignores the signals *ignored* and no others."""
+        """Starts the script in the folder *current*; it ignores *ignored* and no other signals."""
         script = str(self.folder / "spark-submit.sh")
         ignores = " ".join(str(int(number)) for number in ignored)
         return subprocess.Popen(
             [sys.executable, "-c", LAUNCHER, ignores, script, *arguments],
+            cwd=current,
             env=self.environment(environment or {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -22,8 +22,9 @@ from tests.support.offset_tables import write_offset_map
 REPOSITORY = Path(__file__).resolve().parents[2]
 TRANSLATE_CPU_SECONDS = 1.5
 JSON_COMMANDS = {
-    "plan", "translate", "groups", "export-offsets", "apply-offsets", "failback", "accept"
-}  # fmt: skip
+    *("plan", "translate", "groups", "export-offsets", "apply-offsets", "failback", "accept"),
+    "status",
+}
 CONFIG = """
 clusters: [A, B]
 A.bootstrap.servers: nowhere:9092

@@ -40,7 +40,17 @@ def needed(**settings: str) -> dict[str, dict[Resource, tuple[str, ...]]]:
         pytest.param("pays?", [Resource("topic", "pay", "PREFIXED")], id="an optional character"),
         pytest.param("t[0-9]", [Resource("topic", "t", "PREFIXED")], id="a class"),
         pytest.param("a, .*", [Resource("topic", "*")], id="everything covers the rest"),
-        pytest.param("a|b", [Resource("topic", "*")], id="alternatives"),
+        pytest.param(
+            r"a|b-.*|c\.d",
+            [
+                Resource("topic", "a"),
+                Resource("topic", "b-", "PREFIXED"),
+                Resource("topic", "c.d", "PREFIXED"),
+            ],
+            id="alternatives",
+        ),
+        pytest.param("a|.*", [Resource("topic", "*")], id="an alternative for everything"),
+        pytest.param("(a|b)c", [Resource("topic", "*")], id="alternatives in parentheses"),
     ],
 )
 def test_the_names_of_a_list_become_names_and_prefixes(
@@ -71,6 +81,13 @@ def test_a_feature_that_is_off_needs_nothing() -> None:
             ),
         },
     }  # fmt: skip
+
+
+def test_the_topic_with_the_positions_of_mirror_maker_2_is_read() -> None:
+    grants = needed(replication_takeover_topic="mm2-offsets.A.internal")
+
+    assert grants["B"][Resource("topic", "mm2-offsets.A.internal")] == ("READ",)
+    assert Resource("topic", "mm2-offsets.A.internal") not in needed()["B"]
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,52 @@ def test_what_an_imported_file_says() -> None:
     assert "tasks.max" not in text.partition("# Without effect here:")[0]
 
 
+TAKE_OVER = "  # replication.takeover.topic: "
+
+
+@pytest.mark.parametrize(
+    ("name", "topics"),
+    [
+        ("one-way.properties", ["mm2-offsets.plant.internal"]),
+        ("active-active.properties", ["mm2-offsets.lyon.internal", "mm2-offsets.turin.internal"]),
+        ("strimzi.yaml", ["mirrormaker2-cluster-offsets"]),
+    ],
+)
+def test_an_imported_file_names_the_topic_with_the_positions_of_mirror_maker_2(
+    name: str, topics: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mirror-user").mkdir()
+    (tmp_path / "mirror-user" / "password").write_text("pw")
+    monkeypatch.setattr("replication.config.strimzi.SECRETS", str(tmp_path))
+    text = converted(str(FILES / name))
+    file = tmp_path / "mirror.yaml"
+
+    file.write_text(text)
+    before = [flow.takeover_topic for flow in read(file).flows]
+    file.write_text(text.replace(TAKE_OVER, TAKE_OVER.replace("# ", "")))
+
+    assert before == [""] * len(topics)
+    assert [flow.takeover_topic for flow in read(file).flows] == topics
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("offset.storage.topic=own\nb.offset.storage.topic=other\n", "own"),
+        ("b.offset.storage.topic=other\n", "other"),
+    ],
+)
+def test_a_topic_of_positions_with_a_name_of_its_own(
+    settings: str, expected: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(f"clusters=a,b\na->b.enabled=true\nb->a.enabled=false\n{settings}")
+
+    lines = [line for line in converted(str(file)).splitlines() if TAKE_OVER in line]
+
+    assert lines == [f"{TAKE_OVER}{expected}"]
+
+
 def test_references_stay_references() -> None:
     text = converted(str(FILES / "providers.properties"))
 
@@ -180,7 +226,7 @@ def test_the_newer_form_of_the_resource_is_imported(tmp_path: Path) -> None:
     file = tmp_path / "resource.yaml"
     file.write_text(
         "apiVersion: kafka.strimzi.io/v1\nkind: KafkaMirrorMaker2\nspec:\n"
-        "  target: {alias: b, bootstrapServers: 'b:1'}\n"
+        "  target: {alias: b, bootstrapServers: 'b:1', offsetStorageTopic: positions}\n"
         "  mirrors:\n"
         "  - source: {alias: a, bootstrapServers: 'a:1'}\n"
         "    topicsPattern: orders\n"
@@ -193,6 +239,7 @@ def test_the_newer_form_of_the_resource_is_imported(tmp_path: Path) -> None:
     config = read(yaml)
 
     (flow,) = config.flows
+    assert f"{TAKE_OVER}positions\n" in yaml.read_text()
     assert (str(flow.flow), flow.topics, flow.replication_factor) == ("a->b", ("orders",), 1)
     assert not flow.groups.checkpoints_enabled
     assert [str(pair.flow) for pair in config.heartbeats] == ["a->b"]
@@ -208,6 +255,8 @@ def test_connectors_are_imported_together(tmp_path: Path) -> None:
     assert flow.groups.checkpoints_interval_seconds == 10
     assert [str(pair.flow) for pair in config.heartbeats] == ["east->west"]
     assert flow.source.admin == {"bootstrap.servers": "east:9092"}
+    text = (tmp_path / "connectors.yaml.yaml").read_text()
+    assert "write east->west.replication.takeover.topic for the first start" in text
     assert flow.target.admin == {"bootstrap.servers": "west:9092"}
 
 

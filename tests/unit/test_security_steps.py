@@ -25,7 +25,7 @@ REFUSED = "Topic authorization failed."
             "check B.ssl.truststore.location, B.ssl.truststore.type and B.ssl.truststore.password",
         ),
         (KERBEROS, "_AUTHENTICATION", "Server not found in Kerberos database", "B.sasl.kerberos"),
-        (KERBEROS, "_INVALID_ARG", "Cannot locate KDC", "java.security.krb5.conf"),
+        (KERBEROS, "_INVALID_ARG", "Cannot locate KDC", "JDK_JAVA_OPTIONS=-Djava.security.krb5"),
         (KERBEROS, "_INVALID_ARG", "Client not found in Kerberos database", "keyTab and principal"),
         (KERBEROS, "_INVALID_ARG", "No LoginModule found for x.Y", "jar with that class"),
         (
@@ -70,7 +70,7 @@ def test_a_refused_connection_names_the_property_of_the_file(
         ("describing group g-1", "GROUP", "--operation Describe --group 'g-1'"),
         ("writing to topic heartbeats", "TOPIC", "--operation Write --topic 'heartbeats'"),
         ("committing offsets of group g for t-0", "GROUP", "--operation Read --group 'g'"),
-        ("reading t-0", "GROUP", "--operation Read --group replication-reader"),
+        ("reading t-0", "GROUP", "--operation Describe --group replication-reader"),
         ("reading the ACLs of topics", "CLUSTER", "python -m replication acls FILE"),
     ],
 )

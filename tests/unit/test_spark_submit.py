@@ -3,6 +3,7 @@
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ import pytest
 
 from replication.config.home import OUR_JAR
 from tests.support.clone import Clone
+
+STRANGER = "raise SystemExit('a stranger was run')"
 
 
 def submits(clone: Clone, text: str) -> None:
@@ -38,6 +41,22 @@ def test_a_dry_run_prints_the_command(ready: Clone) -> None:
         *("spark.x=a b", f"{ready.folder}/jobs/mirror.py", "--config", "a.yaml"),
         *("--flow", "A->B", "--mode", "drain", "--log-format", "json"),
     ]
+
+
+def test_nothing_is_imported_from_the_current_folder(ready: Clone) -> None:
+    submits(ready, "echo started")
+    current = ready.folder / "elsewhere"
+    current.mkdir()
+    for name in ("argparse", "shlex", "yaml"):
+        (current / f"{name}.py").write_text(STRANGER)
+    if sys.version_info >= (3, 11):  # where Python can be told so
+        (current / "replication").mkdir()  # another checkout
+        (current / "replication" / "__init__.py").write_text(STRANGER)
+
+    with ready.start("--config", "a.yaml", current=current) as process:
+        out, err = process.communicate(timeout=600)
+
+    assert (process.returncode, out) == (0, "started\n"), err
 
 
 def test_a_job_uses_the_class_archive(ready: Clone) -> None:

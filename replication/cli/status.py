@@ -1,0 +1,84 @@
+"""``status``: which topics are not replicated now, and why."""
+
+import click
+
+from replication.cli.options import (
+    AS_JSON,
+    CLUSTERS,
+    FILE,
+    FLOW,
+    chosen_flows,
+    known_errors,
+    print_json,
+    print_table,
+)
+from replication.config.file import load_config
+from replication.control.status import FlowStatus, Trouble, flow_status
+from replication.state.readers import open_reader
+
+HEADINGS = ("topic", "partition", "event", "since", "reason")
+
+
+@click.command()
+@FILE
+@FLOW
+@CLUSTERS
+@AS_JSON
+@known_errors
+def status(file: str, name: str | None, clusters: str, *, as_json: bool) -> None:
+    """Show which topics are not replicated now, and why.
+
+    The tables answer, no cluster is asked: what a flow has recorded since a process took it last.
+    """
+    config = load_config(file, clusters)
+    with open_reader(config.state_dir, config.hadoop) as state:
+        found = [flow_status(flow.flow, state) for flow in chosen_flows(config, name)]
+    if as_json:
+        print_json({"flows": [_document(one) for one in found]})
+        return
+    for one in found:
+        click.echo(f"{one.flow}: {_process(one)}")
+        if one.troubles:
+            print_table(f"{one.flow} does not replicate", HEADINGS, map(_cells, one.troubles))
+
+
+def _process(status: FlowStatus) -> str:
+    process = status.process
+    if process is None:
+        return "no process has run it"
+    if process.released is None:
+        return f"{process.host} has it since {process.since.isoformat(timespec='seconds')}"
+    return f"{process.host} gave it back at {process.released.isoformat(timespec='seconds')}"
+
+
+def _cells(trouble: Trouble) -> tuple[str, ...]:
+    return (
+        trouble.topic or "every topic",
+        "all" if trouble.partition is None else str(trouble.partition),
+        trouble.kind,
+        trouble.since.isoformat(timespec="seconds"),
+        trouble.reason,
+    )
+
+
+def _document(status: FlowStatus) -> dict[str, object]:
+    process = status.process
+    return {
+        "flow": str(status.flow),
+        "process": process
+        and {
+            "host": process.host,
+            "since": process.since.isoformat(),
+            "released": process.released and process.released.isoformat(),
+        },
+        "not_replicated": [
+            {
+                "topic": trouble.topic,
+                "partition": trouble.partition,
+                "event": trouble.kind,
+                "since": trouble.since.isoformat(),
+                "reason": trouble.reason,
+            }
+            for trouble in status.troubles
+        ],
+    }

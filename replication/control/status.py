@@ -1,0 +1,106 @@
+"""What the tables say of a flow: which process ran it last, and what of it is not replicated."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from replication.model import EventKind, Flow
+from replication.state.readers import StateReader
+
+BEGINS: Final = frozenset[EventKind]({"set-aside", "refused", "unreachable"})
+ENDS: Final[Mapping[EventKind, frozenset[EventKind]]] = {
+    "rejoined": frozenset({"set-aside", "refused"}),
+    "source-topic-deleted": frozenset({"set-aside", "refused"}),
+    "reachable": frozenset({"unreachable"}),
+}
+"""The kind of an event -> the kinds that it ends, of the same topic or partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The process that ran a flow last.
+
+    Args:
+        host: Its machine.
+        since: When it took the flow.
+        released: When it gave it back; None if it still has it, or was killed.
+    """
+
+    host: str
+    since: datetime
+    released: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is not replicated now: a topic, a partition, or the whole flow if there is no topic."""
+
+    topic: str | None
+    partition: int | None
+    kind: EventKind
+    since: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """One flow; ``process`` is None if it never ran."""
+
+    flow: Flow
+    process: Process | None
+    troubles: tuple[Trouble, ...]
+
+
+def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
+    """Reads what *state* says of *flow*.
+
+    Raises:
+        StateError: The tables cannot be read.
+    """
+    process = last_process(state.rows("leases", flow))
+    return FlowStatus(flow, process, troubles_of(state.rows("events", flow), process))
+
+
+def last_process(leases: Iterable[Mapping[str, Any]]) -> Process | None:
+    """The process that took the lease last, by the flow's rows of the table ``leases``."""
+    rows = sorted(leases, key=lambda row: (row["epoch"], row["renewed"]))
+    if not rows:
+        return None
+    last = rows[-1]
+    first = next(row for row in rows if row["epoch"] == last["epoch"])
+    # a standby's column ``since`` is older: it waited before it took the lease
+    return Process(last["host"], first["renewed"], last["renewed"] if last["released"] else None)
+
+
+def troubles_of(
+    events: Iterable[Mapping[str, Any]], process: Process | None
+) -> tuple[Trouble, ...]:
+    """What has begun and not ended, sorted by topic.
+
+    Each process tries everything that an earlier one had set aside, and records what fails again,
+    so events before *process* took the flow say nothing.
+
+    Args:
+        events: The flow's rows of the table ``events``, in any order.
+        process: The one that ran the flow last.
+    """
+    open_now: dict[tuple[str | None, int | None, EventKind], Trouble] = {}
+    for row in sorted(events, key=lambda row: row["at"]):
+        if process is not None and row["at"] < process.since:
+            continue
+        topic, partition, kind = row["topic"], row["partition"], row["kind"]
+        if kind in BEGINS:
+            trouble = Trouble(topic, partition, kind, row["at"], row["text"])
+            open_now[topic, partition, kind] = trouble
+        is_gone = kind == "source-topic-deleted"
+        for key in list(open_now):
+            is_same = key[0] == topic and (is_gone or key[1] == partition)
+            if is_same and key[2] in ENDS.get(kind, ()):
+                del open_now[key]
+    return tuple(open_now[key] for key in sorted(open_now, key=_order))
+
+
+def _order(key: tuple[str | None, int | None, EventKind]) -> tuple[str, int, str]:
+    topic, partition, kind = key
+    return topic or "", -1 if partition is None else partition, kind

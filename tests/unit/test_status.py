@@ -1,0 +1,121 @@
+"""``status``: what of a flow is not replicated now, by the events since a process took it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from replication.cli.main import main
+from replication.control.status import Process, troubles_of
+from replication.state.delta_writer import LocalTable
+from replication.state.schemas import SCHEMAS
+
+Row = Mapping[str, Any]
+
+START = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
+RUNNING = Process("host", START, None)
+
+
+def event(minute: int, kind: str, topic: str | None = None, part: int | None = None) -> Row:
+    at = START + timedelta(minutes=minute)
+    return {
+        "flow": "A->B", "at": at, "kind": kind, "topic": topic, "partition": part,
+        "text": f"{kind} {topic}",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param([event(1, "restarted")], [], id="nothing of the kind"),
+        pytest.param(
+            [event(2, "set-aside", "b"), event(1, "set-aside", "a")],
+            [("a", None, "set-aside"), ("b", None, "set-aside")],
+            id="two topics",
+        ),
+        pytest.param([event(2, "rejoined", "a"), event(1, "set-aside", "a")], [], id="rejoined"),
+        pytest.param(
+            [event(1, "set-aside", "a"), event(2, "rejoined", "a"), event(3, "set-aside", "a")],
+            [("a", None, "set-aside")],
+            id="set aside again",
+        ),
+        pytest.param(
+            [*(event(1, "set-aside", "a", part) for part in (0, 1)), event(2, "rejoined", "a", 1)],
+            [("a", 0, "set-aside")],
+            id="partitions without a leader",
+        ),
+        pytest.param(
+            [event(1, "set-aside", "a"), event(1, "set-aside", "a", 1), event(2, "rejoined", "a")],
+            [("a", 1, "set-aside")],
+            id="a topic, but not its partition",
+        ),
+        pytest.param(
+            [event(1, "set-aside", "a"), event(2, "source-topic-deleted", "a")],
+            [],
+            id="deleted on the source",
+        ),
+        pytest.param(
+            [event(1, "refused", "a", 0), event(1, "refused", "a", 2)],
+            [("a", 0, "refused"), ("a", 2, "refused")],
+            id="the flow has ended",
+        ),
+        pytest.param([event(1, "unreachable")], [(None, None, "unreachable")], id="an outage"),
+        pytest.param([event(1, "unreachable"), event(2, "reachable")], [], id="after an outage"),
+        pytest.param([event(-1, "set-aside", "a")], [], id="of an earlier process"),
+    ],
+)  # fmt: skip
+def test_what_has_begun_and_not_ended_is_not_replicated(
+    events: list[Row], expected: list[tuple[object, ...]]
+) -> None:
+    found = troubles_of(events, RUNNING)
+
+    assert [(it.topic, it.partition, it.kind) for it in found] == expected
+
+
+def append(state: Path, table: str, rows: Iterable[Row]) -> None:
+    LocalTable(state / table).append(list(rows), SCHEMAS[table])
+
+
+def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
+    state, file = tmp_path / "state", tmp_path / "mirror.yaml"
+    file.write_text(
+        "clusters: [A, B]\nA.bootstrap.servers: nowhere:1\nB.bootstrap.servers: nowhere:2\n"
+        f"A->B.enabled: true\nstate.dir: {state.as_uri()}\n"
+    )
+
+    never = CliRunner().invoke(main, ["status", str(file)])
+    standby = START - timedelta(minutes=5)
+    held = {"flow": "A->B", "epoch": 2, "host": "h1 7", "since": standby}
+    append(state, "leases", [{**held, "renewed": START, "released": False}])
+    before = {"flow": "A->B", "epoch": 1, "host": "h0 3", "since": standby, "released": False}
+    append(state, "leases", [{**before, "renewed": standby}])
+    append(state, "events", [event(1, "set-aside", "orders"), event(-1, "set-aside", "old")])
+    running = CliRunner().invoke(main, ["status", str(file), "--json"])
+    end = START + timedelta(hours=1)
+    append(state, "leases", [{**held, "renewed": end, "released": True}])
+    ended = CliRunner().invoke(main, ["status", str(file)])
+
+    assert (never.exit_code, never.stdout) == (0, "A->B: no process has run it\n")
+    assert json.loads(running.stdout) == {
+        "flows": [
+            {
+                "flow": "A->B",
+                "process": {"host": "h1 7", "since": START.isoformat(), "released": None},
+                "not_replicated": [
+                    {
+                        "topic": "orders",
+                        "partition": None,
+                        "event": "set-aside",
+                        "since": "2026-01-31T12:01:00+00:00",
+                        "reason": "set-aside orders",
+                    }
+                ],
+            }
+        ]
+    }
+    assert ended.stdout.splitlines()[0] == "A->B: h1 7 gave it back at 2026-01-31T13:00:00+00:00"
+    assert "set-aside orders" in ended.stdout
