@@ -82,6 +82,9 @@ def test_the_compose_file_runs_the_image_and_lets_it_stop_cleanly() -> None:
     assert service["stop_grace_period"] == "90s"
     mounted = {volume.split(":")[1] for volume in service["volumes"]}
     assert mounted == {"/etc/replication/mirror.yaml", "/var/lib/replication"}
+    assert "/tmp:exec" in service["tmpfs"]  # zstd and snappy load a library from there
+    recipe = (DEPLOY / "kubernetes/Dockerfile").read_text()
+    assert "install -d -o spark /var/lib/replication" in recipe  # else the volume is root's
 
 
 def test_the_dag_does_not_retry_what_a_retry_cannot_mend() -> None:
