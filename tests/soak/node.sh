@@ -46,6 +46,7 @@ state = "$K8S_RUN/containerd-state"
   address = "$K8S_RUN/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "localhost/pause:1"
+  restrict_oom_score_adj = true # root without CAP_SYS_RESOURCE may not lower it
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "${CNI_BIN:-/usr/lib/cni}"
     conf_dir = "$K8S_RUN/cni"
@@ -70,6 +71,7 @@ YAML
   start etcd "$K8S_BIN/etcd" --data-dir "$K8S_RUN/etcd"
   start apiserver "$K8S_BIN/kube-apiserver" --etcd-servers http://127.0.0.1:2379 --cert-dir "$pki" \
     --bind-address $node --secure-port 6443 --token-auth-file "$pki/tokens" --authorization-mode RBAC \
+    --kubelet-preferred-address-types InternalIP \
     --service-cluster-ip-range 10.96.0.0/24 --service-account-issuer https://kubernetes.default.svc \
     --service-account-key-file "$pki/sa.key" --service-account-signing-key-file "$pki/sa.key"
   until_true 120 kubectl get --raw /readyz

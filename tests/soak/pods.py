@@ -30,9 +30,9 @@ from tests.support.mirror_files import FLOW
 from tests.support.topics import now_ms
 
 PORTS = (9092, 9093)  # the network policy lets pods reach these
-CONTROLLER_PORTS = (29092, 29093)
+CONTROLLER_PORTS = (19092, 19093)
 PARTITIONS = 4
-BURST_SECONDS = 20.0
+BURST_SECONDS = 60.0
 LOOK_SECONDS = 0.5
 PAUSE_SECONDS = 5.0
 """Longer times without a copied record are printed."""
