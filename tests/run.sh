@@ -29,7 +29,7 @@ step() { # NAME COMMAND...
 
 shell_syntax() {
   local file
-  for file in spark-submit.sh conf/set-up.sh tests/run.sh tests/bench/run.sh conf/deploy/*/*.sh .ci/run; do bash -n "$file"; done
+  for file in spark-submit.sh conf/set-up.sh tests/run.sh tests/bench/run.sh tests/soak/*.sh conf/deploy/*/*.sh .ci/run; do bash -n "$file"; done
 }
 
 wheel() { # The wheel must contain the interceptor and must import without this checkout.

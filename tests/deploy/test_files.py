@@ -1,6 +1,7 @@
 """The files for platforms that are not here, checked by types and programs of these platforms."""
 
 import ast
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -81,6 +82,9 @@ def test_the_compose_file_runs_the_image_and_lets_it_stop_cleanly() -> None:
     assert service["stop_grace_period"] == "90s"
     mounted = {volume.split(":")[1] for volume in service["volumes"]}
     assert mounted == {"/etc/replication/mirror.yaml", "/var/lib/replication"}
+    assert "/tmp:exec" in service["tmpfs"]  # noqa: S108 - zstd and snappy load a library from there
+    recipe = (DEPLOY / "kubernetes/Dockerfile").read_text()
+    assert "install -d -o spark /var/lib/replication" in recipe  # else the volume is root's
 
 
 def test_the_dag_does_not_retry_what_a_retry_cannot_mend() -> None:
@@ -92,6 +96,22 @@ def test_the_dag_does_not_retry_what_a_retry_cannot_mend() -> None:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     }
     assert set(constants["NOT_AGAIN"]) == FINAL
+
+
+def test_the_image_recipe_needs_no_buildkit() -> None:
+    """Docker without buildx has its old builder, which knows neither COPY --chmod nor heredocs."""
+    recipe = (DEPLOY / "kubernetes/Dockerfile").read_text()
+
+    assert re.findall(r"^(?:COPY|ADD|RUN) +--(?!chown|from)\S+|<<", recipe, re.MULTILINE) == []
+
+
+def test_a_container_without_arguments_says_what_it_takes() -> None:
+    command = [DEPLOY / "kubernetes/entrypoint.sh"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert "mirror --config FILE" in line
 
 
 def test_a_build_has_what_the_image_recipe_copies(tmp_path: Path) -> None:
@@ -111,6 +131,8 @@ def test_a_build_has_what_the_image_recipe_copies(tmp_path: Path) -> None:
     named = {word for words in copied for word in words if not word.startswith("--")}
     found = {name for name in named if list((tmp_path / "build").glob(name.rstrip("/")))}
     assert named == found
+    (run,) = re.findall(r"^RUN (chmod -R a\+rX .*)\\\n", recipe, re.MULTILINE)
+    assert set(run.split()) >= {"/opt/jars", "/opt/replication", "/opt/entrypoint.sh"}  # umask 077
 
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").touch()

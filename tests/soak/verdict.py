@@ -57,17 +57,28 @@ def judge(scene: Scene, say: Callable[[str], None]) -> Verdict:
         code = drain.wait(DRAIN_SECONDS)
     if code:
         verdict.problems.append(f"the last drain ended with exit code {code}")
+    bootstraps = (scene.clusters[0].bootstrap, scene.clusters[1].bootstrap)
     with open_reader(scene.configs[0].with_name("state").as_uri(), {}) as state:
         for topic in scene.load.topics:
-            _judge_topic(scene, topic, state, verdict)
+            judge_topic(bootstraps, topic, state, verdict)
             say(f"compared: {topic}")
         verdict.events.update(row["kind"] for row in state.rows("events", FLOW))
     verdict.problems.extend(scene.mirrors.bad_ends)
     return verdict
 
 
-def _judge_topic(scene: Scene, topic: str, state: StateReader, verdict: Verdict) -> None:
-    source, target = (broker.bootstrap for broker in scene.clusters)
+def judge_topic(
+    bootstraps: tuple[str, str], topic: str, state: StateReader, verdict: Verdict
+) -> None:
+    """Compares *topic* with its copy and the offset map with every record; counts in *verdict*.
+
+    Args:
+        bootstraps: ``bootstrap.servers`` of source and target.
+        topic: On the source.
+        state: The state directory of the mirror.
+        verdict: Where to count.
+    """
+    source, target = bootstraps
     remote = {topic: f"{FLOW.source}.{topic}"}
     report = compare(source, target, remote, keep_offsets=True)[topic]
     verdict.records += report.source_records

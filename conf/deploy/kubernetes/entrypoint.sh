@@ -54,5 +54,9 @@ case ${1:-} in
       --driver-java-options "-Dlog4j2.configurationFile=$REPLICATION_FILES/log4j2.properties" \
       ${place[@]+"${place[@]}"} "$REPLICATION_FILES/jobs/$job.py" "$@"
     ;;
+  '')
+    echo "entrypoint.sh: name a job, such as: mirror --config FILE; or a command: replication plan FILE" >&2
+    exit 2
+    ;;
   *) exec "$@" ;; # such as: replication plan FILE
 esac
