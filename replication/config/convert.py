@@ -11,12 +11,11 @@ import yaml
 
 from replication.config.file import read_bytes
 from replication.config.flat import flat_settings
-from replication.config.strimzi import from_resources, is_resource
+from replication.config.strimzi import STORAGE, from_resources, is_resource
 from replication.config.to_yaml import Settings, to_yaml
 from replication.config.values import Raw, text
 from replication.errors import ConfigError
 
-_STORAGE: Final = "offset.storage.topic"
 _KINDS: Final = (b"kafka.strimzi.io", b"connector.class", b"KafkaMirrorMaker2")
 
 
@@ -71,7 +70,7 @@ def _positions(values: Mapping[str, Raw]) -> dict[str, str]:
         flow, _, name = key.rpartition(".")
         source, arrow, target = (part.strip() for part in flow.partition("->"))
         if arrow and name == "enabled" and text(raw).strip().lower() == "true":
-            own = values.get(_STORAGE) or values.get(f"{target}.{_STORAGE}")
+            own = values.get(STORAGE) or values.get(f"{target}.{STORAGE}")
             found[f"{source}->{target}"] = text(own) if own else f"mm2-offsets.{source}.internal"
     return found
 

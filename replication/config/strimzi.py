@@ -32,7 +32,9 @@ _PATTERNS: Final = {
     "groupsExcludePattern": "groups.exclude",
     "groupsBlacklistPattern": "groups.exclude",
 }
-_STORAGE: Final = "offset.storage.topic"
+STORAGE: Final = "offset.storage.topic"
+"""The key of a Connect worker that names the topic with its positions."""
+
 _OFFSETS: Final = "mirrormaker2-cluster-offsets"
 """The operator's default for the topic in which a KafkaMirrorMaker2 stores its positions."""
 
@@ -122,7 +124,7 @@ class _Found:
                     for key, value in (connector.get("config") or {}).items():
                         self.put(f"{flow}.{key}", value)
             if "sourceConnector" in parts:
-                own = self.values.get(f"{ends[1]}.{_STORAGE}")
+                own = self.values.get(f"{ends[1]}.{STORAGE}")
                 self.positions[flow] = str(target.get("offsetStorageTopic") or own or _OFFSETS)
             for pattern, key in _PATTERNS.items():
                 if pattern in mirror:
@@ -188,7 +190,7 @@ class _Found:
         if _CONNECTORS[name] == "sourceConnector":
             self.remarks.append(
                 f"Where the remote topics of {flow} do not tell where the connector stopped, write "
-                f"{flow}.replication.takeover.topic for the first start: the {_STORAGE} of the "
+                f"{flow}.replication.takeover.topic for the first start: the {STORAGE} of the "
                 "Connect cluster."
             )
         for key, value in config.items():

@@ -83,10 +83,6 @@ class _UnknownSpan(OffsetRun):
         """As of a run."""
         return self.src_until
 
-    def unread_from(self, committed: int) -> int:
-        """From where on records may be unread by a group at the target's *committed*."""
-        return self.src_from if committed < self.hole_until else _NEVER
-
 
 @dataclass(frozen=True, slots=True)
 class _Copies:
@@ -120,6 +116,8 @@ class OffsetMap:
             [span.src_from for span in self._spans], self._runs[-1].src_until if self._runs else 0
         )
         self._unknown = [span for span in self._spans if isinstance(span, _UnknownSpan)]
+        self._unknown_reach = [span.hole_until for span in self._unknown]
+        self._unknown_later = _suffix_minima([span.src_from for span in self._unknown], _NEVER)
         self._copies = _newest_copies(self._runs, self._unknown)
         self._starts = [copies.src_from for copies in self._copies]
         # Prefix maxima and suffix minima: they differ from a run's own ends only around a rewind.
@@ -205,8 +203,8 @@ class OffsetMap:
         else:
             offset = self._src_reach[at - 1]
             later = self._src_later[at]
-        is_known = all(span.unread_from(committed) >= offset for span in self._unknown)
-        if later >= offset and (not at or self._src_reach[at - 1] <= offset) and is_known:
+        later = min(later, self._unknown_later[bisect_right(self._unknown_reach, committed)])
+        if later >= offset and (not at or self._src_reach[at - 1] <= offset):
             return offset
         return self._first_unread_after_rewind(committed, at, self._src_reach[at - 1 + inside])
 
@@ -222,7 +220,8 @@ class OffsetMap:
             start = run.src_from + max(0, committed - run.tgt_from)
             read = union(read, run.src_from, start)
             starts.append((start, run.src_until))
-        starts += [(span.unread_from(committed), span.src_until) for span in self._unknown]
+        not_passed = self._unknown[bisect_right(self._unknown_reach, committed) :]
+        starts += [(span.src_from, span.src_until) for span in not_passed]
         unread = (piece for start, until in starts for piece in subtract(start, until, read))
         return min(start for start, _ in unread)
 

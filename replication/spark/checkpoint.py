@@ -1,11 +1,11 @@
 """Where a query keeps Spark's own checkpoint, which nothing reads after the query."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
+from replication.spark.acknowledged import is_on_class_path
 from replication.spark.hadoop import session_conf
 from replication.spark.session import jvm_of
 
@@ -18,8 +18,7 @@ def checkpoint_location(spark: SparkSession, folder: Path) -> str:
 
     With our jar the files are written by `FILE_SYSTEM`, in a tenth of the time that Hadoop takes.
     """
-    jvm: Any = jvm_of(spark)
-    if not isinstance(jvm.replication.PlainFiles, JavaClass):
+    if not is_on_class_path(jvm_of(spark)):
         return f"file:{folder}"
     session_conf(spark).set(f"fs.{SCHEME}.impl", FILE_SYSTEM)
     return f"{SCHEME}:{folder}"  # not `as_uri`: Hadoop does not decode the escapes of a URI

@@ -1,6 +1,6 @@
 """Several flows of one file: two sources or two targets, and a process for each target."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.app.admission import Admission
+from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
 from replication.flows.checkpoints.rounds import Checkpoints
@@ -27,6 +28,17 @@ from tests.support.topics import assert_copies, fill, send
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(900)]
 
 SECONDS = 240.0
+
+
+def drain(spark: SparkSession, folder: Path, configs: Iterable[FlowConfig]) -> list[RunningFlow]:
+    """The flows of *configs*, drained side by side."""
+    admission = Admission(spark.version, lambda: 100)
+    running = [
+        RunningFlow(spark, folder, config, "drain", admission=admission) for config in configs
+    ]
+    for one in running:
+        one.join()
+    return running
 
 
 @pytest.mark.soak
@@ -51,20 +63,11 @@ def test_two_sources_fill_two_topics_of_one_target(
     tp = TopicPartition(topic_name, 0)
     commit(source, group, {tp: Committed(42)})
     commit(own_broker, group, {tp: Committed(77)})
-    admission = Admission(spark.version, lambda: 100)
 
-    def drain() -> list[RunningFlow]:
-        running = [
-            RunningFlow(spark, tmp_path, config, "drain", admission=admission) for config in configs
-        ]
-        for one in running:
-            one.join()
-        return running
-
-    drain()
+    drain(spark, tmp_path, configs)
     for broker in (source, own_broker):
         send(broker, topic_name, 2, 20)
-    flows = drain()
+    flows = drain(spark, tmp_path, configs)
     for one in flows:
         Checkpoints(one.context).round()
 
@@ -95,20 +98,11 @@ def test_one_source_fills_two_targets_without_a_prefix(
         "replication.policy.class": IDENTITY,
     }
     configs = mirror_config(source, target, topic_name, settings, flow).flows
-    admission = Admission(spark.version, lambda: 100)
     fill(source, topic_name, 1, 100)
 
-    def drain() -> list[RunningFlow]:
-        running = [
-            RunningFlow(spark, tmp_path, config, "drain", admission=admission) for config in configs
-        ]
-        for one in running:
-            one.join()
-        return running
-
-    drain()
+    drain(spark, tmp_path, configs)
     send(source, topic_name, 1, 10)
-    flows = drain()
+    flows = drain(spark, tmp_path, configs)
 
     tp = TopicPartition(topic_name, 0)
     assert [config.flow for config in configs] == [flow, other]
