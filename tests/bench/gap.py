@@ -27,6 +27,7 @@ from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.demo.latency import percentile
 from replication.demo.topic_log import log_ends
 from tests.bench.latency import WARM_UP_SECONDS, Copies, Pace, copies_seen
+from tests.bench.options import new_parser
 from tests.bench.peers import MODES, Mirror, Race, running
 from tests.support.local import Clusters
 from tests.support.running_process import RunningProcess
@@ -120,7 +121,7 @@ def _figures(seen: Copies) -> tuple[str, ...]:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--mode", choices=MODES[:2], default="realtime", help="of the mirror")
     parser.add_argument("--rate", type=float, default=1000.0, help="records per second")
     parser.add_argument("--topics", type=int, default=3, help="how many are added")

@@ -27,7 +27,7 @@ from tests.bench.many import (
     pause,
     raise_file_limit,
 )
-from tests.bench.options import add_spark_option
+from tests.bench.options import add_spark_option, new_parser
 from tests.bench.peers import MODES, Mirror, Race, running
 from tests.bench.usage import usage
 from tests.support.local import Clusters
@@ -145,7 +145,7 @@ def _bench(clusters: Clusters, folder: Path, options: argparse.Namespace) -> Ben
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--each", type=int, default=10, help="partitions of a topic")
     parser.add_argument("--mode", choices=MODES[:2], default="microbatch", help="of the mirror")

@@ -25,6 +25,7 @@ from replication.config.home import home
 from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
+from tests.bench.options import new_parser
 from tests.bench.peers import MODES, Contender, Mirror, MirrorMaker2, Race, running
 from tests.bench.program import spread
 from tests.bench.usage import usage
@@ -131,7 +132,7 @@ def _contenders(options: argparse.Namespace, mm2: Path) -> dict[str, Contender]:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mode", choices=MODES, default="realtime", help="of the mirror")
     return parser.parse_args()
