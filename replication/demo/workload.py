@@ -20,6 +20,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 TIMEOUT_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 0.05
 HOUR_MS: Final = 3_600_000  # brokers reject timestamps more than an hour ahead
+HALF_A_DAY_MS: Final = 12 * HOUR_MS  # after a day a broker that restarts forgets the producer
 FIVE_YEARS_MS: Final = 5 * 365 * 86_400_000
 LARGE_BYTES: Final = 200_000
 
@@ -79,7 +80,7 @@ def plain_records(partitions: int, *, size_bytes: int, now_ms: int) -> Iterator[
             partition=number % partitions,
             key=key,
             value=value,
-            timestamp_ms=now_ms - 24 * HOUR_MS + number,
+            timestamp_ms=now_ms - HALF_A_DAY_MS + number,
         )
 
 
@@ -124,6 +125,7 @@ class Sender:
                 "linger.ms": linger_ms,
                 "message.max.bytes": 100_000_000,  # the topic sets the limit
                 "queue.buffering.max.kbytes": 262_144,
+                "message.timeout.ms": int(TIMEOUT_SECONDS * 1000),
                 "delivery.report.only.error": True,  # calls no Python for a delivered record
                 "on_delivery": self._on_rejected,
                 "log_level": 0,
@@ -134,9 +136,15 @@ class Sender:
             self._producer.init_transactions(TIMEOUT_SECONDS)
 
     def send(self, topic: str, record: ProducedRecord) -> None:
-        """Queues one record; waits while the queue is full."""
+        """Queues one record; waits while the queue is full.
+
+        Raises:
+            ClusterError: The cluster rejected an earlier record, or did not answer in time.
+        """
         while not self._queued(topic, record):
             self._producer.poll(0.1)
+        self._producer.poll(0)
+        self._check(0)
 
     def _queued(self, topic: str, record: ProducedRecord) -> bool:
         headers: Any = list(
@@ -165,7 +173,9 @@ class Sender:
 
     def flush(self) -> None:
         """Waits until all records are acknowledged."""
-        left = self._producer.flush(TIMEOUT_SECONDS)
+        self._check(self._producer.flush(TIMEOUT_SECONDS))
+
+    def _check(self, left: int) -> None:
         if self._rejected or left:
             reason = self._rejected or f"{left} records not acknowledged"
             raise ClusterError(f"producing to {self._bootstrap}: {reason}")

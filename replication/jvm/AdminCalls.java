@@ -71,11 +71,12 @@ public final class AdminCalls implements AutoCloseable {
     closing.clean();
   }
 
-  /** The cluster's id and the names of all topics: {@code {"": {"ok": {"id": "...", "topics": [...]}}}}. */
+  /** Of the cluster: {@code {"": {"ok": {"id": "...", "brokers": [1, ...], "topics": [...]}}}}. */
   public String cluster(int timeoutMs) {
     ObjectNode results = JSON.createObjectNode();
     var described = admin.describeCluster(new DescribeClusterOptions().timeoutMs(timeoutMs));
     var id = described.clusterId().toCompletionStage().toCompletableFuture();
+    var nodes = described.nodes().toCompletionStage().toCompletableFuture();
     var names = admin.listTopics(new ListTopicsOptions().timeoutMs(timeoutMs).listInternal(true)).names();
     settle(
         results,
@@ -83,6 +84,8 @@ public final class AdminCalls implements AutoCloseable {
         names,
         found -> {
           ObjectNode node = JSON.createObjectNode().put("id", id.join());
+          ArrayNode brokers = node.putArray("brokers");
+          nodes.join().forEach(broker -> brokers.add(broker.id()));
           found.forEach(node.putArray("topics")::add);
           return node;
         });
@@ -246,12 +249,21 @@ public final class AdminCalls implements AutoCloseable {
 
   /** Settings of topics: {@code {name: {key: [value, source, isReadOnly, isSensitive]}}}. */
   public String describeConfigs(String topics, int timeoutMs) throws JsonProcessingException {
-    List<ConfigResource> resources = list(topics).stream().map(AdminCalls::topic).toList();
+    return describe(ConfigResource.Type.TOPIC, topics, timeoutMs);
+  }
+
+  /** Settings of brokers, by their ids, in the same form. */
+  public String describeBrokers(String ids, int timeoutMs) throws JsonProcessingException {
+    return describe(ConfigResource.Type.BROKER, ids, timeoutMs);
+  }
+
+  private String describe(ConfigResource.Type type, String names, int timeoutMs) throws JsonProcessingException {
+    List<ConfigResource> resources = list(names).stream().map(name -> new ConfigResource(type, name)).toList();
     ObjectNode results = JSON.createObjectNode();
     admin
         .describeConfigs(resources, new DescribeConfigsOptions().timeoutMs(timeoutMs))
         .values()
-        .forEach((topic, future) -> settle(results, topic.name(), future, AdminCalls::settings));
+        .forEach((resource, future) -> settle(results, resource.name(), future, AdminCalls::settings));
     return results.toString();
   }
 

@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import NewPartitions, OffsetSpec
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
+from replication.kafka.broker_settings import producer_expiration_ms
 from replication.kafka.calls import Calls
 from replication.kafka.creation import requests
 from replication.kafka.diagnosis import NOT_FOUND
@@ -248,6 +249,10 @@ class Cluster(AbstractContextManager["Cluster"]):
             for name, result in results.items()
             if isinstance(result, KafkaError)
         }
+
+    def producer_expiration_ms(self) -> int | None:
+        """How long a broker remembers a producer; None if this user may not see it."""
+        return producer_expiration_ms(self._calls)
 
     def max_message_bytes(self, topics: Iterable[str]) -> dict[str, int]:
         """The largest record batch that each topic accepts, in bytes; missing topics are absent."""

@@ -75,9 +75,11 @@ class JavaTopics:
         time.sleep(timeout)
 
     def list_topics(self, timeout: float) -> Any:  # noqa: ANN401 - as confluent-kafka's
-        """The cluster's id and the names of its topics."""
+        """The cluster's id, the ids of its brokers, and the names of its topics."""
         answer = self._call("cluster", [""], timeout)[""].result()
-        return SimpleNamespace(cluster_id=answer["id"], topics=answer["topics"])
+        return SimpleNamespace(
+            cluster_id=answer["id"], brokers=answer["brokers"], topics=answer["topics"]
+        )
 
     def describe_topics(
         self,
@@ -135,9 +137,11 @@ class JavaTopics:
     def describe_configs(
         self, resources: Iterable[ConfigResource], request_timeout: float
     ) -> Futures:
-        """All settings of topics."""
+        """All settings of topics, or of brokers."""
         by_name = {resource.name: resource for resource in resources}
-        futures = self._call("describeConfigs", by_name, request_timeout, list(by_name), _settings)
+        kinds = {resource.restype for resource in by_name.values()}
+        call = "describeBrokers" if kinds == {ConfigResource.Type.BROKER} else "describeConfigs"
+        futures = self._call(call, by_name, request_timeout, list(by_name), _settings)
         return {by_name[name]: future for name, future in futures.items()}
 
     def incremental_alter_configs(

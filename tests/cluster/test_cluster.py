@@ -159,6 +159,10 @@ def test_offsets(cluster: Cluster, clusters: Clusters, topic_name: str) -> None:
     assert cluster.offsets_for_time({first: 1_003, second: 1}) == {first: 3, second: 0}
 
 
+def test_how_long_brokers_remember_a_producer(cluster: Cluster) -> None:
+    assert cluster.producer_expiration_ms() == 86_400_000  # Kafka's default
+
+
 def test_an_open_transaction_bounds_the_committed_log_end(
     cluster: Cluster, clusters: Clusters, topic_name: str, until: Until
 ) -> None:

@@ -1,6 +1,7 @@
 """state.dir on S3: two drains in a row, the commands, and a stop, on a server of its own.
 
-The server is moto's, in an environment of its own: MOTO_SERVER names its program.
+How to reach it is in Hadoop's own file, or in the section ``hadoop.`` of the mirror's. The server
+is moto's, in an environment of its own: MOTO_SERVER names its program.
 """
 
 import os
@@ -8,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,12 +39,13 @@ SETTINGS = {
     "fs.s3a.secret.key": "secret",
     "fs.s3a.connection.ssl.enabled": "false",
 }
+BUCKET = "state"
 SECONDS = 240.0
 
 
 @pytest.fixture(scope="module")
-def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An empty bucket; HADOOP_CONF_DIR says how to reach it."""
+def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """Hadoop's settings for a server with an empty bucket."""
     if not MOTO:
         pytest.skip("needs moto's server in an environment of its own: pip install 'moto[server]'")
     jars("s3", override="S3_JARS")
@@ -52,10 +54,7 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen([str(MOTO), "-H", HOST, "-p", str(port)], stdout=log, stderr=log)
     watchdog = Watchdog(server.pid, signal.SIGKILL)
-    entries = {**SETTINGS, "fs.s3a.endpoint": url}.items()
-    lines = [f"<property><name>{k}</name><value>{v}</value></property>" for k, v in entries]
-    (folder / "core-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
-    request = urllib.request.Request(f"{url}/state", method="PUT")  # noqa: S310 - our own server
+    request = urllib.request.Request(f"{url}/{BUCKET}", method="PUT")  # noqa: S310 - our own server
 
     def is_made() -> bool:
         with suppress(OSError), urllib.request.urlopen(request, timeout=5):  # noqa: S310
@@ -64,9 +63,7 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     try:
         wait_until(is_made, 60)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("HADOOP_CONF_DIR", str(folder))
-            yield "s3a://state"
+        yield {**SETTINGS, "fs.s3a.endpoint": url}
     finally:
         watchdog.dismiss()
         server.kill()
@@ -78,9 +75,24 @@ def flow() -> Flow:
     return unique_flow()
 
 
-@pytest.fixture
-def config(bucket: str, clusters: Clusters, tmp_path: Path, topic_name: str, flow: Flow) -> Path:
-    more = {"state.dir": f"{bucket}/{flow.slug}", "groups": [topic_name]}
+@pytest.fixture(params=["HADOOP_CONF_DIR", "hadoop."])
+def config(
+    request: pytest.FixtureRequest,
+    access: Mapping[str, str],
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    flow: Flow,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """A configuration of which either place tells how to reach the bucket."""
+    more = {"state.dir": f"s3a://{BUCKET}/{flow.slug}", "groups": [topic_name]}
+    if request.param == "hadoop.":
+        monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+        return write_config(tmp_path, clusters, topic_name, {**more, "hadoop": access}, flow)
+    lines = [f"<property><name>{k}</name><value>{v}</value></property>" for k, v in access.items()]
+    (tmp_path / "core-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     return write_config(tmp_path, clusters, topic_name, more, flow)
 
 

@@ -20,6 +20,7 @@ from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.mode_watch import ModeWatch
+from replication.flows.replicate.old_records import describe_old_records
 from replication.flows.replicate.outage import Outage
 from replication.flows.replicate.prepare import topic_warnings
 from replication.flows.replicate.recover import Recovery
@@ -110,6 +111,7 @@ class _FlowLoop:
         self._modes = ModeWatch(admitted.mode_now if self._config.mode == "auto" else None)
         self._plan: TopicPlan | None = None
         self._warned: set[str] = set()
+        self._has_looked_at_age = False
         self._selection = SelectionReport(context)
         self._map_writer = MapWriter(context)
         self._number = self._map_writer.last_generation
@@ -153,6 +155,7 @@ class _FlowLoop:
         running = Generations(self._context, self._map_writer, plan, mode)
         try:
             running.start(plan, positions, self._number)
+            self._log_old_records(plan, positions)
             return self._attend(running)
         finally:
             self._remember(running.plan, running.close())
@@ -163,6 +166,19 @@ class _FlowLoop:
             if text not in self._warned:
                 self._warned.add(text)
                 log.warning("target_keeps_less", flow=self._config.flow, text=text)
+
+    def _log_old_records(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
+        """Logs at the first start whether the target's brokers should not be restarted now."""
+        if self._has_looked_at_age:
+            return
+        self._has_looked_at_age = True
+        try:
+            text = describe_old_records(self._context, plan, positions)
+        except ClusterError as error:
+            log.info("age_unknown", flow=self._config.flow, text=error)
+        else:
+            if text:
+                log.warning("old_records", flow=self._config.flow, text=text)
 
     def _attend(self, running: Generations) -> Ending:
         """Records the progress of running queries until something ends them."""

@@ -1,0 +1,54 @@
+"""Finds records so old that the target's brokers forget who sent them.
+
+A broker knows a batch that is sent again by what it remembers of its producer, and it remembers a
+producer until ``producer.id.expiration.ms`` (a day by default) have passed since the *timestamp of
+its last record*: ``isProducerExpired`` in Kafka's ProducerStateManager. Copied records keep their
+timestamps. So a broker that is stopped cleanly while older records are copied has forgotten the
+producer when it is back, and appends a batch again whose acknowledgement got lost.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from replication.flows.context import FlowContext
+from replication.flows.replicate.match import compared_timestamps
+from replication.model import Position, TopicPartition
+from replication.topics.topic_plan import TopicPlan
+
+HOUR_MS: Final = 3_600_000
+
+
+def describe_old_records(
+    context: FlowContext, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
+) -> str:
+    """What an operator should know of records still to be copied that are so old; "" if none is.
+
+    Args:
+        context: The flow.
+        plan: Its topics.
+        positions: Where their partitions resume.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    flow = context.config.flow
+    expiration_ms = context.target.producer_expiration_ms()
+    if expiration_ms is None or context.config.record_timestamps == "broker":
+        return ""
+    oldest_ms = time.time_ns() // 1_000_000 - expiration_ms
+    young = context.source.offsets_for_time(dict.fromkeys(positions, oldest_ms))
+    old = {tp for tp, offset in young.items() if positions[tp].upstream < offset}
+    remotes = {plan.topics[tp.topic] for tp in old}
+    kept = {name for name, at in compared_timestamps(context, remotes).items() if at == "preserve"}
+    old = {tp for tp in old if plan.topics[tp.topic] in kept}
+    if not old:
+        return ""
+    some = max(old, key=lambda tp: young[tp] - positions[tp].upstream)
+    return (
+        f"{len(old)} partitions of {flow.source} have records to copy that are older than "
+        f"{expiration_ms / HOUR_MS:g} h: {some} up to offset {young[some]}. A broker of "
+        f"{flow.target} that is stopped while they are copied forgets their producer "
+        f"(producer.id.expiration.ms={expiration_ms}) and may write a batch twice. Until they are "
+        f"copied, restart no broker of {flow.target}, or raise that setting there"
+    )

@@ -1,0 +1,75 @@
+"""Whoever restarts a broker of the target is warned while it would forget the mirror's producer."""
+
+import logging
+import time
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.demo.brokers import Broker
+from replication.demo.workload import create_topic, plain_records, sending
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]
+
+RECORDS = 20
+DAY_MS = 86_400_000
+
+
+def send(broker: Broker, topic: str, *, age_ms: int) -> None:
+    create_topic(broker.bootstrap, topic, 1, {"retention.ms": "-1"})
+    with sending(broker.bootstrap) as sender:
+        now_ms = time.time_ns() // 1_000_000 - age_ms
+        sender.send_all(topic, islice(plain_records(1, size_bytes=50, now_ms=now_ms), RECORDS))
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [line for line in caplog.messages if "event=old_records" in line]
+    caplog.clear()
+    return found
+
+
+def test_records_that_are_older_than_a_broker_remembers_are_named_once(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source, target = clusters
+    send(source, f"{topic_name}-young", age_ms=0)
+    send(source, f"{topic_name}-old", age_ms=DAY_MS)
+    config = flow_config(source, target, f"{topic_name}-.*")
+
+    with caplog.at_level(logging.WARNING):
+        RunningFlow(spark, tmp_path, config, "drain").join()
+        (said,) = warnings(caplog)
+        RunningFlow(spark, tmp_path, config, "drain").join()
+
+    assert warnings(caplog) == []  # all are copied
+    assert "1 partitions of A have records to copy that are older than 24 h" in said
+    assert f"{topic_name}-old-0 up to offset {RECORDS}" in said
+    assert "producer.id.expiration.ms=86400000" in said
+
+
+def test_records_with_the_brokers_time_are_young(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source, target = clusters
+    send(source, f"{topic_name}-copied", age_ms=DAY_MS)
+    create_topic(
+        target.bootstrap, f"A.{topic_name}-copied", 1, {"message.timestamp.type": "LogAppendTime"}
+    )
+    config = flow_config(source, target, f"{topic_name}-.*")
+
+    with caplog.at_level(logging.WARNING):
+        RunningFlow(spark, tmp_path, config, "drain").join()
+
+    assert warnings(caplog) == []

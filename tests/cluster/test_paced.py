@@ -1,0 +1,25 @@
+"""A producer of the demo and the soak ends when its records are not taken."""
+
+import time
+
+import pytest
+
+from replication.demo.paced import PacedProducer
+from replication.demo.workload import create_topic, plain_records
+from replication.errors import ClusterError
+from tests.support.local import Clusters, Until
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_producer_whose_records_are_rejected_ends_by_itself(
+    clusters: Clusters, topic_name: str, until: Until
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1, {"max.message.bytes": "100"})
+    records = plain_records(1, size_bytes=1000, now_ms=time.time_ns() // 1_000_000)
+    producer = PacedProducer(clusters[0].bootstrap, {topic_name: records}, records_per_second=50.0)
+    producer.start()
+    until(lambda: not producer.is_alive(), 30)
+
+    with pytest.raises(ClusterError, match=f"{topic_name}-0 rejected"):
+        producer.finish()
