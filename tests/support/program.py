@@ -1,5 +1,6 @@
 """What programs beside the tests share: how they end, where they print, where their files lie."""
 
+import os
 import signal
 import sys
 from datetime import datetime, timezone
@@ -24,5 +25,6 @@ def new_console() -> Console:
 
 
 def new_folder_name(program: str) -> Path:
-    """The path of a folder for one run of *program*, named by the time."""
-    return home().absolute() / program / datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    """The path of a folder for one run of *program*, named by the time and the process."""
+    began = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    return home().absolute() / program / f"{began}-{os.getpid()}"
