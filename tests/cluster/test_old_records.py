@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
 from replication.demo.workload import create_topic, plain_records, sending
+from replication.kafka.jvm import java_map
+from replication.spark.session import jvm_of
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 
@@ -73,3 +75,32 @@ def test_records_with_the_brokers_time_are_young(
         RunningFlow(spark, tmp_path, config, "drain").join()
 
     assert warnings(caplog) == []
+
+
+@pytest.mark.soak
+def test_a_broker_that_restarts_has_forgotten_who_sent_old_records(
+    spark: SparkSession, own_broker: Broker, topic_name: str
+) -> None:
+    ages = {"young": 0, "old": DAY_MS}
+    for name, age_ms in ages.items():
+        send(own_broker, f"{topic_name}-{name}", age_ms=age_ms)
+    known = {name: producers(spark, own_broker, f"{topic_name}-{name}") for name in ages}
+
+    own_broker.restart()
+
+    assert known == {"young": 1, "old": 1}
+    known = {name: producers(spark, own_broker, f"{topic_name}-{name}") for name in ages}
+    assert known == {"young": 1, "old": 0}
+
+
+def producers(spark: SparkSession, broker: Broker, topic: str) -> int:
+    """The producers that the broker remembers for the topic's partition."""
+    jvm = jvm_of(spark)
+    settings = java_map(jvm, {"bootstrap.servers": broker.bootstrap})
+    admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
+    try:
+        partition = jvm.org.apache.kafka.common.TopicPartition(topic, 0)
+        asked = admin.describeProducers(jvm.java.util.List.of(partition))
+        return int(asked.partitionResult(partition).get().activeProducers().size())
+    finally:
+        admin.close()
