@@ -52,7 +52,7 @@ def test_records_that_are_older_than_a_broker_remembers_are_named_once(
         RunningFlow(spark, tmp_path, config, "drain").join()
 
     assert warnings(caplog) == []  # all are copied
-    assert "1 partitions of A have records to copy that are older than 24 h" in said
+    assert "1 of 2 partitions have records to copy that are older than 24 h" in said
     assert f"{topic_name}-old-0 up to offset {RECORDS}" in said
     assert "producer.id.expiration.ms=86400000" in said
 

@@ -46,7 +46,7 @@ def describe_old_records(
         return ""
     some = max(old, key=lambda tp: young[tp] - positions[tp].upstream)
     return (
-        f"{len(old)} partitions of {flow.source} have records to copy that are older than "
+        f"{len(old)} of {len(positions)} partitions have records to copy that are older than "
         f"{expiration_ms / HOUR_MS:g} h: {some} up to offset {young[some]}. A broker of "
         f"{flow.target} that is stopped while they are copied forgets their producer "
         f"(producer.id.expiration.ms={expiration_ms}) and may write a batch twice. Until they are "
