@@ -144,7 +144,7 @@ class Sender:
         while not self._queued(topic, record):
             self._producer.poll(0.1)
         self._producer.poll(0)
-        self._check(0)
+        self._check()
 
     def _queued(self, topic: str, record: ProducedRecord) -> bool:
         headers: Any = list(
@@ -175,7 +175,7 @@ class Sender:
         """Waits until all records are acknowledged."""
         self._check(self._producer.flush(TIMEOUT_SECONDS))
 
-    def _check(self, left: int) -> None:
+    def _check(self, left: int = 0) -> None:
         if self._rejected or left:
             reason = self._rejected or f"{left} records not acknowledged"
             raise ClusterError(f"producing to {self._bootstrap}: {reason}")

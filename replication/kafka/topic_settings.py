@@ -10,6 +10,7 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
+    ResourceType,
 )
 
 from replication.model import Origin, TopicSetting
@@ -49,10 +50,13 @@ def read_setting(entry: ConfigEntry) -> TopicSetting:
 
 
 def describe_settings(
-    admin: AdminClient, topics: Collection[str], timeout_s: float
+    admin: AdminClient,
+    names: Collection[str],
+    timeout_s: float,
+    kind: ResourceType = ResourceType.TOPIC,
 ) -> dict[str, "Future[dict[str, ConfigEntry]]"]:
-    """Requests all settings of *topics*."""
-    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    """Requests all settings of topics, or of brokers by their ids."""
+    resources = [ConfigResource(kind, name) for name in names]
     asked = admin.describe_configs(resources, request_timeout=timeout_s)
     return {resource.name: future for resource, future in asked.items()}
 

@@ -1,7 +1,6 @@
 """Whoever restarts a broker of the target is warned while it would forget the mirror's producer."""
 
 import logging
-import time
 from itertools import islice
 from pathlib import Path
 
@@ -9,11 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
-from replication.demo.workload import create_topic, plain_records, sending
+from replication.demo.workload import create_topic, plain_records
 from replication.kafka.jvm import java_map
 from replication.spark.session import jvm_of
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
+from tests.support.topics import now_ms, send_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -23,9 +23,8 @@ DAY_MS = 86_400_000
 
 def send(broker: Broker, topic: str, *, age_ms: int) -> None:
     create_topic(broker.bootstrap, topic, 1, {"retention.ms": "-1"})
-    with sending(broker.bootstrap) as sender:
-        now_ms = time.time_ns() // 1_000_000 - age_ms
-        sender.send_all(topic, islice(plain_records(1, size_bytes=50, now_ms=now_ms), RECORDS))
+    records = plain_records(1, size_bytes=50, now_ms=now_ms() - age_ms)
+    send_records(broker, topic, islice(records, RECORDS))
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -144,13 +144,13 @@ def jvm(spark: SparkSession) -> JVMView:
     return jvm_of(spark)
 
 
-def java_says(jvm: JVMView, pattern: str) -> list[bool] | None:
-    """For each of NAMES whether *pattern* matches it; None if Java rejects the pattern."""
+def java_says(jvm: JVMView, pattern: str, names: tuple[str, ...] = NAMES) -> list[bool] | None:
+    """For each of *names* whether *pattern* matches it; None if Java rejects the pattern."""
     try:
         compiled = jvm.java.util.regex.Pattern.compile(pattern)
     except IllegalArgumentException:
         return None
-    return [compiled.matcher(name).matches() for name in NAMES]
+    return [compiled.matcher(name).matches() for name in names]
 
 
 def we_say(pattern: str) -> list[bool] | None:
@@ -191,18 +191,10 @@ def test_random_expressions_match_as_in_java(jvm: JVMView) -> None:
             compared += 1
         if ours is not None or "not supported" not in (pattern_problem(pattern) or ""):
             names = ("", "a", "b", "ab", "ba", "aab", "abb", "c")
-            java = java_says_of(jvm, pattern, names)
+            java = java_says(jvm, pattern, names)
             mine = None if ours is None else [NameFilter((pattern,)).accepts(n) for n in names]
             assert mine == java, pattern
     assert compared > 50, "too few valid expressions"
-
-
-def java_says_of(jvm: JVMView, pattern: str, names: tuple[str, ...]) -> list[bool] | None:
-    try:
-        compiled = jvm.java.util.regex.Pattern.compile(pattern)
-    except IllegalArgumentException:
-        return None
-    return [compiled.matcher(name).matches() for name in names]
 
 
 @pytest.mark.parametrize("pattern", UNSUPPORTED)

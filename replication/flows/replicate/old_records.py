@@ -33,8 +33,10 @@ def describe_old_records(
         ClusterError: A cluster does not answer.
     """
     flow = context.config.flow
+    if context.config.record_timestamps == "broker":
+        return ""
     expiration_ms = context.target.producer_expiration_ms()
-    if expiration_ms is None or context.config.record_timestamps == "broker":
+    if expiration_ms is None:
         return ""
     oldest_ms = time.time_ns() // 1_000_000 - expiration_ms
     young = context.source.offsets_for_time(dict.fromkeys(positions, oldest_ms))
