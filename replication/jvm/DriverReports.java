@@ -66,7 +66,7 @@ public final class DriverReports implements DriverPlugin {
     RUNS.remove(generation);
   }
 
-  /** The runs of {@code generation} reported since the last call, a line for each partition. */
+  /** What was reported of {@code generation} since the last call: lines without its name. */
   public static synchronized String take(String generation) {
     Runs runs = RUNS.get(generation);
     if (runs == null || runs.lines.isEmpty()) {
@@ -182,8 +182,9 @@ public final class DriverReports implements DriverPlugin {
     if (runs == null) {
       return;
     }
-    runs.lines.add(fields[2]);
-    runs.characters += fields[2].length();
+    String kept = fields[0] + '\t' + fields[2];
+    runs.lines.add(kept);
+    runs.characters += kept.length();
     while (runs.characters > MOST_CHARACTERS) {
       runs.characters -= runs.lines.remove().length();
     }

@@ -21,7 +21,8 @@ import org.apache.spark.util.TaskCompletionListener;
  *
  * <p>A report is lines of tab-separated fields: {@code executor id number}, then {@code flow name
  * records tasks} with the records in flight and the tasks running, then {@code runs generation topic
- * partition srcFrom,srcUntil,tgtFrom,count;... sync,...}.
+ * partition srcFrom,srcUntil,tgtFrom,count;... sync,...} and {@code rejected generation topic
+ * partition text}.
  */
 final class ExecutorReports implements ExecutorPlugin {
   static final String INTERVAL = "interval.ms";

@@ -29,6 +29,9 @@ final class PartitionCopy {
 
   private int inFlight;
   private boolean isBroken;
+  private boolean isAwaited;
+  private String rejection;
+  private final BatchRoom room = new BatchRoom();
   private long[] sent = new long[16]; // a ring of source ranges: from, until
   private int oldest;
   private int ranges;
@@ -64,6 +67,7 @@ final class PartitionCopy {
       flow = flowOf(ofGeneration);
       limit = MOST_RUNS;
       count = 0; // what the generation before had not reported is found from the target's log
+      rejection = null;
       syncs.restart();
     }
     spacing = Long.parseLong(recordsBetweenBorders);
@@ -73,7 +77,19 @@ final class PartitionCopy {
     return true;
   }
 
-  synchronized void sent(long source) {
+  /** As in {@link BatchRoom#limit}. */
+  synchronized void limitBatches(int ofProducer, int ofTopic) {
+    room.limit(ofProducer, ofTopic);
+  }
+
+  /** Adds a record of so many bytes that is about to be sent, once there is {@link BatchRoom}. */
+  synchronized void sent(long source, int size) throws InterruptedException {
+    while (inFlight > 0 && !room.takes(size)) {
+      isAwaited = true;
+      wait();
+    }
+    isAwaited = false;
+    room.add(size, inFlight == 0);
     inFlight++;
     if (isBroken) {
       return;
@@ -94,21 +110,22 @@ final class PartitionCopy {
 
   /** Takes back the newest record, which never reached a batch. */
   synchronized void notSent() {
-    inFlight--;
+    leave();
     if (!isBroken && ranges > 0 && --sent[at(ranges - 1) + 1] == sent[at(ranges - 1)]) {
       ranges--;
     }
   }
 
   /** A record was lost on its way: those after it may or may not be written, in any order. */
-  synchronized void failed() {
-    inFlight--;
+  synchronized void failed(Exception reason) {
+    leave();
     isBroken = true;
+    rejection = Rejections.more(rejection, reason);
   }
 
   /** The oldest record in flight is on the target; its offset there is -1 if the broker forgot. */
   synchronized void acknowledged(long target) {
-    inFlight--;
+    leave();
     if (isBroken || ranges == 0) {
       return;
     }
@@ -119,6 +136,13 @@ final class PartitionCopy {
     }
     if (target >= 0 && !generation.isEmpty()) {
       add(source, target);
+    }
+  }
+
+  private void leave() {
+    inFlight--;
+    if (isAwaited) {
+      notifyAll();
     }
   }
 
@@ -133,15 +157,17 @@ final class PartitionCopy {
     }
   }
 
-  /** Appends a line with the runs acknowledged since the last call, if there are any. */
+  /** Appends what is new since the last call: a rejection, and the runs acknowledged. */
   synchronized void report(StringBuilder lines) {
+    if (rejection != null) {
+      begin(lines, "rejected").append(rejection).append('\n');
+      rejection = null;
+    }
     if (count == 0) {
       return;
     }
     joinOlder();
-    lines.append("runs\t").append(generation);
-    lines.append('\t').append(partition.topic()).append('\t').append(partition.partition());
-    lines.append('\t');
+    begin(lines, "runs");
     for (int i = 0; i < count * WIDTH; i++) {
       lines.append(runs[i]).append(i % WIDTH == WIDTH - 1 ? ';' : ',');
     }
@@ -155,6 +181,11 @@ final class PartitionCopy {
     if (runs.length > 256 * WIDTH) {
       runs = new long[16 * WIDTH];
     }
+  }
+
+  private StringBuilder begin(StringBuilder lines, String kind) {
+    lines.append(kind).append('\t').append(generation).append('\t').append(partition.topic());
+    return lines.append('\t').append(partition.partition()).append('\t');
   }
 
   private void add(long source, long target) {

@@ -33,12 +33,18 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   /** Task property: records between two borders in the sparse parts of the offset map. */
   static final String SPACING = "replication.spacing";
 
+  /** Task property: bytes of a batch that a topic takes, {@code ,*=131072,A.orders=60000,}. */
+  static final String LIMITS = "replication.limits";
+
+  private static final String UNLIMITED = ",*=" + Integer.MAX_VALUE + ",";
+
   // Static, so that the executor's reports find them: producers live in Spark's own pool.
   private static final Set<PreserveTimestamps> OPEN = ConcurrentHashMap.newKeySet();
   private static final ThreadLocal<Sending> SENDING = ThreadLocal.withInitial(Sending::new);
 
   private final Map<TopicPartition, PartitionCopy> copies = new ConcurrentHashMap<>();
   private PartitionCopy lastAcknowledged;
+  private int batchSize;
 
   /** What a task's thread is sending. One task writes one partition, so this changes rarely. */
   private static final class Sending {
@@ -71,6 +77,8 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
 
   @Override
   public void configure(Map<String, ?> configs) {
+    Object given = configs.get("batch.size");
+    batchSize = given == null ? 16_384 : Integer.parseInt(given.toString()); // Kafka's default
     OPEN.add(this);
   }
 
@@ -92,6 +100,9 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
       return original(record, sending.copy);
     } catch (RuntimeException e) {
       return unsendable(record, e.toString());
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return unsendable(record, "the task was cancelled");
     }
   }
 
@@ -110,7 +121,14 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
       sending.refusal = "records of an earlier task are still in flight";
     } else {
       sending.refusal = null;
+      copy.limitBatches(batchSize, limit(property(task, LIMITS, UNLIMITED), record.topic()));
     }
+  }
+
+  private static int limit(String limits, String topic) {
+    int own = limits.indexOf("," + topic + "=");
+    int from = limits.indexOf('=', own < 0 ? limits.indexOf(",*=") : own) + 1;
+    return Integer.parseInt(limits.substring(from, limits.indexOf(',', from)));
   }
 
   static boolean isSecondAttempt(TaskContext task) {
@@ -123,7 +141,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   }
 
   private static ProducerRecord<byte[], byte[]> original(
-      ProducerRecord<byte[], byte[]> record, PartitionCopy copy) {
+      ProducerRecord<byte[], byte[]> record, PartitionCopy copy) throws InterruptedException {
     Header[] headers = record.headers().toArray();
     int last = headers.length - 1;
     // Only the last one is ours: the original may carry headers of the same name.
@@ -143,8 +161,21 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
             record.key(),
             record.value(),
             Arrays.asList(Arrays.copyOf(headers, last)));
-    copy.sent(number(carrier, Long.BYTES));
+    copy.sent(number(carrier, Long.BYTES), size(record.key(), record.value(), headers, last));
     return original;
+  }
+
+  /** Bytes of a record in a batch, at most. */
+  private static int size(byte[] key, byte[] value, Header[] headers, int count) {
+    int bytes = BatchRoom.RECORD_OVERHEAD + length(key) + length(value);
+    for (int i = 0; i < count; i++) {
+      bytes += 2 * 5 + 3 * headers[i].key().length() + length(headers[i].value()); // two varints
+    }
+    return bytes;
+  }
+
+  private static int length(byte[] octets) {
+    return octets == null ? 0 : octets.length;
   }
 
   private static long number(byte[] octets, int from) {
@@ -173,7 +204,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     } else if (SENDING.get().copy == copy) {
       copy.notSent(); // the call is still in send(), in the task's own thread
     } else {
-      copy.failed();
+      copy.failed(exception);
     }
   }
 

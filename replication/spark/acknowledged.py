@@ -5,8 +5,9 @@ may still write: one whose driver is silent ends by itself, and the driver count
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final
 
 from py4j.java_gateway import JavaClass
@@ -15,12 +16,14 @@ from pyspark.sql import SparkSession
 from replication.model import Flow, TopicPartition
 from replication.offsets.pending import Report
 from replication.offsets.runs import OffsetRun
+from replication.spark.kafka_options import limits_text
 
 PLUGIN: Final = "replication.Acknowledgements"
 PLUGINS: Final = "spark.plugins"
 
 GENERATION_PROPERTY: Final = "replication.generation"
 SPACING_PROPERTY: Final = "replication.spacing"
+LIMITS_PROPERTY: Final = "replication.limits"
 
 NOT_REPORTED: Final = (
     f"this Spark session runs without the plugin {PLUGIN}: the offset map learns of records when "
@@ -45,7 +48,12 @@ def is_reported(spark: SparkSession) -> bool:
 
 @contextmanager
 def generation_tag(
-    spark: SparkSession, flow: Flow, number: int, *, spacing: int = 0
+    spark: SparkSession,
+    flow: Flow,
+    number: int,
+    *,
+    spacing: int = 0,
+    limits: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[None]:
     """Tags the tasks of a query that is started in the block, for the interceptor.
 
@@ -54,9 +62,12 @@ def generation_tag(
         flow: Whose generation it is.
         number: Of the generation.
         spacing: Records between two borders of the map where the source has gaps; 0 for every gap.
+        limits: As in `limits_text`; empty for topics that take every batch.
     """
     context: Any = spark.sparkContext  # its stubs lack None, which removes a property
     tags = {GENERATION_PROPERTY: f"{flow}#{number}", SPACING_PROPERTY: str(spacing)}
+    if limits:
+        tags[LIMITS_PROPERTY] = limits_text(limits)
     for name, value in tags.items():
         context.setLocalProperty(name, value)
     try:
@@ -80,18 +91,25 @@ class Acknowledged:
         self._driver: Any = _driver(spark)
         self._driver.open(self._name)
 
-    def take(self) -> list[tuple[TopicPartition, Report]]:
-        """What was reported since the last call, oldest first, with the remote partitions."""
-        return [_report(line) for line in self._driver.take(self._name).splitlines()]
+    def take(self) -> Iterator[tuple[TopicPartition, Report | str]]:
+        """What was reported since the last call, oldest first.
+
+        Yields:
+            A remote partition, and its new runs or why the target rejected a record of it.
+        """
+        for line in self._driver.take(self._name).splitlines():
+            kind, topic, partition, rest = line.split("\t", 3)
+            found = _report(rest) if kind == "runs" else rest
+            yield TopicPartition(topic, int(partition)), found
 
     def close(self) -> None:
         """Drops what is reported from now on."""
         self._driver.close(self._name)
 
 
-def _report(line: str) -> tuple[TopicPartition, Report]:
-    topic, partition, runs, syncs = line.split("\t")
-    return TopicPartition(topic, int(partition)), Report(
+def _report(text: str) -> Report:
+    runs, syncs = text.split("\t")
+    return Report(
         [OffsetRun(*map(int, run.split(","))) for run in runs.split(";") if run],
         tuple(int(sync) for sync in syncs.split(",") if sync),
     )

@@ -1,7 +1,8 @@
 """Options of Spark's Kafka source and sink for one flow. Plain dicts, tested without a JVM."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from replication.model import Flow, TopicPartition
@@ -80,12 +81,42 @@ def source_options(
     }
 
 
-def sink_options(producer: Mapping[str, str], flow: Flow, *, intercepted: bool) -> dict[str, str]:
-    """Options of the sink; values of *producer* override the defaults."""
+def sink_options(
+    producer: Mapping[str, str],
+    flow: Flow,
+    *,
+    intercepted: bool,
+    limits: Collection[int] = (),
+) -> dict[str, str]:
+    """Options of the sink; values of *producer* override the defaults.
+
+    Args:
+        producer: Effective client properties of the target, in Kafka's own key space.
+        flow: Whose records the sink writes.
+        intercepted: Whether the interceptors are loaded.
+        limits: The bytes of a batch that the topics take. The interceptor keeps to each topic's;
+            without it no batch is larger than the smallest, because Kafka's client would split it
+            for ever (KAFKA-8350).
+    """
     options = _kafka({**PRODUCER_DEFAULTS, "client.id": client_id(flow), **producer})
     if intercepted:
         options["kafka.interceptor.classes"] = f"{INTERCEPTOR},{OWNER_ONLY}"
+    else:
+        sizes = [int(options["kafka.batch.size"]), *limits]
+        options["kafka.batch.size"] = str(min(sizes))
     return options
+
+
+def limits_text(limits: Mapping[str, int]) -> str:
+    """Limits of topics as the interceptor reads them: ``,*=131072,A.orders=60000,``.
+
+    Args:
+        limits: For each remote topic the bytes of a batch that it takes. The most frequent limit is
+            that of all topics not named, so that thousands of topics make a short text.
+    """
+    usual = [("*", limit) for limit, _ in Counter(limits.values()).most_common(1)]
+    own = [(topic, limit) for topic, limit in limits.items() if ("*", limit) not in usual]
+    return "".join(f",{topic}={limit}" for topic, limit in [*usual, *own]) + ","
 
 
 def offsets_json(offsets: Mapping[TopicPartition, int]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,9 +12,10 @@ from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
 from replication.flows.replicate.rejected_records import rejected_records
 from replication.kafka.cluster import Cluster
-from replication.model import Position, TopicPartition
+from replication.model import Mode, Position, TopicPartition
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
+from tests.support.cut_log import damage_log, log_bytes
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters
@@ -23,15 +25,41 @@ from tests.support.topics import assert_equal, copied, fill, now_ms, send, send_
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 LIMIT = "max.message.bytes"
+AFTER = "message.timestamp.after.max.ms"
+BEFORE = "message.timestamp.before.max.ms"
+FOREVER = str(2**63 - 1)
+DAY_MS = 86_400_000
+
+
+def keyed(*, age_ms: int = 0) -> ProducedRecord:
+    return ProducedRecord(partition=0, key=b"k", value=b"x", timestamp_ms=now_ms() - age_ms)
+
+
+class Rejected(NamedTuple):
+    """A record that the target rejects by one value of a setting, and takes by another one."""
+
+    record: ProducedRecord
+    key: str
+    strict: str
+    mild: str
+    reason: str
+
+
+FROM_THE_FUTURE = Rejected(keyed(age_ms=-2 * DAY_MS), AFTER, "3600000", FOREVER, "Timestamp")
+TOO_OLD = Rejected(keyed(age_ms=2 * DAY_MS), BEFORE, str(DAY_MS), FOREVER, "Timestamp")
+WITHOUT_KEY = Rejected(
+    ProducedRecord(partition=0, key=None, value=b"x"),
+    "cleanup.policy", "compact", "delete", "without key",
+)  # fmt: skip
 
 
 def small(count: int) -> Iterator[ProducedRecord]:
     return (ProducedRecord(partition=0, key=None, value=b"%d" % n) for n in range(count))
 
 
-def limit_bytes(broker: Broker, topic: str, limit: int) -> None:
+def alter(broker: Broker, topic: str, key: str, value: str) -> None:
     with Cluster("X", {"bootstrap.servers": broker.bootstrap}) as cluster:
-        assert cluster.alter_topic_config({topic: {LIMIT: str(limit)}}) == {}
+        assert cluster.alter_topic_config({topic: {key: value}}) == {}
 
 
 def test_a_topic_with_a_record_that_is_too_large_joins_once_the_limit_is_raised(
@@ -50,7 +78,7 @@ def test_a_topic_with_a_record_that_is_too_large_joins_once_the_limit_is_raised(
     send(source, topic_name, 1, 100)
     flow.until(lambda: copied(clusters, topic_name) >= 200)
 
-    limit_bytes(target, f"A.{large}", 8_000_000)
+    alter(target, f"A.{large}", LIMIT, "8000000")
     flow.until(lambda: ("rejoined", large) in kinds_of_topics(flow.tables))
     flow.until(lambda: copied(clusters, large) >= 11)
     flow.stop()
@@ -61,13 +89,48 @@ def test_a_topic_with_a_record_that_is_too_large_joins_once_the_limit_is_raised(
         assert fact in event.text
 
 
+@pytest.mark.parametrize(
+    ("mode", "case"),
+    [("realtime", FROM_THE_FUTURE), ("microbatch", TOO_OLD), ("microbatch", WITHOUT_KEY)],
+    ids=["from the future", "too old", "without a key"],
+)
+def test_a_topic_with_a_record_that_the_target_rejects_joins_once_the_target_takes_it(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    mode: Mode,
+    case: Rejected,
+) -> None:
+    source, target = clusters
+    odd = f"{topic_name}-odd"
+    fill(source, topic_name, 1, 100)
+    create_topic(source.bootstrap, odd, 1, {AFTER: FOREVER, "retention.ms": "-1"})
+    create_topic(target.bootstrap, f"A.{odd}", 1, {"retention.ms": "-1", case.key: case.strict})
+    send_records(source, odd, [*[keyed()] * 5, case.record, *[keyed()] * 5])
+    flow = RunningFlow(spark, tmp_path, flow_config(source, target, f"{topic_name}.*"), mode)
+    flow.until(lambda: ("set-aside", odd) in kinds_of_topics(flow.tables))
+    send(source, topic_name, 1, 100)
+    flow.until(lambda: copied(clusters, topic_name) >= 200)
+
+    alter(target, f"A.{odd}", case.key, case.mild)
+    flow.until(lambda: ("rejoined", odd) in kinds_of_topics(flow.tables))
+    flow.until(lambda: copied(clusters, odd) >= 11)
+    flow.stop()
+
+    assert_equal(clusters, topic_name, odd)
+    event = stored(flow.tables, "events", "kind = 'set-aside'")[0]
+    for fact in (f"B rejects a record of {odd}-0", case.reason, f"change the settings of A.{odd}"):
+        assert fact in event.text
+
+
 def test_a_record_whose_time_spark_cannot_read_is_named_and_the_others_are_copied(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
     far = f"{topic_name}-far"
     fill(source, topic_name, 1, 100)
-    create_topic(source.bootstrap, far, 1, {"message.timestamp.after.max.ms": str(2**63 - 1)})
+    create_topic(source.bootstrap, far, 1, {AFTER: FOREVER})
     times = [now_ms(), now_ms(), 9_300_000_000_000_000, now_ms()]
     send_records(
         source,
@@ -82,6 +145,30 @@ def test_a_record_whose_time_spark_cannot_read_is_named_and_the_others_are_copie
     assert_equal(clusters, topic_name)
     assert copied(clusters, far) == 2
     assert kinds_of_topics(flow.tables) == [("set-aside", far)]
+
+
+def test_a_topic_with_a_damaged_batch_is_set_aside_and_the_others_are_copied(
+    spark: SparkSession, clusters: Clusters, own_process: Broker, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = own_process, clusters[1]
+    damaged = f"{topic_name}-damaged"
+    fill(source, topic_name, 1, 100)
+    fill(source, damaged, 1, 10)
+    whole = log_bytes(source, damaged)
+    send(source, damaged, 1, 10)
+    damage_log(source, damaged, (whole + log_bytes(source, damaged)) // 2)
+    config = flow_config(source, target, f"{topic_name}.*")
+    flow = RunningFlow(spark, tmp_path, config, "microbatch")
+    flow.until(lambda: ("set-aside", damaged) in kinds_of_topics(flow.tables))
+    send(source, topic_name, 1, 100)
+    flow.until(lambda: copied((source, target), topic_name) >= 200)
+    flow.stop()
+
+    assert_equal((source, target), topic_name)
+    assert copied((source, target), damaged) == 10
+    event = stored(flow.tables, "events", "kind = 'set-aside'")[0]
+    for fact in (f"A has a record of {damaged}-0 that cannot be read", "offset 10", "corrupt"):
+        assert fact in event.text
 
 
 def test_a_remote_topic_that_is_deleted_meanwhile_is_left_out(

@@ -4,16 +4,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 from pyspark.sql import SparkSession
 
-from replication.demo.brokers import Broker
 from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.compare import compare
 from replication.demo.paced import PacedProducer
@@ -25,9 +17,8 @@ from replication.demo.workload import (
 )
 from replication.errors import GuardError
 from replication.flows.head_start import HeadStart
-from replication.flows.replicate.failures import QueryError
 from replication.kafka.cluster import Cluster
-from replication.model import Mode, NewTopic, TopicPartition
+from replication.model import Mode, TopicPartition
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
@@ -229,35 +220,6 @@ def test_latest_starts_at_the_log_end(
     assert copied(clusters, topic_name) == 7
 
 
-def test_large_records_are_copied_and_a_rejected_one_is_named(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    source, target = clusters
-    with Cluster("A", {"bootstrap.servers": source.bootstrap}) as cluster:
-        cluster.create_topics([NewTopic(topic_name, 1, 1, (("max.message.bytes", "8000000"),))])
-    with Cluster("B", {"bootstrap.servers": target.bootstrap}) as cluster:
-        remote = f"A.{topic_name}"
-        cluster.create_topics([NewTopic(remote, 1, 1, (("max.message.bytes", "6000000"),))])
-    large = [ProducedRecord(partition=0, key=None, value=bytes([n]) * 5_000_000) for n in (1, 2)]
-    larger = ProducedRecord(partition=0, key=None, value=b"3" * 7_000_000)
-    # Kafka's client fits less than 15 bytes into the rejected batch, and splits it for ever.
-    small = ProducedRecord(partition=0, key=None, value=b"4" * 15)
-    send_records(source, topic_name, [*large, larger, small])
-    config = flow_config(source, target, topic_name)
-
-    with pytest.raises(QueryError) as rejected:
-        RunningFlow(spark, tmp_path, config, "microbatch").join()
-    set_max_message_bytes(target, f"A.{topic_name}", 8_000_000)
-    RunningFlow(spark, tmp_path, config, "drain").join()
-
-    for fact in (f"{topic_name}-0 offset 2", "8000000", "6000000", "max.message.bytes"):
-        assert fact in str(rejected.value)
-    (report,) = compare(
-        source.bootstrap, target.bootstrap, {topic_name: f"A.{topic_name}"}
-    ).values()
-    assert report.missing == report.extra == 0
-
-
 def test_deleting_a_source_topic_does_not_stop_the_others(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -373,12 +335,3 @@ def test_a_remote_topic_that_another_producer_has_filled_stops_a_flow_without_a_
         flow.join()
     assert copied(clusters, topic_name) == 30
     assert stored_runs(flow.tables, FLOW, TopicPartition(topic_name, 0)) == []
-
-
-def set_max_message_bytes(broker: Broker, topic: str, limit: int) -> None:
-    entry = ConfigEntry(
-        "max.message.bytes", str(limit), incremental_operation=AlterConfigOpType.SET
-    )
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)

@@ -12,6 +12,7 @@ import org.apache.kafka.common.TopicPartition;
 /** Random sends, acknowledgements and reports, held against a list of all pairs. */
 final class PartitionCopyCheck {
   private static final String GENERATION = "A->B#3";
+  private static final int SIZE = 100;
 
   private final Random random;
   private final PartitionCopy copy = new PartitionCopy(new TopicPartition("t", 0));
@@ -25,10 +26,11 @@ final class PartitionCopyCheck {
     random = new Random(seed);
   }
 
-  public static void main(String[] arguments) {
+  public static void main(String[] arguments) throws InterruptedException {
     checkSyncs(1_000, 1000, 990, 960, 900, 840, 720, 480, 0);
     checkSyncs(10_000, 10000, 9990, 9960, 9900, 9840, 9600, 9120, 8640, 7680, 3840, 0);
     checkOthersBetween();
+    checkRoom();
     for (int seed = 0; seed < 2_000; seed++) {
       for (int spacing : new int[] {0, 3, 100}) {
         new PartitionCopyCheck(seed).run(spacing);
@@ -56,11 +58,11 @@ final class PartitionCopyCheck {
   }
 
   /** Another producer's record lies after each: no two runs can be joined, however many there are. */
-  private static void checkOthersBetween() {
+  private static void checkOthersBetween() throws InterruptedException {
     PartitionCopy shared = new PartitionCopy(new TopicPartition("t", 0));
     shared.begin(1, GENERATION, "100");
     for (long offset = 0; offset < 50_000; offset++) {
-      shared.sent(offset);
+      shared.sent(offset, SIZE);
       shared.acknowledged(2 * offset);
     }
     StringBuilder report = new StringBuilder();
@@ -70,7 +72,27 @@ final class PartitionCopyCheck {
     check(report.indexOf("49999,50000,99998,1;") > 0, "the newest run");
   }
 
-  private void run(int spacing) {
+  /** Records in flight together fit into a batch of the topic, and a large one stays alone. */
+  private static void checkRoom() {
+    Random random = new Random(1);
+    BatchRoom room = new BatchRoom();
+    room.limit(16_384, 10_000);
+    for (int step = 0, together = 0; step < 10_000; step++) {
+      int size = BatchRoom.RECORD_OVERHEAD + random.nextInt(3_000);
+      boolean isAlone = together == 0 || !room.takes(size);
+      together = isAlone ? size : together + size;
+      room.add(size, isAlone);
+      check(together <= 10_000, together + " bytes in flight");
+    }
+    room.limit(16_384, 1_000_000);
+    int tiny = BatchRoom.RECORD_OVERHEAD + 1;
+    room.add(20_000, true);
+    check(!room.takes(tiny) && room.takes(1_000), "a tiny record waits for a large one");
+    room.add(1_000, false);
+    check(room.takes(tiny), "and for no other one");
+  }
+
+  private void run(int spacing) throws InterruptedException {
     int gaps = random.nextInt(100);
     check(copy.begin(1, GENERATION, Integer.toString(spacing)), "an idle partition takes a task");
     for (int step = 0; step < 500; step++) {
@@ -91,10 +113,10 @@ final class PartitionCopyCheck {
     compare(spacing);
   }
 
-  private void send(int gaps) {
+  private void send(int gaps) throws InterruptedException {
     source += 1 + (random.nextInt(100) < gaps ? random.nextInt(5) : 0);
     inFlight.add(source);
-    copy.sent(source);
+    copy.sent(source, SIZE);
   }
 
   private void takeBack() {

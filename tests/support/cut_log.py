@@ -1,4 +1,4 @@
-"""Cuts the end off a partition's log, as an unclean leader election or a lost disk does."""
+"""Cuts or damages a partition's log, as an unclean leader election or a lost disk does."""
 
 import os
 from pathlib import Path
@@ -15,6 +15,20 @@ def cut_log(broker: Broker, topic: str, size: int) -> None:
     """Kills the broker, leaves *size* bytes of the log of partition 0, and starts it again."""
     broker.kill()
     os.truncate(_segment(broker, topic), size)
+    broker.start()
+
+
+def damage_log(broker: Broker, topic: str, at: int) -> None:
+    """Stops the broker, changes the byte *at* in the log of partition 0, and starts it again.
+
+    A broker that was killed would check its log at the start, and cut it off there.
+    """
+    broker.stop()
+    with _segment(broker, topic).open("r+b") as log:
+        log.seek(at)
+        (byte,) = log.read(1)
+        log.seek(at)
+        log.write(bytes([byte ^ 0xFF]))
     broker.start()
 
 

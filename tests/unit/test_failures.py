@@ -3,7 +3,7 @@
 import pytest
 
 from replication.flows.replicate.failures import explain
-from replication.model import Flow
+from replication.model import Flow, TopicPartition
 
 FLOW = Flow("A", "B")
 AT = "\n\tat org.apache.spark.Task.run(Task.scala:1)\n"
@@ -117,3 +117,21 @@ def test_an_error_without_text_is_named() -> None:
     assert str(explain(FLOW, KeyboardInterrupt())) == (
         "flow A->B: the query failed: KeyboardInterrupt"
     )
+
+
+def test_the_partition_of_a_record_that_cannot_be_read_is_known() -> None:
+    text = (
+        "Query terminated\norg.apache.kafka.common.KafkaException: Received exception when "
+        "fetching the next record from o-r-1-3. If needed, please seek past the record to continue "
+        f"consumption.{AT}Caused by: org.apache.kafka.common.KafkaException: Record batch for "
+        f"partition o-r-1-3 at offset 10 is invalid, cause: no CRC{AT}"
+    )
+
+    error = explain(FLOW, RuntimeError(text))
+
+    assert error.is_of_record
+    assert error.unreadable == {
+        TopicPartition("o-r-1", 3): (
+            "Record batch for partition o-r-1-3 at offset 10 is invalid, cause: no CRC"
+        )
+    }

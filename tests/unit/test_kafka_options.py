@@ -4,6 +4,7 @@ import json
 
 from replication.model import Flow, TopicPartition
 from replication.spark.kafka_options import (
+    limits_text,
     offsets_json,
     parse_offsets,
     sink_options,
@@ -52,6 +53,26 @@ def test_only_preserved_timestamps_need_the_interceptor() -> None:
         "replication.PreserveTimestamps,replication.OwnerOnly"
     )
     assert "kafka.interceptor.classes" not in sink_options({}, flow, intercepted=False)
+
+
+def test_without_the_interceptor_no_batch_is_larger_than_a_topic_takes() -> None:
+    def batch_size(*, intercepted: bool, limits: tuple[int, ...], **producer: str) -> str:
+        given = {key.replace("_", "."): value for key, value in producer.items()}
+        options = sink_options(given, Flow("A", "B"), intercepted=intercepted, limits=limits)
+        return options["kafka.batch.size"]
+
+    assert batch_size(intercepted=False, limits=(1_000_000, 60_000)) == "60000"
+    assert batch_size(intercepted=False, limits=(60_000,), batch_size="9000") == "9000"
+    assert batch_size(intercepted=False, limits=()) == "131072"
+    assert batch_size(intercepted=True, limits=(60_000,)) == "131072"  # the interceptor's part
+
+
+def test_limits_of_many_topics_are_a_short_text() -> None:
+    alike = {f"A.t{number}": 1_048_588 for number in range(1000)}
+
+    assert limits_text(alike) == ",*=1048588,"
+    assert limits_text({**alike, "A.small": 60_000}) == ",*=1048588,A.small=60000,"
+    assert limits_text({"A.t": 5}) == ",*=5,"
 
 
 def test_parse_offsets_inverts_offsets_json() -> None:

@@ -176,6 +176,12 @@ def in_effect(**settings: str) -> Settings:
         pytest.param(
             {"max_message_bytes": "3000000"}, {}, ["max.message.bytes"], id="larger records there"
         ),
+        pytest.param(
+            {"message_timestamp_before_max_ms": "9223372036854775807"},
+            {"message_timestamp_before_max_ms": "3600000"},
+            ["message.timestamp.before.max.ms"],
+            id="older records there",
+        ),
     ],
 )
 def test_what_a_target_would_not_keep(

@@ -1,15 +1,19 @@
 """Explains why Spark failed, and whether trying again can help."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from replication.errors import FlowError
-from replication.model import Flow
+from replication.model import Flow, TopicPartition
+
+NONE: Final[Mapping[TopicPartition, str]] = MappingProxyType({})
 
 
 class QueryError(FlowError):
@@ -20,13 +24,23 @@ class QueryError(FlowError):
         is_final: Whether a restart would fail in the same way.
         is_of_record: Whether it would not without the record that caused it.
         is_refusal: Whether a user lacks an ACL.
+        rejected: What the target said of records that it rejected, by upstream partition.
+        unreadable: What the client said of a record that it cannot read, by upstream partition.
     """
 
     def __init__(
-        self, text: str, *, is_final: bool, is_of_record: bool = False, is_refusal: bool = False
+        self,
+        text: str,
+        *,
+        is_final: bool,
+        is_of_record: bool = False,
+        is_refusal: bool = False,
+        rejected: Mapping[TopicPartition, str] = NONE,
+        unreadable: Mapping[TopicPartition, str] = NONE,
     ) -> None:
         super().__init__(text)
         self.is_final, self.is_of_record, self.is_refusal = is_final, is_of_record, is_refusal
+        self.rejected, self.unreadable = rejected, unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +58,27 @@ PATTERNS = (
     _Pattern(
         "RecordTooLargeException",
         "the target rejected a record as too large",
+        is_final=True,
+        is_of_record=True,
+    ),
+    _Pattern(
+        "InvalidTimestampException",
+        "the target rejected a record for its timestamp",
+        is_final=True,
+        is_of_record=True,
+    ),
+    _Pattern(
+        "InvalidRecordException", "the target rejected a record", is_final=True, is_of_record=True
+    ),
+    _Pattern(
+        "batch which had one more more invalid records",  # Kafka's words for the others
+        "the target rejected a record",
+        is_final=True,
+        is_of_record=True,
+    ),
+    _Pattern(
+        "Received exception when fetching the next record from",
+        "the source has a record that Kafka's client cannot read",
         is_final=True,
         is_of_record=True,
     ),
@@ -97,11 +132,26 @@ PATTERNS = (
     _Pattern("TimeoutException", "a cluster did not answer in time", is_final=False),
 )
 
+_UNREADABLE = re.compile(
+    r"Received exception when fetching the next record from (\S+)-(\d+)\. "
+    r"(?:.*?Caused by: org\.apache\.kafka\.common\.KafkaException: ([^\n]+))?",
+    re.DOTALL,
+)
 _KAFKA_ERROR = re.compile(r"org\.apache\.kafka\.\S*?(\w+Exception): ([^\n]+)")
 
 
-def explain(flow: Flow, error: BaseException) -> QueryError:
-    """Turns Spark's *error* into one that names the flow, the meaning and Kafka's own words."""
+def explain(
+    flow: Flow,
+    error: BaseException,
+    rejected: Mapping[TopicPartition, str] = NONE,
+) -> QueryError:
+    """Turns Spark's *error* into one that names the flow, the meaning and Kafka's own words.
+
+    Args:
+        flow: That failed.
+        error: Of its query.
+        rejected: What the target said of records that it rejected, by upstream partition.
+    """
     text = str(error).strip() or type(error).__name__
     kafka = _KAFKA_ERROR.search(text)
     detail = f"{kafka[1]}: {kafka[2]}" if kafka else text.splitlines()[0]
@@ -112,8 +162,17 @@ def explain(flow: Flow, error: BaseException) -> QueryError:
                 is_final=pattern.is_final,
                 is_of_record=pattern.is_of_record,
                 is_refusal=pattern.is_refusal,
+                rejected=rejected,
+                unreadable=_unreadable(text),
             )
     return QueryError(f"flow {flow}: the query failed: {detail}", is_final=False)
+
+
+def _unreadable(text: str) -> dict[TopicPartition, str]:
+    return {
+        TopicPartition(found[1], int(found[2])): found[3] or "its batch is damaged"
+        for found in _UNREADABLE.finditer(text)
+    }
 
 
 @contextmanager

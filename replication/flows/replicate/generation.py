@@ -25,6 +25,7 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import spark_errors
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
+from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns
@@ -91,8 +92,10 @@ class Generation:
 
         Raises:
             QueryError: The query does not start.
+            ClusterError: The target does not answer.
         """
         config, spark = context.config, context.spark
+        limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
         folder = Path(tempfile.mkdtemp(prefix=f"{config.flow.slug}-{number}-"))
         name = f"{config.flow.slug} generation {number}"
         starts = {tp: positions[tp].upstream for tp in plan.partitions}
@@ -100,8 +103,12 @@ class Generation:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
         try:
             with spark_errors(config.flow):
-                writer = replication_query(spark, config, plan, starts, name=name, mode=mode)
-                with generation_tag(spark, config.flow, number, spacing=reports.spacing or 0):
+                writer = replication_query(
+                    spark, config, plan, starts, name=name, mode=mode, limits=limits
+                )
+                with generation_tag(
+                    spark, config.flow, number, spacing=reports.spacing or 0, limits=limits
+                ):
                     checkpoint = checkpoint_location(spark, folder)
                     query = start_query(writer, mode, reports.batch_seconds, checkpoint)
             return cls(query, map_writer, plan, positions, reports, folder, number=number)
@@ -118,6 +125,16 @@ class Generation:
     def failure(self) -> StreamingQueryException | None:
         """The error that ended the query, None if there was none."""
         return self._query.exception()
+
+    def rejected(self) -> Mapping[TopicPartition, str]:
+        """What the target said of a record that it rejected, by upstream partition.
+
+        Waits a moment for the reports of a query that has just failed.
+        """
+        with suppress(Py4JError, ProgressGapError):  # `close` meets the same, and says so
+            self._reports.finish()
+            self._reports.add_to(self.pending)
+        return self._reports.rejected
 
     def record_progress(self) -> bool:
         """Adds the batches finished since the last call; writes pending runs when that is due.
@@ -194,6 +211,7 @@ def replication_query(
     *,
     name: str,
     mode: Mode,
+    limits: Mapping[str, int],
 ) -> DataStreamWriter:
     """The query that replicates *plan*'s partitions, not yet started.
 
@@ -205,6 +223,7 @@ def replication_query(
         name: Of the query and of the observed counts; unique per session.
         mode: Real-Time Mode rejects a limit of records per batch. The other modes have one, because
             a crash leaves up to one batch of records to be counted.
+        limits: For each remote topic the bytes of a batch that it takes.
     """
     is_bounded = mode != "realtime"
     options = source_options(config.source.consumer, starts, is_bounded=is_bounded)
@@ -223,7 +242,9 @@ def replication_query(
         intercepted=intercepted,
         mark=config.source.alias if config.has_provenance else None,
     )
-    sink = sink_options(config.target.producer, config.flow, intercepted=intercepted)
+    sink = sink_options(
+        config.target.producer, config.flow, intercepted=intercepted, limits=limits.values()
+    )
     return crossing.writeStream.format("kafka").queryName(name).options(**sink)
 
 

@@ -101,7 +101,8 @@ class Generations:
         for generation in ended:
             failure = generation.failure()
             if failure is not None:
-                raise explain(self._context.config.flow, failure) from failure
+                flow, rejected = self._context.config.flow, generation.rejected()
+                raise explain(flow, failure, rejected) from failure
         return len(ended) == len(self._running)
 
     def check_idle(self, now: float) -> None:

@@ -11,7 +11,7 @@ from replication.flows.replicate.outage import Outage, pause_seconds
 from replication.flows.replicate.rejected_records import rejected_records
 from replication.kafka.diagnosis import CallError
 from replication.log import Log
-from replication.model import Position, TopicPartition
+from replication.model import Flow, Position, TopicPartition
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
@@ -112,17 +112,36 @@ class Recovery:
         self.pause(error)
 
     def _set_aside(self, error: QueryError, plan: TopicPlan) -> None:
-        """Sets the topics aside whose next record cannot be copied.
+        """Sets the topics aside that hold a record which cannot be copied.
 
         Finding them writes the last batch's runs to the offset map and may fail in turn. That
         failure is only logged, because *error* is what the operator must act on.
         """
-        reasons: dict[TopicPartition, str] = {}
+        reasons = _reasons(self._context.config.flow, error, plan)
         try:
             positions = self._find_positions(plan)
-            reasons = rejected_records(self._context, plan, positions)
+            reasons |= rejected_records(self._context, plan, positions)
         except ReplicationError as second:
             log.warning("rejected_records_not_found", flow=self._context.config.flow, text=second)
         if not reasons or not self._choice.reject_records(reasons, plan):
             lines = (f"\n  - {text}" for text in reasons.values())
             raise QueryError("".join([str(error), *lines]), is_final=True) from error
+
+
+def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartition, str]:
+    """What *error* says of records that cannot be copied, and what an operator can do."""
+    exclude = "exclude {0.topic} with topics.exclude"
+    rejected = {
+        tp: f"{flow.target} rejects a record of {tp}: {text}; change the settings of "
+        f"{plan.topics[tp.topic]} there that speak against it, or {exclude.format(tp)}"
+        for tp, text in error.rejected.items()
+        if tp.topic in plan.topics
+    }
+    unreadable = {
+        tp: f"{flow.source} has a record of {tp} that cannot be read: {text}; restore the "
+        "partition from a replica, remove its records up to the damaged ones with "
+        f"kafka-delete-records, or {exclude.format(tp)}"
+        for tp, text in error.unreadable.items()
+        if tp.topic in plan.topics
+    }
+    return rejected | unreadable

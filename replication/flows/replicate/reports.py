@@ -25,6 +25,9 @@ class Reports:
         context: Of the flow.
         plan: The topics of the generation.
         number: Of the generation.
+
+    Attributes:
+        rejected: What the target said of a record that it rejected, by upstream partition.
     """
 
     def __init__(self, context: FlowContext, plan: TopicPlan, number: int) -> None:
@@ -35,6 +38,7 @@ class Reports:
         is_counted = is_reported(context.spark)
         self._acknowledged = Acknowledged(context.spark, self._flow, number) if is_counted else None
         self._unconfirmed_since: float | None = None
+        self.rejected: dict[TopicPartition, str] = {}
 
     @property
     def spacing(self) -> int | None:
@@ -55,7 +59,11 @@ class Reports:
         """
         if self._acknowledged is not None:
             for remote, report in self._acknowledged.take():
-                pending.add_acknowledged(self._upstream[remote], report)
+                tp = self._upstream[remote]
+                if isinstance(report, str):
+                    self.rejected[tp] = report
+                else:
+                    pending.add_acknowledged(tp, report)
 
     def accept_unconfirmed(self, pending: PendingRuns) -> None:
         """Takes a finished batch's own counts where its reports are overdue, and records that."""
