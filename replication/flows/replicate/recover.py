@@ -130,18 +130,18 @@ class Recovery:
 
 def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartition, str]:
     """What *error* says of records that cannot be copied, and what an operator can do."""
-    exclude = "exclude {0.topic} with topics.exclude"
-    rejected = {
+    found = {
         tp: f"{flow.target} rejects a record of {tp}: {text}; change the settings of "
-        f"{plan.topics[tp.topic]} there that speak against it, or {exclude.format(tp)}"
+        f"{plan.topics[tp.topic]} there that speak against it"
         for tp, text in error.rejected.items()
         if tp.topic in plan.topics
-    }
-    unreadable = {
+    } | {
         tp: f"{flow.source} has a record of {tp} that cannot be read: {text}; restore the "
-        "partition from a replica, remove its records up to the damaged ones with "
-        f"kafka-delete-records, or {exclude.format(tp)}"
+        "partition from a replica, or remove its records up to the damaged ones with "
+        "kafka-delete-records"
         for tp, text in error.unreadable.items()
         if tp.topic in plan.topics
     }
-    return rejected | unreadable
+    return {
+        tp: f"{text}; or exclude {tp.topic} with topics.exclude" for tp, text in found.items()
+    }
