@@ -142,6 +142,4 @@ def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartit
         for tp, text in error.unreadable.items()
         if tp.topic in plan.topics
     }
-    return {
-        tp: f"{text}; or exclude {tp.topic} with topics.exclude" for tp, text in found.items()
-    }
+    return {tp: f"{text}; or exclude {tp.topic} with topics.exclude" for tp, text in found.items()}
