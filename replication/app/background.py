@@ -22,10 +22,17 @@ JOIN_SECONDS = 10.0
 
 
 @contextmanager
-def background_checkpoints(context: FlowContext, job: Job) -> Iterator[None]:
+def background_checkpoints(
+    context: FlowContext, job: Job, stop: threading.Event | None = None
+) -> Iterator[None]:
     """Runs the flow's checkpoint query during the block, if *job* runs checkpoints.
 
     A drain has no such query: `checkpoints_once` does its one round after the records.
+
+    Args:
+        context: The flow.
+        job: What the process runs.
+        stop: Ends the query before the block ends, which sets it.
     """
     config = context.config
     if not wants_checkpoints(config, job) or config.mode == "drain":
@@ -33,7 +40,7 @@ def background_checkpoints(context: FlowContext, job: Job) -> Iterator[None]:
         return
     checkpoints = Checkpoints(context)
     with _flow_query(
-        context, "checkpoints", checkpoints.query, checkpoints.end_batch, checkpoints.finish
+        context, "checkpoints", stop, checkpoints.query, checkpoints.end_batch, checkpoints.finish
     ):
         yield
 
@@ -63,10 +70,17 @@ def wants_metadata(config: FlowConfig, job: Job) -> bool:
 
 
 @contextmanager
-def background_metadata(context: FlowContext, job: Job) -> Iterator[None]:
+def background_metadata(
+    context: FlowContext, job: Job, stop: threading.Event | None = None
+) -> Iterator[None]:
     """Keeps what describes remote topics in step for the block, if *job* and configuration say so.
 
     A drain does its one round before the block: the target must not delete what is then copied.
+
+    Args:
+        context: The flow.
+        job: What the process runs.
+        stop: Ends the query before the block ends, which sets it.
 
     Raises:
         ClusterError: In a drain: a cluster does not answer or rejects a request.
@@ -80,7 +94,7 @@ def background_metadata(context: FlowContext, job: Job) -> Iterator[None]:
             MetadataSync(context).round()
         yield
     else:
-        with _flow_query(context, "metadata", MetadataSync(context).query):
+        with _flow_query(context, "metadata", stop, MetadataSync(context).query):
             yield
 
 
@@ -132,12 +146,13 @@ def _belongs(
 def _flow_query(
     context: FlowContext,
     part: str,
+    stop: threading.Event | None,
     query: Callable[[], DataStreamWriter],
     *before_and_after_stop: Callable[[], None],
 ) -> Iterator[None]:
     """Runs a query of a flow, at the same time as its records, under the lease of that part."""
-    flow, stop = context.config.flow, threading.Event()
-    name = f"{flow.slug} {part}"
+    stop = stop or threading.Event()
+    name = f"{context.config.flow.slug} {part}"
 
     def lease() -> AbstractContextManager[Lease | None]:
         return hold_lease(context.tables, context.claim(part), stop, standby=True)

@@ -231,7 +231,8 @@ def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: thread
     """
     config = context.config
     left_out: ReplicationError | None = None
-    with background_metadata(context, job), background_checkpoints(context, job):
+    # a stop ends all parts at the same time: each of them takes seconds on a remote state directory
+    with background_metadata(context, job, stop), background_checkpoints(context, job, stop):
         if runs(job, "records"):
             left_out = replicate(context, admission.of(context, stop), stop)
         elif config.mode != "drain":

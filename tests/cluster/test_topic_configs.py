@@ -1,6 +1,7 @@
 """Topic settings on real brokers: what a copy must not lose, and how remote topics stay in step."""
 
 import logging
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -239,6 +240,19 @@ def test_the_query_brings_a_topic_in_step_within_its_interval(
 
     held = {row["flow"] for row in stored(tables, "leases", order="epoch")}
     assert held == {"A->B metadata"}
+
+
+def test_a_stop_of_the_flow_ends_the_query_while_the_records_still_end(
+    spark: SparkSession, clusters: Clusters, tables: Tables, topic_name: str, until: Until
+) -> None:
+    context, stop = prepared(spark, tables, flow_config(*clusters, topic_name)), threading.Event()
+
+    with background_metadata(context, "mirror", stop):
+        until(lambda: tables.spark.streams.active, 60)
+        stop.set()
+        until(lambda: any(row["released"] for row in stored(tables, "leases", order="epoch")), 60)
+
+        assert tables.spark.streams.active == []
 
 
 def test_a_drain_does_one_round_before_its_records(

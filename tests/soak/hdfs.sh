@@ -14,7 +14,6 @@ settings() {
   {
     echo '<configuration>'
     property fs.defaultFS "hdfs://$node:8020"
-    property ipc.client.connect.max.retries 120 # each takes a second; the name node may be slow to start
     echo '</configuration>'
   } >"$HDFS_RUN/conf/core-site.xml"
   {
@@ -44,16 +43,24 @@ start() { # NAME CLASS
   echo $! >"$HDFS_RUN/$1.pid"
 }
 
+listens() { # SECONDS: whether the name node does within that time
+  local deadline=$((SECONDS + $1))
+  until (: <"/dev/tcp/$node/8020") 2>/dev/null; do
+    [ $SECONDS -lt $deadline ] && kill -0 "$(<"$HDFS_RUN/namenode.pid")" && sleep 0.5 || return 1
+  done
+}
+
 up() {
   settings
   [ -d "$HDFS_RUN/name/current" ] ||
     (hadoop hdfs.server.namenode.NameNode -format -nonInteractive) >"$HDFS_RUN/format.log" 2>&1
   start namenode namenode.NameNode
+  listens 120 || { tail "$HDFS_RUN/namenode.log" >&2 && exit 1; } # a client does not wait for it
   start datanode datanode.DataNode
-  (hadoop fs.FsShell -mkdir -p /replication) # waits for the name node
+  (hadoop fs.FsShell -mkdir -p /replication)
   (hadoop fs.FsShell -chown "$user" /replication)
 }
 
-down() { kill "$(<"$HDFS_RUN/datanode.pid")" "$(<"$HDFS_RUN/namenode.pid")"; }
+down() { kill "$(<"$HDFS_RUN/datanode.pid")" "$(<"$HDFS_RUN/namenode.pid")"; } # the files stay
 
 "$1"

@@ -21,15 +21,17 @@ until_true() { # SECONDS COMMAND...
   done
 }
 
+packet_rules() { # COMMAND: -C asks for a rule, -I adds it, -D deletes it
+  # In place of kube-proxy: the API server's is the only service that pods of the mirror use.
+  iptables -t nat "$1" PREROUTING -d $api -p tcp --dport 443 -j DNAT --to-destination $node:6443 &&
+    iptables "$1" FORWARD -i cni0 -j ACCEPT && iptables "$1" FORWARD -o cni0 -j ACCEPT
+}
+
 bridge() {
   ip link add cni0 type bridge 2>/dev/null || true
   ip address replace $node/24 dev cni0 && ip link set cni0 up
   sysctl -qw net.ipv4.ip_forward=1
-  # In place of kube-proxy: the API server's is the only service that pods of the mirror use.
-  iptables -t nat -C PREROUTING -d $api -p tcp --dport 443 -j DNAT --to-destination $node:6443 2>/dev/null ||
-    iptables -t nat -A PREROUTING -d $api -p tcp --dport 443 -j DNAT --to-destination $node:6443
-  iptables -C FORWARD -i cni0 -j ACCEPT 2>/dev/null || iptables -I FORWARD -i cni0 -j ACCEPT
-  iptables -C FORWARD -o cni0 -j ACCEPT 2>/dev/null || iptables -I FORWARD -o cni0 -j ACCEPT
+  packet_rules -C 2>/dev/null || packet_rules -I
   cat >"$K8S_RUN/cni/10-bridge.conflist" <<'JSON'
 {"cniVersion": "0.4.0", "name": "pods", "plugins": [
   {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
@@ -106,11 +108,26 @@ up() {
   kubectl get nodes
 }
 
+containers() { ctr -a "$K8S_RUN/containerd.sock" -n k8s.io "$@"; }
+
 down() {
-  local name
-  for name in kubelet scheduler controller-manager apiserver etcd containerd; do
-    [ ! -f "$K8S_RUN/pid/$name" ] || kill "$(<"$K8S_RUN/pid/$name")" 2>/dev/null || true
+  local name task mount
+  for name in kubelet scheduler controller-manager apiserver etcd; do ended "$name"; done
+  for task in $(containers tasks ls -q); do containers tasks rm -f "$task" >/dev/null 2>&1 || true; done
+  ended containerd
+  for mount in $(awk -v folder="$K8S_RUN/" 'index($2, folder) == 1 {print $2}' /proc/mounts | sort -r); do
+    umount "$mount"
   done
+  packet_rules -D 2>/dev/null || true
+  ip link delete cni0
+}
+
+ended() { # NAME: ends what start has started
+  local pid
+  [ -f "$K8S_RUN/pid/$1" ] || return 0
+  pid=$(<"$K8S_RUN/pid/$1") && rm "$K8S_RUN/pid/$1"
+  kill "$pid" 2>/dev/null || return 0
+  until_true 30 eval "! kill -0 $pid"
 }
 
 "$1"

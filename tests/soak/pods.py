@@ -3,6 +3,7 @@
     python -m tests.soak.pods brokers FOLDER      two clusters, on ports 9092 and 9093
     python -m tests.soak.pods fill TOPIC COUNT    a topic with so many records
     python -m tests.soak.pods load SECONDS        the soak's producers, bursts included
+    python -m tests.soak.pods latency SECONDS     of the load's plain records, while it runs
     python -m tests.soak.pods judge STATE_DIR     exit code 1 if a record or the map is wrong
 
 All topics whose names begin with ``soak-`` are judged. See conf/deploy/kubernetes/by-hand.md.
@@ -19,12 +20,13 @@ from threading import Event
 
 from replication.config.home import home
 from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, running
+from replication.demo.latency import LatencyProbe, percentile
 from replication.demo.workload import create_topic, plain_records, sending
 from replication.errors import ReplicationError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from replication.state.readers import open_reader
-from tests.soak.load import RECORD_BYTES, Load
+from tests.soak.load import PLAIN, RECORD_BYTES, Load
 from tests.soak.verdict import Verdict, judge_topic
 from tests.support.mirror_files import FLOW
 from tests.support.topics import now_ms
@@ -106,6 +108,18 @@ def run_load(source: str, target: str, seconds: float) -> None:
     say(f"the load has ended after {time.monotonic() - began:.0f} s; copied so far: {last}")
 
 
+def print_latency(target: str, seconds: float) -> None:
+    """Reads the copies of the load's plain records for so long; prints how old they arrive."""
+    remote = f"{FLOW.source}.{PLAIN}"
+    probe = LatencyProbe(target, (remote,))
+    probe.start()
+    ended().wait(seconds)
+    latencies = probe.finish()[remote]
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+    texts = [f"{name} {percentile(latencies, share):.1f} ms" for name, share in shares.items()]
+    say(f"latency of {len(latencies)} records: {', '.join(texts)}")
+
+
 def _copied(load: Load, target: Cluster) -> int:
     remote = [
         TopicPartition(f"{FLOW.source}.{topic.name}", number)
@@ -155,6 +169,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     filling.add_argument("topic")
     filling.add_argument("count", type=int)
     verbs.add_parser("load").add_argument("seconds", type=float)
+    verbs.add_parser("latency").add_argument("seconds", type=float)
     verbs.add_parser("judge").add_argument("state_dir")
     return parser.parse_args(arguments)
 
@@ -172,6 +187,8 @@ def main() -> int:
                 fill(source, options.topic, options.count)
             case "load":
                 run_load(source, target, options.seconds)
+            case "latency":
+                print_latency(target, options.seconds)
             case _:
                 is_right = judge(source, target, options.state_dir)
     except ReplicationError as error:
