@@ -114,6 +114,9 @@ def command(
         "SPARK_LAUNCHER_OPTS": environ.get("SPARK_LAUNCHER_OPTS") or QUICK_LAUNCHER,
     }
     file, config = f"{job.repository}/jobs/{job.name}.py", job.config
+    removed: list[str] = []
+    if is_cluster and master.startswith("k8s:"):  # Spark would give the image this machine's path
+        removed = ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"]
     if not is_cluster:
         variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or str(python)
         variables["PYSPARK_DRIVER_PYTHON"] = str(python)
@@ -140,7 +143,8 @@ def command(
             ours += [("--archives", f"{archive}#{ENVIRONMENT}")]
             ours += [("--conf", f"{PYTHON_SETTING}={INTERPRETER}")]
     return [
-        *("env", *(f"{name}={value}" for name, value in variables.items())),
+        *("env", *(word for name in removed for word in ("-u", name))),
+        *(f"{name}={value}" for name, value in variables.items()),
         str(python.with_name("spark-submit")),
         *merge(ours, given, defaults),
         *(file, "--config", config, *job.arguments),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# HDFS of two processes on the bridge of tests/soak/node.sh, for the state of pods: hdfs.sh up | down.
+# HDFS of two processes on the bridge of tests/soak/node.sh, for the state of pods: hdfs.sh up | get FOLDER | down.
 # Its jars are those of ./spark-submit.sh --setup hadoop.
 set -euo pipefail
 : "${HDFS_RUN:?a folder for its files}"
@@ -61,6 +61,8 @@ up() {
   (hadoop fs.FsShell -chown "$user" /replication)
 }
 
+get() { hadoop fs.FsShell -get /replication "$1"; } # a copy of the state directory
+
 down() { kill "$(<"$HDFS_RUN/datanode.pid")" "$(<"$HDFS_RUN/namenode.pid")"; } # the files stay
 
-"$1"
+"$@"

@@ -187,6 +187,19 @@ def test_kubernetes_takes_the_files_of_the_image() -> None:
     ]
 
 
+def test_kubernetes_takes_the_interpreter_of_the_image() -> None:
+    words = command(master="k8s://https://cluster:6443", DEPLOY_MODE="cluster",
+        PYSPARK_PYTHON="/here/python")  # fmt: skip
+
+    env = words[: words.index(str(PYTHON.with_name("spark-submit")))]
+    started = subprocess.run(
+        [*env, "env"], env={"PYSPARK_PYTHON": "/here/python", "PYSPARK_DRIVER_PYTHON": "/x"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "SPARK_HOME=" in started.stdout
+    assert "PYSPARK" not in started.stdout
+
+
 def test_kubernetes_with_a_place_for_uploads_takes_the_files_of_this_machine() -> None:
     words = command("--conf", "spark.kubernetes.file.upload.path=s3a://bucket/uploads",
         master="k8s://https://cluster:6443", DEPLOY_MODE="cluster")  # fmt: skip
