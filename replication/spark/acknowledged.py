@@ -7,7 +7,6 @@ may still write: one whose driver is silent ends by itself, and the driver count
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any, Final
 
 from py4j.java_gateway import JavaClass
@@ -53,7 +52,7 @@ def generation_tag(
     number: int,
     *,
     spacing: int = 0,
-    limits: Mapping[str, int] = MappingProxyType({}),
+    limits: Mapping[str, int],
 ) -> Iterator[None]:
     """Tags the tasks of a query that is started in the block, for the interceptor.
 

@@ -96,7 +96,7 @@ def sink_options(
         intercepted: Whether the interceptors are loaded.
         limits: The bytes of a batch that the topics take. The interceptor keeps to each topic's;
             without it no batch is larger than the smallest, because Kafka's client would split it
-            for ever (KAFKA-8350).
+            endlessly (KAFKA-8350).
     """
     options = _kafka({**PRODUCER_DEFAULTS, "client.id": client_id(flow), **producer})
     if intercepted:

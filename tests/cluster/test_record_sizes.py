@@ -4,27 +4,21 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 from pyspark.sql import SparkSession
 
-from replication.demo.brokers import Broker
 from replication.demo.compare import compare
 from replication.demo.workload import ProducedRecord, create_topic, plain_records
 from replication.flows.replicate.failures import QueryError
 from replication.model import Mode
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
+from tests.support.topic_settings import alter_topic
 from tests.support.topics import assert_equal, copied, fill, now_ms, send_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 RECORDS = 2000
+LIMIT = "max.message.bytes"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +43,7 @@ def test_a_topic_that_takes_only_small_batches_is_copied(
     source, target = clusters
     other = f"{topic_name}-other"
     fill(source, other, 1, RECORDS)
-    create_topic(target.bootstrap, f"A.{topic_name}", 1, {"max.message.bytes": str(limit)})
+    create_topic(target.bootstrap, f"A.{topic_name}", 1, {LIMIT: str(limit)})
     create_topic(source.bootstrap, topic_name, 1)
     records = plain_records(1, size_bytes=1000, now_ms=now_ms())
     send_records(source, topic_name, islice(records, RECORDS))
@@ -71,32 +65,23 @@ def test_large_records_are_copied_and_a_rejected_one_is_named(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
-    create_topic(source.bootstrap, topic_name, 1, {"max.message.bytes": "8000000"})
-    create_topic(target.bootstrap, f"A.{topic_name}", 1, {"max.message.bytes": "6000000"})
+    create_topic(source.bootstrap, topic_name, 1, {LIMIT: "8000000"})
+    create_topic(target.bootstrap, f"A.{topic_name}", 1, {LIMIT: "6000000"})
     large = [ProducedRecord(partition=0, key=None, value=bytes([n]) * 5_000_000) for n in (1, 2)]
     larger = ProducedRecord(partition=0, key=None, value=b"3" * 7_000_000)
-    # Kafka's client fits it into the rejected batch, and splits that into itself for ever.
+    # Kafka's client fits it into the rejected batch, and splits that into itself endlessly.
     small = ProducedRecord(partition=0, key=None, value=b"4")
     send_records(source, topic_name, [*large, larger, small])
     config = flow_config(source, target, topic_name)
 
     with pytest.raises(QueryError) as rejected:
         RunningFlow(spark, tmp_path, config, "microbatch").join()
-    set_max_message_bytes(target, f"A.{topic_name}", 8_000_000)
+    alter_topic(target, f"A.{topic_name}", LIMIT, "8000000")
     RunningFlow(spark, tmp_path, config, "drain").join()
 
-    for fact in (f"{topic_name}-0 offset 2", "8000000", "6000000", "max.message.bytes"):
+    for fact in (f"{topic_name}-0 offset 2", "8000000", "6000000", LIMIT):
         assert fact in str(rejected.value)
     (report,) = compare(
         source.bootstrap, target.bootstrap, {topic_name: f"A.{topic_name}"}
     ).values()
     assert report.missing == report.extra == 0
-
-
-def set_max_message_bytes(broker: Broker, topic: str, limit: int) -> None:
-    entry = ConfigEntry(
-        "max.message.bytes", str(limit), incremental_operation=AlterConfigOpType.SET
-    )
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)

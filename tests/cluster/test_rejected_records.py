@@ -11,7 +11,6 @@ from replication.demo.brokers import Broker
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
 from replication.flows.replicate.rejected_records import rejected_records
-from replication.kafka.cluster import Cluster
 from replication.model import Mode, Position, TopicPartition
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
@@ -20,6 +19,7 @@ from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters
 from tests.support.stored import stored
+from tests.support.topic_settings import alter_topic
 from tests.support.topics import assert_equal, copied, fill, now_ms, send, send_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -57,11 +57,6 @@ def small(count: int) -> Iterator[ProducedRecord]:
     return (ProducedRecord(partition=0, key=None, value=b"%d" % n) for n in range(count))
 
 
-def alter(broker: Broker, topic: str, key: str, value: str) -> None:
-    with Cluster("X", {"bootstrap.servers": broker.bootstrap}) as cluster:
-        assert cluster.alter_topic_config({topic: {key: value}}) == {}
-
-
 def test_a_topic_with_a_record_that_is_too_large_joins_once_the_limit_is_raised(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -78,7 +73,7 @@ def test_a_topic_with_a_record_that_is_too_large_joins_once_the_limit_is_raised(
     send(source, topic_name, 1, 100)
     flow.until(lambda: copied(clusters, topic_name) >= 200)
 
-    alter(target, f"A.{large}", LIMIT, "8000000")
+    alter_topic(target, f"A.{large}", LIMIT, "8000000")
     flow.until(lambda: ("rejoined", large) in kinds_of_topics(flow.tables))
     flow.until(lambda: copied(clusters, large) >= 11)
     flow.stop()
@@ -113,7 +108,7 @@ def test_a_topic_with_a_record_that_the_target_rejects_joins_once_the_target_tak
     send(source, topic_name, 1, 100)
     flow.until(lambda: copied(clusters, topic_name) >= 200)
 
-    alter(target, f"A.{odd}", case.key, case.mild)
+    alter_topic(target, f"A.{odd}", case.key, case.mild)
     flow.until(lambda: ("rejoined", odd) in kinds_of_topics(flow.tables))
     flow.until(lambda: copied(clusters, odd) >= 11)
     flow.stop()

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from replication.demo.brokers import Broker
 from replication.kafka.cluster import Cluster
 from tests.support.local import REPOSITORY
 
@@ -12,6 +13,12 @@ def overrides(cluster: Cluster, topic: str) -> dict[str, str | None]:
     """The settings that *topic* sets itself."""
     settings = cluster.topic_config([topic])[topic]
     return {key: it.value for key, it in settings.items() if it.origin == "topic"}
+
+
+def alter_topic(broker: Broker, topic: str, key: str, value: str) -> None:
+    """Sets one setting of *topic*, which the cluster must accept."""
+    with Cluster("X", {"bootstrap.servers": broker.bootstrap}) as cluster:
+        assert cluster.alter_topic_config({topic: {key: value}}) == {}
 
 
 def jars_with(java_class: str, jars: Path, folder: Path) -> Path:
