@@ -82,7 +82,8 @@ def _result(
 
 def _is_paced(contender: Contender, options: argparse.Namespace) -> bool:
     """Whether *contender* takes part in the latency race; a drain ends when it has caught up."""
-    return not options.no_latency and contender.name != "drain"
+    is_drain = isinstance(contender, Mirror) and contender.mode == "drain"
+    return not options.no_latency and not is_drain
 
 
 def _contenders(options: argparse.Namespace) -> list[Contender]:
@@ -97,6 +98,7 @@ def _contenders(options: argparse.Namespace) -> list[Contender]:
     return [
         *(mirrors if options.only != "mm2" else ()),
         *((mm2,) if options.only != "mirror" else ()),
+        *(one.contender(at, options.modes[0]) for at, one in enumerate(options.case, start=1)),
     ]
 
 
@@ -106,6 +108,8 @@ def _load(options: argparse.Namespace) -> Load:
 
 def _show(options: argparse.Namespace, bench: Bench, results: Sequence[Result]) -> None:
     """Prints the tables, and writes the files."""
+    for at, one in enumerate(options.case, start=1):
+        bench.console.print(f"case{at}: {one.text}", markup=False, soft_wrap=True)
     print_tables(bench.console, results, _load(options), options.rates, options.seconds)
     file = bench.write([asdict(result) for result in results])
     if is_installed():

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
+from tests.bench.cases import case
 from tests.bench.latency import SMALLEST_BYTES
 from tests.bench.load import CONTENT
 from tests.bench.peers import MODES
@@ -47,6 +48,11 @@ def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
     parser.add_argument(
         "--mm2-set", action="append", default=[], metavar="KEY=VALUE", type=_assignment,
         help="the same for MirrorMaker 2: {target}.producer.linger.ms=0",
+    )  # fmt: skip
+    parser.add_argument(
+        "--case", action="append", default=[], metavar="TEXT", type=case,
+        help="a further contender with settings of its own: 'producer.linger.ms=1', "
+        "'-XX:+UseParallelGC', 'mm2 tasks.max=8'",
     )  # fmt: skip
     add_spark_option(parser)
     return parser.parse_args(arguments)

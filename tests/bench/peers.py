@@ -87,16 +87,18 @@ class Mirror:
         mode: ``replication.mode``.
         settings: Further lines of the configuration; ``{source}`` stands for the alias.
         spark: Further arguments of spark-submit.
+        label: The name in the tables, if it is not the mode.
     """
 
     mode: Mode
     settings: Mapping[str, str]
     spark: tuple[str, ...] = ()
+    label: str = ""
 
     @property
     def name(self) -> str:
         """The name in the tables: the mode."""
-        return self.mode
+        return self.label or self.mode
 
     def command(self, race: Race) -> list[str]:
         """The command as a user types it."""

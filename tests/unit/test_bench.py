@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tests.bench.cases import case
 from tests.bench.drain import scaled
 from tests.bench.executors import cores_each
 from tests.bench.latency import Copies, Pace, summary
@@ -188,3 +189,28 @@ def test_what_is_measured_in_minutes_is_scaled_to_the_hour() -> None:
 
 def test_executors_share_the_slots_of_the_flow() -> None:
     assert [cores_each(10, executors) for executors in (1, 2, 3)] == [10, 5, 4]
+
+
+def test_a_case_has_settings_of_the_mirror_of_spark_and_of_its_jvm() -> None:
+    text = "microbatch producer.linger.ms=1 spark.locality.wait=0 -XX:+UseParallelGC -Xmn1g"
+    found = case(text).contender(2, "realtime")
+    assert found == Mirror(
+        mode="microbatch",
+        settings={"producer.linger.ms": "1"},
+        spark=(
+            *("--conf", "spark.locality.wait=0"),
+            *("--driver-java-options", "-XX:+UseParallelGC -Xmn1g"),
+        ),
+        label="case2",
+    )
+
+
+def test_a_case_may_be_mirror_maker_2() -> None:
+    found = case("mm2 tasks.max=8").contender(1, "realtime")
+    assert (found.name, found.settings) == ("case1", {"tasks.max": "8"})
+
+
+@pytest.mark.parametrize("text", ["drain linger", "mm2 -XX:+UseParallelGC"])
+def test_a_case_of_other_words_is_rejected(text: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        case(text)
