@@ -60,7 +60,7 @@ class TopicLog:
         """The records of one partition, in order."""
         with closing(_consumer(self.bootstrap, self.isolation)) as consumer:
             try:
-                low, end = _ends(consumer, self.topic, partition, self.patience_seconds)
+                low, end = offset_range(consumer, self.topic, partition, self.patience_seconds)
                 if low >= end:
                     return
                 consumer.assign([TopicPartition(self.topic, partition, low)])
@@ -107,7 +107,7 @@ def log_ends(bootstrap: str, topics: Iterable[str]) -> dict[str, int]:
             known = consumer.list_topics(timeout=PATIENCE_SECONDS).topics
             for topic in ends.keys() & known.keys():
                 for partition in known[topic].partitions:
-                    ends[topic] += _ends(consumer, topic, partition, PATIENCE_SECONDS)[1]
+                    ends[topic] += offset_range(consumer, topic, partition, PATIENCE_SECONDS)[1]
         except KafkaException as error:
             raise ClusterError(
                 f"listing the log ends of {', '.join(ends)} on {bootstrap}: {error}; "
@@ -116,8 +116,8 @@ def log_ends(bootstrap: str, topics: Iterable[str]) -> dict[str, int]:
     return ends
 
 
-def _ends(consumer: Consumer, topic: str, partition: int, seconds: float) -> tuple[int, int]:
-    """The first offset and the log end offset."""
+def offset_range(consumer: Consumer, topic: str, partition: int, seconds: float) -> tuple[int, int]:
+    """The first offset and the log end offset; waits for a leader, which a new topic may lack."""
     deadline = time.monotonic() + seconds
     while True:
         try:

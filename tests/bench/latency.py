@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from replication.demo.latency import percentile
+from replication.demo.topic_log import offset_range
 from tests.bench.usage import Usage
 
 WARM_UP_SECONDS = 60  # the contender's JVM still compiles what copies single records
@@ -203,8 +204,7 @@ def _consume(bootstrap: str, topic: str, pace: Pace, pipe: Connection) -> None:
 
 
 def _end(consumer: Consumer, topic: str, partition: int) -> TopicPartition:
-    asked = TopicPartition(topic, partition)
-    _, end = consumer.get_watermark_offsets(asked, PATIENCE_SECONDS)
+    _, end = offset_range(consumer, topic, partition, PATIENCE_SECONDS)
     return TopicPartition(topic, partition, end)
 
 
