@@ -67,6 +67,18 @@ def test_without_the_interceptor_no_batch_is_larger_than_a_topic_takes() -> None
     assert batch_size(intercepted=True, limits=(60_000,)) == "131072"  # the interceptor's part
 
 
+def test_the_buffer_has_room_for_the_largest_record_that_a_topic_takes() -> None:
+    def buffer(*limits: int, **producer: str) -> str:
+        given = {key.replace("_", "."): value for key, value in producer.items()}
+        options = sink_options(given, Flow("A", "B"), intercepted=True, limits=limits)
+        return options["kafka.buffer.memory"]
+
+    assert buffer() == buffer(1_048_588, 60_000) == "16777216"
+    assert buffer(1_048_588, 20_000_000) == "40000000"
+    assert buffer(2_147_483_647) == "67108864"
+    assert buffer(20_000_000, buffer_memory="9000000") == "9000000"
+
+
 def test_limits_of_many_topics_are_a_short_text() -> None:
     alike = {f"A.t{number}": 1_048_588 for number in range(1000)}
 
