@@ -22,9 +22,7 @@ JOIN_SECONDS = 10.0
 
 
 @contextmanager
-def background_checkpoints(
-    context: FlowContext, job: Job, stop: threading.Event | None = None
-) -> Iterator[None]:
+def background_checkpoints(context: FlowContext, job: Job, stop: threading.Event) -> Iterator[None]:
     """Runs the flow's checkpoint query during the block, if *job* runs checkpoints.
 
     A drain has no such query: `checkpoints_once` does its one round after the records.
@@ -70,9 +68,7 @@ def wants_metadata(config: FlowConfig, job: Job) -> bool:
 
 
 @contextmanager
-def background_metadata(
-    context: FlowContext, job: Job, stop: threading.Event | None = None
-) -> Iterator[None]:
+def background_metadata(context: FlowContext, job: Job, stop: threading.Event) -> Iterator[None]:
     """Keeps what describes remote topics in step for the block, if *job* and configuration say so.
 
     A drain does its one round before the block: the target must not delete what is then copied.
@@ -146,12 +142,11 @@ def _belongs(
 def _flow_query(
     context: FlowContext,
     part: str,
-    stop: threading.Event | None,
+    stop: threading.Event,
     query: Callable[[], DataStreamWriter],
     *before_and_after_stop: Callable[[], None],
 ) -> Iterator[None]:
     """Runs a query of a flow, at the same time as its records, under the lease of that part."""
-    stop = stop or threading.Event()
     name = f"{context.config.flow.slug} {part}"
 
     def lease() -> AbstractContextManager[Lease | None]:

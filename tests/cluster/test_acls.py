@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -268,7 +269,9 @@ def test_the_query_copies_an_acl_within_its_interval_and_plan_shows_it_before(
     create_topic(source.bootstrap, topic_name, 1)
     config = write_config(tmp_path, guarded, topic_name)
     settings = {"sync_topic_acls_interval_seconds": "1", "sync_topic_configs_enabled": "false"}
-    with background_metadata(opened(spark, tables, guarded, topic_name, **settings), "mirror"):
+    with background_metadata(
+        opened(spark, tables, guarded, topic_name, **settings), "mirror", threading.Event()
+    ):
         create(source, acl("ALLOW", "ALL", topic_name, MYSELF))
         copies = {acl("ALLOW", "READ", f"A.{topic_name}", MYSELF)}
         until(lambda: acls_of(target, topic_name) == copies, 60)

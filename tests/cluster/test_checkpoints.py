@@ -1,5 +1,6 @@
 """Checkpoints, offset syncs and commits on the target, between two real clusters."""
 
+import threading
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
@@ -276,7 +277,7 @@ def test_the_query_emits_at_startup_and_again_while_records_are_copied(
     fill(clusters[0], topic_name, partitions, 100 * partitions)
     commit(clusters[0], group, {tp: Committed(40)})
     flow = RunningFlow(spark, tmp_path, config, "realtime")
-    with background_checkpoints(flow.context, "mirror"):
+    with background_checkpoints(flow.context, "mirror", threading.Event()):
         until(lambda: (group, 0) in emitted(flow.context), 60)
         commit(clusters[0], group, {tp: Committed(70)})
         commit(clusters[0], f"{group}-new", {tp: Committed(80)})

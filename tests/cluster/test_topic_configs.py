@@ -234,7 +234,7 @@ def test_the_query_brings_a_topic_in_step_within_its_interval(
         copied = {"retention.ms": retention}
         until(lambda: overrides(context.target, f"A.{topic_name}") == copied, 120)
 
-    with background_metadata(context, "mirror"):
+    with background_metadata(context, "mirror", threading.Event()):
         change("1000000")
         change("2000000")
 
@@ -264,7 +264,7 @@ def test_a_drain_does_one_round_before_its_records(
     context.source.alter_topic_config({topic_name: {"retention.ms": "1000000"}})
     draining = replace(context, config=replace(context.config, mode="drain"))
 
-    with background_metadata(draining, "mirror"):
+    with background_metadata(draining, "mirror", threading.Event()):
         at_first = overrides(context.target, f"A.{topic_name}")
         context.source.alter_topic_config({topic_name: {"retention.ms": "2000000"}})
 
@@ -284,7 +284,7 @@ def test_nothing_runs_where_nothing_is_wanted(
 ) -> None:
     config = flow_config(*clusters, "none", settings)
 
-    with background_metadata(flow_context(spark, tables, config), job):
+    with background_metadata(flow_context(spark, tables, config), job, threading.Event()):
         assert spark.streams.active == []
 
 
