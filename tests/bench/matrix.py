@@ -202,8 +202,10 @@ def _options() -> argparse.Namespace:
         "--only", type=lambda text: chosen(text.split(",")), default=chosen(()), metavar="WORD,...",
         help="only kinds of records with all these words: 1KB, zstd, plain, headers, 8p, ...",
     )  # fmt: skip
-    parser.add_argument("--records", type=positive, default=1_000_000, help="at most, in each cell")
-    parser.add_argument("--megabytes", type=positive, default=1000, help="at most, in each cell")
+    parser.add_argument(
+        "--records", type=positive, default=10_000_000, help="at most, in each cell"
+    )
+    parser.add_argument("--megabytes", type=positive, default=3000, help="at most, in each cell")
     parser.add_argument("--rounds", type=positive, default=1, help="races of each cell")
     parser.add_argument("--mode", choices=MODES, default="realtime", help="of the mirror")
     return parser.parse_args()
