@@ -91,8 +91,11 @@ def _throughput(
         return course.throughput(Mirror(mode=options.mode, settings={}), alias)
     slots = options.partitions + SPARE_SLOTS
     size = WorkerSize(cores=cores_each(slots, executors), memory="2g")
+    compiler = "-XX:+TieredCompilation"  # the JVM's default
     with standalone(bench.folder / f"spark-{alias}", workers=executors, size=size) as cluster:
-        arguments = tuple(cluster.job_arguments(executors * size.cores))
+        arguments = tuple(
+            cluster.job_arguments(executors * size.cores, compiler=compiler, memory="1g")
+        )
         mirror = Mirror(mode=options.mode, settings={}, spark=arguments)
 
         def others() -> list[int]:

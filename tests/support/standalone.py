@@ -34,7 +34,7 @@ ENVIRONMENT = {
 }
 
 
-EXECUTOR_MEMORY = "700m"
+MEMORY = "700m"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,17 +91,24 @@ class Standalone:
     _ui: str
     _started: int = 0
 
-    def job_arguments(self, slots: int | None = None) -> list[str]:
+    def job_arguments(
+        self, slots: int | None = None, *, compiler: str = QUICK_COMPILER, memory: str = MEMORY
+    ) -> list[str]:
         """Arguments of spark-submit for a job of so many task slots; by default it takes all.
 
         The environment variable MASTER would refuse a local state directory.
+
+        Args:
+            slots: Of all executors together.
+            compiler: Options of the JVMs' compilers. The default starts quickly and copies slowly.
+            memory: Heap of each executor.
         """
         class_path, java_options = archive_options()
         settings = {
-            "spark.driver.defaultJavaOptions": QUICK_COMPILER,
+            "spark.driver.defaultJavaOptions": compiler,
             "spark.executor.extraClassPath": class_path,
-            "spark.executor.extraJavaOptions": f"{QUICK_COMPILER} {java_options}",
-            "spark.executor.memory": EXECUTOR_MEMORY,
+            "spark.executor.extraJavaOptions": f"{compiler} {java_options}",
+            "spark.executor.memory": memory,
             "spark.driver.bindAddress": HOST,
             "spark.driver.host": HOST,
             "spark.cores.max": str(slots or len(self.workers) * self.size.cores),

@@ -75,6 +75,7 @@ def test_the_buffer_has_room_for_the_largest_record_that_a_topic_takes() -> None
 
     assert buffer() == buffer(1_048_588, 60_000) == "16777216"
     assert buffer(1_048_588, 20_000_000) == "40000000"
+    assert buffer(1_048_588, batch_size="10000000") == "20000000"
     assert buffer(2_147_483_647) == "67108864"
     assert buffer(20_000_000, buffer_memory="9000000") == "9000000"
 
