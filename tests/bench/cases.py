@@ -2,7 +2,8 @@
 
 import argparse
 import shlex
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from replication.config.home import home
 from tests.bench.peers import MODES, Contender, Mirror, MirrorMaker2
@@ -20,9 +21,9 @@ class Case:
     """
 
     text: str
-    word: str = ""
-    settings: dict[str, str] = field(default_factory=dict)
-    spark: tuple[str, ...] = ()
+    word: str
+    settings: Mapping[str, str]
+    spark: tuple[str, ...]
 
     def contender(self, number: int, mode: str) -> Contender:
         """The contender ``caseN``, which runs in *mode* unless the case names one."""

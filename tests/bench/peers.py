@@ -97,7 +97,7 @@ class Mirror:
 
     @property
     def name(self) -> str:
-        """The name in the tables: the mode."""
+        """The name in the tables."""
         return self.label or self.mode
 
     def command(self, race: Race) -> list[str]:

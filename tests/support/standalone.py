@@ -34,7 +34,7 @@ ENVIRONMENT = {
 }
 
 
-MEMORY = "700m"
+EXECUTOR_MEMORY = "700m"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,11 @@ class Standalone:
     _started: int = 0
 
     def job_arguments(
-        self, slots: int | None = None, *, compiler: str = QUICK_COMPILER, memory: str = MEMORY
+        self,
+        slots: int | None = None,
+        *,
+        compiler: str = QUICK_COMPILER,
+        memory: str = EXECUTOR_MEMORY,
     ) -> list[str]:
         """Arguments of spark-submit for a job of so many task slots; by default it takes all.
 
