@@ -7,8 +7,11 @@ fifth of a core for it, and the source answered 70 times a second.
 from pyspark.sql import SparkSession
 
 DELAY = "spark.sql.streaming.pollingDelay"
-LEAST_MS = 25
-"""A sparse topic's records wait half of it on average."""
+LEAST_MS = 10
+"""Spark's own: a sparse topic's records wait half of it on average."""
+
+FEW_PARTITIONS_MS = 25
+"""The pause of up to 100 partitions, unless they are fewer than so many."""
 
 _OURS = "spark.replication.pollingDelay"
 """The pause that an earlier call set: another one may follow, for other partitions."""
@@ -19,7 +22,8 @@ PARTITIONS_PER_MS = 4
 
 def polling_delay_ms(partitions: int) -> int:
     """The pause of a query over so many partitions."""
-    return max(LEAST_MS, partitions // PARTITIONS_PER_MS)
+    few = min(partitions, FEW_PARTITIONS_MS)
+    return max(LEAST_MS, few, partitions // PARTITIONS_PER_MS)
 
 
 def limit_polling(spark: SparkSession, partitions: int) -> None:

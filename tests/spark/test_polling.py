@@ -13,13 +13,15 @@ OWN_MS = 77
 """An operator's own value."""
 
 
-@pytest.mark.parametrize(("partitions", "delay_ms"), [(0, 25), (31, 25), (1000, 250)])
+@pytest.mark.parametrize(
+    ("partitions", "delay_ms"), [(0, 10), (8, 10), (16, 16), (31, 25), (100, 25), (1000, 250)]
+)
 def test_the_more_partitions_the_longer_the_pause(partitions: int, delay_ms: int) -> None:
     assert polling_delay_ms(partitions) == delay_ms
 
 
 @pytest.mark.parametrize(
-    ("own", "partitions", "delay_ms"), [("", 1, 25), ("", 1000, 250), (f"{OWN_MS}ms", 1000, OWN_MS)]
+    ("own", "partitions", "delay_ms"), [("", 1, 10), ("", 1000, 250), (f"{OWN_MS}ms", 1000, OWN_MS)]
 )
 def test_each_flow_pauses_for_its_own_partitions_unless_an_operator_wants_otherwise(
     spark: SparkSession, own: str, partitions: int, delay_ms: int
