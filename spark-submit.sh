@@ -91,8 +91,8 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_form
   local command quoted slots deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
   local second=(--job "$job" ${flow[@]+"${flow[@]}"}) # refuses a second process before Spark starts
   if [ -z "$dry_run$master" ] && [ "$deploy_mode" != cluster ]; then
-    slots=$(own_code replication slots "$config" --start "${second[@]}" \
-      ${clusters[@]+"${clusters[@]}"} ${standby[@]+"${standby[@]}"})
+    slots=$(own_code replication slots "$config" --start "${second[@]}" ${clusters[@]+"${clusters[@]}"} \
+      ${mode[@]+"${mode[@]}"} ${standby[@]+"${standby[@]}"} -- "$@")
     master="local[$slots]"
   else
     if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || [ ${#standby[@]} -gt 0 ]; then second=(); fi

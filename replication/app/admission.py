@@ -45,6 +45,7 @@ class Admission:
         self._spark, self._slots, self._patience_seconds = spark, slots, patience_seconds
         self._cluster_ids: dict[str, str] = {}
         self._plans: dict[Flow, TopicPlan] = {}
+        self._batched: set[Flow] = set()  # their tasks are short and hold no slot
         self._lock = threading.Lock()
 
     def of(self, context: FlowContext, stop: threading.Event | None = None) -> Admitted:
@@ -53,17 +54,17 @@ class Admission:
 
         def reserve(plan: TopicPlan) -> Mapping[str, str]:
             ids = {side.alias: side.cluster_id() for side in (context.source, context.target)}
-            return self.reserve(config.flow, plan, ids)
+            return self.reserve(config, plan, ids)
 
         return Admitted(reserve, partial(self.admit, config, stop), partial(self.mode, config))
 
     def reserve(
-        self, flow: Flow, plan: TopicPlan, cluster_ids: Mapping[str, str]
+        self, config: FlowConfig, plan: TopicPlan, cluster_ids: Mapping[str, str]
     ) -> Mapping[str, str]:
         """Admits the topics of *plan* that no other flow keeps from it, in place of its last plan.
 
         Args:
-            flow: The flow.
+            config: The flow.
             plan: What it would replicate next.
             cluster_ids: The own ids of its two clusters, by alias. Those of the other flows are
                 not needed before these flows have plans, so a cluster may be down meanwhile.
@@ -71,7 +72,10 @@ class Admission:
         Returns:
             Why topics are not admitted, by their upstream names.
         """
+        flow = config.flow
         with self._lock:
+            if config.mode in {"microbatch", "drain"}:
+                self._batched.add(flow)
             self._cluster_ids.update(cluster_ids)
             conflicts = find_conflicts(flow, {**self._plans, flow: plan}, self._cluster_ids)
             self._plans[flow] = plan.without(conflicts)
@@ -116,7 +120,8 @@ class Admission:
 
     def _choose(self, config: FlowConfig) -> Choice:
         with self._lock:
-            partitions = sum(len(plan.partitions) for plan in self._plans.values())
+            continuous = self._plans.keys() - self._batched
+            partitions = sum(len(self._plans[flow].partitions) for flow in continuous)
         return choose_mode(
             config.mode,
             spark=self._spark,

@@ -3,19 +3,30 @@
 spark-submit.sh waits for it before each start, so it imports neither Spark nor what reads tables.
 """
 
+import os
+from collections import Counter
 from collections.abc import Sequence
 
 import click
 
-from replication.cli.options import CLUSTERS, FILE, JOB, chosen_flows, chosen_names, known_errors
+from replication.cli.options import (
+    CLUSTERS,
+    FILE,
+    JOB,
+    MODES,
+    chosen_flows,
+    chosen_names,
+    known_errors,
+)
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.file_check import start_problems
 from replication.control.partitions import partitions_now, partitions_then
-from replication.errors import ConfigError
+from replication.deploy.arguments import ArgumentsError, driver_memory, megabytes, parse
+from replication.errors import ConfigError, SetupError
 from replication.kafka.diagnosis import CallError
-from replication.model import RECORDS, Job
-from replication.spark.mode import local_slots
+from replication.model import RECORDS, Job, Mode
+from replication.spark.mode import local_slots, small_heap
 from replication.state.job_lock import refuse_second_process
 
 
@@ -24,15 +35,28 @@ from replication.state.job_lock import refuse_second_process
 @click.option("--flow", "names", multiple=True, metavar="A->B", help="Only these flows.")
 @CLUSTERS
 @JOB
+@click.option("--mode", type=MODES, help="Of all flows, instead of replication.mode.")
 @click.option(
     "--start", is_flag=True, help="First check that the job can start here, as validate does."
 )
 @click.option("--standby", is_flag=True, help="With --start: another process may run the job now.")
+@click.argument("spark", nargs=-1, metavar="[-- ARGUMENT...]")
 @known_errors
 def slots(
-    file: str, names: Sequence[str], clusters: str, job: Job, *, start: bool, standby: bool
+    file: str,
+    names: Sequence[str],
+    clusters: str,
+    job: Job,
+    mode: Mode | None,
+    spark: Sequence[str],
+    *,
+    start: bool,
+    standby: bool,
 ) -> None:
     """Print how many local task slots the flows need.
+
+    After -- come the arguments of spark-submit, of which the driver's memory counts: Real-Time Mode
+    needs some for each partition.
 
     A flow whose cluster does not answer counts as in its last generation: it must not keep the
     other flows from starting.
@@ -45,9 +69,18 @@ def slots(
         if not standby:
             started = [flow for name in chosen for flow in chosen_names(config, name)]
             refuse_second_process(config.state_dir, started, job)
+    try:
+        heap_mb = megabytes(driver_memory(parse(spark), os.environ))
+    except ArgumentsError as error:
+        raise SetupError(f"arguments of spark-submit: {error}") from error
     has_flows = job in RECORDS and (config.flows or names)
     flows = [flow for name in chosen for flow in chosen_flows(config, name)] if has_flows else []
-    click.echo(local_slots(sum(_partitions(config, flow) for flow in flows)))
+    partitions = Counter[Mode]()
+    for flow in flows:
+        partitions[mode or flow.mode] += _partitions(config, flow)
+    if warning := small_heap(partitions, heap_mb):
+        click.echo(f"warning: {warning}", err=True)
+    click.echo(local_slots(partitions, heap_mb))
 
 
 def _partitions(config: MirrorConfig, flow: FlowConfig) -> int:

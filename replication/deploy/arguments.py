@@ -4,6 +4,7 @@ spark-submit takes the last of two equal options, and an option wins over the se
 for. So ``--jars`` of a user, or ``spark.jars`` in a file, would otherwise replace the project's.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -22,6 +23,9 @@ JOINED: Final = {
 """Options whose values are joined, the setting that each stands for, and what separates them."""
 
 REDACTION: Final = "spark.redaction.regex"
+DRIVER_MEMORY: Final = "2g"
+_UNITS: Final = {"": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}
+_MEMORY: Final = re.compile(r"(\d+)([kmgt]?)b?")
 _FLAGS: Final = {"--verbose", "-v", "--supervise", "--load-spark-defaults"}
 _SHORT: Final = {"-c": "--conf"}
 
@@ -71,6 +75,24 @@ def last(arguments: Arguments, option: str, setting: str = "") -> str | None:
     """The value that spark-submit takes for *option*, or else for *setting*; None without one."""
     values = [value for name, value in arguments if name == option]
     return values[-1] if values else settings(arguments).get(setting)
+
+
+def driver_memory(arguments: Arguments, environ: Mapping[str, str]) -> str:
+    """The driver's heap as ``2g``: of *arguments*, of ``DRIVER_MEMORY``, or ours."""
+    given = last(arguments, "--driver-memory", "spark.driver.memory")
+    return given or environ.get("DRIVER_MEMORY") or DRIVER_MEMORY
+
+
+def megabytes(memory: str) -> int:
+    """``2g`` is 2048.
+
+    Raises:
+        ArgumentsError: *memory* is no size.
+    """
+    found = _MEMORY.fullmatch(memory.strip().lower())
+    if not found:
+        raise ArgumentsError(f"the driver's memory is {memory!r}; write a size such as 2g or 1500m")
+    return int(int(found[1]) * _UNITS[found[2]])
 
 
 def merge(

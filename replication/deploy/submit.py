@@ -29,6 +29,7 @@ from replication.deploy.arguments import (
     REDACTION,
     Arguments,
     ArgumentsError,
+    driver_memory,
     last,
     merge,
     parse,
@@ -52,6 +53,12 @@ is left to the quick compiler; the path of the records is optimized all the same
 
 LARGE_REGIONS: Final = "-XX:G1HeapRegionSize=8m"
 """Fetches of a megabyte are humongous objects in the regions of a heap of 2 GB, of 1 MB each."""
+
+NO_HALF_DRIVER: Final = "-XX:OnOutOfMemoryError='kill -9 %p'"
+"""Out of memory, the JVM would lose a thread here and there and hang: as a crash, nothing is lost,
+and whoever started the job starts it again."""
+
+DRIVER_OPTIONS: Final = f"{LATE_OPTIMIZER} {LARGE_REGIONS} {NO_HALF_DRIVER}"
 
 QUICK_LAUNCHER: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 """Of the JVM in which spark-submit only puts the command of the driver together."""
@@ -107,7 +114,7 @@ def command(
         ("--master", master),
         ("--deploy-mode", "cluster" if is_cluster else "client"),
         ("--name", job.title),
-        ("--driver-memory", environ.get("DRIVER_MEMORY") or "2g"),
+        ("--driver-memory", driver_memory(given, environ)),
         ("--conf", f"{REDACTION}={SPARK_REDACTION}"),
     ]
     known = {**defaults, **settings(given)}
@@ -132,7 +139,7 @@ def command(
         ours += _files(job.repository, f"{job.repository}/conf/log4j2.properties", environ, jars)
         ours += [
             ("--driver-class-path", os.pathsep.join(filter(None, class_path))),
-            ("--driver-java-options", f"{LATE_OPTIMIZER} {LARGE_REGIONS} {java_options}".strip()),
+            ("--driver-java-options", f"{DRIVER_OPTIONS} {java_options}".strip()),
         ]
     elif master.startswith("k8s:") and UPLOAD_PATH not in known:
         file, config = f"{IMAGE}/jobs/{job.name}.py", f"{IMAGE_CONFIG}/{Path(config).name}"

@@ -16,8 +16,6 @@ PRODUCER_DEFAULTS: Final = {
     "enable.idempotence": "true",
     "max.in.flight.requests.per.connection": "5",
     "delivery.timeout.ms": "2147483647",
-    # Larger requests cost less CPU per record.
-    "batch.size": "131072",
     "linger.ms": "0",
     # The topic's own limit applies, on the broker; the client's default of 1 MiB would be lower.
     "max.request.size": "104857600",
@@ -31,9 +29,25 @@ MOST_BUFFER_BYTES: Final = 67_108_864
 """It grows up to this for batches or topics that are larger: the client rejects a record that does
 not fit into it, and a topic's limit counts compressed bytes."""
 
+BATCH_BYTES: Final = (16_384, 131_072)
+"""``batch.size``, the least and the most. Larger requests cost less CPU per record, but each
+partition that has something to send takes a whole batch of the buffer."""
+
+FETCH_BYTES: Final = (65_536, 1_048_576)
+"""``max.partition.fetch.bytes``, the least and the most."""
+
+FETCHED_BYTES: Final = 33_554_432
+"""What all tasks of a query fetch at once. Each has a consumer of its own, which holds the records
+of one fetch, their bytes, and the bytes of the next one: 1000 tasks that fetched a megabyte each
+filled a heap of 2 GB."""
+
+POLL_RECORDS: Final = (100, 2000)
+"""``max.poll.records``, the least and the most."""
+
+POLLED_RECORDS: Final = 128_000
+"""What all tasks of a query hold as records: compressed, a fetch may have many."""
+
 CONSUMER_DEFAULTS: Final = {
-    "max.poll.records": "2000",
-    "max.partition.fetch.bytes": "1048576",
     "receive.buffer.bytes": "262144",
 }
 
@@ -69,7 +83,11 @@ def producer_client_id(producer: Mapping[str, str], flow: Flow) -> str:
 
 
 def source_options(
-    consumer: Mapping[str, str], starts: Mapping[TopicPartition, int], *, is_bounded: bool = True
+    consumer: Mapping[str, str],
+    starts: Mapping[TopicPartition, int],
+    *,
+    is_bounded: bool = True,
+    tasks: int = 1,
 ) -> dict[str, str]:
     """Options of the source: exactly the partitions of *starts*, each from its offset.
 
@@ -77,10 +95,15 @@ def source_options(
         consumer: Effective client properties of the source, in Kafka's own key space.
         starts: The first offset to read, for every partition.
         is_bounded: Tasks read what is there already; in Real-Time Mode they wait for records.
+        tasks: How many of them run at once.
     """
     bounded = BOUNDED_READS if is_bounded else {}
+    shared = {
+        "max.partition.fetch.bytes": str(_share(FETCHED_BYTES, tasks, FETCH_BYTES)),
+        "max.poll.records": str(_share(POLLED_RECORDS, tasks, POLL_RECORDS)),
+    }
     return {
-        **_kafka({**CONSUMER_DEFAULTS, **bounded, **consumer}),
+        **_kafka({**CONSUMER_DEFAULTS, **shared, **bounded, **consumer}),
         "assign": json.dumps(_by_topic_partitions(starts)),
         "startingOffsets": offsets_json(starts),
         "includeHeaders": "true",
@@ -94,6 +117,7 @@ def sink_options(
     *,
     intercepted: bool,
     limits: Collection[int] = (),
+    tasks: int = 1,
 ) -> dict[str, str]:
     """Options of the sink; values of *producer* override the defaults.
 
@@ -104,11 +128,13 @@ def sink_options(
         limits: The bytes of a batch that the topics take. The interceptor keeps to each topic's;
             without it no batch is larger than the smallest, because Kafka's client would split it
             endlessly (KAFKA-8350). Room for the largest is in ``buffer.memory``.
+        tasks: How many run at once: each fills a batch while others are on their way.
     """
-    properties = {**PRODUCER_DEFAULTS, "client.id": client_id(flow), **producer}
+    ours = {"client.id": client_id(flow), "batch.size": str(_batch_bytes(tasks))}
+    properties = {**PRODUCER_DEFAULTS, **ours, **producer}
     sizes = [int(properties["batch.size"]), *limits]
-    room = min(MOST_BUFFER_BYTES, max(BUFFER_BYTES, 2 * max(sizes)))
-    properties.setdefault("buffer.memory", str(room))
+    room = max(BUFFER_BYTES, 2 * max(sizes), 2 * tasks * _batch_bytes(tasks))
+    properties.setdefault("buffer.memory", str(min(MOST_BUFFER_BYTES, room)))
     if not intercepted:
         properties["batch.size"] = str(min(sizes))
     options = _kafka(properties)
@@ -145,6 +171,16 @@ def parse_offsets(text: str | None) -> dict[TopicPartition, int]:
         for topic, offsets in topics.items()
         for partition, offset in offsets.items()
     }
+
+
+def _batch_bytes(tasks: int) -> int:
+    return _share(BUFFER_BYTES // 4, tasks, BATCH_BYTES)
+
+
+def _share(whole: int, tasks: int, bounds: tuple[int, int]) -> int:
+    """A task's part of *whole*, within *bounds*."""
+    least, most = bounds
+    return min(most, max(least, whole // max(1, tasks)))
 
 
 def _by_topic_partitions(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -1,5 +1,6 @@
 """Which of Spark's modes runs a flow's query, and how many task slots that takes. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from replication.errors import FlowError
@@ -16,6 +17,14 @@ LOCAL_SLOTS_PER_PARTITION = 2
 
 LOCAL_SPARE_SLOTS = 8
 """On one machine: heartbeats, checkpoints and bookkeeping of several flows at once."""
+
+LOCAL_BATCH_SLOTS = 32
+"""On one machine: tasks of micro-batches and drains at once. Each has a consumer with records in
+memory, and more tasks than this copy no faster."""
+
+HEAP_MB_PER_TASK = 4
+"""On one machine: the driver's heap for each partition that `auto` copies in Real-Time Mode. A task
+has a consumer, threads and records in memory for as long as it runs."""
 
 
 class SlotsError(FlowError):
@@ -59,9 +68,44 @@ def choose_mode(
     return Choice("microbatch", f"Real-Time Mode needs {obstacle}")
 
 
-def local_slots(partitions: int) -> int:
-    """The task slots to start a local Spark with, for flows of so many source *partitions*."""
-    return LOCAL_SLOTS_PER_PARTITION * partitions + LOCAL_SPARE_SLOTS
+def small_heap(partitions: Mapping[Mode, int], heap_mb: int) -> str:
+    """What a heap too small for Real-Time Mode means, and the next step; empty if it suffices.
+
+    Args:
+        partitions: Source partitions of the flows, by ``replication.mode``.
+        heap_mb: The driver's heap.
+    """
+    continuous = partitions.get("realtime", 0)
+    undecided = partitions.get("auto", 0)
+    needed_mb = HEAP_MB_PER_TASK * (continuous + undecided)
+    if needed_mb <= heap_mb:
+        return ""
+    consequence = "auto takes micro-batches" if undecided else "the heap may not suffice"
+    return (
+        f"{consequence}: on one machine {continuous + undecided} partitions in Real-Time Mode take "
+        f"a driver's heap of {needed_mb} MB, this one has {heap_mb} MB; DRIVER_MEMORY={needed_mb}m "
+        "gives it"
+    )
+
+
+def local_slots(partitions: Mapping[Mode, int], heap_mb: int) -> int:
+    """The task slots to start a local Spark with.
+
+    Args:
+        partitions: Source partitions of the flows, by ``replication.mode``.
+        heap_mb: The driver's heap. Where it is too small for Real-Time Mode, there are so few slots
+            that `choose_mode` chooses micro-batches for ``auto``.
+    """
+    most = heap_mb // HEAP_MB_PER_TASK
+    continuous = partitions.get("realtime", 0)
+    batched = partitions.get("microbatch", 0) + partitions.get("drain", 0)
+    undecided = partitions.get("auto", 0)
+    if continuous + undecided <= most:
+        continuous += undecided
+    else:
+        batched += undecided
+    growing = min(LOCAL_SLOTS_PER_PARTITION * continuous, max(continuous, most))
+    return growing + min(batched, LOCAL_BATCH_SLOTS) + LOCAL_SPARE_SLOTS
 
 
 def _old_spark(spark: str) -> str:

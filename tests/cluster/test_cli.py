@@ -174,7 +174,26 @@ def test_slots_suffice_for_every_partition_and_the_bookkeeping(
 ) -> None:
     create_topic(clusters[0].bootstrap, topic_name, 3)
 
-    assert run("slots", write_config(tmp_path, clusters, topic_name)).output == "14\n"
+    file = write_config(tmp_path, clusters, topic_name)
+    assert run("slots", file).output == "14\n"
+    assert run("slots", file, "--mode", "drain").output == "11\n"
+    small = run("slots", file, "--", "--driver-memory", "8m")
+    assert small.stdout == "11\n", "a heap that is too small for Real-Time Mode"
+    assert small.stderr == (
+        "warning: auto takes micro-batches: on one machine 3 partitions in Real-Time Mode take a "
+        "driver's heap of 12 MB, this one has 8 MB; DRIVER_MEMORY=12m gives it\n"
+    )
+
+
+def test_a_driver_memory_that_is_no_size_is_an_error(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    file = write_config(tmp_path, clusters, topic_name)
+
+    result = run("slots", file, "--", "--driver-memory", "much")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the driver's memory is 'much'; write a size such as 2g or 1500m" in result.stderr
 
 
 def test_an_unreachable_cluster_is_named_with_its_address(

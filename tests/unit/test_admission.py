@@ -35,7 +35,7 @@ def admit(
     admission: Admission, config: FlowConfig, of: TopicPlan, stop: Event | None = None
 ) -> Mode:
     """The mode of a plan without conflicts."""
-    assert admission.reserve(config.flow, of, CLUSTER_IDS) == {}
+    assert admission.reserve(config, of, CLUSTER_IDS) == {}
     return admission.admit(config, stop)
 
 
@@ -44,7 +44,7 @@ def test_a_topic_that_another_flow_writes_is_left_out_and_takes_no_slots() -> No
     admission = Admission("4.2.0", lambda: 7)
     admit(admission, a_to_b, plan("t", 4))
 
-    (text,) = admission.reserve(c_to_b.flow, plan("t", 4), CLUSTER_IDS).values()
+    (text,) = admission.reserve(c_to_b, plan("t", 4), CLUSTER_IDS).values()
 
     assert text.startswith("flow A->B writes topic t on cluster B, to which C->B would copy t")
     assert admission.admit(c_to_b) == "realtime"
@@ -66,6 +66,14 @@ def test_the_partitions_of_all_flows_share_the_task_slots() -> None:
 
     assert admit(admission, a_to_b, plan("A.t", 6)) == "realtime"
     assert admit(admission, c_to_b, plan("C.t", 1)) == "microbatch"
+
+
+def test_the_partitions_of_a_drain_take_no_slots_of_realtime_mode() -> None:
+    (a_to_b, _), (_, c_to_b) = configs("drain"), configs()
+    admission = Admission("4.2.0", lambda: 8)
+
+    assert admit(admission, a_to_b, plan("A.t", 6)) == "drain"
+    assert admit(admission, c_to_b, plan("C.t", 6)) == "realtime"
 
 
 def test_the_slots_are_counted_each_time() -> None:

@@ -46,6 +46,28 @@ def test_a_read_of_what_is_there_waits_for_no_record_unless_the_user_wants_it() 
     assert waits({}, is_bounded=False) is None  # Kafka's default
 
 
+def test_many_tasks_fetch_and_send_less_each() -> None:
+    def sizes(tasks: int) -> tuple[str, ...]:
+        source = source_options({}, {LOG_0: 0}, tasks=tasks)
+        sink = sink_options({}, Flow("A", "B"), intercepted=True, tasks=tasks)
+        keys = ("max.partition.fetch.bytes", "max.poll.records", "batch.size", "buffer.memory")
+        return tuple({**source, **sink}[f"kafka.{key}"] for key in keys)
+
+    assert sizes(1) == sizes(32) == ("1048576", "2000", "131072", "16777216")
+    assert sizes(64) == ("524288", "2000", "65536", "16777216")
+    assert sizes(512) == ("65536", "250", "16384", "16777216")
+    assert sizes(2000) == ("65536", "100", "16384", "65536000")
+    assert sizes(10_000) == ("65536", "100", "16384", "67108864")
+
+
+def test_the_users_sizes_hold_for_many_tasks() -> None:
+    source = source_options({"max.partition.fetch.bytes": "7"}, {LOG_0: 0}, tasks=1000)
+    sink = sink_options({"batch.size": "9"}, Flow("A", "B"), intercepted=True, tasks=1000)
+
+    assert source["kafka.max.partition.fetch.bytes"] == "7"
+    assert sink["kafka.batch.size"] == "9"
+
+
 def test_only_preserved_timestamps_need_the_interceptor() -> None:
     flow = Flow("A", "B")
 

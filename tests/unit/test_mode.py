@@ -4,7 +4,15 @@ import pytest
 
 from replication.errors import FlowError
 from replication.model import Mode
-from replication.spark.mode import Choice, choose_mode, local_slots
+from replication.spark.mode import (
+    HEAP_MB_PER_TASK,
+    LOCAL_BATCH_SLOTS,
+    LOCAL_SPARE_SLOTS,
+    Choice,
+    choose_mode,
+    local_slots,
+    small_heap,
+)
 
 ENOUGH = "10 task slots suffice for 8 partitions"
 TOO_FEW = (
@@ -44,12 +52,68 @@ def test_a_configured_realtime_is_refused_and_not_replaced() -> None:
     )
 
 
-@pytest.mark.parametrize(("partitions", "slots"), [(0, 8), (3, 14)])
-def test_a_local_spark_has_room_for_twice_the_partitions(partitions: int, slots: int) -> None:
-    assert local_slots(partitions) == slots
+HEAP_MB = 2048
+MOST = HEAP_MB // HEAP_MB_PER_TASK
+"""Partitions that `auto` copies in Real-Time Mode."""
 
-    choice = choose_mode("realtime", spark="4.2.0", slots=slots, partitions=2 * partitions)
+
+@pytest.mark.parametrize("partitions", [0, 3, MOST // 2 - LOCAL_SPARE_SLOTS])
+def test_a_local_spark_has_room_for_twice_the_partitions(partitions: int) -> None:
+    slots = local_slots({"auto": partitions}, HEAP_MB)
+
+    choice = choose_mode("auto", spark="4.2.0", slots=slots, partitions=2 * partitions)
     assert choice.mode == "realtime"
+
+
+@pytest.mark.parametrize(
+    ("partitions", "heap_mb", "mode"),
+    [
+        pytest.param(MOST, HEAP_MB, "realtime", id="the heap is large enough"),
+        pytest.param(MOST + 1, HEAP_MB, "microbatch", id="it is too small"),
+        pytest.param(MOST + 1, 2 * HEAP_MB, "realtime", id="a larger one"),
+    ],
+)
+def test_many_partitions_run_in_realtime_mode_where_the_heap_has_room_for_them(
+    partitions: int, heap_mb: int, mode: Mode
+) -> None:
+    slots = local_slots({"auto": partitions}, heap_mb)
+
+    assert choose_mode("auto", spark="4.2.0", slots=slots, partitions=partitions).mode == mode
+
+
+def test_a_configured_realtime_mode_gets_its_slots_whatever_the_heap() -> None:
+    slots = local_slots({"realtime": 2 * MOST}, HEAP_MB)
+
+    choice = choose_mode("realtime", spark="4.2.0", slots=slots, partitions=2 * MOST)
+    assert choice.mode == "realtime"
+
+
+@pytest.mark.parametrize("mode", ["auto", "microbatch", "drain"])
+def test_few_tasks_of_batches_run_at_once(mode: Mode) -> None:
+    slots = local_slots({mode: MOST + 1}, HEAP_MB)
+
+    assert slots == LOCAL_BATCH_SLOTS + LOCAL_SPARE_SLOTS
+
+
+@pytest.mark.parametrize(
+    ("mode", "partitions", "text"),
+    [
+        pytest.param("auto", MOST, "", id="the heap is large enough"),
+        pytest.param("auto", MOST + 1, "auto takes micro-batches: ", id="too small"),
+        pytest.param("realtime", MOST + 1, "the heap may not suffice: ", id="no choice"),
+        pytest.param("drain", 2 * MOST, "", id="batches need little"),
+    ],
+)
+def test_a_heap_that_is_too_small_is_named(mode: Mode, partitions: int, text: str) -> None:
+    warning = small_heap({mode: partitions}, HEAP_MB)
+
+    assert warning.partition("on one machine")[0] == text
+
+
+def test_batches_leave_the_slots_of_realtime_mode_alone() -> None:
+    slots = local_slots({"auto": MOST, "drain": 5}, HEAP_MB)
+
+    assert slots == MOST + 5 + LOCAL_SPARE_SLOTS
 
 
 def test_a_platform_may_have_realtime_mode_under_a_lower_version() -> None:

@@ -12,7 +12,14 @@ import pytest
 from replication.config.home import OUR_JAR
 from replication.deploy import submit
 from replication.deploy.archives import LAUNCHER, environment, py_files
-from replication.deploy.arguments import Arguments, ArgumentsError, merge, parse
+from replication.deploy.arguments import (
+    Arguments,
+    ArgumentsError,
+    driver_memory,
+    megabytes,
+    merge,
+    parse,
+)
 from replication.errors import SetupError
 from tests.support.local import PYTHON, REPOSITORY
 
@@ -117,6 +124,31 @@ def test_wrong_arguments(theirs: list[str], problem: str) -> None:
         parse(theirs)
     with pytest.raises(SetupError, match=problem):
         command(*theirs)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "environ", "heap_mb"),
+    [
+        pytest.param([], {}, 2048, id="ours"),
+        pytest.param([], {"DRIVER_MEMORY": "1500m"}, 1500, id="of the environment"),
+        pytest.param(
+            ["--driver-memory", "3G"], {"DRIVER_MEMORY": "1g"}, 3072, id="of the arguments"
+        ),
+        pytest.param(["--conf", "spark.driver.memory=1tb"], {}, 1 << 20, id="of a setting"),
+        pytest.param(["--driver-memory", "8388608"], {}, 8, id="bytes"),
+    ],
+)
+def test_the_drivers_memory(theirs: list[str], environ: dict[str, str], heap_mb: int) -> None:
+    memory = driver_memory(parse(theirs), environ)
+
+    assert megabytes(memory) == heap_mb
+    assert set(values(command(*theirs, **environ), "--driver-memory")) == {memory}
+
+
+@pytest.mark.parametrize("memory", ["", "much", "2 gigs", "-1g"])
+def test_a_memory_that_is_no_size(memory: str) -> None:
+    with pytest.raises(ArgumentsError, match=f"the driver's memory is {memory!r}"):
+        megabytes(memory)
 
 
 def test_the_users_java_options_come_last() -> None:

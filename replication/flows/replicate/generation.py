@@ -35,6 +35,7 @@ from replication.spark.checkpoint import checkpoint_location
 from replication.spark.kafka_options import sink_options, source_options
 from replication.spark.progress import Progress
 from replication.spark.projection import counts_column, to_target, without_passed
+from replication.spark.session import task_slots
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
@@ -226,7 +227,8 @@ def replication_query(
         limits: For each remote topic the bytes of a batch that it takes.
     """
     is_bounded = mode != "realtime"
-    options = source_options(config.source.consumer, starts, is_bounded=is_bounded)
+    tasks = min(len(starts), task_slots(spark))
+    options = source_options(config.source.consumer, starts, is_bounded=is_bounded, tasks=tasks)
     source = spark.readStream.format("kafka").options(**options)
     if is_bounded:
         source = source.option("maxOffsetsPerTrigger", config.batch_max_records)
@@ -243,7 +245,11 @@ def replication_query(
         mark=config.source.alias if config.has_provenance else None,
     )
     sink = sink_options(
-        config.target.producer, config.flow, intercepted=intercepted, limits=limits.values()
+        config.target.producer,
+        config.flow,
+        intercepted=intercepted,
+        limits=limits.values(),
+        tasks=tasks,
     )
     return crossing.writeStream.format("kafka").queryName(name).options(**sink)
 
