@@ -30,7 +30,7 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
 
 FILE holds the whole configuration of the mirror. These settings come from the environment:
   MASTER, DEPLOY_MODE   where Spark runs; default: this machine, a slot for each partition; client
-  DRIVER_MEMORY         default 2g
+  DRIVER_MEMORY         default 2g, which has room for 512 partitions in Real-Time Mode
   PYTHON, JAVA_HOME     which Python (>= 3.10) and Java (17 to 25) to use; default: from PATH
   REPLICATION_HOME      the local environment; default .local beside this script
   REPLICATION_CACHE     downloaded jars; default ~/.cache/kafka-replication
