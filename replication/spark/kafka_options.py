@@ -59,6 +59,13 @@ BOUNDED_READS: Final = {
 }
 """Of reads up to offsets that the log has reached, so that no request has to wait for records."""
 
+PATIENT_READS: Final = {
+    # A broker answers as soon as it has a record. Kafka's 500 ms would be two requests a second for
+    # each idle partition, because each has a consumer of its own.
+    "fetch.max.wait.ms": "5000",
+}
+"""Of Real-Time Mode, whose tasks wait for records."""
+
 OWNED_BY_SPARK: Final = frozenset(
     {
         "auto.offset.reset",
@@ -97,13 +104,15 @@ def source_options(
         is_bounded: Tasks read what is there already; in Real-Time Mode they wait for records.
         tasks: How many of them run at once.
     """
-    bounded = BOUNDED_READS if is_bounded else {}
+    waiting = BOUNDED_READS if is_bounded else PATIENT_READS
+    if not is_bounded and "request.timeout.ms" in consumer:  # it may be shorter
+        waiting = {}
     shared = {
         "max.partition.fetch.bytes": str(_share(FETCHED_BYTES, tasks, FETCH_BYTES)),
         "max.poll.records": str(_share(POLLED_RECORDS, tasks, POLL_RECORDS)),
     }
     return {
-        **_kafka({**CONSUMER_DEFAULTS, **shared, **bounded, **consumer}),
+        **_kafka({**CONSUMER_DEFAULTS, **shared, **waiting, **consumer}),
         "assign": json.dumps(_by_topic_partitions(starts)),
         "startingOffsets": offsets_json(starts),
         "includeHeaders": "true",

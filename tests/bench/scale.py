@@ -22,7 +22,13 @@ from rich.table import Table
 
 from replication.config.home import home
 from tests.bench.many import ManyTopics, broker_heap_mb, raise_file_limit
-from tests.bench.options import new_parser, numbers, positive
+from tests.bench.options import (
+    add_setting_option,
+    add_spark_option,
+    new_parser,
+    numbers,
+    positive,
+)
 from tests.bench.peers import MODES, TARGET, Contender, Mirror, MirrorMaker2, Race, running
 from tests.bench.program import FAILURES, Bench, exit_code
 from tests.bench.requests import RequestCounts
@@ -166,6 +172,7 @@ def _contenders(
             else:
                 slots = ("--master", f"local[{options.slots}]") if options.slots else ()
                 spark = (*slots, *options.spark)
+                lines |= dict(line.split("=", 1) for line in options.set)
                 yield name, race, Mirror(mode=options.mode, settings=lines, spark=spark)
 
 
@@ -273,10 +280,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mode", choices=MODES[:2], default="microbatch", help="of the mirror")
     parser.add_argument("--slots", type=int, default=0, help="task slots; 0 as many as it needs")
     parser.add_argument("--only", choices=("mirror", "mm2"), help="run only this one")
-    parser.add_argument(
-        "--spark", action="append", default=[], metavar="ARGUMENT",
-        help="a further argument of the mirror's spark-submit: --spark=--conf --spark=k=v",
-    )  # fmt: skip
+    add_setting_option(parser)
+    add_spark_option(parser)
     return parser.parse_args()
 
 

@@ -36,14 +36,22 @@ def test_the_user_overrides_our_defaults_but_not_what_spark_owns() -> None:
     assert "kafka.auto.offset.reset" not in options
 
 
-def test_a_read_of_what_is_there_waits_for_no_record_unless_the_user_wants_it() -> None:
-    def waits(consumer: dict[str, str], *, is_bounded: bool) -> str | None:
-        options = source_options(consumer, {LOG_0: 0}, is_bounded=is_bounded)
-        return options.get("kafka.fetch.max.wait.ms")
+def waits(consumer: dict[str, str], *, is_bounded: bool) -> str | None:
+    """How long a fetch waits for records; None is Kafka's default."""
+    options = source_options(consumer, {LOG_0: 0}, is_bounded=is_bounded)
+    return options.get("kafka.fetch.max.wait.ms")
 
+
+def test_a_read_of_what_is_there_waits_for_no_record_unless_the_user_wants_it() -> None:
     assert waits({}, is_bounded=True) == "1"
+    assert waits({"request.timeout.ms": "3000"}, is_bounded=True) == "1"
     assert waits({"fetch.max.wait.ms": "90"}, is_bounded=True) == "90"
-    assert waits({}, is_bounded=False) is None  # Kafka's default
+
+
+def test_an_idle_task_of_realtime_mode_asks_rarely_unless_the_user_wants_otherwise() -> None:
+    assert waits({}, is_bounded=False) == "5000"
+    assert waits({"fetch.max.wait.ms": "90"}, is_bounded=False) == "90"
+    assert waits({"request.timeout.ms": "3000"}, is_bounded=False) is None
 
 
 def test_many_tasks_fetch_and_send_less_each() -> None:
