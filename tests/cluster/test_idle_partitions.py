@@ -1,0 +1,54 @@
+"""A consumer that waits long at its broker delays no record, whatever ends its wait."""
+
+import time
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.demo.workload import send_transactions
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters
+from tests.support.topics import copied, fill, plain
+from tests.support.waiting import PATIENCE
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+WAIT_SECONDS = 25
+"""Longer than a Real-Time batch of the tests, and shorter than a request may take."""
+
+AT_ONCE_SECONDS = 4
+
+
+def last_batch(spark: SparkSession) -> int:
+    """The newest finished batch of the only query."""
+    (query,) = spark.streams.active
+    progress = query.lastProgress
+    return progress.batchId if progress else -1
+
+
+def test_a_transaction_ends_the_wait_of_an_idle_partition_in_each_batch(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    fill(source, topic_name, 2, 10)
+    settings = {"A.consumer.fetch.max.wait.ms": str(1000 * WAIT_SECONDS)}
+    config = flow_config(source, target, topic_name, settings)
+    flow = RunningFlow(spark, tmp_path, config, "realtime")
+    flow.until(lambda: copied(clusters, topic_name) == 10)
+
+    def seconds_of_one_more() -> float:
+        batch, number = last_batch(spark), copied(clusters, topic_name)
+        flow.until(lambda: last_batch(spark) > batch)
+        began = time.monotonic()
+        send_transactions(source.bootstrap, topic_name, islice(plain(2), 1), records_each=1)
+        flow.until(lambda: copied(clusters, topic_name) > number)
+        return time.monotonic() - began
+
+    took = [seconds_of_one_more() for _ in range(3)]
+    began = time.monotonic()
+    flow.stop()
+    took.append(time.monotonic() - began)
+
+    assert max(took) < AT_ONCE_SECONDS * PATIENCE < WAIT_SECONDS, took
