@@ -10,7 +10,7 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.admitted import Admitted
 from replication.log import Log
 from replication.model import Flow, Mode
-from replication.spark.mode import Choice, SlotsError, choose_mode
+from replication.spark.mode import BATCH_MODES, Choice, SlotsError, choose_mode
 from replication.topics.conflicts import find_conflicts
 from replication.topics.topic_plan import TopicPlan
 
@@ -45,7 +45,7 @@ class Admission:
         self._spark, self._slots, self._patience_seconds = spark, slots, patience_seconds
         self._cluster_ids: dict[str, str] = {}
         self._plans: dict[Flow, TopicPlan] = {}
-        self._batched: set[Flow] = set()  # their tasks are short and hold no slot
+        self._batched: set[Flow] = set()
         self._lock = threading.Lock()
 
     def of(self, context: FlowContext, stop: threading.Event | None = None) -> Admitted:
@@ -74,7 +74,7 @@ class Admission:
         """
         flow = config.flow
         with self._lock:
-            if config.mode in {"microbatch", "drain"}:
+            if config.mode in BATCH_MODES:
                 self._batched.add(flow)
             self._cluster_ids.update(cluster_ids)
             conflicts = find_conflicts(flow, {**self._plans, flow: plan}, self._cluster_ids)

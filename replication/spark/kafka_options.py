@@ -139,10 +139,11 @@ def sink_options(
             endlessly (KAFKA-8350). Room for the largest is in ``buffer.memory``.
         tasks: How many run at once: each fills a batch while others are on their way.
     """
-    ours = {"client.id": client_id(flow), "batch.size": str(_batch_bytes(tasks))}
+    batch_bytes = _share(BUFFER_BYTES // 4, tasks, BATCH_BYTES)
+    ours = {"client.id": client_id(flow), "batch.size": str(batch_bytes)}
     properties = {**PRODUCER_DEFAULTS, **ours, **producer}
     sizes = [int(properties["batch.size"]), *limits]
-    room = max(BUFFER_BYTES, 2 * max(sizes), 2 * tasks * _batch_bytes(tasks))
+    room = max(BUFFER_BYTES, 2 * max(sizes), 2 * tasks * batch_bytes)
     properties.setdefault("buffer.memory", str(min(MOST_BUFFER_BYTES, room)))
     if not intercepted:
         properties["batch.size"] = str(min(sizes))
@@ -180,10 +181,6 @@ def parse_offsets(text: str | None) -> dict[TopicPartition, int]:
         for topic, offsets in topics.items()
         for partition, offset in offsets.items()
     }
-
-
-def _batch_bytes(tasks: int) -> int:
-    return _share(BUFFER_BYTES // 4, tasks, BATCH_BYTES)
 
 
 def _share(whole: int, tasks: int, bounds: tuple[int, int]) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from replication.errors import FlowError
 from replication.model import Mode
@@ -20,11 +21,15 @@ LOCAL_SPARE_SLOTS = 8
 
 LOCAL_BATCH_SLOTS = 32
 """On one machine: tasks of micro-batches and drains at once. Each has a consumer with records in
-memory, and more tasks than this copy no faster."""
+memory."""
 
 HEAP_MB_PER_TASK = 4
 """On one machine: the driver's heap for each partition that `auto` copies in Real-Time Mode. A task
 has a consumer, threads and records in memory for as long as it runs."""
+
+
+BATCH_MODES: Final = frozenset[Mode]({"microbatch", "drain"})
+"""Their tasks are short, so that they hold no slot."""
 
 
 class SlotsError(FlowError):
@@ -56,7 +61,7 @@ def choose_mode(
         FlowError: ``realtime`` is configured and impossible; a `SlotsError` if only slots are
             missing. With too few slots Spark would leave some partitions unread, without an error.
     """
-    if wanted in {"microbatch", "drain"}:
+    if wanted in BATCH_MODES:
         return Choice(wanted, "as configured")
     old = "" if has_realtime else _old_spark(spark)
     obstacle = old or _too_few_slots(slots, partitions)
@@ -98,7 +103,7 @@ def local_slots(partitions: Mapping[Mode, int], heap_mb: int) -> int:
     """
     most = heap_mb // HEAP_MB_PER_TASK
     continuous = partitions.get("realtime", 0)
-    batched = partitions.get("microbatch", 0) + partitions.get("drain", 0)
+    batched = sum(partitions.get(mode, 0) for mode in BATCH_MODES)
     undecided = partitions.get("auto", 0)
     if continuous + undecided <= most:
         continuous += undecided
