@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from replication.config.home import home
 from tests.bench.load import Load
-from tests.bench.options import parsed
+from tests.bench.options import assignments, parsed
 from tests.bench.peers import Contender, Mirror, MirrorMaker2, in_turn
 from tests.bench.plots import INSTALL, draw, is_installed
 from tests.bench.program import FAILURES, Bench, exit_code
@@ -87,9 +87,7 @@ def _is_paced(contender: Contender, options: argparse.Namespace) -> bool:
 
 
 def _contenders(options: argparse.Namespace) -> list[Contender]:
-    settings, mm2_settings = (
-        dict(line.split("=", 1) for line in lines) for lines in (options.set, options.mm2_set)
-    )
+    settings, mm2_settings = assignments(options.set), assignments(options.mm2_set)
     if options.batch_seconds:
         settings["replication.realtime.batch.seconds"] = str(options.batch_seconds)
     spark = tuple(options.spark)

@@ -80,6 +80,11 @@ def add_setting_option(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def assignments(lines: Sequence[str]) -> dict[str, str]:
+    """What ``--set`` and its like were given, by key."""
+    return dict(line.split("=", 1) for line in lines)
+
+
 def add_spark_option(parser: argparse.ArgumentParser) -> None:
     """Adds ``--spark``, which may be given several times."""
     parser.add_argument(

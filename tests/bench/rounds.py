@@ -25,7 +25,7 @@ from replication.demo.workload import create_topic, plain_records, sending
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import kafka_jars, open_jvm
 from replication.model import Committed, TopicPartition
-from tests.bench.options import add_setting_option, new_parser, positive
+from tests.bench.options import add_setting_option, assignments, new_parser, positive
 from tests.bench.peers import MODES, Mirror, Race, running
 from tests.bench.usage import usage
 from tests.support.local import Clusters
@@ -103,7 +103,7 @@ def _cores(
         target_bootstrap=target.bootstrap,
         topic=TOPIC,
     )
-    further = dict(setting.split("=", 1) for setting in options.set)
+    further = assignments(options.set)
     settings = {"emit.heartbeats.enabled": "false", **settings, **further}
     mirror = Mirror(mode=options.mode, settings=settings)
     with running(mirror, race) as process:

@@ -25,6 +25,7 @@ from tests.bench.many import ManyTopics, broker_heap_mb, raise_file_limit
 from tests.bench.options import (
     add_setting_option,
     add_spark_option,
+    assignments,
     new_parser,
     numbers,
     positive,
@@ -172,8 +173,8 @@ def _contenders(
             else:
                 slots = ("--master", f"local[{options.slots}]") if options.slots else ()
                 spark = (*slots, *options.spark)
-                lines |= dict(line.split("=", 1) for line in options.set)
-                yield name, race, Mirror(mode=options.mode, settings=lines, spark=spark)
+                further = {**lines, **assignments(options.set)}
+                yield name, race, Mirror(mode=options.mode, settings=further, spark=spark)
 
 
 def _cost(
