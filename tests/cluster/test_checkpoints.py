@@ -1,33 +1,28 @@
-"""Checkpoints, offset syncs and commits on the target, between two real clusters."""
+"""A checkpoint says where a group goes on in the copy, and never skips a record."""
 
 import threading
-from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from replication.app.background import background_checkpoints
-from replication.config.tree import FlowConfig
 from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.workload import create_topic, plain_records, send_transactions
 from replication.flows.checkpoints.emit import checkpoints_topic, read_checkpoints
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.context import FlowContext
-from replication.flows.replicate.map_writer import offset_syncs_topic
-from replication.kafka.consumer_groups import Groups
 from replication.kafka.reader import read_records
-from replication.mm2.wire import Checkpoint, OffsetSync
-from replication.model import Committed, Flow, TopicPartition
+from replication.mm2.wire import Checkpoint
+from replication.model import Committed, TopicPartition
 from replication.spark.mode import BOOKKEEPING_SLOTS
 from replication.state.tables import Tables
-from tests.support.flows import RunningFlow, flow_config, flow_context, unique_flow
-from tests.support.groups import commit, committed
+from tests.support.checkpoints import config_of, emitted, replicated
+from tests.support.flows import RunningFlow, flow_context, unique_flow
+from tests.support.groups import commit
 from tests.support.local import SPARK_SLOTS, Clusters, Until
-from tests.support.mirror_files import FLOW
 from tests.support.stored import stored
 from tests.support.topics import delete_topic, fill, now_ms, send
 
@@ -192,80 +187,6 @@ def test_a_deleted_group_is_reported_once(
     assert f"group {group} no longer exists on A" in row.text
 
 
-def test_idle_groups_move_forward_only(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    group, config = f"g-{topic_name}", config_of(clusters, topic_name, SYNC)
-    fill(clusters[0], topic_name, 1, 100)
-    tp, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
-    context = replicated(spark, tmp_path, config)
-    checkpoints = Checkpoints(context)
-
-    def synced(offset: int) -> dict[TopicPartition, Committed]:
-        commit(clusters[0], group, {tp: Committed(offset, f"at {offset}")})
-        checkpoints.round(at_once=True)
-        return committed(clusters[1], group)
-
-    assert synced(40) == {remote: Committed(40, "at 40")}
-    assert synced(60) == {remote: Committed(60, "at 60")}
-    assert synced(20) == {remote: Committed(60, "at 60")}
-    commit(clusters[1], group, {remote: Committed(90)})  # it was active on the target
-    assert synced(70) == {remote: Committed(90)}
-
-
-def test_a_rewound_group_is_followed_if_asked_for(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    settings = {**SYNC, "sync.group.offsets.on.rewind": "follow"}
-    group, config = f"g-{topic_name}", config_of(clusters, topic_name, settings)
-    fill(clusters[0], topic_name, 1, 100)
-    tp, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
-    context = replicated(spark, tmp_path, config)
-    checkpoints = Checkpoints(context)
-
-    for offset in (60, 20):
-        commit(clusters[0], group, {tp: Committed(offset)})
-        checkpoints.round(at_once=True)
-
-    assert committed(clusters[1], group) == {remote: Committed(20)}
-    commit(clusters[1], group, {remote: Committed(90)})
-    checkpoints.round(at_once=True)
-    assert committed(clusters[1], group) == {remote: Committed(90)}
-
-
-def test_an_active_group_is_not_moved_and_its_members_are_named(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
-) -> None:
-    group, config = f"g-{topic_name}", config_of(clusters, topic_name, SYNC)
-    fill(clusters[0], topic_name, 1, 100)
-    tp, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
-    context = replicated(spark, tmp_path, config)
-    commit(clusters[0], group, {tp: Committed(40)})
-    checkpoints = Checkpoints(context)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": clusters[1].bootstrap,
-            "group.id": group,
-            "client.id": "busy-bee",
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.subscribe([remote.topic])
-    until(lambda: consumer.poll(0.1) is None and consumer.assignment(), 30)
-
-    checkpoints.round(at_once=True)
-    checkpoints.round(at_once=True)
-
-    (row,) = stored(context.tables, "events")
-    assert (row.kind, row.group) == ("group-active", group)
-    assert "busy-bee at" in row.text
-    assert committed(clusters[1], group) == {}
-    assert emitted(context) == {(group, 0): (40, 40, "")}
-    consumer.close()
-    checkpoints.round(at_once=True)
-    assert committed(clusters[1], group) == {remote: Committed(40)}
-
-
 def test_the_query_emits_at_startup_and_again_while_records_are_copied(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
 ) -> None:
@@ -313,126 +234,11 @@ def test_records_that_are_not_checkpoints_are_skipped(
     assert read_checkpoints(topic) == {("g", TopicPartition("t", 0)): good}
 
 
-class UnreadableGroups(Groups):
-    """The groups of a real cluster, except that their committed offsets cannot be read."""
-
-    def committed(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, Committed]]:
-        """Returns no group."""
-        del groups
-        return {}
-
-
-def test_a_group_whose_offsets_on_the_target_are_unknown_is_not_moved(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    group, config = f"g-{topic_name}", config_of(clusters, topic_name, SYNC)
-    fill(clusters[0], topic_name, 1, 100)
-    tp, remote = TopicPartition(topic_name, 0), TopicPartition(f"A.{topic_name}", 0)
-    context = replicated(spark, tmp_path, config)
-    commit(clusters[0], group, {tp: Committed(40)})
-    commit(clusters[1], group, {remote: Committed(90)})
-
-    Checkpoints(context, UnreadableGroups(context.jvm, "B", config.target.admin)).round()
-
-    assert committed(clusters[1], group) == {remote: Committed(90)}
-
-
-@pytest.mark.parametrize("location", ["source", "target"])
-def test_offset_syncs_follow_the_finished_runs(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, location: str
-) -> None:
-    settings = {"offset-syncs.topic.location": location, "offset.lag.max": "99"}
-    config = config_of(clusters, topic_name, settings)
-    fill(clusters[0], topic_name, 2, 1000)
-
-    context = replicated(spark, tmp_path, config)
-    send(clusters[0], topic_name, 2, 10)
-    replicated(spark, tmp_path, config)
-
-    topic = offset_syncs_topic(context)
-    assert topic.name == f"mm2-offset-syncs.{'B' if location == 'source' else 'A'}.internal"
-    syncs = [OffsetSync.decode(record.key, record.value) for record in topic.records()]
-    ours = [(sync.upstream, sync.downstream) for sync in syncs if sync.partition == (topic_name, 0)]
-    assert ours == [(99, 99), (299, 299), (399, 399), (499, 499), (504, 504)]
-    holder = context.source if location == "source" else context.target
-    settings_of = holder.topic_config([topic.name])[topic.name]
-    assert settings_of["cleanup.policy"].value == "compact"
-    assert holder.describe([topic.name])[topic.name].partitions == 1
-
-
-def test_without_offset_syncs_checkpoints_are_just_as_exact(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    flow = unique_flow()
-    settings = {"emit.offset-syncs.enabled": "false"}
-    config = config_of(clusters, topic_name, settings, flow)
-    fill(clusters[0], topic_name, 1, 100)
-    commit(clusters[0], f"g-{topic_name}", {TopicPartition(topic_name, 0): Committed(42)})
-
-    context = replicated(spark, tmp_path, config)
-    Checkpoints(context).round()
-
-    assert offset_syncs_topic(context).name not in context.source.topic_names()
-    assert emitted(context) == {(f"g-{topic_name}", 0): (42, 42, "")}
-
-
-def test_offset_syncs_that_cannot_be_written_do_not_delay_replication(
-    spark: SparkSession,
-    clusters: Clusters,
-    tmp_path: Path,
-    topic_name: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    flow = unique_flow()
-    settings = {"offset-syncs.topic.replication.factor": "3"}  # the cluster has one broker
-    config = config_of(clusters, topic_name, settings, flow)
-    fill(clusters[0], topic_name, 1, 100)
-
-    context = replicated(spark, tmp_path, config)
-
-    remote = TopicPartition(f"{flow.source}.{topic_name}", 0)
-    assert context.target.log_ends([remote]) == {remote: 100}
-    assert "event=offset_syncs_delayed" in caplog.text
-
-
-SYNC = {"sync.group.offsets.enabled": "true"}
-
-
-def config_of(
-    clusters: Clusters,
-    topic: str,
-    settings: Mapping[str, str] | None = None,
-    flow: Flow = FLOW,
-) -> FlowConfig:
-    """The configuration of a flow with *topic* and with the groups of its test."""
-    return flow_config(*clusters, topic, {"groups": f"g-{topic}.*", **(settings or {})}, flow)
-
-
-def replicated(spark: SparkSession, state: Path, config: FlowConfig) -> FlowContext:
-    """Drains the flow and returns its connections."""
-    flow = RunningFlow(spark, state, config, "drain")
-    flow.join()
-    return flow.context
-
-
 def emit_and_record(context: FlowContext) -> None:
     """One round, as of a running flow, and its history in the table."""
     checkpoints = Checkpoints(context)
     checkpoints.round()
     checkpoints.finish()
-
-
-def emitted(
-    context: FlowContext,
-) -> dict[tuple[str, int], tuple[int, int, str]]:
-    """The newest checkpoints of the test's groups, by group and partition."""
-    return {
-        (group, tp.partition): (found.upstream, found.downstream, found.metadata or "")
-        for (group, tp), found in read_checkpoints(
-            checkpoints_topic(context.target, context.config)
-        ).items()
-        if group.startswith(context.config.groups.groups[0].removesuffix(".*"))
-    }
 
 
 def all_of(context: FlowContext) -> list[Checkpoint]:
