@@ -42,3 +42,12 @@ def write_config(
     file = folder / "mirror.yaml"
     file.write_text(yaml.safe_dump(settings))
     return file
+
+
+def identity_flows(topic: str, other: str) -> dict[str, object]:
+    """Two flows with identity naming whose regexes both match *topic*."""
+    return {
+        "A->B": {"enabled": True, "topics": f"{topic}.*"},
+        other: {"enabled": True, "topics": f"{topic}-?.*"},
+        "replication.policy.class": "IdentityReplicationPolicy",
+    }

@@ -1,29 +1,23 @@
-"""The commands against two real clusters, and their errors for bad input."""
+"""``replication plan`` shows what a start would do, and changes nothing."""
 
 import json
-import os
 import re
-import subprocess
 from itertools import islice
 from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
-from click.testing import CliRunner, Result
-from pyspark.sql import SparkSession
 
-from replication.cli.main import main
 from replication.demo.brokers import Broker
-from replication.demo.ports import free_port
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic, plain_records, sending
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
-from tests.support.commands import replication
-from tests.support.flows import RunningFlow, flow_config, unique_flow
-from tests.support.local import PYTHON, REPOSITORY, Clusters
-from tests.support.mirror_files import FLOW, write_config
+from tests.support.cli import run
+from tests.support.flows import unique_flow
+from tests.support.local import Clusters
+from tests.support.mirror_files import FLOW, identity_flows, write_config
 from tests.support.offset_tables import write_offset_map
 from tests.support.topics import fill
 
@@ -142,17 +136,6 @@ def test_plan_shows_the_internal_topics_and_where_they_are(
     assert f"warning: topic {checkpoints} has cleanup.policy=delete" in shown.stdout
 
 
-def test_a_command_prints_its_answer_and_nothing_else(
-    clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    create_topic(clusters[0].bootstrap, topic_name, 1)
-
-    done = replication("plan", write_config(tmp_path, clusters, topic_name), "--json")
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["flows"][0]["topics"][0]["topic"] == topic_name
-
-
 def test_plan_shows_settings_that_would_change_and_warns_of_a_target_that_keeps_less(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -167,110 +150,6 @@ def test_plan_shows_settings_that_would_change_and_warns_of_a_target_that_keeps_
     assert [f"A.{topic_name}", "retention.bytes", "1000", default, note] in cells(result.stdout)
     assert f"warning: topic A.{topic_name} on B rejects or deletes records" in result.stdout
     assert "retention.bytes=1000 (-1 on the source)" in result.stdout
-
-
-def test_slots_suffice_for_every_partition_and_the_bookkeeping(
-    clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    create_topic(clusters[0].bootstrap, topic_name, 3)
-
-    file = write_config(tmp_path, clusters, topic_name)
-    assert run("slots", file).output == "14\n"
-    assert run("slots", file, "--mode", "drain").output == "11\n"
-    small = run("slots", file, "--", "--driver-memory", "8m")
-    assert small.stdout == "11\n", "a heap that is too small for Real-Time Mode"
-    assert small.stderr == (
-        "warning: auto takes micro-batches: on one machine 3 partitions in Real-Time Mode take a "
-        "driver's heap of 12 MB, this one has 8 MB; DRIVER_MEMORY=12m gives it\n"
-    )
-
-
-def test_a_driver_memory_that_is_no_size_is_an_error(
-    clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    file = write_config(tmp_path, clusters, topic_name)
-
-    result = run("slots", file, "--", "--driver-memory", "much")
-
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "the driver's memory is 'much'; write a size such as 2g or 1500m" in result.stderr
-
-
-def test_an_unreachable_cluster_is_named_with_its_address(
-    clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    nowhere = f"127.0.0.1:{free_port()}"
-    file = write_config(
-        tmp_path,
-        clusters,
-        topic_name,
-        {"A": {"bootstrap.servers": nowhere, "admin.request.timeout.ms": 3000}},
-    )
-
-    result = run("plan", file)
-
-    assert result.exit_code == 3
-    assert f"cluster A (bootstrap.servers={nowhere})" in result.stderr
-    assert "refused" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        pytest.param({"A->B": {"enabled": True, "topcis": "x"}}, "topcis", id="unknown key"),
-        pytest.param({"A->B": {"enabled": True, "topics": ["a("]}}, "topics", id="no regex"),
-        pytest.param({"A->A": {"enabled": True}}, "A->A", id="source is target"),
-        pytest.param({"A": {"bootstrap.servers": "here"}}, "A.bootstrap.servers", id="no port"),
-    ],
-)
-def test_bad_input_is_refused_before_anything_starts(
-    clusters: Clusters, tmp_path: Path, settings: dict[str, object], said: str
-) -> None:
-    result = run("validate", write_config(tmp_path, clusters, "x", settings))
-
-    assert result.exit_code == 2
-    assert said in result.stderr
-
-
-def test_two_aliases_of_one_cluster_are_refused(
-    clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    source, _ = clusters
-
-    result = run("plan", write_config(tmp_path, (source, source), topic_name))
-
-    assert result.exit_code == 5
-    assert "are the same Kafka cluster" in result.stderr
-
-
-def identity_flows(topic: str, other: str) -> dict[str, object]:
-    """Two flows with identity naming whose regexes both match *topic*."""
-    return {
-        "A->B": {"enabled": True, "topics": f"{topic}.*"},
-        other: {"enabled": True, "topics": f"{topic}-?.*"},
-        "replication.policy.class": "IdentityReplicationPolicy",
-    }
-
-
-def test_a_topic_that_would_be_copied_in_a_circle_is_refused_before_the_start(
-    clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    create_topic(clusters[0].bootstrap, topic_name, 1)
-    more = identity_flows(topic_name, "B->A")
-    file = write_config(tmp_path, clusters, topic_name, more)
-
-    planned = run("plan", file)
-    job = [str(PYTHON), str(REPOSITORY / "jobs" / "mirror.py"), "--config", str(file)]
-    path = {"PYTHONPATH": str(REPOSITORY)}
-    started = subprocess.run(
-        job, env=os.environ | path, capture_output=True, text=True, check=False
-    )
-
-    assert (planned.exit_code, started.returncode) == (2, 2)
-    loop = f"replication loop: A:{topic_name} -> B:{topic_name} -> A:{topic_name}"
-    assert loop in planned.stderr
-    assert loop in started.stderr
-    assert not (tmp_path / "state").exists()
 
 
 def test_plan_names_a_topic_that_two_flows_would_write(
@@ -317,52 +196,6 @@ def test_plan_says_of_a_declared_topic_that_it_is_shared(
     assert result.exit_code == 0
 
 
-def test_a_local_state_directory_is_refused_on_a_cluster(
-    clusters: Clusters, tmp_path: Path
-) -> None:
-    result = run("validate", write_config(tmp_path, clusters, "x"), "--master", "yarn")
-
-    assert result.exit_code == 2
-    assert "state.dir" in result.stderr
-
-
-@pytest.mark.spark
-def test_translate_answers_from_the_table_both_ways(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
-) -> None:
-    source, target = clusters
-    create_topic(source.bootstrap, topic_name, 1)
-    create_topic(target.bootstrap, f"A.{topic_name}", 1)
-    with sending(source.bootstrap) as sender:
-        sender.send_all(topic_name, islice(plain_records(1, size_bytes=9, now_ms=0), 100))
-    latest = flow_config(source, target, topic_name, {"auto.offset.reset": "latest"})
-    RunningFlow(spark, tmp_path / "state", latest, "drain").join()
-    with sending(source.bootstrap) as sender:
-        sender.send_all(topic_name, islice(plain_records(1, size_bytes=9, now_ms=0), 50))
-    RunningFlow(spark, tmp_path / "state", latest, "drain").join()
-    file = write_config(tmp_path, clusters, topic_name)
-
-    partition = ("--flow", "A->B", "--topic", topic_name, "--partition", "0")
-    forth = replication("translate", file, *partition, "--offset", "130")
-    back = replication("translate", file, *partition, "--offset", "30", "--back")
-
-    assert (forth.stdout, back.stdout) == ("30 exact\n", "130 exact\n")
-
-
-@pytest.mark.spark
-def test_an_answer_by_way_of_spark_comes_without_a_warning(
-    clusters: Clusters, tmp_path: Path
-) -> None:
-    state = tmp_path / "100%"  # a path that only Spark can read
-    write_offset_map(state, FLOW, {TopicPartition("orders", 0): [OffsetRun(50, 150, 0, 100)]})
-    file = write_config(tmp_path, clusters, "orders", {"state.dir": state.as_uri()})
-
-    position = ("--topic", "orders", "--partition", "0", "--offset", "130")
-    done = replication("translate", file, "--flow", "A->B", *position)
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, "80 exact\n", "")
-
-
 def topic_id(broker: Broker, topic: str) -> str:
     with Cluster("A", {"bootstrap.servers": broker.bootstrap}) as cluster:
         return cluster.describe([topic])[topic].topic_id
@@ -372,7 +205,3 @@ def cells(table: str) -> list[list[str]]:
     """The rows of printed tables."""
     lines = table.splitlines()
     return [[cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in lines]
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(it) for it in arguments])

@@ -1,0 +1,84 @@
+"""A command prints its answer to stdout, and nothing else there."""
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.demo.workload import create_topic, plain_records, sending
+from replication.model import TopicPartition
+from replication.offsets.runs import OffsetRun
+from tests.support.cli import run
+from tests.support.commands import replication
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters
+from tests.support.mirror_files import FLOW, write_config
+from tests.support.offset_tables import write_offset_map
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_command_prints_its_answer_and_nothing_else(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+
+    done = replication("plan", write_config(tmp_path, clusters, topic_name), "--json")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["flows"][0]["topics"][0]["topic"] == topic_name
+
+
+def test_slots_suffice_for_every_partition_and_the_bookkeeping(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 3)
+
+    file = write_config(tmp_path, clusters, topic_name)
+    assert run("slots", file).output == "14\n"
+    assert run("slots", file, "--mode", "drain").output == "11\n"
+    small = run("slots", file, "--", "--driver-memory", "8m")
+    assert small.stdout == "11\n", "a heap that is too small for Real-Time Mode"
+    assert small.stderr == (
+        "warning: auto takes micro-batches: on one machine 3 partitions in Real-Time Mode take a "
+        "driver's heap of 12 MB, this one has 8 MB; DRIVER_MEMORY=12m gives it\n"
+    )
+
+
+@pytest.mark.spark
+def test_translate_answers_from_the_table_both_ways(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    create_topic(source.bootstrap, topic_name, 1)
+    create_topic(target.bootstrap, f"A.{topic_name}", 1)
+    with sending(source.bootstrap) as sender:
+        sender.send_all(topic_name, islice(plain_records(1, size_bytes=9, now_ms=0), 100))
+    latest = flow_config(source, target, topic_name, {"auto.offset.reset": "latest"})
+    RunningFlow(spark, tmp_path / "state", latest, "drain").join()
+    with sending(source.bootstrap) as sender:
+        sender.send_all(topic_name, islice(plain_records(1, size_bytes=9, now_ms=0), 50))
+    RunningFlow(spark, tmp_path / "state", latest, "drain").join()
+    file = write_config(tmp_path, clusters, topic_name)
+
+    partition = ("--flow", "A->B", "--topic", topic_name, "--partition", "0")
+    forth = replication("translate", file, *partition, "--offset", "130")
+    back = replication("translate", file, *partition, "--offset", "30", "--back")
+
+    assert (forth.stdout, back.stdout) == ("30 exact\n", "130 exact\n")
+
+
+@pytest.mark.spark
+def test_an_answer_by_way_of_spark_comes_without_a_warning(
+    clusters: Clusters, tmp_path: Path
+) -> None:
+    state = tmp_path / "100%"  # a path that only Spark can read
+    write_offset_map(state, FLOW, {TopicPartition("orders", 0): [OffsetRun(50, 150, 0, 100)]})
+    file = write_config(tmp_path, clusters, "orders", {"state.dir": state.as_uri()})
+
+    position = ("--topic", "orders", "--partition", "0", "--offset", "130")
+    done = replication("translate", file, "--flow", "A->B", *position)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "80 exact\n", "")

@@ -1,0 +1,10 @@
+"""This project's commands as a user starts them, but in the process of the test."""
+
+from click.testing import CliRunner, Result
+
+from replication.cli.main import main
+
+
+def run(*arguments: object) -> Result:
+    """The result of a command, whose arguments are turned into text."""
+    return CliRunner().invoke(main, [str(it) for it in arguments])
