@@ -1,51 +1,29 @@
-"""Topics and offsets of a cluster, on real brokers, and errors of clusters that do not answer."""
+"""A cluster tells its topics, offsets and records, whichever client asks."""
 
-import time
-from collections.abc import Collection
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from replication.demo.brokers import Broker
-from replication.demo.ports import free_port
 from replication.errors import ClusterError
-from replication.kafka import clients
-from replication.kafka.calls import Calls
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.kafka.internal_topic import InternalTopic
 from replication.kafka.reader import KafkaRecord, read_records
 from replication.model import NewTopic, Topic, TopicPartition, TopicSetting
+from tests.support.clients import properties
 from tests.support.local import Clusters, Until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("each_client")]
 
 TRANSACTIONS = "transactional.id"
-
-
-@pytest.fixture(autouse=True, params=["confluent-kafka", "Java"])
-def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The client of each test: every rule holds for both."""
-    monkeypatch.setattr(clients, "is_secured", lambda _: request.param == "Java")
-    return str(request.param)
 
 
 @pytest.fixture
 def cluster(clusters: Clusters) -> Cluster:
     return Cluster("A", {"bootstrap.servers": clusters[0].bootstrap})
-
-
-def unreachable(**settings: str) -> Cluster:
-    """A cluster that does not answer, with little patience; ``_`` in a key stands for a dot."""
-    keys = {key.replace("_", "."): value for key, value in settings.items()}
-    return Cluster("X", {"default.api.timeout.ms": "1500", **keys})
-
-
-def properties(broker: Broker) -> dict[str, str]:
-    return {"bootstrap.servers": broker.bootstrap}
 
 
 def create(cluster: Cluster, name: str, partitions: int = 1, **configs: str) -> Topic:
@@ -203,132 +181,6 @@ def test_a_deleted_topic_is_absent_everywhere(
     with pytest.raises(CallError) as failure:
         cluster.create_partitions({topic_name: 2})
     assert failure.value.code == "UNKNOWN_TOPIC_OR_PART"
-
-
-@pytest.mark.parametrize(
-    ("settings", "code", "reason", "next_step"),
-    [
-        pytest.param(
-            {},
-            "_TRANSPORT",
-            "Connection refused",
-            "check that a broker listens there",
-            id="nothing listens",
-        ),
-        pytest.param(
-            {"bootstrap_servers": "no.such.host.invalid:9092"},
-            "_RESOLVE",
-            "resolv",
-            "correct the host name",
-            id="unknown host",
-        ),
-    ],
-)
-def test_a_cluster_that_cannot_be_reached(
-    settings: dict[str, str],
-    code: str,
-    reason: str,
-    next_step: str,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    settings = {"bootstrap_servers": f"127.0.0.1:{free_port()}", **settings}
-    cluster = unreachable(**settings)
-
-    failures = []
-    for call in (cluster.cluster_id, cluster.topic_names, lambda: cluster.describe(["t"])):
-        with pytest.raises(CallError) as failure:
-            call()
-        failures.append(failure.value)
-    with pytest.raises(CallError) as failure:
-        read_records(
-            {"bootstrap.servers": settings["bootstrap_servers"], "request.timeout.ms": "1500"},
-            TopicPartition("t", 0),
-            0,
-            1,
-            "read_committed",
-        )
-
-    for error in (*failures, failure.value):
-        assert (error.code, error.exit_code) == (code, 3)
-        assert f"bootstrap.servers={settings['bootstrap_servers']}" in str(error)
-        assert reason in str(error)
-        assert next_step in str(error)
-    assert "listing topics failed" in str(failures[1])
-    assert capfd.readouterr().err == ""
-
-
-def test_tls_to_a_plain_listener(clusters: Clusters) -> None:
-    cluster = unreachable(bootstrap_servers=clusters[0].bootstrap, security_protocol="SSL")
-
-    with pytest.raises(CallError, match=r"speaks PLAINTEXT and not SSL; set X\.security"):
-        cluster.topic_names()
-
-
-def test_rejected_credentials_end_the_wait_and_stay_secret(clusters: Clusters) -> None:
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
-    cluster = Cluster(
-        "X",
-        {
-            **properties(clusters[0]),
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": f'{module} required username="me" password="hidden-word";',
-        },
-    )
-    started = time.monotonic()
-
-    with pytest.raises(CallError, match=r"(check|set) X\.sasl\.mechanism") as failure:
-        cluster.cluster_id()
-
-    assert time.monotonic() - started < 10
-    assert "hidden-word" not in str(failure.value) + repr(cluster)
-
-
-def test_a_partition_without_a_leader_is_not_reported_as_absent() -> None:
-    calls = Calls("X", {"bootstrap.servers": "127.0.0.1:1", "request.timeout.ms": "300"}, "test")
-    asked = []
-
-    def ask(keys: Collection[str], _timeout_s: float) -> dict[str, "Future[int]"]:
-        asked.append(list(keys))
-        answers: dict[str, Future[int]] = {key: Future() for key in keys}
-        for answer in answers.values():
-            answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
-        return answers
-
-    with pytest.raises(CallError, match=r"listing offsets of there failed: no broker led it"):
-        calls.results("listing offsets of", ask, ["there", "gone"], lambda key: key == "there")
-    assert asked[:2] == [["there", "gone"], ["there"]]
-
-
-def test_an_epoch_that_the_client_remembers_wrongly_is_read_again(clusters: Clusters) -> None:
-    """As after a restart whose first metadata were old: seen on a machine with a load of 14."""
-    calls = Calls("A", {**properties(clusters[0]), "request.timeout.ms": "10000"}, "test")
-    metadata_read: list[float] = []
-    list_topics = calls.admin.list_topics
-
-    def read_metadata(*, timeout: float) -> object:
-        metadata_read.append(timeout)
-        return list_topics(timeout=timeout)
-
-    def ask(keys: Collection[str], _timeout_s: float) -> dict[str, "Future[int]"]:
-        answers: dict[str, Future[int]] = {key: Future() for key in keys}
-        for answer in answers.values():
-            if metadata_read:
-                answer.set_result(7)
-            else:
-                answer.set_exception(KafkaException(KafkaError(KafkaError.FENCED_LEADER_EPOCH)))
-        return answers
-
-    calls.admin.list_topics = read_metadata
-    try:
-        assert calls.results("listing offsets of", ask, ["t-0"]) == {"t-0": 7}
-    finally:
-        calls.close()
-
-
-def test_a_value_that_the_client_rejects() -> None:
-    with pytest.raises(CallError, match=r"reconnect\.backoff\.ms.*correct that property"):
-        unreachable(bootstrap_servers="127.0.0.1:1", reconnect_backoff_ms="-7")
 
 
 def read(
