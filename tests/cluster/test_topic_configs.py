@@ -1,11 +1,8 @@
-"""Topic settings on real brokers: what a copy must not lose, and how remote topics stay in step."""
+"""The settings of remote topics follow those of their source topics, on real brokers."""
 
-import logging
 import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -14,99 +11,22 @@ from pyspark.sql import SparkSession
 from replication.app.background import background_metadata
 from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker, BrokerSettings
-from replication.demo.workload import create_topic, plain_records, sending
+from replication.demo.workload import create_topic
 from replication.flows.context import FlowContext
 from replication.flows.metadata.config_changes import plan_config_sync
 from replication.flows.metadata.config_rounds import ConfigSync
 from replication.flows.replicate.prepare import prepare_topics
-from replication.kafka.cluster import Cluster
-from replication.model import Job, TopicPartition
+from replication.model import Job
 from replication.state.tables import Tables
 from replication.topics.config_sync import Applied, SyncHistory, TopicKey
-from tests.support.flows import RunningFlow, flow_config, flow_context
+from tests.support.flows import flow_config, flow_context
 from tests.support.local import Clusters, Until
 from tests.support.stored import stored
 from tests.support.topic_settings import jars_with, overrides
-from tests.support.topics import send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
-DAY_MS = 86_400_000
-RECORDS = 1000
 METADATA = ("sync.topic.configs.enabled", "sync.topic.acls.enabled", "refresh.topics.enabled")
-
-
-@pytest.fixture(scope="module")
-def strict_target(
-    broker_settings: BrokerSettings, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Broker]:
-    """A broker that keeps records for 7 days, Kafka's default, and checks that every second."""
-    retention = {
-        "log.retention.ms": str(7 * DAY_MS),
-        "log.retention.check.interval.ms": "1000",
-        "log.initial.task.delay.ms": "500",
-    }
-    settings = replace(broker_settings, properties={**broker_settings.properties, **retention})
-    broker = Broker("B", tmp_path_factory.mktemp("strict"), settings)
-    broker.start()
-    try:
-        yield broker
-    finally:
-        broker.stop()
-
-
-def test_old_records_outlive_the_default_retention_of_the_target(
-    spark: SparkSession,
-    clusters: Clusters,
-    strict_target: Broker,
-    tmp_path: Path,
-    topic_name: str,
-    until: Until,
-) -> None:
-    source = clusters[0]
-    kept = {"forever": {"retention.ms": "-1"}, "compacted": {"cleanup.policy": "compact"}}
-    for suffix, settings in kept.items():
-        create_topic(source.bootstrap, f"{topic_name}-{suffix}", 1, settings)
-        send_old_records(source, f"{topic_name}-{suffix}")
-
-    config = flow_config(source, strict_target, f"{topic_name}-.*")
-    flow = RunningFlow(spark, tmp_path, config, "drain")
-    flow.until(lambda: not flow.is_running, 240)
-    flow.join()
-    wait_for_retention(strict_target, f"{topic_name}-check", until)
-
-    copies = {suffix: f"A.{topic_name}-{suffix}" for suffix in kept}
-    assert {suffix: records_in(strict_target, copy) for suffix, copy in copies.items()} == {
-        "forever": RECORDS,
-        "compacted": RECORDS,
-    }
-
-
-def test_a_target_that_keeps_less_is_named_before_the_first_record(
-    spark: SparkSession,
-    clusters: Clusters,
-    tmp_path: Path,
-    topic_name: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    source, target = clusters
-    create_topic(source.bootstrap, topic_name, 1, {"retention.ms": "-1"})
-    create_topic(target.bootstrap, f"A.{topic_name}", 1, {"retention.ms": "7200000"})
-    send(source, topic_name, 1, 10)
-    config = flow_config(source, target, topic_name, {"sync.topic.configs.enabled": "false"})
-
-    with caplog.at_level(logging.INFO):
-        RunningFlow(spark, tmp_path, config, "drain").join()
-
-    (said,) = [n for n, line in enumerate(caplog.messages) if "event=target_keeps_less" in line]
-    started = [n for n, line in enumerate(caplog.messages) if "event=generation_started" in line]
-    assert "retention.ms=7200000 (-1 on the source)" in caplog.messages[said]
-    assert said < started[0]
-
-
-@pytest.fixture
-def tables(spark: SparkSession, tmp_path: Path) -> Tables:
-    return Tables(spark, tmp_path.as_uri())
 
 
 def prepared(spark: SparkSession, tables: Tables, config: FlowConfig) -> FlowContext:
@@ -286,25 +206,3 @@ def test_nothing_runs_where_nothing_is_wanted(
 
     with background_metadata(flow_context(spark, tables, config), job, threading.Event()):
         assert spark.streams.active == []
-
-
-def send_old_records(broker: Broker, topic: str) -> None:
-    month_ago = time.time_ns() // 1_000_000 - 30 * DAY_MS
-    with sending(broker.bootstrap) as sender:
-        records = plain_records(1, size_bytes=50, now_ms=month_ago)
-        sender.send_all(topic, islice(records, RECORDS))
-
-
-def wait_for_retention(broker: Broker, topic: str, until: Until) -> None:
-    """Returns after a whole pass over the broker's logs: old records of *topic* vanish twice."""
-    create_topic(broker.bootstrap, topic, 1)
-    for _ in range(2):
-        send_old_records(broker, topic)
-        until(lambda: records_in(broker, topic) == 0, 30)
-
-
-def records_in(broker: Broker, topic: str) -> int:
-    """The number of offsets that partition 0 of *topic* still holds."""
-    partition = TopicPartition(topic, 0)
-    with Cluster("any", {"bootstrap.servers": broker.bootstrap}) as cluster:
-        return cluster.log_ends([partition])[partition] - cluster.earliest([partition])[partition]
