@@ -1,8 +1,29 @@
 """What tests with clusters share."""
 
+import uuid
+
 import pytest
 
 from replication.kafka import clients
+from replication.kafka.cluster import Cluster
+from tests.support.local import Clusters
+from tests.support.remote_topics import Sides
+
+
+@pytest.fixture
+def sides(clusters: Clusters) -> Sides:
+    """Clients of both clusters."""
+    a, b = (
+        Cluster(alias, {"bootstrap.servers": broker.bootstrap})
+        for alias, broker in zip("AB", clusters, strict=True)
+    )
+    return a, b
+
+
+@pytest.fixture
+def name() -> str:
+    """A prefix of topic names that no other test has."""
+    return f"topics-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture(params=["confluent-kafka", "Java"])
