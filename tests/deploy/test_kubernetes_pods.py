@@ -1,141 +1,31 @@
-"""Kubernetes: the manifests by their schemas, what spark-submit sends, and the image's entrypoint.
+"""spark-submit sends pods to Kubernetes, and the image's entrypoint runs the job in them.
 
 There is no cluster: see tests/support/kubernetes.py for what stands in its place.
 """
 
 import os
-import shutil
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pyspark
 import pytest
-import yaml
 
 from replication.config.home import OUR_JAR
 from replication.demo.topic_log import log_ends
 from replication.spark.session import QUICK_COMPILER
 from tests.support.kubernetes import ENTRYPOINT, MANIFESTS, Access, kubernetes
 from tests.support.local import PYTHON, REPOSITORY, SCRIPT, Clusters, Until, jars
+from tests.support.manifests import one, rendered
 from tests.support.mirror_files import write_config
 from tests.support.process_tree import family, kill
 from tests.support.running_process import RunningProcess
 from tests.support.topics import assert_equal, copied, fill
 
-OVERLAYS = ("continuous", "drain", "one-pod")
-VERSION = "1.34"
-CRD = (
-    "go mod download -json github.com/kubeflow/spark-operator/v2@v2.4.0 says where it is, below "
-    "config/crd/bases"
-)
 RECORDS = 300_000
 PARTITIONS = 2
 SECONDS = 240.0
 END_SECONDS = 600.0
-
-
-def rendered(overlay: str) -> list[dict[str, Any]]:
-    """The objects that ``kubectl apply -k`` would create."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("needs kubectl, which renders the overlays")
-    command = ["kubectl", "kustomize", str(MANIFESTS / "overlays" / overlay)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    return list(yaml.safe_load_all(answer.stdout))
-
-
-def one(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    (found,) = (document for document in objects if document["kind"] == kind)
-    return found
-
-
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_every_object_of_an_overlay_fits_its_schema(overlay: str) -> None:
-    schemas = pytest.importorskip("kubernetes_validate")
-
-    for document in rendered(overlay):
-        schemas.validate(document, VERSION, strict=True)  # raises
-
-
-def test_the_operators_resource_fits_its_definition() -> None:
-    """The definition is too large to be kept here: SPARK_OPERATOR_CRD names a file with it."""
-    jsonschema = pytest.importorskip("jsonschema")
-    if not (crd := os.environ.get("SPARK_OPERATOR_CRD")):
-        pytest.skip(f"needs the definition of SparkApplication in SPARK_OPERATOR_CRD: {CRD}")
-    definition = yaml.safe_load(Path(crd).read_text())
-    resource = yaml.safe_load((MANIFESTS / "operator" / "sparkapplication.yaml").read_text())
-    group, _, version = resource["apiVersion"].partition("/")
-    (served,) = [one for one in definition["spec"]["versions"] if one["name"] == version]
-
-    assert (group, resource["kind"]) == (
-        definition["spec"]["group"],
-        definition["spec"]["names"]["kind"],
-    )
-    jsonschema.validate(resource, closed(served["schema"]["openAPIV3Schema"]))  # raises
-
-
-def closed(schema: dict[str, Any]) -> dict[str, Any]:
-    """*schema* without place for fields that it does not name: the API server drops them."""
-    result = {
-        key: {name: closed(part) for name, part in value.items()}
-        if key == "properties"
-        else closed(value)
-        if isinstance(value, dict)
-        else value
-        for key, value in schema.items()
-    }
-    if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
-        result["additionalProperties"] = False
-    return result
-
-
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_pods_may_run_where_the_restricted_standard_is_enforced(overlay: str) -> None:
-    objects = rendered(overlay)
-    workload = next(it for it in objects if it["kind"] in {"Deployment", "CronJob"})
-    spec = workload["spec"]
-    template = (spec if workload["kind"] == "Deployment" else spec["jobTemplate"]["spec"])[
-        "template"
-    ]
-
-    assert one(objects, "Namespace")["metadata"]["labels"] == {
-        "app.kubernetes.io/name": "replication",
-        "pod-security.kubernetes.io/enforce": "restricted",
-    }
-    executor = yaml.safe_load((MANIFESTS / "base/executor-pod.yaml").read_text())
-    for pod in (template["spec"], executor["spec"]):
-        (container,) = pod["containers"]
-        assert pod["securityContext"] == {
-            "runAsNonRoot": True,
-            "runAsUser": 185,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        }
-        assert container["securityContext"] == {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-        }
-    assert template["metadata"]["labels"]["replication/part"] == "spark"  # of the network policy
-
-
-def test_only_failures_that_a_retry_may_mend_are_tried_again() -> None:
-    policy = one(rendered("drain"), "CronJob")["spec"]["jobTemplate"]["spec"]["podFailurePolicy"]
-
-    assert policy["rules"][0]["action"] == "FailJob"
-    assert policy["rules"][0]["onExitCodes"]["values"] == [2, 5]
-
-
-def test_one_pod_has_no_rights_at_the_api_server() -> None:
-    objects = rendered("one-pod")
-
-    assert {document["kind"] for document in objects} & {"Role", "RoleBinding"} == set()
-    pod = one(objects, "Deployment")["spec"]["template"]["spec"]
-    accounts = {
-        document["metadata"]["name"]: document.get("automountServiceAccountToken", True)
-        for document in objects
-        if document["kind"] == "ServiceAccount"
-    }
-    assert accounts[pod["serviceAccountName"]] is False
 
 
 @pytest.mark.job
