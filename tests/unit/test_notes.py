@@ -35,3 +35,11 @@ def test_notes_name_the_keys_without_effect_and_the_risky_ones() -> None:
         "A->B.metric.names.formats: accepted, but not implemented in this version",
         "A.consumer.group.id: has no effect: the mirror reads without a consumer group",
     )
+
+
+def test_a_note_names_settings_of_an_offset_syncs_topic_that_is_not_written() -> None:
+    settings = {"emit.offset-syncs.enabled": "false", "A->B.offset-syncs.topic.location": "target"}
+
+    assert parse_settings({**ONE_FLOW, **settings}).notes == (
+        "A->B.offset-syncs.topic.location: has no effect: emit.offset-syncs.enabled is false",
+    )

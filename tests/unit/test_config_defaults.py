@@ -1,0 +1,130 @@
+"""A configuration of nothing but addresses and one flow has MirrorMaker 2's defaults."""
+
+from replication.config.tree import (
+    AclsConfig,
+    ClusterConfig,
+    DeletionsConfig,
+    FlowConfig,
+    GroupsConfig,
+    GuardConfig,
+    HeartbeatsConfig,
+    MirrorConfig,
+    OffsetSyncsConfig,
+    StateConfig,
+    TopicConfigsConfig,
+)
+from replication.mm2.policy import PrefixPolicy
+from replication.model import Flow
+from tests.support.settings import ONE_FLOW, parse_settings
+
+
+def heartbeats(flow: str, alias: str, servers: str) -> HeartbeatsConfig:
+    """The default heartbeats of a pair."""
+    return HeartbeatsConfig(
+        flow=Flow(*flow.split("->")),
+        alias=alias,
+        topic="heartbeats",
+        interval_seconds=1,
+        replication_factor=3,
+        producer={"bootstrap.servers": servers},
+        admin={"bootstrap.servers": servers},
+    )
+
+
+def test_the_defaults_are_those_of_mirrormaker() -> None:
+    assert parse_settings(ONE_FLOW) == MirrorConfig(
+        file="c.yaml",
+        clusters=("A", "B"),
+        state_dir="file:///state",
+        hadoop={},
+        mode="auto",
+        other_flows=(),
+        flows=(
+            FlowConfig(
+                flow=Flow("A", "B"),
+                topics=(".*",),
+                topics_exclude=(r"mm2.*\.internal", r".*\.replica", "__.*"),
+                heartbeats_replication_enabled=True,
+                policy=PrefixPolicy(),
+                aggregate_topics=(),
+                replication_factor=2,
+                refresh_topics_enabled=True,
+                refresh_topics_interval_seconds=600,
+                mode="auto",
+                realtime_batch_seconds=600,
+                batch_max_records=1_000_000,
+                allow_no_topics=False,
+                takeover_topic="",
+                record_timestamps="preserve",
+                has_provenance=False,
+                auto_offset_reset="earliest",
+                state=StateConfig(
+                    write_interval_seconds=30,
+                    retention_days={"events": 90, "checkpoints": 7, "leases": 90},
+                ),
+                guard=GuardConfig(
+                    topics=(".*",),
+                    policies={
+                        "records-expired": "fail",
+                        "source-truncated": "fail",
+                        "source-recreated": "fail",
+                        "target-truncated": "fail",
+                        "unmatched": "fail",
+                        "foreign-records": "skip",
+                    },
+                ),
+                topic_configs=TopicConfigsConfig(
+                    exclude=(
+                        r"follower\.replication\.throttled\.replicas",
+                        r"leader\.replication\.throttled\.replicas",
+                        r"message\.timestamp\.difference\.max\.ms",
+                        r"log\.message\.timestamp\.before\.max\.ms",
+                        r"log\.message\.timestamp\.after\.max\.ms",
+                        r"message\.timestamp\.type",
+                        r"unclean\.leader\.election\.enable",
+                        r"min\.insync\.replicas",
+                    ),
+                    defaults_from="target",
+                    sync_enabled=True,
+                    sync_interval_seconds=600,
+                ),
+                acls=AclsConfig(
+                    sync_enabled=True, sync_interval_seconds=600, prefixed=False, removal=False
+                ),
+                deletions=DeletionsConfig(enabled=False, grace_seconds=604_800),
+                offset_syncs=OffsetSyncsConfig(
+                    enabled=True, location="source", replication_factor=3, lag_max=100
+                ),
+                groups=GroupsConfig(
+                    groups=(".*",),
+                    groups_exclude=("console-consumer-.*", "connect-.*", "__.*"),
+                    refresh_enabled=True,
+                    refresh_interval_seconds=600,
+                    checkpoints_enabled=True,
+                    checkpoints_interval_seconds=60,
+                    replication_factor=3,
+                    sync_enabled=False,
+                    sync_interval_seconds=60,
+                    sync_on_rewind="keep",
+                ),
+                source=ClusterConfig(
+                    alias="A",
+                    consumer={"bootstrap.servers": "a:1"},
+                    producer={"bootstrap.servers": "a:1"},
+                    admin={"bootstrap.servers": "a:1"},
+                ),
+                target=ClusterConfig(
+                    alias="B",
+                    consumer={"bootstrap.servers": "b:1"},
+                    producer={"bootstrap.servers": "b:1"},
+                    admin={"bootstrap.servers": "b:1"},
+                ),
+            ),
+        ),
+        heartbeats=(
+            heartbeats("A->B", "B", "b:1"),
+            heartbeats("B->A", "A", "a:1"),
+        ),
+        warnings=(),
+        notes=(),
+    )
