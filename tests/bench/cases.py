@@ -4,9 +4,15 @@ import argparse
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from replication.config.home import home
-from tests.bench.peers import MODES, Contender, Mirror, MirrorMaker2
+from tests.bench.peers import MODES, Contender, Mirror, MirrorMaker2, PlainCopy
+
+PEERS: Final[Mapping[str, type[MirrorMaker2 | PlainCopy]]] = {
+    "mm2": MirrorMaker2,
+    "clients": PlainCopy,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +21,8 @@ class Case:
 
     Args:
         text: As it was given.
-        word: ``mm2``, a mode of the mirror, or empty for the mode of the other contenders.
+        word: ``mm2``, ``clients`` for `PlainCopy`, a mode of the mirror, or empty for the mode of
+            the other contenders.
         settings: Lines of the configuration.
         spark: Arguments of the mirror's spark-submit.
     """
@@ -28,8 +35,8 @@ class Case:
     def contender(self, number: int, mode: str) -> Contender:
         """The contender ``caseN``, which runs in *mode* unless the case names one."""
         name = f"case{number}"
-        if self.word == "mm2":
-            return MirrorMaker2(jars=home() / "jars" / "mm2", settings=self.settings, name=name)
+        if peer := PEERS.get(self.word):
+            return peer(jars=home() / "jars" / "mm2", settings=self.settings, name=name)
         wanted = next(known for known in MODES if known == (self.word or mode))
         return Mirror(mode=wanted, settings=self.settings, spark=self.spark, label=name)
 
@@ -44,17 +51,17 @@ def case(text: str) -> Case:
         argparse.ArgumentTypeError: A word is none of these.
     """
     words = shlex.split(text)
-    word = words.pop(0) if words and words[0] in ("mm2", *MODES) else ""
+    word = words.pop(0) if words and words[0] in (*PEERS, *MODES) else ""
     java = [one for one in words if one.startswith("-")]
     pairs = [one for one in words if not one.startswith("-")]
     if wrong := [one for one in pairs if "=" not in one]:
         raise argparse.ArgumentTypeError(
             f"{wrong[0]!r} is neither KEY=VALUE nor an option of the JVM; a case may begin with "
-            f"mm2, {', '.join(MODES)}"
+            f"{', '.join((*PEERS, *MODES))}"
         )
     settings = dict(one.split("=", 1) for one in pairs if not one.startswith("spark."))
     spark = [part for one in pairs if one.startswith("spark.") for part in ("--conf", one)]
     spark += ["--driver-java-options", " ".join(java)] if java else []
-    if word == "mm2" and spark:
-        raise argparse.ArgumentTypeError(f"{text!r}: MirrorMaker 2 has no settings of Spark")
+    if word in PEERS and spark:
+        raise argparse.ArgumentTypeError(f"{text!r}: {word} has no settings of Spark")
     return Case(text, word, settings, tuple(spark))

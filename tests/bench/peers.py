@@ -1,4 +1,7 @@
-"""The contenders, each started as a user starts it: the modes of this mirror, and MirrorMaker 2."""
+"""The contenders: the modes of this mirror and MirrorMaker 2, each started as a user starts it.
+
+Beside them stands a copy that does nothing but read and write, the least that Kafka's clients take.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +37,15 @@ MM2_TUNING = {
     "emit.checkpoints.interval.seconds": "5",
     **ONE_BROKER,
     "{target}->{source}.enabled": "false",
+}
+# The same sizes, and the guarantees of both: in order, and acknowledged by all replicas.
+PLAIN_COPY = {
+    "threads": "2",
+    "producer.batch.size": "131072",
+    "producer.linger.ms": "5",
+    "producer.acks": "all",
+    "consumer.max.poll.records": "2000",
+    "consumer.max.partition.fetch.bytes": "1048576",
 }
 
 
@@ -130,7 +142,37 @@ class MirrorMaker2:
         return java.java(log4j, MAIN_CLASS, file)
 
 
-Contender = Mirror | MirrorMaker2
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainCopy:
+    """Kafka's Java clients alone, in ``tests/java/PlainCopy.java``: no copy can take less CPU.
+
+    Args:
+        jars: As for MirrorMaker 2; the clients are in it.
+        settings: ``threads``, each with a consumer of its own (2), and client properties after
+            ``consumer.`` and ``producer.``.
+    """
+
+    jars: Path
+    settings: Mapping[str, str]
+    name: str = "clients"
+
+    def command(self, race: Race) -> list[str]:
+        """Plain Java, with the options of MirrorMaker 2's JVM."""
+        race.folder.mkdir(parents=True, exist_ok=True)
+        log4j = race.folder / "log4j2.properties"
+        log4j.write_text(LOG4J)
+        settings = {**PLAIN_COPY, **self.settings}
+        threads = settings.pop("threads")
+        java = BrokerSettings(jars=self.jars, heap_mb=HEAP_MB, jvm_options=MM2_JVM)
+        return java.java(
+            log4j,
+            str(REPOSITORY / "tests" / "java" / "PlainCopy.java"),
+            *(race.source_bootstrap, race.target_bootstrap, race.topic, race.remote_topic, threads),
+            *(f"{key}={value}" for key, value in settings.items()),
+        )
+
+
+Contender = Mirror | MirrorMaker2 | PlainCopy
 
 
 def in_turn(contenders: Sequence[Contender], number: int) -> list[Contender]:

@@ -16,7 +16,7 @@ from tests.bench.latency import Copies, Pace, summary
 from tests.bench.load import Load
 from tests.bench.matrix import ALL, Cell, chosen, one_thing_at_a_time
 from tests.bench.options import parsed
-from tests.bench.peers import Mirror, MirrorMaker2, in_turn
+from tests.bench.peers import Mirror, MirrorMaker2, PlainCopy, in_turn
 from tests.bench.plots import curves, rounds
 from tests.bench.program import ratio, spread
 from tests.bench.report import ALONE, Result, print_tables
@@ -210,7 +210,13 @@ def test_a_case_may_be_mirror_maker_2() -> None:
     assert (found.name, found.settings) == ("case1", {"tasks.max": "8"})
 
 
-@pytest.mark.parametrize("text", ["drain linger", "mm2 -XX:+UseParallelGC"])
+def test_a_case_may_be_kafka_s_clients_alone() -> None:
+    found = case("clients threads=8 producer.linger.ms=0").contender(3, "realtime")
+    assert isinstance(found, PlainCopy)
+    assert found.settings == {"threads": "8", "producer.linger.ms": "0"}
+
+
+@pytest.mark.parametrize("text", ["drain linger", "mm2 -XX:+UseParallelGC", "clients spark.a=b"])
 def test_a_case_of_other_words_is_rejected(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         case(text)
