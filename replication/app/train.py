@@ -82,12 +82,10 @@ def _start_queries(spark: SparkSession, folder: Path) -> None:
     own = flow_session(spark)
     source = own.readStream.format("kafka").options(**source_options(NO_BROKER, {PARTITION: 0}))
     records = to_target(
-        source.load().observe("training", counts_column([PARTITION])),
-        {PARTITION.topic: PARTITION.topic},
-        "preserve",
-        intercepted=True,
+        source.load(), {PARTITION.topic: PARTITION.topic}, "preserve", intercepted=True
     )
-    sink = records.writeStream.format("kafka").options(
+    counted = records.observe("training", counts_column([PARTITION]))
+    sink = counted.writeStream.format("kafka").options(
         **sink_options(NO_BROKER, FLOW, intercepted=True)
     )
     triggers: list[dict[str, Any]] = [{"realTime": "60 seconds"}, {"availableNow": True}]

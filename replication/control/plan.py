@@ -235,7 +235,7 @@ def _starts(
     }
     taken_over = take_over(config, clusters, ends)
     if taken_over.found:
-        remote = {tp: TopicPartition(topics.topics[tp.topic], tp.partition) for tp in ends}
+        remote = {tp: topics.copy_of(tp) for tp in ends}
         firsts = clusters[1].earliest(remote.values())
         for tp, match in taken_over.found.items():
             is_empty = firsts.get(remote[tp]) == ends[tp]

@@ -63,7 +63,7 @@ def find_starts(
         ClusterError: A cluster does not answer.
     """
     source, target = clusters
-    remote = {tp: TopicPartition(topics.topics[tp.topic], tp.partition) for tp in topics.partitions}
+    remote = {tp: topics.copy_of(tp) for tp in topics.partitions}
     found_ends = target.log_ends(remote.values())
     offsets = Offsets(
         source.earliest(topics.partitions),

@@ -6,7 +6,7 @@ of the fastest query. A batch that drops out shows as a gap between batches, nev
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,12 +51,18 @@ class Batch:
 
 
 class Progress:
-    """Returns each finished batch of *query* once, oldest first."""
+    """Returns each finished batch of *query* once, oldest first.
+
+    Args:
+        query: Replicates records.
+        metric: The name of the observed counts.
+        copies: Each upstream partition, with the remote one whose records are counted.
+    """
 
     def __init__(
-        self, query: StreamingQuery, metric: str, partitions: Sequence[TopicPartition]
+        self, query: StreamingQuery, metric: str, copies: Mapping[TopicPartition, TopicPartition]
     ) -> None:
-        self._query, self._metric, self._partitions = query, metric, tuple(partitions)
+        self._query, self._metric, self._copies = query, metric, copies
         self._last = -1
 
     def finished(self) -> list[Batch]:
@@ -78,11 +84,12 @@ class Progress:
     def _batch(self, event: dict[str, Any]) -> Batch:
         source = event["sources"][0]
         observed = event.get("observedMetrics", {}).get(self._metric) or {}
+        written = counts_of(observed.get(COUNTS), tuple(self._copies.values()))
         return Batch(
             event["batchId"],
             parse_offsets(_text(source["startOffset"])),
             parse_offsets(_text(source["endOffset"])),
-            counts_of(observed.get(COUNTS), self._partitions),
+            {tp: written[copy] for tp, copy in self._copies.items() if copy in written},
         )
 
 

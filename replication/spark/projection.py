@@ -79,7 +79,9 @@ def without_passed(records: DataFrame, cluster: str) -> DataFrame:
 
 
 def counts_column(partitions: Sequence[TopicPartition]) -> Column:
-    """An aggregate over `SOURCE_SCHEMA` that counts the records of each partition, for `counts_of`.
+    """An aggregate that counts the records of each partition, for `counts_of`.
+
+    It takes `TARGET_SCHEMA`, with remote partitions, or `SOURCE_SCHEMA`.
 
     ``histogram_numeric`` with one bin per partition is exact: there are never more distinct values
     than bins, so no bins are merged.

@@ -52,6 +52,10 @@ class TopicPlan:
     warnings: tuple[str, ...] = ()
     is_empty: bool = False
 
+    def copy_of(self, tp: TopicPartition) -> TopicPartition:
+        """The remote partition of the upstream partition *tp*."""
+        return TopicPartition(self.topics[tp.topic], tp.partition)
+
     def is_shared(self, tp: TopicPartition) -> bool:
         """Whether others write the remote topic of the upstream partition *tp*, too."""
         return self.topics[tp.topic] in self.shared

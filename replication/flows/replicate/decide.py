@@ -276,7 +276,7 @@ def _by_topic(decided: Decided) -> Decided:
 
 
 def _copies(plan: TopicPlan) -> dict[TopicPartition, TopicPartition]:
-    return {tp: TopicPartition(plan.topics[tp.topic], tp.partition) for tp in plan.partitions}
+    return {tp: plan.copy_of(tp) for tp in plan.partitions}
 
 
 def _log_ends(

@@ -63,7 +63,8 @@ class Generation:
         self._query, self._map_writer, self._folder = query, map_writer, folder
         self._reports = reports
         self._flow = map_writer.flow
-        self._progress = Progress(query, query.name, plan.partitions)
+        copies = {tp: plan.copy_of(tp) for tp in plan.partitions}
+        self._progress = Progress(query, query.name, copies)
         shared = {tp for tp in plan.partitions if plan.is_shared(tp)}
         self.pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
         self.has_copied = False
@@ -235,7 +236,6 @@ def replication_query(
     records = source.load()
     if config.has_provenance:
         records = without_passed(records, config.target.alias)
-    records = records.observe(name, counts_column(plan.partitions))  # of what is written
     intercepted = config.record_timestamps == "preserve" or is_reported(spark)
     crossing = to_target(
         records,
@@ -244,6 +244,9 @@ def replication_query(
         intercepted=intercepted,
         mark=config.source.alias if config.has_provenance else None,
     )
+    # Spark's generated code ends where records are counted. Before the projection, that took one
+    # more copy of each record and an eighth of the CPU.
+    counted = crossing.observe(name, counts_column([plan.copy_of(tp) for tp in plan.partitions]))
     sink = sink_options(
         config.target.producer,
         config.flow,
@@ -251,7 +254,7 @@ def replication_query(
         limits=limits.values(),
         tasks=tasks,
     )
-    return crossing.writeStream.format("kafka").queryName(name).options(**sink)
+    return counted.writeStream.format("kafka").queryName(name).options(**sink)
 
 
 def start_query(

@@ -2,14 +2,17 @@
 
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
 from replication.flows.context import FlowContext
-from replication.model import TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.spark.acknowledged import Acknowledged, await_silence, is_reported
 from replication.topics.topic_plan import TopicPlan
+
+if TYPE_CHECKING:
+    from replication.model import TopicPartition
 
 UNREPORTED_BATCH_SECONDS = 60
 """The longest Real-Time batch where executors do not report."""
@@ -32,9 +35,7 @@ class Reports:
 
     def __init__(self, context: FlowContext, plan: TopicPlan, number: int) -> None:
         self._context, self._flow = context, context.config.flow
-        self._upstream = {
-            TopicPartition(plan.topics[tp.topic], tp.partition): tp for tp in plan.partitions
-        }
+        self._upstream = {plan.copy_of(tp): tp for tp in plan.partitions}
         is_counted = is_reported(context.spark)
         self._acknowledged = Acknowledged(context.spark, self._flow, number) if is_counted else None
         self._unconfirmed_since: float | None = None
