@@ -9,8 +9,8 @@ from replication.model import Flow, TopicPartition
 from replication.spark.interceptor import INTERCEPTOR, OWNER_ONLY
 
 SIZED_BY_KERNEL: Final = "-1"
-"""Size of a socket's buffer: the kernel's own, which grows with the connection's speed and distance.
-With 128 KiB to send, Kafka's default, and 256 KiB to receive, a record took a quarter more CPU."""
+"""The size of a socket's buffer: it grows with the speed and the distance. With 128 KiB to send, as
+Kafka's default is, and 256 KiB to receive, a record took a quarter more CPU."""
 
 PRODUCER_DEFAULTS: Final = {
     # A partition's log on the target must always be a prefix of the source's. Idempotence keeps

@@ -29,6 +29,11 @@ URL = {"sasl.oauthbearer.token.endpoint.url": "https://issuer/token"}
             {"fetch.wait.max.ms": "5", "message.max.bytes": "9", "socket.send.buffer.bytes": "1"},
             id="renamed",
         ),
+        pytest.param(
+            {"receive.buffer.bytes": "-1", "send.buffer.bytes": "-1"},
+            {"socket.receive.buffer.bytes": "0", "socket.send.buffer.bytes": "0"},
+            id="buffers of the kernel's size",
+        ),
         pytest.param({"buffer.memory": "65536"}, {"queue.buffering.max.kbytes": "64"}, id="kbytes"),
         pytest.param({"auto.offset.reset": "none"}, {"auto.offset.reset": "error"}, id="reset"),
         pytest.param(

@@ -37,6 +37,7 @@ _RENAMED: Final = {
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
+_BUFFERS: Final = ("receive.buffer.bytes", "send.buffer.bytes")
 _PKCS12_ENDS: Final = (".p12", ".pfx", ".pkcs12")
 
 
@@ -62,6 +63,9 @@ def convert(java: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             converted[key] = value
         elif key in _RENAMED:
             converted[_RENAMED[key]] = value
+    for key in _BUFFERS:
+        if java.get(key) == "-1":  # the kernel's own size
+            converted[_RENAMED[key]] = "0"
     if (memory := java.get("buffer.memory", "")).isdecimal():
         converted["queue.buffering.max.kbytes"] = str(max(1, int(memory) // 1024))
     if (reset := java.get("auto.offset.reset")) is not None:
