@@ -27,13 +27,15 @@ MM2_JVM = (
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 )
-# The fetch and batch sizes of this mirror. MM2 is slower with its defaults.
+# The fetches, batches and socket buffers of this mirror. MM2 is slower with its defaults.
 MM2_TUNING = {
     "tasks.max": "2",
     "{target}.producer.batch.size": "131072",
     "{target}.producer.linger.ms": "5",
     "{source}.consumer.max.poll.records": "2000",
     "{source}.consumer.max.partition.fetch.bytes": "1048576",
+    "{target}.producer.send.buffer.bytes": "-1",
+    "{source}.consumer.receive.buffer.bytes": "-1",
     "emit.checkpoints.interval.seconds": "5",
     **ONE_BROKER,
     "{target}->{source}.enabled": "false",
@@ -44,6 +46,8 @@ PLAIN_COPY = {
     "producer.batch.size": "131072",
     "producer.linger.ms": "5",
     "producer.acks": "all",
+    "producer.send.buffer.bytes": "-1",
+    "consumer.receive.buffer.bytes": "-1",
     "consumer.max.poll.records": "2000",
     "consumer.max.partition.fetch.bytes": "1048576",
 }
