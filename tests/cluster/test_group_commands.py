@@ -90,6 +90,7 @@ def test_offsets_and_moves_as_json(
     }
 
 
+@pytest.mark.usefixtures("spark")
 def test_nothing_is_committed_while_one_of_the_groups_has_members(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -113,6 +114,7 @@ def test_nothing_is_committed_while_one_of_the_groups_has_members(
     assert committed(clusters[1], idle) == {}
 
 
+@pytest.mark.usefixtures("spark")
 def test_offsets_that_the_cluster_does_not_have_are_not_committed(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
