@@ -21,6 +21,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Configurable;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
@@ -185,12 +186,13 @@ public final class Ownership {
     try (KafkaConsumer<byte[], byte[]> joined = new KafkaConsumer<>(config)) {
       consumer = joined;
       joined.subscribe(NO_TOPIC);
+      Metric answers = answeredHeartbeats(joined); // looked up once: a consumer has hundreds
       double heartbeats = 0;
       long checkedAt = System.nanoTime();
       long sentAt = checkedAt; // the heartbeat that will be answered next was sent then or later
       while (!isClosing && !hasLost()) {
         joined.poll(POLL);
-        double answered = heartbeats(joined);
+        double answered = ((Number) answers.metricValue()).doubleValue();
         if (answered > heartbeats) {
           // Only one heartbeat is under way at a time, so this one was sent after the answer to the
           // one before it. Its own answer may have waited in a socket while the process was paused.
@@ -219,11 +221,11 @@ public final class Ownership {
     return root.getClass().getSimpleName() + ": " + root.getMessage();
   }
 
-  private static double heartbeats(KafkaConsumer<byte[], byte[]> consumer) {
+  private static Metric answeredHeartbeats(KafkaConsumer<byte[], byte[]> consumer) {
     return consumer.metrics().values().stream()
         .filter(metric -> metric.metricName().name().equals("heartbeat-total"))
-        .mapToDouble(metric -> ((Number) metric.metricValue()).doubleValue())
-        .sum();
+        .findAny()
+        .orElseThrow();
   }
 
   private synchronized boolean hasLost() {

@@ -67,9 +67,10 @@ BOUNDED_READS: Final = {
 PATIENT_READS: Final = {
     # A broker answers as soon as it has a record. Kafka's 500 ms would be two requests a second for
     # each idle partition, because each has a consumer of its own.
-    "fetch.max.wait.ms": "5000",
+    "fetch.max.wait.ms": "20000",
 }
-"""Of Real-Time Mode, whose tasks wait for records."""
+"""Of Real-Time Mode, whose tasks wait for records, where Spark keeps their consumers. Otherwise the
+next task would wait for a consumer that is closed, and that one for its last fetch."""
 
 OWNED_BY_SPARK: Final = frozenset(
     {
@@ -99,6 +100,7 @@ def source_options(
     starts: Mapping[TopicPartition, int],
     *,
     is_bounded: bool = True,
+    is_kept: bool = False,
     tasks: int = 1,
 ) -> dict[str, str]:
     """Options of the source: exactly the partitions of *starts*, each from its offset.
@@ -107,9 +109,10 @@ def source_options(
         consumer: Effective client properties of the source, in Kafka's own key space.
         starts: The first offset to read, for every partition.
         is_bounded: Tasks read what is there already; in Real-Time Mode they wait for records.
+        is_kept: Spark keeps the consumers of Real-Time tasks for the next batch.
         tasks: How many of them run at once.
     """
-    waiting = BOUNDED_READS if is_bounded else PATIENT_READS
+    waiting = BOUNDED_READS if is_bounded else PATIENT_READS if is_kept else {}
     if not is_bounded and "request.timeout.ms" in consumer:  # it may be shorter
         waiting = {}
     shared = {

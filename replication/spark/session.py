@@ -21,6 +21,7 @@ from replication.model import is_local_mode
 from replication.spark.acknowledged import PLUGIN, PLUGINS, is_on_class_path
 from replication.spark.class_archive import archive_options
 from replication.spark.hadoop import set_hadoop_properties
+from replication.spark.kept_consumers import CAPACITY, room_for, slots_of_a_process
 
 _LOG4J2 = Path(__file__).resolve().parents[2] / "conf" / "log4j2.properties"
 _QUIET = f" -Dlog4j2.configurationFile={_LOG4J2}" if _LOG4J2.exists() else ""  # not in a wheel
@@ -101,6 +102,8 @@ def session(app: str) -> SparkSession:
     defaults = {**BOUNDED, "spark.redaction.regex": SPARK_REDACTION}
     if is_local and "SPARK_LOCAL_IP" not in os.environ:
         defaults["spark.ui.enabled"] = "false"  # it would listen on every interface
+    if slots := slots_of_a_process(given):
+        defaults[CAPACITY] = str(room_for(slots))
     bounded = {key: value for key, value in defaults.items() if not given.contains(key)}
     for key, value in {**REQUIRED, **executors, **bounded, **_plugins()}.items():
         builder = builder.config(key, value)
@@ -168,7 +171,8 @@ def local_session(
     archived, java_options = archive_options() if archive is None else archive
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{slots}]").appName(app)
-    for key, value in {**REQUIRED, **BOUNDED, **LOCAL, PLUGINS: PLUGIN, **settings}.items():
+    ours = {**REQUIRED, **BOUNDED, **LOCAL, PLUGINS: PLUGIN, CAPACITY: str(room_for(slots))}
+    for key, value in {**ours, **settings}.items():
         builder = builder.config(key, value)
     class_path = os.pathsep.join(filter(None, (archived, class_path)))
     builder = builder.config("spark.driver.extraClassPath", class_path).config(

@@ -36,9 +36,9 @@ def test_the_user_overrides_our_defaults_but_not_what_spark_owns() -> None:
     assert "kafka.auto.offset.reset" not in options
 
 
-def waits(consumer: dict[str, str], *, is_bounded: bool) -> str | None:
+def waits(consumer: dict[str, str], *, is_bounded: bool, is_kept: bool = True) -> str | None:
     """How long a fetch waits for records; None is Kafka's default."""
-    options = source_options(consumer, {LOG_0: 0}, is_bounded=is_bounded)
+    options = source_options(consumer, {LOG_0: 0}, is_bounded=is_bounded, is_kept=is_kept)
     return options.get("kafka.fetch.max.wait.ms")
 
 
@@ -49,9 +49,14 @@ def test_a_read_of_what_is_there_waits_for_no_record_unless_the_user_wants_it() 
 
 
 def test_an_idle_task_of_realtime_mode_asks_rarely_unless_the_user_wants_otherwise() -> None:
-    assert waits({}, is_bounded=False) == "5000"
+    assert waits({}, is_bounded=False) == "20000"
     assert waits({"fetch.max.wait.ms": "90"}, is_bounded=False) == "90"
     assert waits({"request.timeout.ms": "3000"}, is_bounded=False) is None
+
+
+def test_a_consumer_that_spark_closes_after_a_batch_waits_no_longer_than_kafkas_do() -> None:
+    assert waits({}, is_bounded=False, is_kept=False) is None
+    assert waits({}, is_bounded=True, is_kept=False) == "1"
 
 
 def test_many_tasks_fetch_and_send_less_each() -> None:

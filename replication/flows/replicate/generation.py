@@ -33,6 +33,7 @@ from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.acknowledged import generation_tag, is_reported
 from replication.spark.checkpoint import checkpoint_location
 from replication.spark.kafka_options import sink_options, source_options
+from replication.spark.kept_consumers import keeps_all
 from replication.spark.progress import Progress
 from replication.spark.projection import counts_column, to_target, without_passed
 from replication.spark.session import task_slots
@@ -228,8 +229,15 @@ def replication_query(
         limits: For each remote topic the bytes of a batch that it takes.
     """
     is_bounded = mode != "realtime"
-    tasks = min(len(starts), task_slots(spark))
-    options = source_options(config.source.consumer, starts, is_bounded=is_bounded, tasks=tasks)
+    slots = task_slots(spark)
+    tasks = min(len(starts), slots)
+    options = source_options(
+        config.source.consumer,
+        starts,
+        is_bounded=is_bounded,
+        is_kept=keeps_all(spark, slots),
+        tasks=tasks,
+    )
     source = spark.readStream.format("kafka").options(**options)
     if is_bounded:
         source = source.option("maxOffsetsPerTrigger", config.batch_max_records)

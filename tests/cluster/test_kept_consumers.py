@@ -1,0 +1,60 @@
+"""More partitions than Spark keeps consumers by default: no end of a Real-Time batch takes long."""
+
+from pathlib import Path
+
+import pytest
+
+from replication.demo.latency import LatencyProbe
+from replication.demo.paced import PacedProducer
+from replication.demo.workload import plain_records
+from tests.support.local import SCRIPT, Clusters
+from tests.support.mirror_files import write_config
+from tests.support.running_process import RunningProcess
+from tests.support.topics import copied, delete_topic, fill, now_ms
+from tests.support.waiting import PATIENCE, wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.job]
+
+PARTITIONS = 200
+BUSY = 10  # of them get records; the fetches of the others wait, until a record or the time ends it
+BATCH_SECONDS = 6
+RATE = 10.0
+RECORDS = 150  # of 15 seconds, in which at least two batches end
+FETCH_SECONDS = 28  # less than a request may take
+AT_ONCE_MS = 2000
+WAIT_SECONDS = 300.0  # on a busy machine
+
+
+def test_no_record_waits_for_consumers_that_are_closed(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    fill(source, topic_name, PARTITIONS, PARTITIONS)
+    settings = {
+        "replication.mode": "realtime",
+        "replication.realtime.batch.seconds": BATCH_SECONDS,
+        "consumer.fetch.max.wait.ms": 1000 * FETCH_SECONDS,
+    }
+    config = write_config(tmp_path, clusters, topic_name, settings)
+    records = plain_records(BUSY, size_bytes=100, now_ms=now_ms())
+    paced = PacedProducer(source.bootstrap, {topic_name: records}, records_per_second=RATE)
+
+    with RunningProcess("mirror", [str(SCRIPT), "--config", str(config)], tmp_path / "log") as job:
+        wait_until(
+            job.while_running(lambda: copied(clusters, topic_name) == PARTITIONS), WAIT_SECONDS
+        )
+        probe = LatencyProbe(target.bootstrap, (f"A.{topic_name}",))
+        probe.start()
+        paced.start()
+        everything = PARTITIONS + RECORDS
+        wait_until(
+            job.while_running(lambda: copied(clusters, topic_name) >= everything), WAIT_SECONDS
+        )
+        paced.finish()
+        assert job.end() == 0
+    (latencies,) = probe.finish().values()
+    delete_topic(source, topic_name)
+    delete_topic(target, f"A.{topic_name}")
+
+    assert len(latencies) >= RECORDS
+    assert latencies[-1] < AT_ONCE_MS * PATIENCE < 1000 * (FETCH_SECONDS - BATCH_SECONDS)
