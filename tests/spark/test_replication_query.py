@@ -1,0 +1,42 @@
+"""The plan of a flow's query, which needs no broker until it starts."""
+
+import re
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.config.parse import parse
+from replication.flows.replicate.generation import replication_query
+from replication.model import Mode, TopicPartition
+from replication.topics.topic_plan import TopicPlan
+
+pytestmark = pytest.mark.spark
+
+LINES = {
+    "clusters": "A, B",
+    "A.bootstrap.servers": "nowhere:1",
+    "B.bootstrap.servers": "nowhere:2",
+    "A->B.enabled": "true",
+    "A->B.topics": "orders",
+}
+PLAN = TopicPlan(
+    topics={"orders": "A.orders"},
+    create=(),
+    grow={},
+    partitions=(TopicPartition("orders", 0),),
+    source_ids={},
+)
+
+
+@pytest.mark.parametrize("mode", ["realtime", "microbatch"])
+def test_a_record_is_projected_once_and_then_counted(spark: SparkSession, mode: Mode) -> None:
+    (config,) = parse("test.yaml", LINES, default_state_dir="file:///unused").flows
+
+    writer = replication_query(
+        spark, config, PLAN, {TopicPartition("orders", 0): 0}, name="plan", mode=mode, limits={}
+    )
+
+    frame = writer._df._jdf  # noqa: SLF001 - a writer shows its plan nowhere else
+    analyzed = frame.queryExecution().analyzed().toString()
+    steps = [re.sub(r"^[\s:+~-]*", "", line).split()[0] for line in analyzed.splitlines()]
+    assert steps == ["CollectMetrics", "Project", "StreamingRelationV2"], analyzed
