@@ -64,13 +64,13 @@ BOUNDED_READS: Final = {
 }
 """Of reads up to offsets that the log has reached, so that no request has to wait for records."""
 
-PATIENT_READS: Final = {
-    # A broker answers as soon as it has a record. Kafka's 500 ms would be two requests a second for
-    # each idle partition, because each has a consumer of its own.
-    "fetch.max.wait.ms": "20000",
-}
-"""Of Real-Time Mode, whose tasks wait for records, where Spark keeps their consumers. Otherwise the
-next task would wait for a consumer that is closed, and that one for its last fetch."""
+PATIENCE_MS: Final = (1_000, 10_000)
+"""``fetch.max.wait.ms`` of Real-Time Mode, the least and the most. A record ends the wait at once, but
+a consumer that is closed waits for its last fetch: the process ends that much later."""
+
+FETCHES_PER_SECOND: Final = 50
+"""Of all idle tasks of a query. Each has a consumer of its own, and with Kafka's 500 ms each would
+ask twice a second."""
 
 OWNED_BY_SPARK: Final = frozenset(
     {
@@ -109,10 +109,11 @@ def source_options(
         consumer: Effective client properties of the source, in Kafka's own key space.
         starts: The first offset to read, for every partition.
         is_bounded: Tasks read what is there already; in Real-Time Mode they wait for records.
-        is_kept: Spark keeps the consumers of Real-Time tasks for the next batch.
+        is_kept: Spark keeps the consumers of Real-Time tasks for the next batch. Otherwise that one
+            would wait for those that are closed.
         tasks: How many of them run at once.
     """
-    waiting = BOUNDED_READS if is_bounded else PATIENT_READS if is_kept else {}
+    waiting = BOUNDED_READS if is_bounded else _patience(tasks) if is_kept else {}
     if not is_bounded and "request.timeout.ms" in consumer:  # it may be shorter
         waiting = {}
     shared = {
@@ -189,6 +190,13 @@ def parse_offsets(text: str | None) -> dict[TopicPartition, int]:
         for topic, offsets in topics.items()
         for partition, offset in offsets.items()
     }
+
+
+def _patience(tasks: int) -> dict[str, str]:
+    """How long each of so many Real-Time tasks waits for a record before it asks again."""
+    least, most = PATIENCE_MS
+    wait_ms = min(most, max(least, 1000 * tasks // FETCHES_PER_SECOND))
+    return {"fetch.max.wait.ms": str(wait_ms)}
 
 
 def _share(whole: int, tasks: int, bounds: tuple[int, int]) -> int:

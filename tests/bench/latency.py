@@ -46,6 +46,14 @@ class Pace:
         return int(WARM_UP_SECONDS * self.records_per_second)
 
     @property
+    def records_in_a_row(self) -> int:
+        """Those of a millisecond: they go to one partition, as producers without keys do it.
+
+        Up to 1000 records a second, each goes to the partition after that of the one before.
+        """
+        return max(1, int(self.records_per_second / 1000))
+
+    @property
     def records(self) -> int:
         """All records, including those of the warm-up."""
         return self.warm_up_records + int(self.seconds * self.records_per_second)
@@ -166,7 +174,9 @@ def _receive(pipe: Connection, timeout_seconds: float) -> Any:  # noqa: ANN401 -
 
 
 def _produce(bootstrap: str, topic: str, pace: Pace) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+    row = pace.records_in_a_row
+    linger_ms = 0 if row == 1 else 1  # with a request for each record, the producer fills a core
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": linger_ms, "log_level": 0})
     filler = bytes(pace.size_bytes - SMALLEST_BYTES)
     began = time.monotonic()
     for number in range(pace.records):
@@ -175,7 +185,7 @@ def _produce(bootstrap: str, topic: str, pace: Pace) -> None:
             time.sleep(wait)  # the pace
         stamp = time.time_ns().to_bytes(NUMBER_BYTES, "big")
         value = stamp + number.to_bytes(NUMBER_BYTES, "big") + filler
-        while not _queued(producer, topic, value, number % pace.partitions):
+        while not _queued(producer, topic, value, number // row % pace.partitions):
             producer.poll(QUEUE_SECONDS)  # the stamp stays: a queue that is full is latency, too
         producer.poll(0)
     producer.flush(PATIENCE_SECONDS)

@@ -36,9 +36,13 @@ def test_the_user_overrides_our_defaults_but_not_what_spark_owns() -> None:
     assert "kafka.auto.offset.reset" not in options
 
 
-def waits(consumer: dict[str, str], *, is_bounded: bool, is_kept: bool = True) -> str | None:
+def waits(
+    consumer: dict[str, str], *, is_bounded: bool, is_kept: bool = True, tasks: int = 1
+) -> str | None:
     """How long a fetch waits for records; None is Kafka's default."""
-    options = source_options(consumer, {LOG_0: 0}, is_bounded=is_bounded, is_kept=is_kept)
+    options = source_options(
+        consumer, {LOG_0: 0}, is_bounded=is_bounded, is_kept=is_kept, tasks=tasks
+    )
     return options.get("kafka.fetch.max.wait.ms")
 
 
@@ -48,8 +52,10 @@ def test_a_read_of_what_is_there_waits_for_no_record_unless_the_user_wants_it() 
     assert waits({"fetch.max.wait.ms": "90"}, is_bounded=True) == "90"
 
 
-def test_an_idle_task_of_realtime_mode_asks_rarely_unless_the_user_wants_otherwise() -> None:
-    assert waits({}, is_bounded=False) == "20000"
+def test_the_idle_tasks_of_realtime_mode_ask_rarely_unless_the_user_wants_otherwise() -> None:
+    many = [waits({}, is_bounded=False, tasks=tasks) for tasks in (1, 50, 100, 499, 500, 5000)]
+
+    assert many == ["1000", "1000", "2000", "9980", "10000", "10000"]
     assert waits({"fetch.max.wait.ms": "90"}, is_bounded=False) == "90"
     assert waits({"request.timeout.ms": "3000"}, is_bounded=False) is None
 
