@@ -65,8 +65,8 @@ BOUNDED_READS: Final = {
 """Of reads up to offsets that the log has reached, so that no request has to wait for records."""
 
 PATIENCE_MS: Final = (1_000, 10_000)
-"""``fetch.max.wait.ms`` of Real-Time Mode, the least and the most. A record ends the wait at once, but
-a consumer that is closed waits for its last fetch: the process ends that much later."""
+"""``fetch.max.wait.ms`` of Real-Time Mode, the least and the most. A record ends the wait, but a
+consumer that is closed waits for its last fetch: the process ends that much later."""
 
 FETCHES_PER_SECOND: Final = 50
 """Of all idle tasks of a query. Each has a consumer of its own, and with Kafka's 500 ms each would
