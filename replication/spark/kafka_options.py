@@ -34,7 +34,7 @@ MOST_BUFFER_BYTES: Final = 67_108_864
 """It grows up to this for batches or topics that are larger: the client rejects a record that does
 not fit into it, and a topic's limit counts compressed bytes."""
 
-BATCH_BYTES: Final = (16_384, 131_072)
+BATCH_BYTES: Final = (16_384, 262_144)
 """``batch.size``, the least and the most. Larger requests cost less CPU per record, but each
 partition that has something to send takes a whole batch of the buffer."""
 

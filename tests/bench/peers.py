@@ -30,7 +30,7 @@ MM2_JVM = (
 # The fetches, batches and socket buffers of this mirror. MM2 is slower with its defaults.
 MM2_TUNING = {
     "tasks.max": "2",
-    "{target}.producer.batch.size": "131072",
+    "{target}.producer.batch.size": "262144",
     "{target}.producer.linger.ms": "5",
     "{source}.consumer.max.poll.records": "2000",
     "{source}.consumer.max.partition.fetch.bytes": "1048576",
@@ -43,7 +43,7 @@ MM2_TUNING = {
 # The same sizes, and the guarantees of both: in order, and acknowledged by all replicas.
 PLAIN_COPY = {
     "threads": "2",
-    "producer.batch.size": "131072",
+    "producer.batch.size": "262144",
     "producer.linger.ms": "5",
     "producer.acks": "all",
     "producer.send.buffer.bytes": "-1",

@@ -72,7 +72,8 @@ def test_many_tasks_fetch_and_send_less_each() -> None:
         keys = ("max.partition.fetch.bytes", "max.poll.records", "batch.size", "buffer.memory")
         return tuple({**source, **sink}[f"kafka.{key}"] for key in keys)
 
-    assert sizes(1) == sizes(32) == ("1048576", "2000", "131072", "16777216")
+    assert sizes(1) == sizes(16) == ("1048576", "2000", "262144", "16777216")
+    assert sizes(32) == ("1048576", "2000", "131072", "16777216")
     assert sizes(64) == ("524288", "2000", "65536", "16777216")
     assert sizes(512) == ("65536", "250", "16384", "16777216")
     assert sizes(2000) == ("65536", "100", "16384", "65536000")
@@ -104,8 +105,8 @@ def test_without_the_interceptor_no_batch_is_larger_than_a_topic_takes() -> None
 
     assert batch_size(intercepted=False, limits=(1_000_000, 60_000)) == "60000"
     assert batch_size(intercepted=False, limits=(60_000,), batch_size="9000") == "9000"
-    assert batch_size(intercepted=False, limits=()) == "131072"
-    assert batch_size(intercepted=True, limits=(60_000,)) == "131072"  # the interceptor's part
+    assert batch_size(intercepted=False, limits=()) == "262144"
+    assert batch_size(intercepted=True, limits=(60_000,)) == "262144"  # the interceptor's part
 
 
 def test_the_buffer_has_room_for_the_largest_record_that_a_topic_takes() -> None:
