@@ -45,7 +45,7 @@ public final class Ownership {
   private static final Pattern NO_TOPIC = Pattern.compile("\\b\\B");
 
   private static final String SELF = "replication.ownership";
-  private static final Duration POLL = Duration.ofMillis(200);
+  private static final Duration POLL = Duration.ofMillis(500);
   private static final Duration LEAVE = Duration.ofSeconds(5);
 
   private final String group;
@@ -107,6 +107,7 @@ public final class Ownership {
     config.put("group.protocol", "classic");
     config.put("session.timeout.ms", sessionMs);
     config.put("heartbeat.interval.ms", sessionMs / 5);
+    config.putIfAbsent("retry.backoff.ms", POLL.toMillis()); // how often its thread wakes up
     config.put("max.poll.interval.ms", rebalanceMs);
     config.put("enable.auto.commit", false);
     config.put("allow.auto.create.topics", false);

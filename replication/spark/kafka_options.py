@@ -69,8 +69,8 @@ PATIENCE_MS: Final = (1_000, 10_000)
 consumer that is closed waits for its last fetch: the process ends that much later."""
 
 FETCHES_PER_SECOND: Final = 50
-"""Of all idle tasks of a query. Each has a consumer of its own, and with Kafka's 500 ms each would
-ask twice a second."""
+"""Of all idle tasks of an application. Each has a consumer of its own, and with Kafka's 500 ms each
+would ask twice a second."""
 
 OWNED_BY_SPARK: Final = frozenset(
     {
@@ -102,6 +102,7 @@ def source_options(
     is_bounded: bool = True,
     is_kept: bool = False,
     tasks: int = 1,
+    slots: int = 1,
 ) -> dict[str, str]:
     """Options of the source: exactly the partitions of *starts*, each from its offset.
 
@@ -112,8 +113,9 @@ def source_options(
         is_kept: Spark keeps the consumers of Real-Time tasks for the next batch. Otherwise that one
             would wait for those that are closed.
         tasks: How many of them run at once.
+        slots: Tasks of all queries that the application can run at once.
     """
-    waiting = BOUNDED_READS if is_bounded else _patience(tasks) if is_kept else {}
+    waiting = BOUNDED_READS if is_bounded else _patience(slots) if is_kept else {}
     if not is_bounded and "request.timeout.ms" in consumer:  # it may be shorter
         waiting = {}
     shared = {
@@ -192,10 +194,10 @@ def parse_offsets(text: str | None) -> dict[TopicPartition, int]:
     }
 
 
-def _patience(tasks: int) -> dict[str, str]:
+def _patience(slots: int) -> dict[str, str]:
     """How long each of so many Real-Time tasks waits for a record before it asks again."""
     least, most = PATIENCE_MS
-    wait_ms = min(most, max(least, 1000 * tasks // FETCHES_PER_SECOND))
+    wait_ms = min(most, max(least, 1000 * slots // FETCHES_PER_SECOND))
     return {"fetch.max.wait.ms": str(wait_ms)}
 
 

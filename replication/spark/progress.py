@@ -74,8 +74,11 @@ class Progress:
         return [self._batch(event) for event in events]
 
     def _unseen(self) -> Iterator[dict[str, Any]]:
-        # The public recentProgress parses all events at each call; this stops at the last seen one.
-        events = self._query._jsq.recentProgress()  # noqa: SLF001
+        query = self._query._jsq  # noqa: SLF001 - the public properties parse all events at each call
+        newest = query.lastProgress()
+        if newest is None or newest.batchId() <= self._last:
+            return
+        events = query.recentProgress()
         for index in range(len(events) - 1, -1, -1):
             if events[index].batchId() <= self._last:
                 return

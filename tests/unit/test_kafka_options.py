@@ -37,11 +37,11 @@ def test_the_user_overrides_our_defaults_but_not_what_spark_owns() -> None:
 
 
 def waits(
-    consumer: dict[str, str], *, is_bounded: bool, is_kept: bool = True, tasks: int = 1
+    consumer: dict[str, str], *, is_bounded: bool, is_kept: bool = True, slots: int = 1
 ) -> str | None:
     """How long a fetch waits for records; None is Kafka's default."""
     options = source_options(
-        consumer, {LOG_0: 0}, is_bounded=is_bounded, is_kept=is_kept, tasks=tasks
+        consumer, {LOG_0: 0}, is_bounded=is_bounded, is_kept=is_kept, slots=slots
     )
     return options.get("kafka.fetch.max.wait.ms")
 
@@ -53,7 +53,7 @@ def test_a_read_of_what_is_there_waits_for_no_record_unless_the_user_wants_it() 
 
 
 def test_the_idle_tasks_of_realtime_mode_ask_rarely_unless_the_user_wants_otherwise() -> None:
-    many = [waits({}, is_bounded=False, tasks=tasks) for tasks in (1, 50, 100, 499, 500, 5000)]
+    many = [waits({}, is_bounded=False, slots=slots) for slots in (1, 50, 100, 499, 500, 5000)]
 
     assert many == ["1000", "1000", "2000", "9980", "10000", "10000"]
     assert waits({"fetch.max.wait.ms": "90"}, is_bounded=False) == "90"

@@ -237,6 +237,7 @@ def replication_query(
         is_bounded=is_bounded,
         is_kept=keeps_all(spark, slots),
         tasks=tasks,
+        slots=slots,
     )
     source = spark.readStream.format("kafka").options(**options)
     if is_bounded:
