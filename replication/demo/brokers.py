@@ -20,6 +20,7 @@ from typing import IO
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from replication.config.java_options import SERIAL, collector
 from replication.demo.child import log_end, start_child
 from replication.demo.ports import HOST, free_port, is_free
 from replication.demo.watchdog import Watchdog
@@ -29,7 +30,7 @@ START_ATTEMPTS = 5
 START_TIMEOUT_SECONDS = 240.0  # a shared machine may take minutes
 STOP_TIMEOUT_SECONDS = 30.0
 # The first compiler tier and the serial collector start in 3.2 s instead of 4.1 s on two cores.
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+QUICK_START = ("-XX:TieredStopAtLevel=1", *collector(SERIAL, os.environ))
 
 DEFAULTS = {
     "process.roles": "broker,controller",

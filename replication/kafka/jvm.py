@@ -17,9 +17,10 @@ from py4j.java_gateway import JavaClass, JavaGateway, JVMView
 from py4j.protocol import Py4JError
 
 from replication.config.home import OUR_JAR, connector_jars, home
+from replication.config.java_options import SERIAL, collector
 from replication.errors import SetupError
 
-QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
 # As in Spark's JVMs: without it Kafka's client takes every error of Kerberos for a temporary one.
 KERBEROS_ERRORS: Final = "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED"
 CLIENT_JARS: Final = "CLIENT_JARS"
@@ -128,7 +129,7 @@ def open_jvm(jars: Sequence[Path]) -> Iterator[JVMView]:
         gateway = JavaGateway.launch_gateway(
             jarpath=str(py4j),
             classpath=os.pathsep.join(map(str, jars)),
-            javaopts=[*QUICK_START, KERBEROS_ERRORS],
+            javaopts=[*QUICK_START, *collector(SERIAL, os.environ), KERBEROS_ERRORS],
             die_on_exit=True,
             java_path=java,
             enable_auth=True,

@@ -1,5 +1,6 @@
 """The command that submits a job: a user's arguments are merged with ours, in every deploy mode."""
 
+import os
 import re
 import subprocess
 import tarfile
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from replication.config.home import OUR_JAR
+from replication.config.java_options import SERIAL, VARIABLES, collector
 from replication.deploy import submit
 from replication.deploy.archives import LAUNCHER, environment, py_files
 from replication.deploy.arguments import (
@@ -156,6 +158,53 @@ def test_the_users_java_options_come_last() -> None:
 
     (options,) = values(words, "--driver-java-options")
     assert re.findall(r"Tier4InvocationThreshold=(\d+)", options) == ["50000", "7"]
+
+
+def collectors(*theirs: str, master: str = "local[4]", **environ: str) -> list[str]:
+    (options,) = values(command(*theirs, master=master, **environ), "--driver-java-options")
+    return re.findall(r"Use(\w+)GC", options)
+
+
+def test_only_a_driver_that_copies_gets_a_collector_of_ours() -> None:
+    assert collectors() == collectors(DEPLOY_MODE="client") == ["Parallel"]
+    assert collectors(master="spark://host:7077") == collectors(master="yarn") == []
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        ("--driver-java-options", "-Xss1m -XX:+UseZGC"),
+        ("--conf", "spark.driver.extraJavaOptions=-XX:+UseZGC"),
+        ("--conf", "spark.driver.defaultJavaOptions=-XX:+UseZGC"),
+    ],
+)
+def test_a_jvm_gets_no_second_collector(theirs: tuple[str, str]) -> None:
+    assert "Parallel" not in collectors(*theirs)
+    assert collectors("--driver-java-options", "-XX:-UseZGC") == ["Parallel", "Z"]
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_no_jvm_gets_a_second_collector_beside_that_of_the_environment(name: str) -> None:
+    def launcher(text: str) -> bool:
+        (options,) = [word for word in command(**{name: text}) if "SPARK_LAUNCHER_OPTS" in word]
+        return "-XX:+UseSerialGC" in options
+
+    assert collectors(**{name: "-Xss1m -XX:+UseG1GC"}) == []
+    assert collectors(**{name: "-Xss1m"}) == ["Parallel"]
+    assert launcher("-Xss1m")
+    assert not launcher("-Xss1m -XX:+UseG1GC")
+
+
+def test_a_jvm_with_two_collectors_does_not_start() -> None:
+    java = str(Path(os.environ.get("JAVA_HOME", "/usr"), "bin/java"))
+
+    def start(tool_options: str) -> int:
+        environ = {"JAVA_TOOL_OPTIONS": tool_options}
+        words = [java, *collector(SERIAL, {}), "-version"]
+        return subprocess.run(words, env=environ, capture_output=True, check=False).returncode
+
+    assert start("-Xss1m") == 0
+    assert start("-XX:+UseG1GC") != 0
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "local-cluster[2,1,1024]", "yarn"])
