@@ -1,6 +1,7 @@
 """The files for platforms that are not here, checked by types and programs of these platforms."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import yaml
 
 from replication.cli.jobs import wheel_task
 from replication.deploy.artifacts import build
+from replication.deploy.submit import NO_HALF_DRIVER
 from replication.errors import SetupError
 from replication.spark.acknowledged import PLUGIN, PLUGINS
 from replication.spark.session import REQUIRED
@@ -112,6 +114,38 @@ def test_a_container_without_arguments_says_what_it_takes() -> None:
     assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()
     assert "mirror --config FILE" in line
+
+
+@pytest.mark.parametrize(
+    ("environ", "settings", "collectors"),
+    [
+        ({"MASTER": "local[16]"}, "", ["Parallel"]),
+        ({}, "", []),  # tasks run in other pods
+        ({"MASTER": "local[16]", "JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC"}, "", []),
+        ({"MASTER": "local[16]"}, "spark.driver.defaultJavaOptions -XX:+UseZGC\n", []),
+    ],
+)
+def test_the_driver_of_a_pod_has_our_java_options(
+    tmp_path: Path, environ: dict[str, str], settings: str, collectors: list[str]
+) -> None:
+    submit = tmp_path / "bin/spark-submit"
+    submit.parent.mkdir()
+    submit.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    submit.chmod(0o755)
+    (tmp_path / "spark.properties").write_text(settings)
+    home = {"SPARK_HOME": str(tmp_path), "SPARK_SETTINGS": str(tmp_path / "spark.properties")}
+    command = [str(DEPLOY / "kubernetes/entrypoint.sh"), "mirror", "--config", "mirror.yaml"]
+
+    ended = subprocess.run(
+        command, env={"PATH": os.environ["PATH"], **home, **environ}, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+
+    words = ended.stdout.splitlines()
+    options = words[words.index("--driver-java-options") + 1]
+    assert re.findall(r"-XX:\+Use(\w+)GC", options) == collectors
+    assert NO_HALF_DRIVER in options
+    assert words[-3:] == ["/opt/replication/jobs/mirror.py", "--config", "mirror.yaml"]
 
 
 def test_a_build_has_what_the_image_recipe_copies(tmp_path: Path) -> None:
