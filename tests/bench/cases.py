@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from replication.config.home import home
-from tests.bench.peers import MODES, Contender, Mirror, MirrorMaker2, PlainCopy
+from tests.bench.peers import MM2_JVM, MODES, Contender, Mirror, MirrorMaker2, PlainCopy
 
 PEERS: Final[Mapping[str, type[MirrorMaker2 | PlainCopy]]] = {
     "mm2": MirrorMaker2,
@@ -25,18 +25,21 @@ class Case:
             the other contenders.
         settings: Lines of the configuration.
         spark: Arguments of the mirror's spark-submit.
+        jvm: Options of the JVM of another contender, instead of Kafka's own.
     """
 
     text: str
     word: str
     settings: Mapping[str, str]
-    spark: tuple[str, ...]
+    spark: tuple[str, ...] = ()
+    jvm: tuple[str, ...] = MM2_JVM
 
     def contender(self, number: int, mode: str) -> Contender:
         """The contender ``caseN``, which runs in *mode* unless the case names one."""
         name = f"case{number}"
         if peer := PEERS.get(self.word):
-            return peer(jars=home() / "jars" / "mm2", settings=self.settings, name=name)
+            jars = home() / "jars" / "mm2"
+            return peer(jars=jars, settings=self.settings, name=name, jvm=self.jvm)
         wanted = next(known for known in MODES if known == (self.word or mode))
         return Mirror(mode=wanted, settings=self.settings, spark=self.spark, label=name)
 
@@ -45,7 +48,7 @@ def case(text: str) -> Case:
     """Parses ``realtime producer.linger.ms=1 spark.locality.wait=0 -XX:+UseParallelGC``.
 
     A setting whose name begins with ``spark.`` is one of Spark, a word that begins with ``-`` an
-    option of the driver's JVM, and any other setting a line of the configuration.
+    option of the JVM, and any other setting a line of the configuration.
 
     Raises:
         argparse.ArgumentTypeError: A word is none of these.
@@ -61,7 +64,9 @@ def case(text: str) -> Case:
         )
     settings = dict(one.split("=", 1) for one in pairs if not one.startswith("spark."))
     spark = [part for one in pairs if one.startswith("spark.") for part in ("--conf", one)]
-    spark += ["--driver-java-options", " ".join(java)] if java else []
     if word in PEERS and spark:
         raise argparse.ArgumentTypeError(f"{text!r}: {word} has no settings of Spark")
+    if word in PEERS:
+        return Case(text, word, settings, jvm=tuple(java) or MM2_JVM)
+    spark += ["--driver-java-options", " ".join(java)] if java else []
     return Case(text, word, settings, tuple(spark))

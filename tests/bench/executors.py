@@ -91,7 +91,8 @@ def _throughput(
         return course.throughput(Mirror(mode=options.mode, settings={}), alias)
     slots = options.partitions + SPARE_SLOTS
     size = WorkerSize(cores=cores_each(slots, executors), memory="2g")
-    compiler = "-XX:+TieredCompilation"  # the JVM's default
+    # The JVM's default compiler, and the collector that conf/deploy gives to executors.
+    compiler = "-XX:+TieredCompilation -XX:+UseParallelGC"
     with standalone(bench.folder / f"spark-{alias}", workers=executors, size=size) as cluster:
         arguments = tuple(
             cluster.job_arguments(executors * size.cores, compiler=compiler, memory="1g")

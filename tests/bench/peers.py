@@ -19,7 +19,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 TARGET = "target"
 HEAP_MB = 2048  # spark-submit.sh's default for the driver
 
-# The JVM options of Kafka's own connect-mirror-maker.sh.
+# The JVM options of Kafka's own connect-mirror-maker.sh, unless KAFKA_JVM_PERFORMANCE_OPTS is set.
 MM2_JVM = (
     "-Xms256m",
     "-XX:+UseG1GC",
@@ -131,18 +131,20 @@ class MirrorMaker2:
     Args:
         jars: Folder with the jars of conf/jars.xml, configuration ``mm2``.
         settings: Further lines of the configuration.
+        jvm: Options of the JVM.
     """
 
     jars: Path
     settings: Mapping[str, str]
     name: str = "mm2"
+    jvm: tuple[str, ...] = MM2_JVM
 
     def command(self, race: Race) -> list[str]:
         """Plain Java. Only warnings are logged."""
         file = race.write({**MM2_TUNING, **self.settings})
         log4j = race.folder / "log4j2.properties"
         log4j.write_text(LOG4J)
-        java = BrokerSettings(jars=self.jars, heap_mb=HEAP_MB, jvm_options=MM2_JVM)
+        java = BrokerSettings(jars=self.jars, heap_mb=HEAP_MB, jvm_options=self.jvm)
         return java.java(log4j, MAIN_CLASS, file)
 
 
@@ -154,20 +156,22 @@ class PlainCopy:
         jars: As for MirrorMaker 2; the clients are in it.
         settings: ``threads``, each with a consumer of its own (2), and client properties after
             ``consumer.`` and ``producer.``.
+        jvm: Options of the JVM.
     """
 
     jars: Path
     settings: Mapping[str, str]
     name: str = "clients"
+    jvm: tuple[str, ...] = MM2_JVM
 
     def command(self, race: Race) -> list[str]:
-        """Plain Java, with the options of MirrorMaker 2's JVM."""
+        """Plain Java."""
         race.folder.mkdir(parents=True, exist_ok=True)
         log4j = race.folder / "log4j2.properties"
         log4j.write_text(LOG4J)
         settings = {**PLAIN_COPY, **self.settings}
         threads = settings.pop("threads")
-        java = BrokerSettings(jars=self.jars, heap_mb=HEAP_MB, jvm_options=MM2_JVM)
+        java = BrokerSettings(jars=self.jars, heap_mb=HEAP_MB, jvm_options=self.jvm)
         return java.java(
             log4j,
             str(REPOSITORY / "tests" / "java" / "PlainCopy.java"),

@@ -16,7 +16,7 @@ from tests.bench.latency import Copies, Pace, summary
 from tests.bench.load import Load
 from tests.bench.matrix import ALL, Cell, chosen, one_thing_at_a_time
 from tests.bench.options import parsed
-from tests.bench.peers import Mirror, MirrorMaker2, PlainCopy, in_turn
+from tests.bench.peers import MM2_JVM, Mirror, MirrorMaker2, PlainCopy, in_turn
 from tests.bench.plots import curves, rounds
 from tests.bench.program import ratio, spread
 from tests.bench.report import ALONE, Result, print_tables
@@ -208,6 +208,11 @@ def test_a_case_has_settings_of_the_mirror_of_spark_and_of_its_jvm() -> None:
 def test_a_case_may_be_mirror_maker_2() -> None:
     found = case("mm2 tasks.max=8").contender(1, "realtime")
     assert (found.name, found.settings) == ("case1", {"tasks.max": "8"})
+    assert isinstance(found, MirrorMaker2)
+    assert found.jvm == MM2_JVM
+    other = case("mm2 -XX:+UseParallelGC").contender(1, "realtime")
+    assert isinstance(other, MirrorMaker2)
+    assert other.jvm == ("-XX:+UseParallelGC",)
 
 
 def test_a_case_may_be_kafka_s_clients_alone() -> None:
@@ -216,7 +221,7 @@ def test_a_case_may_be_kafka_s_clients_alone() -> None:
     assert found.settings == {"threads": "8", "producer.linger.ms": "0"}
 
 
-@pytest.mark.parametrize("text", ["drain linger", "mm2 -XX:+UseParallelGC", "clients spark.a=b"])
+@pytest.mark.parametrize("text", ["drain linger", "mm2 spark.a=b", "clients spark.a=b"])
 def test_a_case_of_other_words_is_rejected(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         case(text)
