@@ -133,7 +133,7 @@ def command(
         class_path, jars = [archived, storage_class_path()], _own_jars()
         options = [DRIVER_OPTIONS, java_options]
         if is_local_mode(master):  # tasks run in the driver, and have its class path
-            options += _collector(given, known, environ)
+            options[:0] = _collector(given, known, environ)
             # ours is not in the archive, which must begin the class path
             class_path[0] = archived or os.pathsep.join(jars[:-1])
             jars = jars[-1:]
