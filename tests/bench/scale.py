@@ -124,7 +124,7 @@ def main() -> int:
     asked = sizes(options)
     if not asked:
         sys.exit("nothing to measure: give --partitions, --topics or --flows a number")
-    most = INTERNAL_PARTITIONS + max(size.topics * size.each + size.partitions for size in asked)
+    most = INTERNAL_PARTITIONS + max(size.partitions for size in asked)  # of the target
     raise_file_limit(most)
     end_on_signals()
     bench = Bench("scale", options, new_console())
