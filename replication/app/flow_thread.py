@@ -73,13 +73,14 @@ def wait_for_all(
         The outcome of the failure that came first, a clean end if there was none.
     """
     remind_at = time.monotonic() + remind_seconds
-    while any(thread.is_alive() for thread in threads):
+    while running := [thread for thread in threads if thread.is_alive()]:
         requested = requests.find()
-        for thread in threads:
+        for thread in running:
             if thread.flow in requested and not thread.stop.is_set():
                 log.info("flow_stopping", flow=thread.flow, text="stop requested")
                 thread.stop.set()
-            thread.join(POLL_SECONDS / len(threads))
+        running[0].join(POLL_SECONDS)  # its own end is noticed at once, that of others in a second
+        for thread in threads:
             if not thread.is_alive():
                 requests.answer(thread.flow)
                 locks.release(thread.flow)

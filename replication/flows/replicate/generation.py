@@ -46,7 +46,8 @@ class Generation:
     """A running query and its progress: made by `start`, ended by `close`.
 
     Attributes:
-        has_copied: Whether a record has been copied, or a batch was finished without one.
+        had_news: Whether the last look has found new records or a finished batch.
+        has_copied: Whether any look has.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Generation:
         self._progress = Progress(query, query.name, copies)
         shared = {tp for tp in plan.partitions if plan.is_shared(tp)}
         self.pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
-        self.has_copied = False
+        self.had_news = self.has_copied = False
         self._batches = (-1, -1)
         self._written_at = time.monotonic()
 
@@ -157,7 +158,8 @@ class Generation:
             )
         self._reports.accept_unconfirmed(self.pending)
         new = self.pending.take_new()
-        self.has_copied = self.has_copied or bool(new or batches)
+        self.had_news = bool(new or batches)
+        self.has_copied = self.has_copied or self.had_news
         self._map_writer.record(new, self.plan.source_ids, self.pending.mirror_syncs())
         if time.monotonic() - self._written_at >= self._map_writer.interval_seconds:
             self.write_pending()

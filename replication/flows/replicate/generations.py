@@ -87,6 +87,11 @@ class Generations:
         return any(finished)
 
     @property
+    def had_news(self) -> bool:
+        """Whether the last look at any has found new records or a finished batch."""
+        return any(generation.had_news for generation, _ in self._running)
+
+    @property
     def have_copied(self) -> bool:
         """Whether each has copied a record, or finished a batch without one."""
         return all(generation.has_copied for generation, _ in self._running)

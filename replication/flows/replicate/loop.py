@@ -22,6 +22,7 @@ from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.mode_watch import ModeWatch
 from replication.flows.replicate.old_records import describe_old_records
 from replication.flows.replicate.outage import Outage
+from replication.flows.replicate.pace import LEAST_SECONDS, Pace
 from replication.flows.replicate.prepare import topic_warnings
 from replication.flows.replicate.recover import Recovery
 from replication.flows.replicate.selected import SelectionReport
@@ -36,7 +37,6 @@ log = Log(__name__)
 
 Ending = Literal["stopped", "drained", "changed"]
 
-POLL_SECONDS = 0.5
 IDLE_CHECK_SECONDS = 60
 
 
@@ -186,11 +186,13 @@ class _FlowLoop:
         check_seconds = min(IDLE_CHECK_SECONDS, self._config.refresh_topics_interval_seconds)
         check_at = time.monotonic() + check_seconds
         idle_at = time.monotonic() + self._context.head_start.idle_seconds
+        pace = Pace()
         while True:
-            stopped = self._stop.wait(POLL_SECONDS)
+            stopped = self._stop.wait(pace.seconds)
             self._lease.check()
             if running.record_progress():
                 self._recovery.end()
+            pace.look(had_news=running.had_news or running.mode == "drain")
             if running.have_copied or time.monotonic() >= idle_at:
                 self._context.head_start.end(self._config.flow)
             if running.have_ended():
@@ -261,7 +263,7 @@ class _FlowLoop:
         due = time.monotonic() + config.refresh_topics_interval_seconds
         while time.monotonic() < due:
             self._lease.check()
-            if self._stop.wait(POLL_SECONDS):
+            if self._stop.wait(LEAST_SECONDS):
                 return "stopped"
         return "changed"
 
