@@ -1,5 +1,6 @@
 package replication;
 
+import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Set;
@@ -10,22 +11,25 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.Headers;
 import org.apache.spark.TaskContext;
 
 /**
  * Gives a copied record the timestamp of its original and remembers the original's offset until the
  * target acknowledges the copy. Spark's Kafka sink has a column for neither.
  *
- * <p>The query appends both to the headers; the interceptor removes that carrier. Kafka logs and
- * swallows what an interceptor throws, and would then send the record with the wrong time and one
- * header too many. Hence a record that must not be written goes to a topic name that no broker
- * accepts: the send fails at once, and with it the Spark task. Such records are those whose carrier
- * cannot be read, and all records of a task's second attempt, which would repeat what the first one
- * wrote: Spark runs the tasks of a lost executor again, whatever {@code spark.task.maxFailures} says.
+ * <p>The query puts both before the key; the interceptor removes that carrier. Kafka logs and
+ * swallows what an interceptor throws, and would then send the record with the wrong time and the
+ * wrong key. Hence a record that must not be written goes to a topic name that no broker accepts:
+ * the send fails at once, and with it the Spark task. Such records are those whose carrier cannot be
+ * read, and all records of a task's second attempt, which would repeat what the first one wrote:
+ * Spark runs the tasks of a lost executor again, whatever {@code spark.task.maxFailures} says.
  */
 public final class PreserveTimestamps implements ProducerInterceptor<byte[], byte[]> {
-  /** Always the last header: the original's epoch milliseconds and offset, 8 bytes each. */
-  static final String CARRIER = "__replication.origin";
+  /** Begins a carrier, which also has the original's epoch milliseconds and offset. */
+  private static final int CARRIER = 0x8f6f7267;
+
+  private static final int CARRIER_BYTES = Integer.BYTES + 2 * Long.BYTES;
 
   /** Task property: flow and number of the generation that a record belongs to, {@code A->B#7}. */
   static final String GENERATION = "replication.generation";
@@ -97,7 +101,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
       if (ExecutorReports.isCutOff()) {
         return unsendable(record, "this executor has lost its driver");
       }
-      return original(record, sending.copy);
+      return original(record, sending);
     } catch (RuntimeException e) {
       return unsendable(record, e.toString());
     } catch (InterruptedException e) {
@@ -141,49 +145,40 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   }
 
   private static ProducerRecord<byte[], byte[]> original(
-      ProducerRecord<byte[], byte[]> record, PartitionCopy copy) throws InterruptedException {
-    Header[] headers = record.headers().toArray();
-    int last = headers.length - 1;
-    // Only the last one is ours: the original may carry headers of the same name.
-    if (last < 0 || !CARRIER.equals(headers[last].key())) {
-      return unsendable(record, "no carrier header");
+      ProducerRecord<byte[], byte[]> record, Sending sending) throws InterruptedException {
+    byte[] carried = record.key();
+    if (carried == null || carried.length < CARRIER_BYTES) {
+      return unsendable(record, "a key without a carrier");
     }
-    byte[] carrier = headers[last].value();
-    if (carrier == null || carrier.length != 2 * Long.BYTES) {
-      return unsendable(record, "a carrier header that is not 16 bytes");
+    ByteBuffer carrier = ByteBuffer.wrap(carried);
+    if (carrier.getInt() != CARRIER) {
+      return unsendable(record, "a key without a carrier");
     }
-    long timestamp = number(carrier, 0);
-    ProducerRecord<byte[], byte[]> original =
-        new ProducerRecord<>(
-            record.topic(),
-            record.partition(),
-            timestamp < 0 ? null : timestamp, // without one, the producer takes the present
-            record.key(),
-            record.value(),
-            Arrays.asList(Arrays.copyOf(headers, last)));
-    copy.sent(number(carrier, Long.BYTES), size(record.key(), record.value(), headers, last));
-    return original;
+    long timestamp = carrier.getLong();
+    long offset = carrier.getLong();
+    boolean hasKey = offset >= 0; // otherwise it is the offset's complement
+    byte[] key = hasKey ? Arrays.copyOfRange(carried, CARRIER_BYTES, carried.length) : null;
+    sending.copy.sent(hasKey ? offset : ~offset, size(key, record.value(), record.headers()));
+    return new ProducerRecord<>(
+        sending.topic, // equal to the record's, but the producer's maps have its hash code already
+        sending.partition,
+        timestamp < 0 ? null : timestamp, // without one, the producer takes the present
+        key,
+        record.value(),
+        record.headers());
   }
 
   /** Bytes of a record in a batch, at most. */
-  private static int size(byte[] key, byte[] value, Header[] headers, int count) {
+  private static int size(byte[] key, byte[] value, Headers headers) {
     int bytes = BatchRoom.RECORD_OVERHEAD + length(key) + length(value);
-    for (int i = 0; i < count; i++) {
-      bytes += 2 * 5 + 3 * headers[i].key().length() + length(headers[i].value()); // two varints
+    for (Header header : headers) {
+      bytes += 2 * 5 + 3 * header.key().length() + length(header.value()); // two varints
     }
     return bytes;
   }
 
   private static int length(byte[] octets) {
     return octets == null ? 0 : octets.length;
-  }
-
-  private static long number(byte[] octets, int from) {
-    long number = 0;
-    for (int i = from; i < from + Long.BYTES; i++) {
-      number = number << Byte.SIZE | octets[i] & 0xff;
-    }
-    return number;
   }
 
   private static ProducerRecord<byte[], byte[]> unsendable(

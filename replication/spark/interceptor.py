@@ -9,8 +9,10 @@ from replication.model import Flow
 
 INTERCEPTOR: Final = "replication.PreserveTimestamps"
 
-CARRIER: Final = "__replication.origin"
-"""The header that carries a record's timestamp and offset to the interceptor, which removes it."""
+CARRIER: Final = b"\x8forg"
+"""Begins the key of a record on its way to the interceptor, which takes the record's timestamp and
+offset from there and puts the original key back. In a header, of which Spark makes several objects,
+they cost a sixth more CPU for records of 100 bytes."""
 
 OWNER_ONLY: Final = "replication.OwnerOnly"
 """The interceptor that stops a producer whose process has lost the lease."""

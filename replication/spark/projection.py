@@ -50,21 +50,19 @@ def to_target(
     Args:
         records: `SOURCE_SCHEMA`.
         remote_topics: The remote topic of every upstream topic in *records*.
-        timestamps: With ``preserve`` the `CARRIER` holds each record's timestamp, else none.
-        intercepted: Whether to append the `CARRIER`, which the interceptor removes.
+        timestamps: With ``preserve`` the carrier holds each record's timestamp, else none.
+        intercepted: Whether to put the carrier before the key, which the interceptor removes.
         mark: The source's alias, if the header `PROVENANCE` is to be appended.
 
     Returns:
         `TARGET_SCHEMA`, in the order of *records*.
     """
     headers = F.col("headers")
-    appended = [] if mark is None else [_provenance(mark)]
-    if intercepted:
-        appended.append(_carrier(timestamps))  # the last one, by which the interceptor knows it
-    if appended:
-        headers = F.concat(F.coalesce(headers, F.array().cast(_HEADERS)), F.array(*appended))
+    if mark is not None:
+        no_headers = F.array().cast(_HEADERS)
+        headers = F.concat(F.coalesce(headers, no_headers), F.array(_provenance(mark)))
     return records.select(
-        "key",
+        _carried_key(timestamps) if intercepted else F.col("key"),
         "value",
         headers.alias("headers"),
         _remote_topic(remote_topics).alias("topic"),
@@ -125,11 +123,17 @@ def _provenance(alias: str) -> Column:
     return F.struct(F.lit(PROVENANCE).alias("key"), value.alias("value"))
 
 
-def _carrier(timestamps: Timestamps) -> Column:
-    """The carrier header: epoch milliseconds (-1 for none) and offset, 8 big-endian bytes each."""
+def _carried_key(timestamps: Timestamps) -> Column:
+    """The key behind its carrier, for the interceptor.
+
+    The carrier is `CARRIER`, the epoch milliseconds (-1 for none) and the offset, 8 big-endian
+    bytes each. The offset's complement stands for a key that is null and not empty.
+    """
+    key, offset = F.col("key"), F.col("offset")
     millis = F.unix_millis(F.col("timestamp")) if timestamps == "preserve" else F.lit(-1)
-    numbers = (number.cast(LongType()).cast(BinaryType()) for number in (millis, F.col("offset")))
-    return F.struct(F.lit(CARRIER).alias("key"), F.concat(*numbers).alias("value"))
+    marked = F.when(key.isNull(), F.bitwise_not(offset)).otherwise(offset)
+    numbers = (number.cast(LongType()).cast(BinaryType()) for number in (millis, marked))
+    return F.concat(F.lit(CARRIER), *numbers, F.coalesce(key, F.lit(b""))).alias("key")
 
 
 def _remote_topic(remote_topics: Mapping[str, str]) -> Column:

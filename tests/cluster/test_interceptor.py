@@ -10,40 +10,36 @@ from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
 from replication.model import Flow
-from replication.spark.interceptor import unacknowledged
+from replication.spark.interceptor import CARRIER, unacknowledged
 from replication.spark.kafka_options import sink_options
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 FLOW = Flow("X", "Y")
-GOOD = (
-    "array(named_struct('key', '__replication.origin', "
-    "'value', X'00000000000000010000000000000007'))"
-)
-SHORT = "array(named_struct('key', '__replication.origin', 'value', X'01'))"
-OTHER = "array(named_struct('key', 'other', 'value', X'0000000000000001'))"
+TIME_AND_OFFSET = "00000000000000010000000000000007"
+GOOD = f"X'{CARRIER.hex()}{TIME_AND_OFFSET}'"
+SHORT = f"X'{CARRIER.hex()}01'"
+OTHER = f"X'00000000{TIME_AND_OFFSET}'"
 
 
 @pytest.mark.parametrize(
-    ("headers", "reason"),
+    "key",
     [
-        pytest.param(
-            "cast(null as array<struct<key:string,value:binary>>)", "no carrier", id="none"
-        ),
-        pytest.param(OTHER, "no carrier header", id="another header"),
-        pytest.param(SHORT, "not 16 bytes", id="a short one"),
+        pytest.param("cast(null as binary)", id="none"),
+        pytest.param(OTHER, id="another beginning"),
+        pytest.param(SHORT, id="a short one"),
     ],
 )
 def test_a_record_without_its_timestamp_fails_the_query_and_is_not_written(
-    spark: SparkSession, clusters: tuple[Broker, Broker], topic_name: str, headers: str, reason: str
+    spark: SparkSession, clusters: tuple[Broker, Broker], topic_name: str, key: str
 ) -> None:
     target = clusters[1].bootstrap
     create_topic(target, topic_name, 1)
     options = sink_options({"bootstrap.servers": target}, FLOW, intercepted=True)
-    row = f"select X'01' as value, 0 as partition, '{topic_name}' as topic, {headers} as headers"
+    row = f"select X'01' as value, 0 as partition, '{topic_name}' as topic, {key} as key"
     started = time.monotonic()
 
-    with pytest.raises(Py4JJavaError, match=reason):
+    with pytest.raises(Py4JJavaError, match="a key without a carrier"):
         spark.sql(row).write.format("kafka").options(**options).save()
 
     assert time.monotonic() - started < 30, "it must fail at once, not wait for metadata"
@@ -57,7 +53,7 @@ def test_sent_records_are_acknowledged_in_the_end(
     target = clusters[1].bootstrap
     create_topic(target, topic_name, 1)
     options = sink_options({"bootstrap.servers": target}, FLOW, intercepted=True)
-    row = f"select X'01' as value, 0 as partition, '{topic_name}' as topic, {GOOD} as headers"
+    row = f"select X'01' as value, 0 as partition, '{topic_name}' as topic, {GOOD} as key"
 
     spark.sql(row).write.format("kafka").options(**options).save()
 

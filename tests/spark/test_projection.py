@@ -21,12 +21,13 @@ pytestmark = pytest.mark.spark
 
 NOT_UTF8 = bytearray(b"\xff\x00")
 AT = datetime(2001, 2, 3, 4, 5, 6, 789000, tzinfo=timezone.utc)
-AT_ORIGIN = bytearray((981173106789).to_bytes(8, "big") + (7).to_bytes(8, "big"))
-NO_TIME_ORIGIN = bytearray(b"\xff" * 8 + (8).to_bytes(8, "big"))
+AT_ORIGIN = CARRIER + (981173106789).to_bytes(8, "big") + (7).to_bytes(8, "big")
+NO_TIME_NO_KEY = CARRIER + b"\xff" * 8 + (~8).to_bytes(8, "big", signed=True)
+NO_TIME_EMPTY_KEY = CARRIER + b"\xff" * 8 + (9).to_bytes(8, "big")
 BEFORE_1970 = datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=timezone.utc)
 
 
-def test_a_record_is_copied_byte_for_byte_with_its_timestamp_after_the_headers(
+def test_a_record_is_copied_byte_for_byte_with_its_timestamp_and_offset_before_the_key(
     spark: SparkSession,
 ) -> None:
     twice = [("a", NOT_UTF8), ("a", None)]
@@ -34,13 +35,15 @@ def test_a_record_is_copied_byte_for_byte_with_its_timestamp_after_the_headers(
         [
             (NOT_UTF8, None, "orders", 3, 7, AT, 0, twice),
             (None, bytearray(b""), "orders", 0, 8, BEFORE_1970, -1, None),
+            (bytearray(b""), None, "orders", 0, 9, BEFORE_1970, -1, []),
         ],
         SOURCE_SCHEMA,
     )
     expected = spark.createDataFrame(
         [
-            (NOT_UTF8, None, [*twice, (CARRIER, AT_ORIGIN)], "us.orders", 3),
-            (None, bytearray(b""), [(CARRIER, NO_TIME_ORIGIN)], "us.orders", 0),
+            (bytearray(AT_ORIGIN) + NOT_UTF8, None, twice, "us.orders", 3),
+            (bytearray(NO_TIME_NO_KEY), bytearray(b""), None, "us.orders", 0),
+            (bytearray(NO_TIME_EMPTY_KEY), None, [], "us.orders", 0),
         ],
         TARGET_SCHEMA,
     )
@@ -52,9 +55,7 @@ def test_a_record_is_copied_byte_for_byte_with_its_timestamp_after_the_headers(
     )
 
 
-def test_the_provenance_comes_after_the_headers_and_before_the_carrier(
-    spark: SparkSession,
-) -> None:
+def test_the_provenance_comes_after_the_headers(spark: SparkSession) -> None:
     own: list[tuple[str, bytearray | None]] = [("b", NOT_UTF8), ("a", None)]
     hop = (PROVENANCE, bytearray(b"us"))
     of_records = (own, [*own, hop], None)
@@ -66,9 +67,7 @@ def test_the_provenance_comes_after_the_headers_and_before_the_carrier(
 
     added = (PROVENANCE, bytearray(b"eu"))
     expected = [[*own, added], [*own, hop, added], [added]]
-    carrier = (CARRIER, AT_ORIGIN)
-    assert [row.headers[:-1] for row in marked.collect()] == expected
-    assert [row.headers[-1] for row in marked.collect()] == [carrier] * 3
+    assert [row.headers for row in marked.collect()] == expected
     assert [row.headers for row in bare.collect()] == expected
 
 
@@ -91,9 +90,9 @@ def test_records_that_have_passed_through_a_cluster_are_left_out(spark: SparkSes
     assert [row.offset for row in left] == [0, 1, 2, 5, 6, 7]
 
 
-def test_without_preserved_timestamps_the_headers_are_untouched(spark: SparkSession) -> None:
-    source = spark.createDataFrame([(None, None, "orders", 0, 7, AT, 0, None)], SOURCE_SCHEMA)
-    expected = spark.createDataFrame([(None, None, None, "us.orders", 0)], TARGET_SCHEMA)
+def test_without_the_interceptor_the_key_is_untouched(spark: SparkSession) -> None:
+    source = spark.createDataFrame([(NOT_UTF8, None, "orders", 0, 7, AT, 0, None)], SOURCE_SCHEMA)
+    expected = spark.createDataFrame([(NOT_UTF8, None, None, "us.orders", 0)], TARGET_SCHEMA)
 
     assert_df_equality(
         to_target(source, {"orders": "us.orders"}, "broker", intercepted=False),
