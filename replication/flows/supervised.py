@@ -23,7 +23,8 @@ from replication.state.lease import Lease
 
 log = Log(__name__)
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 2.0
+"""How late a failure is noticed. Each look asks the JVM twice, and a flow has up to two queries."""
 LONGEST_PAUSE_SECONDS = 60
 
 
