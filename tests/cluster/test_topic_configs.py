@@ -76,20 +76,21 @@ def test_remote_topics_follow_their_source_topics(
 
 
 def test_a_change_by_hand_is_reported_and_overwritten_each_time(
-    spark: SparkSession, clusters: Clusters, tables: Tables, topic_name: str
+    spark: SparkSession, clusters: Clusters, tables: Tables, topic_name: str, until: Until
 ) -> None:
     source, target = clusters
     create_topic(source.bootstrap, topic_name, 1, {"retention.ms": "1000000"})
     context = prepared(spark, tables, flow_config(source, target, topic_name))
     remote = f"A.{topic_name}"
     ConfigSync(context).round()
+    by_hand = {"retention.ms": "5", "segment.ms": "600000"}
 
     for _ in range(2):
-        by_hand = {"retention.ms": "5", "segment.ms": "600000"}
         context.target.alter_topic_config({remote: by_hand})
+        until(lambda: overrides(context.target, remote) == by_hand, 60)  # a broker learns it later
         ConfigSync(context).round()
 
-        assert overrides(context.target, remote) == {"retention.ms": "1000000"}
+        until(lambda: overrides(context.target, remote) == {"retention.ms": "1000000"}, 60)
 
     assert events(tables) == [("config-overwritten", remote)] * 2
     (text, *_) = [row["text"] for row in stored(tables, "events")]
