@@ -25,6 +25,7 @@ log = Log(__name__)
 
 POLL_SECONDS = 2.0
 """How late a failure is noticed. Each look asks the JVM twice, and a flow has up to two queries."""
+
 LONGEST_PAUSE_SECONDS = 60
 
 
