@@ -68,9 +68,18 @@ PATIENCE_MS: Final = (1_000, 10_000)
 """``fetch.max.wait.ms`` of Real-Time Mode, the least and the most. A record ends the wait, but a
 consumer that is closed waits for its last fetch: the process ends that much later."""
 
+WAKE_UP_MS: Final = "5000"
+"""``heartbeat.interval.ms``: a client that waits for a fetch wakes up so often, at the latest after
+five seconds, though a consumer of Spark's is in no group and sends no heartbeats. Kafka's three
+seconds wake each of 1000 idle tasks three times in ten seconds."""
+
 FETCHES_PER_SECOND: Final = 50
 """Of all idle tasks of an application. Each has a consumer of its own, and with Kafka's 500 ms each
 would ask twice a second."""
+
+BOUNDS_OF_WAITING: Final = frozenset({"group.protocol", "request.timeout.ms", "session.timeout.ms"})
+"""Where one of them is set, an idle task waits as Kafka's consumers do. The client refuses to wait
+longer than its timeouts, and any interval of heartbeats with the protocol ``consumer``."""
 
 OWNED_BY_SPARK: Final = frozenset(
     {
@@ -116,7 +125,7 @@ def source_options(
         slots: Tasks of all queries that the application can run at once.
     """
     waiting = BOUNDED_READS if is_bounded else _patience(slots) if is_kept else {}
-    if not is_bounded and "request.timeout.ms" in consumer:  # it may be shorter
+    if not is_bounded and not consumer.keys().isdisjoint(BOUNDS_OF_WAITING):
         waiting = {}
     shared = {
         "max.partition.fetch.bytes": str(_share(FETCHED_BYTES, tasks, FETCH_BYTES)),
@@ -198,7 +207,7 @@ def _patience(slots: int) -> dict[str, str]:
     """How long each of so many Real-Time tasks waits for a record before it asks again."""
     least, most = PATIENCE_MS
     wait_ms = min(most, max(least, 1000 * slots // FETCHES_PER_SECOND))
-    return {"fetch.max.wait.ms": str(wait_ms)}
+    return {"fetch.max.wait.ms": str(wait_ms), "heartbeat.interval.ms": WAKE_UP_MS}
 
 
 def _share(whole: int, tasks: int, bounds: tuple[int, int]) -> int:

@@ -58,6 +58,16 @@ def test_the_idle_tasks_of_realtime_mode_ask_rarely_unless_the_user_wants_otherw
     assert many == ["1000", "1000", "2000", "9980", "10000", "10000"]
     assert waits({"fetch.max.wait.ms": "90"}, is_bounded=False) == "90"
     assert waits({"request.timeout.ms": "3000"}, is_bounded=False) is None
+    assert waits({"session.timeout.ms": "4000"}, is_bounded=False) is None
+
+
+def test_an_idle_task_sleeps_for_as_long_as_the_client_can() -> None:
+    options = source_options({}, {LOG_0: 0}, is_bounded=False, is_kept=True, slots=1000)
+
+    assert options["kafka.heartbeat.interval.ms"] == "5000"
+    for refused in ({"session.timeout.ms": "4000"}, {"group.protocol": "consumer"}):
+        options = source_options(refused, {LOG_0: 0}, is_bounded=False, is_kept=True)
+        assert "kafka.heartbeat.interval.ms" not in options
 
 
 def test_a_consumer_that_spark_closes_after_a_batch_waits_no_longer_than_kafkas_do() -> None:
