@@ -77,9 +77,9 @@ FETCHES_PER_SECOND: Final = 50
 """Of all idle tasks of an application. Each has a consumer of its own, and with Kafka's 500 ms each
 would ask twice a second."""
 
-BOUNDS_OF_WAITING: Final = frozenset({"group.protocol", "request.timeout.ms", "session.timeout.ms"})
-"""Where one of them is set, an idle task waits as Kafka's consumers do. The client refuses to wait
-longer than its timeouts, and any interval of heartbeats with the protocol ``consumer``."""
+GROUP_SETTINGS: Final = frozenset({"group.protocol", "session.timeout.ms"})
+"""With one of them the client may refuse `WAKE_UP_MS`: an interval of heartbeats must be shorter
+than the session, and the protocol ``consumer`` takes none."""
 
 OWNED_BY_SPARK: Final = frozenset(
     {
@@ -124,9 +124,7 @@ def source_options(
         tasks: How many of them run at once.
         slots: Tasks of all queries that the application can run at once.
     """
-    waiting = BOUNDED_READS if is_bounded else _patience(slots) if is_kept else {}
-    if not is_bounded and not consumer.keys().isdisjoint(BOUNDS_OF_WAITING):
-        waiting = {}
+    waiting = BOUNDED_READS if is_bounded else _patience(consumer, slots) if is_kept else {}
     shared = {
         "max.partition.fetch.bytes": str(_share(FETCHED_BYTES, tasks, FETCH_BYTES)),
         "max.poll.records": str(_share(POLLED_RECORDS, tasks, POLL_RECORDS)),
@@ -203,11 +201,16 @@ def parse_offsets(text: str | None) -> dict[TopicPartition, int]:
     }
 
 
-def _patience(slots: int) -> dict[str, str]:
+def _patience(consumer: Mapping[str, str], slots: int) -> dict[str, str]:
     """How long each of so many Real-Time tasks waits for a record before it asks again."""
+    if "request.timeout.ms" in consumer:  # it may be shorter
+        return {}
     least, most = PATIENCE_MS
     wait_ms = min(most, max(least, 1000 * slots // FETCHES_PER_SECOND))
-    return {"fetch.max.wait.ms": str(wait_ms), "heartbeat.interval.ms": WAKE_UP_MS}
+    waiting = {"fetch.max.wait.ms": str(wait_ms)}
+    if consumer.keys().isdisjoint(GROUP_SETTINGS):
+        waiting["heartbeat.interval.ms"] = WAKE_UP_MS
+    return waiting
 
 
 def _share(whole: int, tasks: int, bounds: tuple[int, int]) -> int:

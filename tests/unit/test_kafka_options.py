@@ -58,7 +58,7 @@ def test_the_idle_tasks_of_realtime_mode_ask_rarely_unless_the_user_wants_otherw
     assert many == ["1000", "1000", "2000", "9980", "10000", "10000"]
     assert waits({"fetch.max.wait.ms": "90"}, is_bounded=False) == "90"
     assert waits({"request.timeout.ms": "3000"}, is_bounded=False) is None
-    assert waits({"session.timeout.ms": "4000"}, is_bounded=False) is None
+    assert waits({"session.timeout.ms": "4000"}, is_bounded=False) == "1000"
 
 
 def test_an_idle_task_sleeps_for_as_long_as_the_client_can() -> None:
