@@ -15,7 +15,12 @@ from tests.support.local import Clusters, Until
 from tests.support.mirror_files import write_config
 from tests.support.stored import stored
 from tests.support.topics import copied, fill, send
-from tests.support.two_brokers import create_spread_topic, two_brokers
+from tests.support.two_brokers import (
+    could_elect_preferred_leader,
+    create_movable_topic,
+    create_spread_topic,
+    two_brokers,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -108,6 +113,40 @@ def test_a_partition_without_a_leader_is_left_out_until_it_has_one(
         rows = stored(flow.tables, "events", "kind like '%set-aside%'")
         assert [(row.topic, row.partition) for row in rows] == [(topic_name, 1)]
         assert "rejoined" in kinds(flow.tables)
+
+
+@pytest.mark.spark
+def test_idle_tasks_of_realtime_mode_follow_their_partitions_leader(
+    spark: SparkSession,
+    clusters: Clusters,
+    broker_settings: BrokerSettings,
+    tmp_path: Path,
+    topic_name: str,
+) -> None:
+    # Nothing but the error of a fetch tells a task: no refresh, no batch and no metadata is due.
+    lasting = {
+        "refresh.topics.interval.seconds": "600",
+        "replication.realtime.batch.seconds": "600",
+    }
+    with two_brokers(tmp_path / "source", broker_settings) as (first, second):
+        both = (first, clusters[1])
+        create_movable_topic(first, topic_name)
+        send(first, topic_name, 1, 100)
+        config = flow_config(*both, topic_name, lasting)
+        flow = RunningFlow(spark, tmp_path / "state", config, "realtime")
+        flow.until(lambda: copied(both, topic_name) >= 100)
+
+        second.stop()
+        send(first, topic_name, 1, 50)
+        flow.until(lambda: copied(both, topic_name) >= 150)
+        second.start()
+        flow.until(lambda: could_elect_preferred_leader(first, topic_name))
+        send(first, topic_name, 1, 50)
+        flow.until(lambda: copied(both, topic_name) >= 200)
+        flow.stop()
+
+        assert copied(both, topic_name) == 200
+        assert {row.generation for row in stored(flow.tables, "topics")} == {1}
 
 
 @pytest.mark.job

@@ -6,10 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.ports import HOST, free_port
+
+kafka: Any = confluent_kafka  # the type stubs lack elections of leaders
 
 
 @contextmanager
@@ -42,7 +46,25 @@ def two_brokers(folder: Path, settings: BrokerSettings) -> Iterator[tuple[Broker
 
 def create_spread_topic(broker: Broker, topic: str) -> None:
     """A topic whose partition 0 is on broker 1 only, and whose partition 1 on broker 2 only."""
+    _create_topic(broker, topic, [[1], [2]])
+
+
+def create_movable_topic(broker: Broker, topic: str) -> None:
+    """A topic of one partition that both brokers have, and that broker 2 leads if it can."""
+    _create_topic(broker, topic, [[2, 1]])
+
+
+def could_elect_preferred_leader(broker: Broker, topic: str) -> bool:
+    """Makes the first replica of partition 0 lead it; false if it cannot, or did already."""
+    admin: Any = AdminClient({"bootstrap.servers": broker.bootstrap})
+    partition = TopicPartition(topic, 0)
+    preferred = kafka.ElectionType.PREFERRED
+    answers = admin.elect_leaders(preferred, [partition]).result(30)
+    return answers[partition] is None
+
+
+def _create_topic(broker: Broker, topic: str, brokers: list[list[int]]) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    replicas: Any = [[1], [2]]  # the type stubs want names of brokers
-    new = NewTopic(topic, num_partitions=2, replica_assignment=replicas)
+    replicas: Any = brokers  # the type stubs want names of brokers
+    new = NewTopic(topic, num_partitions=len(brokers), replica_assignment=replicas)
     admin.create_topics([new], operation_timeout=30)[topic].result(30)

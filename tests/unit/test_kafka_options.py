@@ -70,6 +70,17 @@ def test_an_idle_task_sleeps_for_as_long_as_the_client_can() -> None:
         assert "kafka.heartbeat.interval.ms" not in options
 
 
+def test_a_task_that_waits_for_records_asks_once_an_hour_who_leads_its_partition() -> None:
+    def age(consumer: dict[str, str], *, is_bounded: bool = False) -> str | None:
+        options = source_options(consumer, {LOG_0: 0}, is_bounded=is_bounded)
+        return options.get("kafka.metadata.max.age.ms")
+
+    assert age({}) == age({"client.rack": ""}) == "3600000"
+    assert age({"metadata.max.age.ms": "9000"}) == "9000"
+    assert age({}, is_bounded=True) is None
+    assert age({"client.rack": "eu-1"}) is None, "a follower is chosen anew at that age"
+
+
 def test_a_consumer_that_spark_closes_after_a_batch_waits_no_longer_than_kafkas_do() -> None:
     assert waits({}, is_bounded=False, is_kept=False) is None
     assert waits({}, is_bounded=True, is_kept=False) == "1"
