@@ -12,6 +12,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, TopicPartition
 
+from replication.demo.topic_log import offset_range
 from replication.demo.workload import ProducedRecord
 
 # A value that starts with this carries the machine-wide monotonic time of its sending.
@@ -81,8 +82,7 @@ class LatencyProbe(threading.Thread):
         return list(metadata.topics[topic].partitions)
 
     def _end(self, topic: str, partition: int) -> TopicPartition:
-        tp = TopicPartition(topic, partition)
-        _, end = self._consumer.get_watermark_offsets(tp, timeout=TIMEOUT_SECONDS)
+        _, end = offset_range(self._consumer, topic, partition, TIMEOUT_SECONDS)
         return TopicPartition(topic, partition, end)
 
 

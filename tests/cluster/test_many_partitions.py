@@ -132,4 +132,7 @@ def test_a_read_up_to_the_end_of_partitions_does_not_wait_for_further_records(
         return time.monotonic() - began
 
     seconds()  # the JVM compiles what it runs
-    assert seconds() < seconds(**{"fetch.max.wait.ms": "500"}) / 2  # Kafka's default
+    waiting = seconds(**{"fetch.max.wait.ms": "500"})  # Kafka's default
+
+    # A busy machine makes one try slow; a reader that waits is slow in each.
+    assert any(seconds() < waiting / 2 for _ in range(5))
