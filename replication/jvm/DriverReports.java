@@ -11,6 +11,8 @@ import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
+import org.apache.spark.sql.streaming.StreamingQuery;
+import org.apache.spark.sql.streaming.StreamingQueryProgress;
 
 /**
  * The driver's half: keeps the executors' reports until Python takes them, and knows which executors
@@ -64,6 +66,24 @@ public final class DriverReports implements DriverPlugin {
   /** Lets go of a generation; what is reported of it afterwards is dropped. */
   public static synchronized void close(String generation) {
     RUNS.remove(generation);
+  }
+
+  /**
+   * Whether nothing is new: {@code query} runs, its newest progress event is {@code newest}, its batch
+   * and its time, and nothing was reported of {@code generation}. One call from Python, not five.
+   */
+  public static boolean isQuiet(StreamingQuery query, String newest, String generation) {
+    if (!query.isActive()) {
+      return false;
+    }
+    StreamingQueryProgress event = query.lastProgress();
+    String found = event == null ? "" : event.batchId() + " " + event.timestamp();
+    return found.equals(newest) && !isReported(generation);
+  }
+
+  private static synchronized boolean isReported(String generation) {
+    Runs runs = RUNS.get(generation);
+    return runs != null && !runs.lines.isEmpty();
   }
 
   /** What was reported of {@code generation} since the last call: lines without its name. */

@@ -88,7 +88,18 @@ class Acknowledged:
     def __init__(self, spark: SparkSession, flow: Flow, number: int) -> None:
         self._name = f"{flow}#{number}"
         self._driver: Any = _driver(spark)
+        # py4j asks Java for a static method whenever it is named
+        self._take, self._is_quiet = self._driver.take, self._driver.isQuiet
         self._driver.open(self._name)
+
+    def is_quiet(self, query: Any, newest: str) -> bool:  # noqa: ANN401 - a Java object
+        """Whether nothing was reported, and the running *query* has no event after *newest*.
+
+        Args:
+            query: Java's object of the generation's query.
+            newest: As `Progress.newest`.
+        """
+        return bool(self._is_quiet(query, newest, self._name))
 
     def take(self) -> Iterator[tuple[TopicPartition, Report | str]]:
         """What was reported since the last call, oldest first.
@@ -96,7 +107,7 @@ class Acknowledged:
         Yields:
             A remote partition, and its new runs or why the target rejected a record of it.
         """
-        for line in self._driver.take(self._name).splitlines():
+        for line in self._take(self._name).splitlines():
             kind, topic, partition, rest = line.split("\t", 3)
             found = _report(rest) if kind == "runs" else rest
             yield TopicPartition(topic, int(partition)), found

@@ -57,13 +57,19 @@ class Progress:
         query: Replicates records.
         metric: The name of the observed counts.
         copies: Each upstream partition, with the remote one whose records are counted.
+
+    Attributes:
+        query: Java's object.
+        newest: The newest event that was looked at: its batch and its time; empty before the first.
     """
 
     def __init__(
         self, query: StreamingQuery, metric: str, copies: Mapping[TopicPartition, TopicPartition]
     ) -> None:
-        self._query, self._metric, self._copies = query, metric, copies
-        self._last = -1
+        # Its public properties parse all events at each call.
+        self.query: Any = query._jsq  # noqa: SLF001
+        self._metric, self._copies = metric, copies
+        self._last, self.newest = -1, ""
 
     def finished(self) -> list[Batch]:
         """The batches finished since the last call."""
@@ -74,13 +80,19 @@ class Progress:
         return [self._batch(event) for event in events]
 
     def _unseen(self) -> Iterator[dict[str, Any]]:
-        query = self._query._jsq  # noqa: SLF001 - the public properties parse all events at each call
-        newest = query.lastProgress()
-        if newest is None or newest.batchId() <= self._last:
+        """The events since the last call, newest first.
+
+        An idle query adds one every ten seconds, and keeps all of them until it copies again.
+        """
+        seen, newest = self.newest, self.query.lastProgress()
+        if newest is None or _mark(newest) == seen:
             return
-        events = query.recentProgress()
+        events = self.query.recentProgress()
         for index in range(len(events) - 1, -1, -1):
-            if events[index].batchId() <= self._last:
+            mark = _mark(events[index])
+            if index == len(events) - 1:
+                self.newest = mark
+            if mark == seen or events[index].batchId() <= self._last:
                 return
             yield json.loads(events[index].json())
 
@@ -94,6 +106,10 @@ class Progress:
             parse_offsets(_text(source["endOffset"])),
             {tp: written[copy] for tp, copy in self._copies.items() if copy in written},
         )
+
+
+def _mark(event: Any) -> str:  # noqa: ANN401 - a Java object
+    return f"{event.batchId()} {event.timestamp()}"
 
 
 def _did_run(event: dict[str, Any]) -> bool:

@@ -1,11 +1,17 @@
-"""A query keeps as many progress events as its partitions allow, whatever other queries keep."""
+"""Progress events: how many a query keeps, and that an idle one's cost nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from replication.model import Flow
+from replication.spark.acknowledged import Acknowledged
 from replication.spark.frames import trigger_stream
-from replication.spark.progress import FEWEST_EVENTS, keep_events, kept_events
+from replication.spark.progress import FEWEST_EVENTS, Progress, keep_events, kept_events
 from replication.spark.session import flow_session
 from tests.support.local import Until
 
@@ -33,6 +39,46 @@ def test_flows_of_one_process_keep_different_numbers_of_events(
 
     assert 0 < kept[10**6] <= FEWEST_EVENTS
     assert kept[1] > 2 * FEWEST_EVENTS
+
+
+def test_an_idle_query_is_looked_at_once_however_many_events_it_keeps(
+    spark: SparkSession, tmp_path: Path, until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = flow_session(spark)
+    own.conf.set("spark.sql.streaming.noDataProgressEventInterval", "200ms")
+    reports = Acknowledged(own, Flow("A", "B"), 1)
+    lines = own.readStream.schema("line string").text(str(tmp_path))
+    query = lines.writeStream.format("noop").start()
+    progress = Progress(query, query.name, {})
+    read: list[str] = []
+    loads = json.loads
+
+    def counted(text: str, *rest: Any, **more: Any) -> Any:  # noqa: ANN401 - as json.loads
+        read.append(text)
+        return loads(text, *rest, **more)
+
+    def kept() -> int:
+        return len(query._jsq.recentProgress())  # noqa: SLF001 - without parsing them
+
+    def caught_up() -> bool:
+        assert progress.finished() == []
+        return reports.is_quiet(progress.query, progress.newest)
+
+    monkeypatch.setattr("replication.spark.progress.json.loads", counted)
+    try:
+        until(lambda: kept() >= 5, 30)
+        assert not reports.is_quiet(progress.query, progress.newest)
+        until(caught_up, 30)
+        first = len(read)
+        until(lambda: kept() >= first + 3, 30)
+        until(caught_up, 30)
+        assert len(set(read)) == len(read) <= kept()
+    finally:
+        query.stop()
+        reports.close()
+
+    assert first >= 5
+    assert not caught_up()  # it has ended
 
 
 def query_over(spark: SparkSession, partitions: int) -> StreamingQuery:

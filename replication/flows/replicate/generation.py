@@ -34,7 +34,7 @@ from replication.spark.acknowledged import generation_tag, is_reported
 from replication.spark.checkpoint import checkpoint_location
 from replication.spark.kafka_options import sink_options, source_options
 from replication.spark.kept_consumers import keeps_all
-from replication.spark.progress import Progress
+from replication.spark.progress import Batch, Progress
 from replication.spark.projection import counts_column, to_target, without_passed
 from replication.spark.session import task_slots
 from replication.topics.topic_plan import TopicPlan
@@ -70,6 +70,7 @@ class Generation:
         shared = {tp for tp in plan.partitions if plan.is_shared(tp)}
         self.pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
         self.had_news = self.has_copied = False
+        self._is_quiet = False
         self._batches = (-1, -1)
         self._written_at = time.monotonic()
 
@@ -124,7 +125,7 @@ class Generation:
     @property
     def is_running(self) -> bool:
         """Whether the query still runs: it has not drained, failed or been stopped."""
-        return bool(self._query.isActive)
+        return self._is_quiet or bool(self._query.isActive)
 
     def failure(self) -> StreamingQueryException | None:
         """The error that ended the query, None if there was none."""
@@ -146,8 +147,11 @@ class Generation:
         Returns:
             Whether a batch had finished.
         """
-        batches = self._progress.finished()
-        self._reports.add_to(self.pending)
+        batches: list[Batch] = []
+        self._is_quiet = self._reports.is_quiet(self._progress)
+        if not self._is_quiet:
+            batches = self._progress.finished()
+            self._reports.add_to(self.pending)
         for batch in batches:
             starts = self.pending.batch_starts()
             start = batch.start or {tp: starts[tp] for tp in batch.end}
@@ -180,6 +184,7 @@ class Generation:
 
     def stop(self) -> None:
         """Stops the query; `close` follows."""
+        self._is_quiet = False
         with suppress(Py4JError):  # without the JVM it has stopped
             self._query.stop()
 

@@ -9,6 +9,7 @@ from py4j.protocol import Py4JError
 from replication.flows.context import FlowContext
 from replication.offsets.pending import PendingRuns
 from replication.spark.acknowledged import Acknowledged, await_silence, is_reported
+from replication.spark.progress import Progress
 from replication.topics.topic_plan import TopicPlan
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ class Reports:
         """How long a Real-Time batch lasts: without reports its end is what updates the map."""
         configured = self._context.config.realtime_batch_seconds
         return configured if self._acknowledged else min(configured, UNREPORTED_BATCH_SECONDS)
+
+    def is_quiet(self, progress: Progress) -> bool:
+        """Whether nothing is new in a query that runs; false where executors do not report."""
+        reports = self._acknowledged
+        return reports is not None and reports.is_quiet(progress.query, progress.newest)
 
     def add_to(self, pending: PendingRuns) -> None:
         """Adds what was reported since the last call.
