@@ -14,28 +14,42 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
+
 from replication.log import Log
-from replication.spark.session import parent_of
 from replication.state.stop_requests import STOP_FILE
 
 log = Log(__name__)
 
 SCRIPT_PID: Final = "REPLICATION_SCRIPT_PID"
-POLL_SECONDS = 1.0
+POLL_SECONDS = 2.0
 
 
 def stop_with_parent(jvm: Any) -> None:  # noqa: ANN401 - py4j's own view of a JVM
     """Writes the script's stop file as soon as the script is no longer the parent of *jvm*."""
     script, file = os.environ.get(SCRIPT_PID), os.environ.get(STOP_FILE)
-    if script and file and (parent_of(jvm) == script or _is_gone(int(script))):
+    if not script or not file:
+        return
+    # Named once: py4j asks Java for each part of a name.
+    process = jvm.java.lang.ProcessHandle.current()
+    if _parent_of(process) == script or _is_gone(int(script)):
         watch = threading.Thread(
-            target=_watch, args=(jvm, script, Path(file)), name="parent", daemon=True
+            target=_watch, args=(process, script, Path(file)), name="parent", daemon=True
         )
         watch.start()
 
 
-def _watch(jvm: Any, script: str, file: Path) -> None:  # noqa: ANN401 - py4j's own view of a JVM
-    while (parent := parent_of(jvm)) == script:
+def _parent_of(process: Any) -> str | None:  # noqa: ANN401 - a Java object
+    """The id of the parent of *process*, "" in another namespace; None if the JVM has ended."""
+    try:
+        parent = process.parent()
+        return str(parent.get().pid()) if parent.isPresent() else ""
+    except Py4JError:
+        return None
+
+
+def _watch(process: Any, script: str, file: Path) -> None:  # noqa: ANN401 - a Java object
+    while (parent := _parent_of(process)) == script:
         time.sleep(POLL_SECONDS)
     if parent is None:  # the JVM has ended
         return

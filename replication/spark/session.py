@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from py4j.java_gateway import JVMView
-from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -218,15 +217,6 @@ def driver_jvm() -> JVMView:
     """The driver's JVM, which exists before the session: spark-submit starts it before Python."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - it has no public name
     return SparkContext._jvm  # noqa: SLF001
-
-
-def parent_of(jvm: JVMView) -> str | None:
-    """The process id of the parent of *jvm*, "" in another namespace; None if *jvm* has ended."""
-    try:
-        parent = jvm.java.lang.ProcessHandle.current().parent()
-        return str(parent.get().pid()) if parent.isPresent() else ""
-    except Py4JError:
-        return None
 
 
 def task_slots(spark: SparkSession) -> int:

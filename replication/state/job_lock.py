@@ -58,10 +58,12 @@ class JobLocks:
 
     def holds(self, flow: Flow) -> bool:
         """Whether this process has the lock of *flow*; takes it if it has become free."""
+        if flow in self._locks:
+            return True
         path = lock_path(self._state_dir, flow, self._job)
         if path is None or flow in self._ended:
             return False
-        if flow not in self._locks and (lock := take_lock(path)) is not None:
+        if (lock := take_lock(path)) is not None:
             self._locks[flow] = lock
         return flow in self._locks
 

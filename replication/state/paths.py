@@ -33,9 +33,14 @@ def job_name(flow: Flow, job: Job) -> str:
     return flow.slug if job in RECORDS else f"{flow.slug}-{job}"
 
 
+def all_requests_prefix(state_dir: str) -> str:
+    """How the paths of all requests to stop anything begin."""
+    return f"{state_dir.rstrip('/')}/_control/stop-"
+
+
 def request_prefix(state_dir: str, flow: Flow, job: Job = "mirror") -> str:
     """How the paths of all requests to stop *job* of *flow* begin."""
-    return f"{state_dir.rstrip('/')}/_control/stop-{job_name(flow, job)}@"
+    return f"{all_requests_prefix(state_dir)}{job_name(flow, job)}@"
 
 
 def new_request(state_dir: str, flow: Flow, job: Job = "mirror", addressee: str = ANYONE) -> str:

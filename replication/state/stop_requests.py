@@ -21,6 +21,7 @@ from replication.state.job_lock import find_owner
 from replication.state.paths import (
     ANYONE,
     addressee_of,
+    all_requests_prefix,
     local_path,
     new_request,
     request_prefix,
@@ -65,6 +66,7 @@ class StopRequests:
         address: Callable[[Flow], str] = lambda _flow: ANYONE,
     ) -> None:
         self._files, self._may_answer, self._address = files, may_answer, address
+        self._all = all_requests_prefix(state_dir)
         self._prefixes = {flow: request_prefix(state_dir, flow, job) for flow in flows}
         self._old: frozenset[str] | None = None
         self._found: dict[Flow, set[str]] = {}
@@ -72,9 +74,7 @@ class StopRequests:
     def watch(self) -> None:
         """Begins to watch: requests to anyone that are there by now are stale."""
         if self._old is None:
-            there = (
-                path for prefix in self._prefixes.values() for path in self._files.find(prefix)
-            )
+            there = self._files.find(self._all)
             self._old = frozenset(path for path in there if addressee_of(path) == ANYONE)
 
     def find(self) -> set[Flow]:
@@ -83,9 +83,10 @@ class StopRequests:
             return set(self._prefixes)
         try:
             self.watch()
+            there = self._files.find(self._all)
             for flow, prefix in self._prefixes.items():
                 if self._may_answer(flow):
-                    self._look(flow, prefix)
+                    self._look(flow, [path for path in there if path.startswith(prefix)])
         except (OSError, Py4JError) as error:
             log.warning("stop_requests_unreadable", text=first_line(error))
         return set(self._found)
@@ -98,8 +99,8 @@ class StopRequests:
             except (OSError, Py4JError) as error:  # noqa: PERF203 - the others are removed
                 log.warning("stop_request_left", flow=flow, path=path, text=first_line(error))
 
-    def _look(self, flow: Flow, prefix: str) -> None:
-        for path in self._files.find(prefix):
+    def _look(self, flow: Flow, requests: Iterable[str]) -> None:
+        for path in requests:
             addressee = addressee_of(path)
             if addressee == ANYONE:
                 is_meant = path not in (self._old or ())

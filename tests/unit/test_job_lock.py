@@ -226,3 +226,25 @@ def test_a_remote_request_without_an_answer_is_withdrawn(tmp_path: Path) -> None
         request_and_wait(files, [path], 0)
 
     assert not files.exists(path)
+
+
+class CountedFiles(LocalFiles):
+    """Counts the folders that were listed: on a remote state directory each is a request."""
+
+    listed = 0
+
+    def find(self, prefix: str) -> list[str]:
+        self.listed += 1
+        return super().find(prefix)
+
+
+def test_a_look_lists_the_requests_once_for_all_flows(tmp_path: Path) -> None:
+    flows, files, state_dir = [FLOW, BACK], CountedFiles(), tmp_path.as_uri()
+    with hold_jobs(state_dir, flows, "mirror") as locks:
+        requests = StopRequests(files, state_dir, flows, "mirror", locks.holds, locks.address)
+        requests.watch()
+        files.create(new_request(state_dir, BACK, addressee=locks.address(BACK)))
+        files.listed = 0
+
+        assert requests.find() == {BACK}
+        assert files.listed == 1
