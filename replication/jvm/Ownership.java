@@ -45,7 +45,7 @@ public final class Ownership {
   private static final Pattern NO_TOPIC = Pattern.compile("\\b\\B");
 
   private static final String SELF = "replication.ownership";
-  private static final Duration POLL = Duration.ofMillis(500);
+  private static final Duration POLL = Duration.ofSeconds(1);
   private static final Duration LEAVE = Duration.ofSeconds(5);
 
   private final String group;

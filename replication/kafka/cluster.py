@@ -4,18 +4,18 @@ Every call is one batched request. Retriable errors are retried; within the conf
 call returns, or raises a `ClusterError` that names call, cluster, value and next step.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import IsolationLevel, KafkaError, Node, TopicCollection, TopicPartitionInfo
+from confluent_kafka import IsolationLevel, KafkaError, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import NewPartitions, OffsetSpec
-from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
 from replication.kafka.broker_settings import producer_expiration_ms
 from replication.kafka.calls import Calls
-from replication.kafka.creation import requests
+from replication.kafka.creation import request_of, requests
 from replication.kafka.diagnosis import NOT_FOUND
 from replication.kafka.permissions import Operation, refused_topics
 from replication.kafka.topic_settings import (
@@ -29,6 +29,9 @@ from replication.model import Isolation, NewTopic, Topic, TopicPartition, TopicS
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+ID_SECONDS: Final = 60.0
+"""How long a cluster's id is taken for known: its address may come to mean another one."""
 
 
 class Cluster(AbstractContextManager["Cluster"]):
@@ -47,6 +50,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         self.servers = properties.get("bootstrap.servers", "")
         self._calls = Calls(alias, properties, client_id)
         self._admin = self._calls.admin
+        self._id, self._known_until = "", 0.0
 
     def __exit__(self, *_: object) -> None:
         """Close the connections. The object is of no use afterwards."""
@@ -60,15 +64,20 @@ class Cluster(AbstractContextManager["Cluster"]):
         """The cluster's own id, which is the same for two aliases of one cluster.
 
         Any broker knows it. The request that describes a cluster goes to the controller, and waits
-        for minutes where that broker has died.
+        for minutes where that broker has died. An answer holds for `ID_SECONDS`.
         """
-        metadata = self._calls.call_blocking("reading the cluster id", self._admin.list_topics)
-        return str(metadata.cluster_id)
+        if time.monotonic() >= self._known_until:
+            self._list("reading the cluster id")
+        return self._id
 
     def topic_names(self) -> set[str]:
         """The names of all topics this user may see, Kafka's own among them."""
-        metadata = self._calls.call_blocking("listing topics", self._admin.list_topics)
-        return set(metadata.topics)
+        return set(self._list("listing topics").topics)
+
+    def _list(self, call: str) -> Any:  # noqa: ANN401 - confluent-kafka's, or alike
+        metadata = self._calls.call_blocking(call, self._admin.list_topics)
+        self._id, self._known_until = str(metadata.cluster_id), time.monotonic() + ID_SECONDS
+        return metadata
 
     def describe(self, names: Iterable[str], *, listed: bool = False) -> dict[str, Topic]:
         """The topics of *names* that exist.
@@ -92,7 +101,7 @@ class Cluster(AbstractContextManager["Cluster"]):
                 name,
                 str(found.topic_id),
                 len(found.partitions),
-                frozenset(info.id for info in found.partitions if _leader(info) is None),
+                frozenset(info.id for info in found.partitions if info.leader is None),
             )
             for name, found in self._calls.require("describing topic", results, NOT_FOUND).items()
         }
@@ -165,7 +174,7 @@ class Cluster(AbstractContextManager["Cluster"]):
             answers = self._calls.results(
                 "creating topics",
                 lambda keys, s: self._admin.create_topics(
-                    [_kafka_topic(topics[key]) for key in keys], request_timeout=s
+                    [request_of(topics[key]) for key in keys], request_timeout=s
                 ),
                 some,
             )
@@ -285,13 +294,3 @@ class Cluster(AbstractContextManager["Cluster"]):
         """Whether *partition* is in the cluster's metadata."""
         topic = self.describe([partition.topic]).get(partition.topic)
         return topic is not None and partition.partition < topic.partitions
-
-
-def _kafka_topic(topic: NewTopic) -> KafkaNewTopic:
-    return KafkaNewTopic(
-        topic.name, topic.partitions, topic.replication_factor, config=dict(topic.configs)
-    )
-
-
-def _leader(partition: TopicPartitionInfo) -> Node | None:
-    return partition.leader

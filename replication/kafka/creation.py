@@ -1,10 +1,12 @@
-"""How many topics are created in one request. Pure.
+"""The requests that create topics: what is in one, and how many topics. No I/O.
 
 A controller of Kafka rejects all topics of a request that takes more than 10 000 metadata records
 (``POLICY_VIOLATION``: "Excessively large number of partitions per request").
 """
 
 from collections.abc import Iterable, Iterator
+
+from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
 from replication.model import NewTopic
 
@@ -25,3 +27,10 @@ def requests(topics: Iterable[NewTopic]) -> Iterator[dict[str, NewTopic]]:
         records += own
     if group:
         yield group
+
+
+def request_of(topic: NewTopic) -> KafkaNewTopic:
+    """*topic* as confluent-kafka wants it."""
+    return KafkaNewTopic(
+        topic.name, topic.partitions, topic.replication_factor, config=dict(topic.configs)
+    )

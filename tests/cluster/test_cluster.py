@@ -1,5 +1,6 @@
 """A cluster tells its topics, offsets and records, whichever client asks."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from replication.demo.brokers import Broker
 from replication.errors import ClusterError
+from replication.kafka.calls import Calls
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.kafka.internal_topic import InternalTopic
@@ -67,6 +69,27 @@ def test_aliases_of_one_cluster_have_one_id(clusters: Clusters) -> None:
     ]
 
     assert ids[0] == ids[1] != ids[2]
+
+
+@pytest.mark.parametrize("id_seconds", [60.0, 0.0])
+def test_a_list_of_topics_brings_the_clusters_id_which_is_known_for_a_while(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, id_seconds: float
+) -> None:
+    own_id = cluster.cluster_id()
+    monkeypatch.setattr("replication.kafka.cluster.ID_SECONDS", id_seconds)
+    cluster.topic_names()
+    asked: list[str] = []
+    call_blocking = Calls.call_blocking
+
+    def counted(calls: Calls, call: str, send: Callable[..., Any]) -> object:
+        asked.append(call)
+        return call_blocking(calls, call, send)
+
+    monkeypatch.setattr(Calls, "call_blocking", counted)
+    ids = {cluster.cluster_id() for _ in range(3)}
+
+    assert ids == {own_id}
+    assert asked == ([] if id_seconds else ["reading the cluster id"] * 3)
 
 
 def test_a_created_topic_is_visible_at_once(cluster: Cluster, topic_name: str) -> None:

@@ -97,8 +97,8 @@ def look(
         GuardError: Source and target are one cluster.
         ClusterError: A cluster does not answer.
     """
-    _reject_one_cluster(config, source, target)
     names = source.topic_names()
+    _reject_one_cluster(config, source, target)
     selected = remote_topics(config, names)
     hidden = remote_topics(config, set(known) - names).keys() - set(without)
     of_source, of_target = Rejections(), Rejections()
