@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
+from replication.demo.compare import compare
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
 from replication.flows.replicate.rejected_records import rejected_records
@@ -113,7 +114,12 @@ def test_a_topic_with_a_record_that_the_target_rejects_joins_once_the_target_tak
     flow.until(lambda: copied(clusters, odd) >= 11)
     flow.stop()
 
-    assert_equal(clusters, topic_name, odd)
+    assert_equal(clusters, topic_name)
+    (report,) = compare(source.bootstrap, target.bootstrap, {odd: f"A.{odd}"}).values()
+    # Where a busy machine has sent the last records in a batch of their own, the target has taken
+    # them before the rejected one, and the flow says that it repeats them.
+    assert report.is_equal or ("realigned", odd) in kinds_of_topics(flow.tables)
+    assert (report.missing, report.extra) == (0, 0)
     event = stored(flow.tables, "events", "kind = 'set-aside'")[0]
     for fact in (f"B rejects a record of {odd}-0", case.reason, f"change the settings of A.{odd}"):
         assert fact in event.text
