@@ -15,7 +15,7 @@ from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job]
 
-PARTITIONS = 200
+PARTITIONS = 80  # Spark keeps 64 consumers by default
 BUSY = 10  # of them get records; the fetches of the others wait, until a record or the time ends it
 BATCH_SECONDS = 6
 RATE = 10.0

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.ports import free_port
 from replication.errors import ClusterError
+from replication.state import lease
 from tests.support.commands import replication, start_mirror
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config
@@ -34,7 +35,14 @@ IMPATIENT = {
 }
 
 
+@pytest.fixture
+def short_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flow waits for less than a minute until its target names the lease's owner."""
+    monkeypatch.setattr(lease, "JOIN_SECONDS", 5.0)
+
+
 @pytest.mark.spark
+@pytest.mark.usefixtures("short_join")
 def test_a_flow_waits_for_a_cluster_that_is_down_when_it_starts(
     spark: SparkSession, clusters: Clusters, own_broker: Broker, tmp_path: Path, topic_name: str
 ) -> None:
@@ -74,6 +82,7 @@ def test_a_flow_outlives_the_outage_of_its_source(
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("short_join")
 def test_a_drain_gives_up(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
