@@ -11,6 +11,7 @@ import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.MemberToRemove;
@@ -65,6 +66,7 @@ public final class Ownership {
   private String reason = "";
   private int ownedGeneration = -1;
   private boolean isAssigned;
+  private boolean isJoining;
   private boolean isOwner;
   private boolean isLost;
   private long joinedAt = System.nanoTime(); // when the join that is under way was sent, or before
@@ -159,6 +161,7 @@ public final class Ownership {
     if (current != null) {
       current.wakeup();
     }
+    LockSupport.unpark(thread);
     thread.join(LEAVE.toMillis());
     if (!hasLost()) {
       giveUpPlace();
@@ -193,7 +196,12 @@ public final class Ownership {
       long checkedAt = System.nanoTime();
       long sentAt = checkedAt; // the heartbeat that will be answered next was sent then or later
       while (!isClosing && !hasLost()) {
-        joined.poll(POLL);
+        if (isSettled()) { // Kafka's own thread sends the heartbeats; a poll that waits wakes up for each
+          LockSupport.parkNanos(this, POLL.toNanos());
+          joined.poll(Duration.ZERO);
+        } else {
+          joined.poll(POLL);
+        }
         double answered = ((Number) answers.metricValue()).doubleValue();
         if (answered > heartbeats) {
           // Only one heartbeat is under way at a time, so this one was sent after the answer to the
@@ -235,6 +243,11 @@ public final class Ownership {
     return isLost;
   }
 
+  /** Whether the group has its owner and heartbeats are answered, so that `poll` has nothing to do. */
+  private synchronized boolean isSettled() {
+    return isAssigned && !isJoining && System.nanoTime() - answeredAt < silenceNanos / 2;
+  }
+
   private synchronized void answered(long sentAt) {
     if (sentAt - answeredAt > 0) {
       answeredAt = sentAt;
@@ -273,6 +286,7 @@ public final class Ownership {
   }
 
   private synchronized ByteBuffer report() {
+    isJoining = true;
     joinedAt = System.nanoTime();
     firstJoinAt = firstJoinAt == 0 ? joinedAt : firstJoinAt;
     String report = ownedGeneration + "\n" + description;
@@ -289,6 +303,7 @@ public final class Ownership {
     joinNanos = isAssigned ? joinNanos : System.nanoTime() - firstJoinAt;
     ownerDescription = shown;
     isAssigned = true;
+    isJoining = false;
     if (!named.equals(id)) {
       if (isOwner) {
         lose("the group named another owner: " + shown);
