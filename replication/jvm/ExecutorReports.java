@@ -38,6 +38,7 @@ final class ExecutorReports implements ExecutorPlugin {
   private long leaseNanos;
   private volatile long heardAt;
   private volatile boolean isShutDown;
+  private volatile boolean hasRunTasks;
   private long number;
   private String unsent;
 
@@ -69,6 +70,7 @@ final class ExecutorReports implements ExecutorPlugin {
   public void onTaskStart() {
     TaskContext task = TaskContext.get();
     if (task != null && task.getLocalProperty(PreserveTimestamps.GENERATION) != null) {
+      hasRunTasks = true;
       TASKS.add(task);
       if (PreserveTimestamps.isSecondAttempt(task)) {
         task.addTaskCompletionListener((TaskCompletionListener) ExecutorReports::fail);
@@ -87,6 +89,9 @@ final class ExecutorReports implements ExecutorPlugin {
   @Override
   public void shutdown() {
     isShutDown = true;
+    if (hasRunTasks) { // else there may be no consumer, and Spark's class would make a pool for them
+      KeptConsumers.close();
+    }
   }
 
   private void reports() {

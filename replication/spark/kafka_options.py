@@ -64,21 +64,21 @@ BOUNDED_READS: Final = {
 }
 """Of reads up to offsets that the log has reached, so that no request has to wait for records."""
 
-PATIENCE_MS: Final = (1_000, 10_000)
-"""``fetch.max.wait.ms`` of Real-Time Mode, the least and the most. A record ends the wait, but a
-consumer that is closed waits for its last fetch: the process ends that much later."""
+PATIENCE_MS: Final = (5_000, 20_000)
+"""``fetch.max.wait.ms`` of Real-Time Mode, the least and the most. A record ends the wait. Kafka's
+``request.timeout.ms``, after which a broker that is silent counts as lost, is half a minute."""
 
-WAKE_UP_MS: Final = "5000"
-"""``heartbeat.interval.ms``: a client that waits for a fetch wakes up so often, at the latest after
-five seconds, though a consumer of Spark's is in no group and sends no heartbeats. Kafka's three
-seconds wake each of 1000 idle tasks three times in ten seconds."""
+WAKE_UP_MS: Final = "20000"
+"""``heartbeat.interval.ms``: a client that waits for a fetch wakes up so often, though a consumer
+of Spark's is in no group and sends no heartbeats. With Kafka's three seconds, each of 1000 idle
+tasks would wake up six times more in twenty seconds."""
 
 METADATA_MS: Final = "3600000"
 """``metadata.max.age.ms`` of Real-Time Mode. A task's partitions are fixed, and a leader that has
 moved is found by the error of the next fetch. Consumers that start together also ask together: for
 1000, Kafka's five minutes took some 17 CPU seconds each time."""
 
-FETCHES_PER_SECOND: Final = 50
+FETCHES_PER_SECOND: Final = 25
 """Of all idle tasks of an application. Each has a consumer of its own, and with Kafka's 500 ms each
 would ask twice a second."""
 

@@ -53,18 +53,18 @@ def test_a_read_of_what_is_there_waits_for_no_record_unless_the_user_wants_it() 
 
 
 def test_the_idle_tasks_of_realtime_mode_ask_rarely_unless_the_user_wants_otherwise() -> None:
-    many = [waits({}, is_bounded=False, slots=slots) for slots in (1, 50, 100, 499, 500, 5000)]
+    many = [waits({}, is_bounded=False, slots=slots) for slots in (1, 125, 250, 499, 500, 5000)]
 
-    assert many == ["1000", "1000", "2000", "9980", "10000", "10000"]
+    assert many == ["5000", "5000", "10000", "19960", "20000", "20000"]
     assert waits({"fetch.max.wait.ms": "90"}, is_bounded=False) == "90"
     assert waits({"request.timeout.ms": "3000"}, is_bounded=False) is None
-    assert waits({"session.timeout.ms": "4000"}, is_bounded=False) == "1000"
+    assert waits({"session.timeout.ms": "4000"}, is_bounded=False) == "5000"
 
 
 def test_an_idle_task_sleeps_for_as_long_as_the_client_can() -> None:
     options = source_options({}, {LOG_0: 0}, is_bounded=False, is_kept=True, slots=1000)
 
-    assert options["kafka.heartbeat.interval.ms"] == "5000"
+    assert options["kafka.heartbeat.interval.ms"] == "20000"
     for refused in ({"session.timeout.ms": "4000"}, {"group.protocol": "consumer"}):
         options = source_options(refused, {LOG_0: 0}, is_bounded=False, is_kept=True)
         assert "kafka.heartbeat.interval.ms" not in options
