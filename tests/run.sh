@@ -69,13 +69,12 @@ pytest() {
 
 # CI should end within half an hour, on a machine whose cores it shares. There the tests with brokers run
 # for as long as there is time and show what they find; the tests without brokers decide.
-ci_seconds=1740
 tests_in_ci() {
-  local until
+  local until end=1740
   tests 2 -m 'not cluster' || return 1
-  until=$(($(date +%s) + ci_seconds - 60 - SECONDS)) # a test of the last minute may take one more
+  until=$(($(date +%s) + end - 60 - SECONDS)) # a test of the last minute may take one more
   printf '\n== the tests with brokers; they do not decide in CI\n'
-  timeout -k 30 "$((ci_seconds + 900 - SECONDS))" "$python" -m pytest -n 3 -m cluster --until "$until" ||
+  timeout -k 30 "$((end + 900 - SECONDS))" "$python" -m pytest -n 3 -m cluster --until "$until" ||
     printf '\n== some tests with brokers failed or were not run: run ./tests/run.sh on an idle machine\n'
 }
 

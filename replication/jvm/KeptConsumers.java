@@ -16,9 +16,8 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 final class KeptConsumers {
   private static final String PACKAGE = "org.apache.spark.sql.kafka010.consumer.";
 
-  /** Closes those that no task uses, without a wait; returns how many. */
-  static int close() {
-    int closed = 0;
+  /** Closes those that no task uses, without a wait. */
+  static void close() {
     try {
       Class<?> source = Class.forName(PACKAGE + "KafkaDataConsumer$");
       Object pool = field(source, "consumerPool").get(null);
@@ -30,13 +29,11 @@ final class KeptConsumers {
           Object entry = kept.borrowObject(partition);
           ((KafkaConsumer<?, ?>) field(entry.getClass(), "consumer").get(entry)).close(Duration.ZERO);
           kept.invalidateObject(partition, entry);
-          closed++;
         }
       }
     } catch (Exception | LinkageError e) {
       // The hook closes the others, and waits for them.
     }
-    return closed;
   }
 
   private static Field field(Class<?> owner, String name) throws NoSuchFieldException {

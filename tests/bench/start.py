@@ -25,7 +25,7 @@ from replication.config.home import home
 from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
-from tests.bench.options import new_parser
+from tests.bench.options import add_setting_option, assignments, new_parser
 from tests.bench.peers import MODES, Contender, Mirror, MirrorMaker2, Race, running
 from tests.bench.program import spread
 from tests.bench.usage import usage
@@ -123,7 +123,7 @@ def _race(folder: Path, clusters: Clusters, number: int) -> Race:
 def _contenders(options: argparse.Namespace, mm2: Path) -> dict[str, Contender]:
     base = Path(shutil.which("java") or "java").resolve().parents[1] / "lib/server/classes.jsa"
     no_archive = ("--driver-java-options", f"-XX:SharedArchiveFile={base}")  # the last one counts
-    settings = {"emit.checkpoints.interval.seconds": "5"}
+    settings = {"emit.checkpoints.interval.seconds": "5", **assignments(options.set)}
     return {
         "this mirror": Mirror(mode=options.mode, settings=settings),
         "without class archive": Mirror(mode=options.mode, settings=settings, spark=no_archive),
@@ -135,6 +135,7 @@ def _options() -> argparse.Namespace:
     parser = new_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mode", choices=MODES, default="realtime", help="of the mirror")
+    add_setting_option(parser)
     return parser.parse_args()
 
 
