@@ -11,14 +11,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Properties;
-import java.util.Set;
-import java.util.function.Function;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.AlterConfigsOptions;
@@ -30,20 +26,10 @@ import org.apache.kafka.clients.admin.DeleteTopicsOptions;
 import org.apache.kafka.clients.admin.DescribeClusterOptions;
 import org.apache.kafka.clients.admin.DescribeConfigsOptions;
 import org.apache.kafka.clients.admin.DescribeTopicsOptions;
-import org.apache.kafka.clients.admin.ListOffsetsOptions;
-import org.apache.kafka.clients.admin.ListOffsetsResult;
 import org.apache.kafka.clients.admin.ListTopicsOptions;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
-import org.apache.kafka.clients.admin.OffsetSpec;
-import org.apache.kafka.clients.admin.TopicDescription;
-import org.apache.kafka.common.IsolationLevel;
-import org.apache.kafka.common.KafkaFuture;
-import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.config.ConfigResource;
-import org.apache.kafka.common.errors.LeaderNotAvailableException;
-import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 
 /**
  * Java's admin client with one round trip from Python for each call: arguments and results are JSON.
@@ -78,7 +64,7 @@ public final class AdminCalls implements AutoCloseable {
     var id = described.clusterId().toCompletionStage().toCompletableFuture();
     var nodes = described.nodes().toCompletionStage().toCompletableFuture();
     var names = admin.listTopics(new ListTopicsOptions().timeoutMs(timeoutMs).listInternal(true)).names();
-    settle(
+    Settled.put(
         results,
         "",
         names,
@@ -95,17 +81,21 @@ public final class AdminCalls implements AutoCloseable {
   /** Topics by name: {@code {"id": uuid, "partitions": [[0, true], ...]}}, true if it has a leader. */
   public String describeTopics(String names, int timeoutMs) throws JsonProcessingException {
     ObjectNode results = JSON.createObjectNode();
-    described(list(names), timeoutMs)
+    admin
+        .describeTopics(list(names), new DescribeTopicsOptions().timeoutMs(timeoutMs))
+        .topicNameValues()
         .forEach(
             (name, future) ->
-                settle(
+                Settled.put(
                     results,
                     name,
                     future,
                     topic -> {
                       ObjectNode node = JSON.createObjectNode().put("id", topic.topicId().toString());
                       ArrayNode partitions = node.putArray("partitions");
-                      topic.partitions().forEach(it -> partitions.addArray().add(it.partition()).add(hasLeader(it)));
+                      topic
+                          .partitions()
+                          .forEach(it -> partitions.addArray().add(it.partition()).add(OffsetCalls.hasLeader(it)));
                       return node;
                     }));
     return results.toString();
@@ -118,93 +108,18 @@ public final class AdminCalls implements AutoCloseable {
     admin
         .describeTopics(list(names), options)
         .topicNameValues()
-        .forEach((name, future) -> settle(results, name, future, it -> JSON.valueToTree(it.authorizedOperations())));
+        .forEach(
+            (name, future) ->
+                Settled.put(results, name, future, it -> JSON.valueToTree(it.authorizedOperations())));
     return results.toString();
-  }
-
-  private Map<String, KafkaFuture<TopicDescription>> described(Collection<String> names, int timeoutMs) {
-    return admin.describeTopics(names, new DescribeTopicsOptions().timeoutMs(timeoutMs)).topicNameValues();
-  }
-
-  private static boolean hasLeader(TopicPartitionInfo partition) {
-    return partition.leader() != null && !partition.leader().isEmpty();
   }
 
   /**
    * Offsets of partitions, {@code [[topic, partition, time], ...]}, in that order; a time of -1 is the log
    * end, one of -2 its start.
-   *
-   * <p>The client would wait for a partition that does not exist until the timeout, hence the look before.
    */
   public String listOffsets(String partitions, boolean committed, int timeoutMs) throws JsonProcessingException {
-    List<TopicPartition> asked = new ArrayList<>();
-    Map<TopicPartition, OffsetSpec> specs = new HashMap<>();
-    for (JsonNode it : JSON.readTree(partitions)) {
-      TopicPartition partition = new TopicPartition(it.get(0).asText(), it.get(1).asInt());
-      asked.add(partition);
-      specs.put(partition, spec(it.get(2).asLong()));
-    }
-    Map<TopicPartition, Throwable> failures = new HashMap<>();
-    specs.keySet().retainAll(led(asked, timeoutMs, failures));
-    ListOffsetsResult found = null;
-    if (!specs.isEmpty()) {
-      var level = committed ? IsolationLevel.READ_COMMITTED : IsolationLevel.READ_UNCOMMITTED;
-      found = admin.listOffsets(specs, new ListOffsetsOptions(level).timeoutMs(timeoutMs));
-    }
-    ArrayNode results = JSON.createArrayNode();
-    for (TopicPartition partition : asked) {
-      ObjectNode one = JSON.createObjectNode();
-      if (found != null && specs.containsKey(partition)) {
-        settle(one, "", found.partitionResult(partition), it -> JSON.getNodeFactory().numberNode(it.offset()));
-      } else {
-        one.set("", ClientErrors.node(failures.get(partition)));
-      }
-      results.add(one.get(""));
-    }
-    return results.toString();
-  }
-
-  private static OffsetSpec spec(long time) {
-    if (time == -1) {
-      return OffsetSpec.latest();
-    }
-    return time == -2 ? OffsetSpec.earliest() : OffsetSpec.forTimestamp(time);
-  }
-
-  /** The partitions of {@code asked} that have a leader; the others are put into {@code failures}. */
-  private Set<TopicPartition> led(
-      List<TopicPartition> asked, int timeoutMs, Map<TopicPartition, Throwable> failures) {
-    Set<String> names = new HashSet<>();
-    asked.forEach(it -> names.add(it.topic()));
-    Map<String, Object> topics = new HashMap<>();
-    described(names, timeoutMs)
-        .forEach(
-            (name, future) -> {
-              try {
-                topics.put(name, future.get());
-              } catch (Exception failure) {
-                topics.put(name, interrupted(failure));
-              }
-            });
-    Set<TopicPartition> led = new HashSet<>();
-    for (TopicPartition partition : asked) {
-      if (topics.get(partition.topic()) instanceof TopicDescription topic) {
-        Optional<TopicPartitionInfo> info =
-            topic.partitions().stream().filter(it -> it.partition() == partition.partition()).findAny();
-        if (info.isPresent() && hasLeader(info.get())) {
-          led.add(partition);
-        } else {
-          failures.put(
-              partition,
-              info.isPresent()
-                  ? new LeaderNotAvailableException("the partition has no leader")
-                  : new UnknownTopicOrPartitionException("the topic has no such partition"));
-        }
-      } else {
-        failures.put(partition, (Throwable) topics.get(partition.topic()));
-      }
-    }
-    return led;
+    return new OffsetCalls(admin, timeoutMs).list(JSON.readTree(partitions), committed).toString();
   }
 
   /** Creates topics: {@code {name: {"partitions": n, "factor": n, "configs": {...}}}}. */
@@ -220,7 +135,7 @@ public final class AdminCalls implements AutoCloseable {
     admin
         .createTopics(created, new CreateTopicsOptions().timeoutMs(timeoutMs))
         .values()
-        .forEach((name, future) -> settle(results, name, future, nothing -> null));
+        .forEach((name, future) -> Settled.put(results, name, future, nothing -> null));
     return results.toString();
   }
 
@@ -230,7 +145,7 @@ public final class AdminCalls implements AutoCloseable {
     admin
         .deleteTopics(list(names), new DeleteTopicsOptions().timeoutMs(timeoutMs))
         .topicNameValues()
-        .forEach((name, future) -> settle(results, name, future, nothing -> null));
+        .forEach((name, future) -> Settled.put(results, name, future, nothing -> null));
     return results.toString();
   }
 
@@ -243,7 +158,7 @@ public final class AdminCalls implements AutoCloseable {
     admin
         .createPartitions(wanted, new CreatePartitionsOptions().timeoutMs(timeoutMs))
         .values()
-        .forEach((name, future) -> settle(results, name, future, nothing -> null));
+        .forEach((name, future) -> Settled.put(results, name, future, nothing -> null));
     return results.toString();
   }
 
@@ -263,7 +178,7 @@ public final class AdminCalls implements AutoCloseable {
     admin
         .describeConfigs(resources, new DescribeConfigsOptions().timeoutMs(timeoutMs))
         .values()
-        .forEach((resource, future) -> settle(results, resource.name(), future, AdminCalls::settings));
+        .forEach((resource, future) -> Settled.put(results, resource.name(), future, AdminCalls::settings));
     return results.toString();
   }
 
@@ -291,7 +206,7 @@ public final class AdminCalls implements AutoCloseable {
     admin
         .incrementalAlterConfigs(wanted, new AlterConfigsOptions().timeoutMs(timeoutMs))
         .values()
-        .forEach((topic, future) -> settle(results, topic.name(), future, nothing -> null));
+        .forEach((topic, future) -> Settled.put(results, topic.name(), future, nothing -> null));
     return results.toString();
   }
 
@@ -301,22 +216,5 @@ public final class AdminCalls implements AutoCloseable {
 
   private static List<String> list(String json) throws JsonProcessingException {
     return JSON.readValue(json, new TypeReference<>() {});
-  }
-
-  private static <T> void settle(
-      ObjectNode results, String key, KafkaFuture<T> future, Function<T, JsonNode> write) {
-    try {
-      JsonNode written = write.apply(future.get());
-      results.putObject(key).set("ok", written);
-    } catch (Exception failure) {
-      results.set(key, ClientErrors.node(interrupted(failure)));
-    }
-  }
-
-  private static Exception interrupted(Exception failure) {
-    if (failure instanceof InterruptedException) {
-      Thread.currentThread().interrupt();
-    }
-    return failure;
   }
 }

@@ -39,6 +39,15 @@ public final class ClientErrors {
     return node(failure).toString();
   }
 
+  /** The error that caused {@code failure}, by its class and its text. */
+  static String root(Throwable failure) {
+    Throwable root = failure;
+    while (root.getCause() != null) {
+      root = root.getCause();
+    }
+    return root.getClass().getSimpleName() + ": " + root.getMessage();
+  }
+
   private static Throwable unwrapped(Throwable failure) {
     Throwable error = failure;
     while ((error instanceof ExecutionException || error instanceof CompletionException)

@@ -3,11 +3,9 @@ package replication;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
-import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -17,12 +15,8 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.MemberToRemove;
 import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
-import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.common.Cluster;
-import org.apache.kafka.common.Configurable;
 import org.apache.kafka.common.KafkaException;
-import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
@@ -45,7 +39,7 @@ public final class Ownership {
   /** Matches nothing: no position is a word boundary and none at the same time. */
   private static final Pattern NO_TOPIC = Pattern.compile("\\b\\B");
 
-  private static final String SELF = "replication.ownership";
+  static final String SELF = "replication.ownership";
   private static final Duration POLL = Duration.ofSeconds(1);
   private static final Duration LEAVE = Duration.ofSeconds(5);
 
@@ -114,7 +108,7 @@ public final class Ownership {
     config.putIfAbsent("enable.metrics.push", false); // a look at the clock in each poll, for nothing
     config.put("enable.auto.commit", false);
     config.put("allow.auto.create.topics", false);
-    config.put("partition.assignment.strategy", List.of(Assignor.class.getName()));
+    config.put("partition.assignment.strategy", List.of(OwnerAssignor.class.getName()));
     config.put("key.deserializer", ByteArrayDeserializer.class.getName());
     config.put("value.deserializer", ByteArrayDeserializer.class.getName());
     config.put(SELF, this);
@@ -191,10 +185,7 @@ public final class Ownership {
     try (KafkaConsumer<byte[], byte[]> joined = new KafkaConsumer<>(config)) {
       consumer = joined;
       joined.subscribe(NO_TOPIC);
-      Metric answers = answeredHeartbeats(joined); // looked up once: a consumer has hundreds
-      double heartbeats = 0;
-      long checkedAt = System.nanoTime();
-      long sentAt = checkedAt; // the heartbeat that will be answered next was sent then or later
+      HeartbeatAnswers answers = new HeartbeatAnswers(joined);
       while (!isClosing && !hasLost()) {
         if (isSettled()) { // Kafka's own thread sends the heartbeats; a poll that waits wakes up for each
           LockSupport.parkNanos(this, POLL.toNanos());
@@ -202,40 +193,17 @@ public final class Ownership {
         } else {
           joined.poll(POLL);
         }
-        double answered = ((Number) answers.metricValue()).doubleValue();
-        if (answered > heartbeats) {
-          // Only one heartbeat is under way at a time, so this one was sent after the answer to the
-          // one before it. Its own answer may have waited in a socket while the process was paused.
-          heartbeats = answered;
-          answered(sentAt);
-          sentAt = checkedAt;
-        }
-        checkedAt = System.nanoTime();
+        answers.take().ifPresent(this::answered);
       }
     } catch (WakeupException e) {
       // leave() was called
     } catch (KafkaException | IllegalStateException e) {
-      lose(rootOf(e));
+      lose(ClientErrors.root(e));
     } finally {
       if (!isClosing) {
         lose("the consumer ended");
       }
     }
-  }
-
-  private static String rootOf(Throwable error) {
-    Throwable root = error;
-    while (root.getCause() != null) {
-      root = root.getCause();
-    }
-    return root.getClass().getSimpleName() + ": " + root.getMessage();
-  }
-
-  private static Metric answeredHeartbeats(KafkaConsumer<byte[], byte[]> consumer) {
-    return consumer.metrics().values().stream()
-        .filter(metric -> metric.metricName().name().equals("heartbeat-total"))
-        .findAny()
-        .orElseThrow();
   }
 
   private synchronized boolean hasLost() {
@@ -285,7 +253,8 @@ public final class Ownership {
     }
   }
 
-  private synchronized ByteBuffer report() {
+  /** What this member tells the group's leader as it joins: when it last was the owner, and who it is. */
+  synchronized ByteBuffer report() {
     isJoining = true;
     joinedAt = System.nanoTime();
     firstJoinAt = firstJoinAt == 0 ? joinedAt : firstJoinAt;
@@ -293,7 +262,8 @@ public final class Ownership {
     return ByteBuffer.wrap(report.getBytes(StandardCharsets.UTF_8));
   }
 
-  private synchronized void assigned(String named, String shown, ConsumerGroupMetadata member) {
+  /** The leader has named an owner, whom it shows as {@code shown}; this process is {@code member}. */
+  synchronized void assigned(String named, String shown, ConsumerGroupMetadata member) {
     String id = identity(member.groupInstanceId().orElse(null), member.memberId());
     refuseSilence(); // before the answer is counted: it may have waited while the process was paused
     if (isLost) {
@@ -318,63 +288,8 @@ public final class Ownership {
     }
   }
 
-  private static String identity(String instance, String memberId) {
+  /** What the leader names: a static member by its instance, which a restart keeps. */
+  static String identity(String instance, String memberId) {
     return instance == null ? memberId : "instance " + instance;
-  }
-
-  /** Names the owner. Public only because Kafka creates it by its class name. */
-  public static final class Assignor implements ConsumerPartitionAssignor, Configurable {
-    private Ownership ownership;
-
-    @Override
-    public void configure(Map<String, ?> configs) {
-      ownership = (Ownership) configs.get(SELF);
-    }
-
-    @Override
-    public String name() {
-      return "replication-owner";
-    }
-
-    @Override
-    public ByteBuffer subscriptionUserData(Set<String> topics) {
-      return ownership.report();
-    }
-
-    @Override
-    public GroupAssignment assign(Cluster metadata, GroupSubscription group) {
-      Map<String, Subscription> members = group.groupSubscription();
-      // Of members that never were the owner any will do, if all leaders would choose the same.
-      String owner =
-          members.keySet().stream()
-              .max(
-                  Comparator.comparingInt((String id) -> ownedGeneration(members.get(id)))
-                      .thenComparing(Comparator.reverseOrder()))
-              .orElseThrow();
-      Subscription of = members.get(owner);
-      String named = identity(of.groupInstanceId().orElse(null), owner);
-      byte[] sent = (named + "\n" + parts(of.userData())[1]).getBytes(StandardCharsets.UTF_8);
-      Map<String, Assignment> assignments = new HashMap<>();
-      members.keySet().forEach(id -> assignments.put(id, assignment(sent)));
-      return new GroupAssignment(assignments);
-    }
-
-    @Override
-    public void onAssignment(Assignment assignment, ConsumerGroupMetadata member) {
-      String[] sent = parts(assignment.userData());
-      ownership.assigned(sent[0], sent[1], member);
-    }
-
-    private static Assignment assignment(byte[] sent) {
-      return new Assignment(List.of(), ByteBuffer.wrap(sent));
-    }
-
-    private static int ownedGeneration(Subscription subscription) {
-      return Integer.parseInt(parts(subscription.userData())[0]);
-    }
-
-    private static String[] parts(ByteBuffer data) {
-      return StandardCharsets.UTF_8.decode(data.duplicate()).toString().split("\n", 2);
-    }
   }
 }

@@ -118,5 +118,14 @@ def test_a_module_is_short(module: str) -> None:
     assert lines < LONGEST_MODULE_LINES, "two subjects?"
 
 
+@pytest.mark.parametrize(
+    "path", sorted(REPOSITORY.glob("replication/jvm/*.java")), ids=lambda path: path.stem
+)
+def test_a_class_is_short(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+
+    assert lines < LONGEST_MODULE_LINES, "two subjects?"
+
+
 def test_every_folder_stands_on_a_floor() -> None:
     assert {folder(name) for name in MODULES} == set(ROW)

@@ -1,0 +1,118 @@
+package replication;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.LongNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.DescribeTopicsOptions;
+import org.apache.kafka.clients.admin.ListOffsetsOptions;
+import org.apache.kafka.clients.admin.ListOffsetsResult;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.common.IsolationLevel;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionInfo;
+import org.apache.kafka.common.errors.LeaderNotAvailableException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+
+/** Offsets of many partitions at once. */
+final class OffsetCalls {
+  private final Admin admin;
+  private final int timeoutMs;
+
+  OffsetCalls(Admin admin, int timeoutMs) {
+    this.admin = admin;
+    this.timeoutMs = timeoutMs;
+  }
+
+  /**
+   * The offset of each of {@code [[topic, partition, time], ...]}, in that order, or its error.
+   *
+   * <p>The client would wait for a partition that does not exist until the timeout, hence the look before.
+   */
+  ArrayNode list(JsonNode partitions, boolean committed) {
+    List<TopicPartition> asked = new ArrayList<>();
+    Map<TopicPartition, OffsetSpec> specs = new HashMap<>();
+    for (JsonNode it : partitions) {
+      TopicPartition partition = new TopicPartition(it.get(0).asText(), it.get(1).asInt());
+      asked.add(partition);
+      specs.put(partition, spec(it.get(2).asLong()));
+    }
+    Map<TopicPartition, Throwable> failures = new HashMap<>();
+    specs.keySet().retainAll(led(asked, failures));
+    ListOffsetsResult found = null;
+    if (!specs.isEmpty()) {
+      var level = committed ? IsolationLevel.READ_COMMITTED : IsolationLevel.READ_UNCOMMITTED;
+      found = admin.listOffsets(specs, new ListOffsetsOptions(level).timeoutMs(timeoutMs));
+    }
+    ArrayNode results = JsonNodeFactory.instance.arrayNode();
+    for (TopicPartition partition : asked) {
+      ObjectNode one = JsonNodeFactory.instance.objectNode();
+      if (found != null && specs.containsKey(partition)) {
+        Settled.put(one, "", found.partitionResult(partition), it -> LongNode.valueOf(it.offset()));
+      } else {
+        one.set("", ClientErrors.node(failures.get(partition)));
+      }
+      results.add(one.get(""));
+    }
+    return results;
+  }
+
+  private static OffsetSpec spec(long time) {
+    if (time == -1) {
+      return OffsetSpec.latest();
+    }
+    return time == -2 ? OffsetSpec.earliest() : OffsetSpec.forTimestamp(time);
+  }
+
+  /** The partitions of {@code asked} that have a leader; the others are put into {@code failures}. */
+  private Set<TopicPartition> led(List<TopicPartition> asked, Map<TopicPartition, Throwable> failures) {
+    Set<String> names = new HashSet<>();
+    asked.forEach(it -> names.add(it.topic()));
+    Map<String, Object> topics = new HashMap<>();
+    admin
+        .describeTopics(names, new DescribeTopicsOptions().timeoutMs(timeoutMs))
+        .topicNameValues()
+        .forEach(
+            (name, future) -> {
+              try {
+                topics.put(name, future.get());
+              } catch (Exception failure) {
+                topics.put(name, Settled.interrupted(failure));
+              }
+            });
+    Set<TopicPartition> led = new HashSet<>();
+    for (TopicPartition partition : asked) {
+      if (topics.get(partition.topic()) instanceof TopicDescription topic) {
+        Optional<TopicPartitionInfo> info =
+            topic.partitions().stream().filter(it -> it.partition() == partition.partition()).findAny();
+        if (info.isPresent() && hasLeader(info.get())) {
+          led.add(partition);
+        } else {
+          failures.put(
+              partition,
+              info.isPresent()
+                  ? new LeaderNotAvailableException("the partition has no leader")
+                  : new UnknownTopicOrPartitionException("the topic has no such partition"));
+        }
+      } else {
+        failures.put(partition, (Throwable) topics.get(partition.topic()));
+      }
+    }
+    return led;
+  }
+
+  /** Whether a broker leads {@code partition}. */
+  static boolean hasLeader(TopicPartitionInfo partition) {
+    return partition.leader() != null && !partition.leader().isEmpty();
+  }
+}
