@@ -66,6 +66,7 @@ class Claim(AbstractContextManager["Claim"]):
         state_dir: The state directory.
         join: Joins the lease's group. None where this process cannot: then the lock alone decides.
         producer: client.id of the producers that may send only while the lease is held.
+        servers: Where the target is, for errors.
         host: Of this process; a parameter because tests need two.
     """
 
@@ -76,9 +77,11 @@ class Claim(AbstractContextManager["Claim"]):
         join: Join | None,
         *,
         producer: str = "",
+        servers: str = "",
         host: str = "",
     ) -> None:
         self.name, self.id = name, str(uuid.uuid4())
+        self.cluster = f"{name.flow.target} ({servers})" if servers else name.flow.target
         self.host = host or socket.gethostname()
         self.since = datetime.now(timezone.utc)
         self.seen, self.joined_in, self.named_at = "", 0.0, 0.0
@@ -151,15 +154,15 @@ class Claim(AbstractContextManager["Claim"]):
     def _look_at_group(self, ownership: Ownership) -> Progress:
         state = ownership.state
         if state == "lost":
-            reason, target = ownership.reason, self.name.flow.target
+            reason = ownership.reason
             step = (
                 "the mirror needs READ on the group, for which python -m replication acls FILE "
                 "prints the line of kafka-acls"
                 if "Authorization" in reason
-                else f"check that the brokers of cluster {target} answer"
+                else "check that its brokers answer"
             )
             raise ClusterError(
-                f"flow {self.name}: joining the group {self.name.group} on cluster {target} "
+                f"flow {self.name}: joining the group {self.name.group} on cluster {self.cluster} "
                 f"failed: {reason}; {step}"
             )
         if state == "waiting":

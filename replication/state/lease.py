@@ -125,7 +125,7 @@ def await_lease(claim: Claim, stop: Event, *, standby: bool) -> bool:
     while (progress := claim.await_step(standby=standby)) != "owner":
         if progress == "joining" and not standby and time.monotonic() > deadline:
             raise NoLeaseAnswerError(
-                f"flow {claim.name}: cluster {claim.name.flow.target} named no owner of the group "
+                f"flow {claim.name}: cluster {claim.cluster} named no owner of the group "
                 f"{claim.name.group} within {JOIN_SECONDS:g} s; check that its brokers answer"
             )
         if stop.wait(POLL_SECONDS):
