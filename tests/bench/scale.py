@@ -33,6 +33,7 @@ from tests.bench.options import (
 from tests.bench.peers import MODES, TARGET, Contender, Mirror, MirrorMaker2, Race, running
 from tests.bench.program import FAILURES, Bench, exit_code
 from tests.bench.requests import RequestCounts
+from tests.bench.threads import Activity, activities, print_activities, readings
 from tests.bench.usage import usage
 from tests.support.local import Clusters
 from tests.support.program import end_on_signals, new_console
@@ -81,6 +82,7 @@ class Cost:
         peak_bytes: Memory of its processes at most.
         round_seconds: Until one more record of each partition is copied.
         requests: Administrative requests at rest, by kind, divided by the refreshes.
+        threads: What the busiest threads did at rest.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Cost:
     peak_bytes: int | None = None
     round_seconds: float | None = None
     requests: Mapping[str, float] | None = None
+    threads: Sequence[Activity] = ()
     failure: str | None = None
 
 
@@ -196,7 +199,7 @@ def _cost(
             many.await_copies(process)
             start_seconds = time.monotonic() - began
             time.sleep(options.warm_up)  # the JVM compiles what it runs often
-            cores, requests = _at_rest(process, counts, options)
+            cores, requests, threads = _at_rest(process, counts, options)
             many.send(1)
             began = time.monotonic()
             many.await_copies(process)
@@ -214,21 +217,24 @@ def _cost(
         peak_bytes=peak_bytes,
         round_seconds=round_seconds,
         requests=requests,
+        threads=threads,
     )
 
 
 def _at_rest(
     process: RunningProcess, counts: RequestCounts, options: argparse.Namespace
-) -> tuple[float, dict[str, float]]:
-    """CPU seconds per second, and the requests of each kind for a refresh of the topics."""
+) -> tuple[float, dict[str, float], list[Activity]]:
+    """CPU seconds per second, requests of each kind for a refresh of the topics, and threads."""
     requests, asked = counts.administration(), time.monotonic()
-    used, began = usage(process.pid), time.monotonic()
+    used, threads, began = usage(process.pid), readings(process.pid), time.monotonic()
     time.sleep(options.seconds)
     process.check()
-    cores = (usage(process.pid) - used).cpu_seconds / (time.monotonic() - began)
+    seconds = time.monotonic() - began
+    cores = (usage(process.pid) - used).cpu_seconds / seconds
+    busiest = activities(threads, readings(process.pid), seconds)
     requests = counts.administration() - requests
     refreshes = (time.monotonic() - asked) / options.refresh_seconds
-    return cores, {kind: count / refreshes for kind, count in requests.most_common()}
+    return cores, {kind: count / refreshes for kind, count in requests.most_common()}, busiest
 
 
 def _aliases(source: str, size: Size) -> list[str]:
@@ -258,6 +264,8 @@ def _print(console: Console, costs: Sequence[Cost], options: argparse.Namespace)
         )
     console.print(table)
     for cost in costs:
+        if options.threads and cost.threads:
+            print_activities(console, f"{cost.name}, {cost.size}", cost.threads)
         if cost.failure:
             console.print(f"{cost.name}, {cost.size}: {cost.failure}", markup=False)
 
@@ -281,6 +289,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mode", choices=MODES[:2], default="microbatch", help="of the mirror")
     parser.add_argument("--slots", type=int, default=0, help="task slots; 0 as many as it needs")
     parser.add_argument("--only", choices=("mirror", "mm2"), help="run only this one")
+    parser.add_argument("--threads", action="store_true", help="also what the threads do at rest")
     add_setting_option(parser)
     add_spark_option(parser)
     return parser.parse_args()

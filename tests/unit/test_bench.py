@@ -1,6 +1,9 @@
 """What the benchmarks make of their figures: medians, spreads, ratios, plots, and the order."""
 
 import json
+import os
+import re
+import threading
 from argparse import ArgumentTypeError, Namespace
 from array import array
 from io import StringIO
@@ -22,6 +25,7 @@ from tests.bench.program import ratio, spread
 from tests.bench.report import ALONE, Result, print_tables
 from tests.bench.requests import parsed as requests_of
 from tests.bench.scale import sizes
+from tests.bench.threads import Activity, Reading, activities, print_activities, readings
 from tests.bench.throughput import Throughput
 from tests.bench.usage import Usage
 
@@ -225,3 +229,44 @@ def test_a_case_may_be_kafka_s_clients_alone() -> None:
 def test_a_case_of_other_words_is_rejected(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         case(text)
+
+
+def test_threads_of_one_purpose_are_counted_together() -> None:
+    before = {Path("1"): Reading("task #", 1.0, 10), Path("4"): Reading("ended", 9.0, 9)}
+    after = {Path("1"): Reading("task #", 1.5, 30), Path("2"): Reading("task #", 0.5, 40)}
+    after |= {Path("3"): Reading("new", 0.1, 1)}
+
+    found = activities(before, after, 2.0)
+
+    assert found == [Activity("task #", 2, 0.5, 30.0), Activity("new", 1, 0.05, 0.5)]
+
+
+def test_a_thread_wakes_as_often_as_it_has_waited() -> None:
+    waits, over = 50, threading.Event()
+    has_waited = threading.Event()
+
+    def wait() -> None:
+        for _ in range(waits):
+            over.wait(0.001)
+        has_waited.set()
+        over.wait()
+
+    before = readings(os.getpid())
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert has_waited.wait(30)
+    after = readings(os.getpid())
+    over.set()
+    thread.join()
+
+    new = [reading for at, reading in after.items() if at.name == str(thread.native_id)]
+    assert [at for at in before if at.name == str(thread.native_id)] == []
+    assert [reading.wakes >= waits and reading.cpu_seconds > 0 for reading in new] == [True]
+
+
+def test_a_table_of_threads_has_percents_of_a_core() -> None:
+    console = Console(width=80, record=True, file=StringIO())
+
+    print_activities(console, "mirror", [Activity("task #", 1000, 0.0304, 200.9)])
+
+    assert re.findall(r"task #.*?(1,000).*?(3\.04).*?(200\.9)", console.export_text())
