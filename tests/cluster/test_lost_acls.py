@@ -8,12 +8,15 @@ from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
 from replication.errors import ClusterError
+from replication.flows.replicate.prepare import look
 from replication.kafka.cluster import Cluster
+from replication.kafka.permissions import Operation
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, mirror_config
 from tests.support.least_privilege import Strict, grant, grant_needed, line_for, revoke
 from tests.support.stored import stored
 from tests.support.topics import assert_equal, copied, fill, send
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -82,6 +85,32 @@ def test_a_topic_whose_acl_is_lost_is_set_aside_until_it_is_granted_again(
     texts = "\n".join(event.text for event in aside)
     assert f"kafka-acls --bootstrap-server {strict[side].servers('SCRAM')} --add" in texts
     assert f"--operation {operation} --topic '{'A.' * side}{lost}'" in texts
+
+
+def test_a_topic_that_is_granted_during_a_look_is_not_taken_for_deleted(
+    strict: Strict,
+    config: FlowConfig,
+    topics: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker, (kept, lost) = strict[0].broker, topics
+    line, ask = line_for("Read", "topic", lost), Cluster.refused
+    with (
+        Cluster("A", config.source.admin) as source,
+        Cluster("B", config.target.admin) as target,
+    ):
+
+        def grant_and_ask(cluster: Cluster, operation: Operation, names: list[str]) -> object:
+            if lost in names:
+                grant(broker, line)
+                wait_until(lambda: lost in source.topic_names(), 60)
+            return ask(cluster, operation, names)
+
+        revoke(broker, line)
+        wait_until(lambda: lost not in source.topic_names(), 60)
+        monkeypatch.setattr(Cluster, "refused", grant_and_ask)
+
+        assert set(look(config, source, target, known=topics).topics) == {kept, lost}
 
 
 def test_a_drain_copies_the_topics_that_it_may_and_fails_for_the_others(

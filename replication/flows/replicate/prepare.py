@@ -99,12 +99,15 @@ def look(
     """
     names = source.topic_names()
     _reject_one_cluster(config, source, target)
-    selected = remote_topics(config, names)
     hidden = remote_topics(config, set(known) - names).keys() - set(without)
+    refused = source.refused("READ", hidden)
+    if hidden - refused.keys():  # deleted, or granted since the list was made
+        names = source.topic_names()
+    selected = remote_topics(config, names)
     of_source, of_target = Rejections(), Rejections()
     of_source.texts.update(too_long(selected))
     upstream = _describe(source, of_source, selected.keys() - set(without), listed=True)
-    of_source.texts.update(source.refused("READ", hidden))
+    of_source.texts.update(refused)
     downstream = _describe(target, of_target, [selected[name] for name in upstream])
     missing = [name for name in upstream if selected[name] not in downstream]
     settings = of_source.call(source.topic_config, missing)
