@@ -58,7 +58,7 @@ and whoever started the job starts it again."""
 
 CALM: Final = "-XX:PerfDataSamplingInterval=1000"
 """For ``jstat`` a JVM copies its counters twenty times a second, which takes a tenth of a percent
-of a core: as much as five idle partitions."""
+of a core."""
 
 DRIVER_OPTIONS: Final = f"{LATE_OPTIMIZER} {CALM} {NO_HALF_DRIVER}"
 
