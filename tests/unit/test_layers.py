@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LONGEST_MODULE_LINES = 300
+LONGEST_MODULE_LINES = 400
 
 # From the top: a folder imports itself and what stands in a later row; folders of one row do not
 # know each other. replication/README.md names the floors.
