@@ -16,6 +16,7 @@ GuardCause = Literal[
     "target-truncated",
     "unmatched",
     "foreign-records",
+    "copies-expired",
 ]
 """Why a partition cannot resume without losing or repeating records."""
 

@@ -169,6 +169,7 @@ GUARD: Final = (
     guard("target-truncated", "a remote partition has lost copied records at its end"),
     guard("unmatched", "the source has none of the last records of a remote partition"),
     guard("foreign-records", "another producer writes to a remote partition", "skip"),
+    guard("copies-expired", "the target's retention would delete records as soon as it gets them"),
 )
 
 SETTINGS: Final = (

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from replication.config.tree import FlowConfig
+from replication.flows.replicate.expire import with_expired
 from replication.flows.replicate.starts import Offsets, Starts, plan_starts
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
@@ -73,7 +74,8 @@ def find_starts(
     )
     created = dict.fromkeys((topic.name for topic in topics.create), "to be created")
     planned = replace(topics, remote_ids={**topics.remote_ids, **created})
-    return plan_starts(config, planned, stored, offsets, stored.accepted)
+    starts = plan_starts(config, planned, stored, offsets, stored.accepted)
+    return with_expired(config, planned, clusters, offsets, starts, stored.accepted)
 
 
 @contextmanager

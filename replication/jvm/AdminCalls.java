@@ -124,6 +124,15 @@ public final class AdminCalls implements AutoCloseable {
 
   /** Creates topics: {@code {name: {"partitions": n, "factor": n, "configs": {...}}}}. */
   public String createTopics(String topics, int timeoutMs) throws JsonProcessingException {
+    return create(topics, new CreateTopicsOptions().timeoutMs(timeoutMs));
+  }
+
+  /** As {@code createTopics}, but creates nothing: the cluster only says what it would reject. */
+  public String validateTopics(String topics, int timeoutMs) throws JsonProcessingException {
+    return create(topics, new CreateTopicsOptions().timeoutMs(timeoutMs).validateOnly(true));
+  }
+
+  private String create(String topics, CreateTopicsOptions options) throws JsonProcessingException {
     List<NewTopic> created = new ArrayList<>();
     for (var it : JSON.readTree(topics).properties()) {
       JsonNode topic = it.getValue();
@@ -133,7 +142,7 @@ public final class AdminCalls implements AutoCloseable {
     }
     ObjectNode results = JSON.createObjectNode();
     admin
-        .createTopics(created, new CreateTopicsOptions().timeoutMs(timeoutMs))
+        .createTopics(created, options)
         .values()
         .forEach((name, future) -> Settled.put(results, name, future, nothing -> null));
     return results.toString();

@@ -140,7 +140,7 @@ class Cluster(AbstractContextManager["Cluster"]):
     def create_topics(
         self,
         topics: Iterable[NewTopic],
-        simplify: Callable[[NewTopic, str], NewTopic | None] = lambda _topic, _reason: None,
+        simplify: Callable[[Mapping[str, str]], Iterable[NewTopic]] = lambda _rejected: (),
     ) -> dict[str, Topic]:
         """Creates the topics that do not exist, and waits until all of *topics* are visible.
 
@@ -149,32 +149,35 @@ class Cluster(AbstractContextManager["Cluster"]):
 
         Args:
             topics: The topics.
-            simplify: Called with a topic that was rejected for a setting, and with the reason;
-                returns the topic to try instead, None to give up.
+            simplify: Called once with the topics that were rejected for a setting, and the reason
+                of each; returns those to create instead.
         """
         wanted = {topic.name: topic for topic in topics}
-        results: dict[str, KafkaError | None] = {}
-        pending = wanted
-        while pending:
-            newest = self._create(pending)
-            results |= newest
-            simpler = {
-                name: simplify(pending[name], result.str())
-                for name, result in newest.items()
-                if isinstance(result, KafkaError) and result.name() in REJECTED_SETTING
-            }
-            pending = {name: topic for name, topic in simpler.items() if topic is not None}
+        results = self._create(wanted.values())
+        if rejected := _rejected_settings(results):
+            results |= self._create(simplify(rejected))
         self._calls.require("creating topic", results, {"TOPIC_ALREADY_EXISTS"})
         return self.wait_until_visible(dict.fromkeys(wanted, 1))
 
-    def _create(self, topics: Mapping[str, NewTopic]) -> dict[str, "KafkaError | None"]:
+    def try_topics(self, topics: Iterable[NewTopic]) -> dict[str, str]:
+        """Which of *topics* the cluster would not create with these settings, and why.
+
+        Nothing is created.
+        """
+        return _rejected_settings(self._create(topics, validate_only=True))
+
+    def _create(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, "KafkaError | None"]:
         """The error of each of *topics* that could not be created, None for the others."""
         results: dict[str, KafkaError | None] = {}
-        for some in requests(topics.values()):
+        for some in requests(topics):
             answers = self._calls.results(
                 "creating topics",
-                lambda keys, s: self._admin.create_topics(
-                    [request_of(topics[key]) for key in keys], request_timeout=s
+                lambda keys, s, some=some: self._admin.create_topics(  # type: ignore[misc]
+                    [request_of(some[key]) for key in keys],
+                    request_timeout=s,
+                    validate_only=validate_only,
                 ),
                 some,
             )
@@ -294,3 +297,12 @@ class Cluster(AbstractContextManager["Cluster"]):
         """Whether *partition* is in the cluster's metadata."""
         topic = self.describe([partition.topic]).get(partition.topic)
         return topic is not None and partition.partition < topic.partitions
+
+
+def _rejected_settings(results: Mapping[str, KafkaError | None]) -> dict[str, str]:
+    """Why topics were rejected that could be created with other settings, by name."""
+    return {
+        name: result.str()
+        for name, result in results.items()
+        if result is not None and result.name() in REJECTED_SETTING
+    }

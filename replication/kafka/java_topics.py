@@ -112,8 +112,10 @@ class JavaTopics:
         futures = self._call(send, range(len(asked)), request_timeout, asked, _offset)
         return dict(zip(specs, futures.values(), strict=True))
 
-    def create_topics(self, topics: Iterable[NewTopic], request_timeout: float) -> Futures:
-        """Creates topics."""
+    def create_topics(
+        self, topics: Iterable[NewTopic], request_timeout: float, *, validate_only: bool = False
+    ) -> Futures:
+        """Creates topics, or only asks whether the cluster would."""
         wanted = {
             topic.topic: {
                 "partitions": topic.num_partitions,
@@ -122,7 +124,8 @@ class JavaTopics:
             }
             for topic in topics
         }
-        return self._call("createTopics", wanted, request_timeout, wanted)
+        call = "validateTopics" if validate_only else "createTopics"
+        return self._call(call, wanted, request_timeout, wanted)
 
     def delete_topics(self, topics: list[str], request_timeout: float) -> Futures:
         """Deletes topics."""

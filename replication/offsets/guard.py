@@ -82,12 +82,21 @@ class Jump:
         return _span(at, at, self.refusal.end if known is None else known)
 
     @property
+    def deleted(self) -> tuple[int, int] | None:
+        """The source offsets whose copies the target may delete at once; None if there are none."""
+        if self.refusal.cause != "copies-expired":
+            return None
+        at = self.position.upstream
+        return _span(at, at, self.refusal.skip)
+
+    @property
     def effect(self) -> str:
         """What is lost and what is repeated, in words."""
         is_known = self.refusal.replicated is not None
         lost = "are not copied" if is_known else "are not copied, unless they are there already"
         again = "are copied again" if is_known else "may be copied again"
-        spans = ((self.lost, lost), (self.repeated, again))
+        gone = "are copied, and the target may delete them at once"
+        spans = ((self.lost, lost), (self.repeated, again), (self.deleted, gone))
         phrases = [f"source offsets {s[0]} to {s[1] - 1} {verb}" for s, verb in spans if s]
         return " and ".join(phrases) or "no record is lost or repeated"
 
@@ -197,6 +206,28 @@ def regrown(text: str, known: Position, offsets: tuple[int, int], log_end: int) 
         replicated=None,
         skip=max(earliest, min(known.upstream, end)),
         restart=earliest,
+    )
+
+
+def expired(text: str, position: Position, kept_from: int, offsets: tuple[int, int]) -> Refusal:
+    """The refusal of a partition whose first records the target would delete at once.
+
+    Args:
+        text: Why, for an operator.
+        position: Where the partition would start.
+        kept_from: The source's first offset that the target keeps.
+        offsets: The source's first offset and its log end.
+    """
+    earliest, end = offsets
+    return Refusal(
+        "copies-expired",
+        text,
+        earliest,
+        end,
+        position.downstream,
+        replicated=position.upstream,
+        skip=kept_from,
+        restart=position.upstream,
     )
 
 

@@ -5,12 +5,12 @@ differs is changed, and a change that somebody else made on the target is marked
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from replication.config.tree import TopicConfigsConfig
-from replication.topics.configs import Settings, first_named, is_copied
+from replication.topics.configs import Settings, is_copied
 
 Applied = Mapping[str, str | None]
 """Setting -> the value that this flow gave it last; None if it left it to the target's default."""
@@ -147,24 +147,3 @@ def _override(settings: Settings, key: str) -> str | None:
     """The value that the topic itself sets."""
     setting = settings.get(key)
     return setting.value if setting is not None and setting.origin == "topic" else None
-
-
-def split_rejected(
-    changes: Sequence[SettingChange], reason: str
-) -> tuple[tuple[SettingChange, ...], list[tuple[SettingChange, ...]]]:
-    """Which change of a rejected request is to blame, and what to send without it.
-
-    Args:
-        changes: The changes of one topic that were sent together, at least one.
-        reason: Why the target rejected them.
-
-    Returns:
-        The change that *reason* names first, or the only one, and all others as one request. If
-        that is unknown, no change, and each one as a request of its own.
-    """
-    key = first_named((change.key for change in changes), reason)
-    if key is None and len(changes) > 1:
-        return (), [(change,) for change in changes]
-    rejected = tuple(change for change in changes if key in (None, change.key))
-    others = tuple(change for change in changes if change not in rejected)
-    return rejected, [others] if others else []

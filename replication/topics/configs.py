@@ -4,8 +4,7 @@ The rules for copying are MirrorMaker 2's: settings of the source's ``server.pro
 and sensitive ones stay behind, as do those that ``config.properties.exclude`` names.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import inf
 
@@ -21,6 +20,7 @@ SIZE_KEY = "max.message.bytes"
 # of an older source would be named, and records from the future are rare.
 REJECTING_KEYS = (SIZE_KEY, "message.timestamp.before.max.ms")
 RETENTION_KEYS = ("retention.ms", "retention.bytes")
+DECISIVE_KEYS = (SIZE_KEY, "cleanup.policy", *RETENTION_KEYS)
 
 
 def settings_to_create(settings: Settings, config: TopicConfigsConfig) -> dict[str, str]:
@@ -49,31 +49,33 @@ def is_copied(key: str, setting: TopicSetting, config: TopicConfigsConfig) -> bo
     )
 
 
-def topic_to_retry(topic: NewTopic, reason: str) -> NewTopic | None:
-    """The topic to create after the target rejected *topic* for one of its settings.
+def by_weight(keys: Iterable[str]) -> list[str]:
+    """*keys* in the order in which a target may choose: first what rejects or deletes records."""
+    return sorted(keys, key=lambda key: (key not in DECISIVE_KEYS, key))
 
-    Without the setting that *reason* names first; if it names none, with ``max.message.bytes``
-    alone, so that the remote topic accepts the same records. None if no setting is left to drop.
+
+def with_settings(topic: NewTopic, keys: Collection[str]) -> NewTopic:
+    """*topic* with those of its settings that *keys* names."""
+    return replace(topic, configs=tuple(item for item in topic.configs if item[0] in keys))
+
+
+def keeps_for_less(source: Settings, target: Settings, config: TopicConfigsConfig) -> bool:
+    """Whether the target deletes copies by time that the source keeps, and nobody asked for that.
+
+    A flow that excludes ``retention.ms`` leaves it to the target. Where the target's broker sets
+    the timestamps, no copy is old.
     """
-    named = first_named((key for key, _ in topic.configs), reason)
-    left = tuple(
-        (key, value)
-        for key, value in topic.configs
-        if (key == SIZE_KEY if named is None else key != named)
+    stamped = target.get("message.timestamp.type")
+    return (
+        kept_ms(target) < kept_ms(source)
+        and (stamped is None or stamped.value != "LogAppendTime")
+        and NameFilter((".*",), config.exclude).accepts("retention.ms")
     )
-    return replace(topic, configs=left) if left != topic.configs else None
 
 
-def first_named(keys: Iterable[str], text: str) -> str | None:
-    """The key of *keys* that *text* names first; None if it names none.
-
-    A key does not count where it is part of a longer one: ``retention.ms`` in
-    ``delete.retention.ms``.
-    """
-    patterns = {key: rf"(?<![\w.]){re.escape(key)}(?!\.?\w)" for key in keys}
-    found = {key: re.search(pattern, text) for key, pattern in patterns.items()}
-    places = {key: match.start() for key, match in found.items() if match}
-    return min(places, key=lambda key: places[key], default=None)
+def kept_ms(settings: Settings) -> float:
+    """For how long the topic keeps a record by its timestamp; infinite if time deletes nothing."""
+    return _limit(settings, "retention.ms")
 
 
 def describe_losses(source: Settings, target: Settings) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from replication.cli.main import main
+from replication.demo.workload import create_topic
 from replication.errors import GuardError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
@@ -17,6 +18,7 @@ from tests.support.events import kinds, kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
+from tests.support.numbered import numbered
 from tests.support.offset_tables import write_offset_map
 from tests.support.stored import stored
 from tests.support.topics import (
@@ -25,7 +27,9 @@ from tests.support.topics import (
     delete_records,
     delete_topic,
     fill,
+    now_ms,
     send,
+    send_records,
 )
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -113,6 +117,32 @@ def test_the_next_start_uses_an_acceptance_once(
     assert (planned["offset"], planned["origin"]) == (20, "decision")
     assert (after_first, copied(clusters, topic_name)) == (110, 110)
     assert kinds(flow.tables) == ["jumped", "refused"]
+
+
+def test_copies_that_the_target_may_delete_are_accepted_once_and_for_all(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    state, config = tmp_path / "state", flow_config(source, target, topic_name)
+    file = write_config(tmp_path, clusters, topic_name)
+    create_topic(source.bootstrap, topic_name, 1)
+    create_topic(target.bootstrap, f"A.{topic_name}", 1, {"retention.ms": "1000000"})
+    hour_ago = now_ms() - 3_600_000
+    send_records(source, topic_name, numbered(0, 100, timestamp_ms=hour_ago))
+    shown = CliRunner().invoke(main, ["plan", str(file)])
+    with pytest.raises(GuardError, match="--partition 0 --from 0"):
+        RunningFlow(spark, state, config, "drain").join()
+
+    done = accept(file, topic_name, "--from", "0", "--execute")
+    RunningFlow(spark, state, config, "drain").join()
+    send_records(source, topic_name, numbered(100, 150, timestamp_ms=hour_ago))
+    RunningFlow(spark, state, config, "drain").join()
+
+    assert shown.exit_code == 5
+    assert "source offsets 0 to 99, which are older" in " ".join(shown.output.split())
+    assert done.exit_code == 0, done.output
+    assert "0 to 99 are copied, and the target may" in " ".join(done.stdout.split())
+    assert copied(clusters, topic_name) == 150
 
 
 def test_only_what_the_guard_refuses_can_be_accepted(

@@ -98,6 +98,35 @@ def test_settings_that_the_target_rejects_are_left_out_and_logged_once(
     ]
 
 
+class TieredCluster(Cluster):
+    """A real cluster with tiered storage, which the target lacks."""
+
+    def topic_config(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
+        """All settings, and the one of a tiered topic."""
+        tiered = {"remote.storage.enable": TopicSetting("true", "topic")}
+        return {name: own | tiered for name, own in super().topic_config(topics).items()}
+
+
+@pytest.mark.parametrize("client", ["librdkafka", "Java"])
+def test_a_setting_rejected_in_words_that_name_no_key_costs_no_other(
+    sides: Sides, name: str, client: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, target = sides
+    kept = {"max.message.bytes": "3000000", "retention.ms": "31536000000", "segment.ms": "600000"}
+    create(source, name, 1, **{key.replace(".", "_"): value for key, value in kept.items()})
+    java = {"security.protocol": "PLAINTEXT"} if client == "Java" else {}
+    servers = {"bootstrap.servers": target.servers, **java}
+
+    with caplog.at_level(logging.WARNING), Cluster("B", servers) as chosen:
+        tiered = TieredCluster("A", {"bootstrap.servers": source.servers})
+        prepare_topics(flow_config(name, replication_factor="1"), tiered, chosen)
+
+    assert overrides(target, f"A.{name}") == kept
+    (line,) = caplog.messages
+    assert "key=remote.storage.enable value=true" in line
+    assert "Tiered Storage functionality is disabled" in line
+
+
 @pytest.fixture(scope="module")
 def cluster_with_policy(
     broker_settings: BrokerSettings, tmp_path_factory: pytest.TempPathFactory
@@ -129,10 +158,12 @@ def test_a_policy_of_the_target_does_not_prevent_a_topic(
         "max.message.bytes": "3000000",
         "cleanup.policy": "compact",
     }
-    assert overrides(target, f"A.{name}-unnamed") == {"max.message.bytes": "3000000"}
+    assert overrides(target, f"A.{name}-unnamed") == {
+        "max.message.bytes": "3000000",
+        "cleanup.policy": "compact",
+    }
     assert [line.partition(" text=")[0].partition(name)[2] for line in caplog.messages] == [
         "-named key=retention.ms value=-1",
-        "-unnamed key=cleanup.policy value=compact",
         "-unnamed key=segment.ms value=60000",
     ]
     assert "set a limit with retention.ms" in caplog.text

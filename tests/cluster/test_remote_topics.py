@@ -1,7 +1,7 @@
 """Before records are copied, their remote topics are created or grown, on two real clusters."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -57,7 +57,9 @@ class OvertakenCluster(Cluster):
     """A real cluster on which another program creates the topic, smaller, just before we do."""
 
     def create_topics(
-        self, topics: Iterable[NewTopic], *arguments: Callable[[NewTopic, str], NewTopic | None]
+        self,
+        topics: Iterable[NewTopic],
+        *arguments: Callable[[Mapping[str, str]], Iterable[NewTopic]],
     ) -> dict[str, Topic]:
         """Creates the smaller topics first, then ours."""
         wanted = tuple(topics)

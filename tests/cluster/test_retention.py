@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic, plain_records, sending
+from replication.errors import GuardError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from tests.support.flows import RunningFlow, flow_config
@@ -79,7 +80,7 @@ def test_a_target_that_keeps_less_is_named_before_the_first_record(
 ) -> None:
     source, target = clusters
     create_topic(source.bootstrap, topic_name, 1, {"retention.ms": "-1"})
-    create_topic(target.bootstrap, f"A.{topic_name}", 1, {"retention.ms": "7200000"})
+    create_topic(target.bootstrap, f"A.{topic_name}", 1, {"retention.ms": str(7 * DAY_MS)})
     send(source, topic_name, 1, 10)
     config = flow_config(source, target, topic_name, {"sync.topic.configs.enabled": "false"})
 
@@ -88,8 +89,47 @@ def test_a_target_that_keeps_less_is_named_before_the_first_record(
 
     (said,) = [n for n, line in enumerate(caplog.messages) if "event=target_keeps_less" in line]
     started = [n for n, line in enumerate(caplog.messages) if "event=generation_started" in line]
-    assert "retention.ms=7200000 (-1 on the source)" in caplog.messages[said]
+    assert "retention.ms=604800000 (-1 on the source)" in caplog.messages[said]
     assert said < started[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "copies"),
+    [
+        pytest.param({}, 0, id="the topic is set aside"),
+        pytest.param({"replication.guard.copies-expired": "skip"}, 10, id="only what it keeps"),
+        pytest.param({"replication.guard.copies-expired": "restart"}, 1010, id="all, by policy"),
+        pytest.param({"config.properties.exclude": "retention.ms"}, 1010, id="its own retention"),
+        pytest.param({"record.timestamps": "broker"}, 1010, id="copies get the present"),
+    ],
+)
+def test_no_record_is_copied_that_the_target_would_delete_at_once(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    settings: dict[str, str],
+    copies: int,
+) -> None:
+    source, target = clusters
+    old, other = f"{topic_name}-old", f"{topic_name}-other"
+    for topic in (old, other):
+        create_topic(source.bootstrap, topic, 1, {"retention.ms": "-1"})
+        create_topic(target.bootstrap, f"A.{topic}", 1, {"retention.ms": str(7 * DAY_MS)})
+    send_old_records(source, old)
+    for topic in (old, other):
+        send(source, topic, 1, 10)
+    config = flow_config(source, target, f"{topic_name}-.*", settings)
+
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    if copies:
+        flow.join()
+    else:
+        kept = f"A.{old} on B keeps records for {7 * DAY_MS} ms only .without limit on the source"
+        with pytest.raises(GuardError, match=rf"{kept}.*source offsets 0 to {RECORDS - 1}"):
+            flow.join()
+
+    assert [records_in(target, f"A.{topic}") for topic in (old, other)] == [copies, 10]
 
 
 def send_old_records(broker: Broker, topic: str) -> None:

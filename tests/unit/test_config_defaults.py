@@ -71,6 +71,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                         "target-truncated": "fail",
                         "unmatched": "fail",
                         "foreign-records": "skip",
+                        "copies-expired": "fail",
                     },
                 ),
                 topic_configs=TopicConfigsConfig(

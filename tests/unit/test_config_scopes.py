@@ -109,6 +109,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
                 "target-truncated": "skip",
                 "unmatched": "restart",
                 "foreign-records": "fail",
+                "copies-expired": "fail",
             },
         ),
         topic_configs=TopicConfigsConfig(

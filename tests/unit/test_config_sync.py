@@ -6,7 +6,7 @@ import pytest
 
 from replication.config.tree import TopicConfigsConfig
 from replication.model import Location, TopicSetting
-from replication.topics.config_sync import SettingChange, SyncHistory, plan_changes, split_rejected
+from replication.topics.config_sync import SettingChange, SyncHistory, plan_changes
 
 KEY = "retention.ms"
 
@@ -117,28 +117,6 @@ def test_an_excluded_setting_is_left_alone() -> None:
 
 def test_a_change_is_shown_with_its_setting() -> None:
     assert str(SettingChange(KEY, "5", None)) == "retention.ms: (target's default) -> 5"
-
-
-A, B, C = (SettingChange(key, "1", None) for key in ("a.ms", "b.a.ms", "c.ms"))
-
-
-@pytest.mark.parametrize(
-    ("sent", "reason", "rejected", "next_requests"),
-    [
-        pytest.param([A, B, C], "unknown name: b.a.ms", [B], [(A, C)], id="one is named"),
-        pytest.param([A, B], "a.ms is above b.a.ms", [A], [(B,)], id="the first one named"),
-        pytest.param([A, B, C], "not here", [], [(A,), (B,), (C,)], id="none is named"),
-        pytest.param([C], "not here", [C], [], id="the only one"),
-        pytest.param([C], "c.ms is wrong", [C], [], id="the only one is named"),
-    ],
-)
-def test_what_is_sent_after_a_rejection(
-    sent: list[SettingChange],
-    reason: str,
-    rejected: list[SettingChange],
-    next_requests: list[tuple[SettingChange, ...]],
-) -> None:
-    assert split_rejected(sent, reason) == (tuple(rejected), next_requests)
 
 
 def test_the_history_is_read_in_the_order_of_time() -> None:

@@ -5,12 +5,11 @@ import pytest
 from replication.config.keys import KEYS
 from replication.config.tree import TopicConfigsConfig
 from replication.config.values import items
-from replication.model import Location, NewTopic, TopicSetting
+from replication.model import Location, TopicSetting
 from replication.topics.configs import (
     Settings,
     describe_losses,
     settings_to_create,
-    topic_to_retry,
 )
 
 EXCLUDE = items(KEYS["config.properties.exclude"].default)
@@ -76,61 +75,6 @@ def test_the_default_excludes_are_those_of_mirrormaker_4_3(key: str, *, is_exclu
     copied = settings_to_create({key: TopicSetting("1", "topic")}, copying(EXCLUDE))
 
     assert copied == ({} if is_excluded else {key: "1"})
-
-
-@pytest.mark.parametrize(
-    ("keys", "reason", "left"),
-    [
-        pytest.param(
-            "new.key retention.ms",
-            "Unknown topic config name: new.key",
-            "retention.ms",
-            id="unknown to the target",
-        ),
-        pytest.param(
-            "delete.retention.ms retention.ms",
-            "Invalid value -9 for configuration delete.retention.ms: at least 0",
-            "retention.ms",
-            id="named is the longer key",
-        ),
-        pytest.param(
-            "retention.ms segment.ms",
-            "Invalid value 9 for configuration segment.ms: more than retention.ms",
-            "retention.ms",
-            id="the first one named",
-        ),
-        pytest.param(
-            "max.message.bytes retention.ms segment.ms",
-            "Policy: set local.retention.ms or retention.ms.limit",
-            "max.message.bytes",
-            id="only longer keys are named",
-        ),
-        pytest.param(
-            "retention.ms segment.ms",
-            "Policy: this cluster limits retention.ms.",
-            "segment.ms",
-            id="at the end of a sentence",
-        ),
-        pytest.param(
-            "max.message.bytes retention.ms segment.ms",
-            "Policy: not like this",
-            "max.message.bytes",
-            id="none is named: the size limit alone",
-        ),
-        pytest.param("retention.ms", "Policy: not like this", "", id="none is left"),
-        pytest.param("max.message.bytes", "Policy: not like this", None, id="nothing to drop"),
-        pytest.param("max.message.bytes", "max.message.bytes is high", "", id="the last one"),
-        pytest.param("", "Policy: not like this", None, id="nothing was set"),
-    ],
-)
-def test_what_to_try_after_a_rejection(keys: str, reason: str, left: str | None) -> None:
-    simpler = topic_to_retry(new_topic(keys), reason)
-
-    assert simpler == (None if left is None else new_topic(left))
-
-
-def new_topic(keys: str) -> NewTopic:
-    return NewTopic("A.orders", 1, 1, tuple((key, "1") for key in keys.split()))
 
 
 def in_effect(**settings: str) -> Settings:

@@ -13,9 +13,10 @@ from replication.topics.config_sync import (
     SettingChange,
     TopicKey,
     plan_changes,
-    split_rejected,
 )
+from replication.topics.configs import by_weight
 from replication.topics.selection import remote_topics, too_long
+from replication.topics.setting_trials import SettingTrials
 
 log = Log(__name__)
 
@@ -89,26 +90,27 @@ def plan_config_sync(
 
 
 def apply_changes(target: Cluster, planned: Iterable[TopicChanges]) -> Iterator[Outcome]:
-    """Sends the changes and yields what became of each; a rejected one is sent alone.
+    """Sends the changes and yields what became of each; a rejected one holds up no other.
 
     Raises:
         ClusterError: The cluster does not answer.
     """
     topics = {topic.remote.name: topic for topic in planned}
-    waiting: dict[str, list[tuple[SettingChange, ...]]] = {}
+    due: dict[str, dict[str, SettingChange]] = {}
     for name, topic in topics.items():
-        due = tuple(change for change in topic.changes if change.is_due)
-        waiting[name] = [due] if due else []
+        due[name] = {change.key: change for change in topic.changes if change.is_due}
         yield from (Outcome(topic, change) for change in topic.changes if not change.is_due)
-    while sent := {name: requests.pop(0) for name, requests in waiting.items() if requests}:
+    trials = {name: SettingTrials.of(by_weight(changes)) for name, changes in due.items()}
+    while sent := {name: tried.waiting[0] for name, tried in trials.items() if tried.waiting}:
         rejections = target.alter_topic_config(
-            {name: {it.key: it.value for it in changes} for name, changes in sent.items()}
+            {name: {key: due[name][key].value for key in keys} for name, keys in sent.items()}
         )
-        for name, changes in sent.items():
+        for name in sent:
             rejection = rejections.get(name)
-            settled = changes
-            if rejection is not None and rejection.is_for_a_setting:
-                settled, others = split_rejected(changes, rejection.reason)
-                waiting[name][:0] = others
-            reason = rejection.reason if rejection else None
-            yield from (Outcome(topics[name], change, reason) for change in settled)
+            if rejection is not None and not rejection.is_for_a_setting:
+                trials[name].reject_all(rejection.reason)
+            else:
+                trials[name].settle(rejection.reason if rejection else None)
+    for name, tried in trials.items():
+        for key, change in due[name].items():
+            yield Outcome(topics[name], change, tried.rejected.get(key))

@@ -10,6 +10,7 @@ from replication.errors import GuardError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.diverge import CUT, with_cut
+from replication.flows.replicate.expire import with_expired
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.match import compared_timestamps
 from replication.flows.replicate.place import Existing, Match, match_existing_targets
@@ -212,6 +213,8 @@ def _decide(
     """What offsets and topic ids decide; the records of targets are still to be compared."""
     offsets = Offsets(log_ends.earliest, log_ends.source_ends, log_ends.target_ends)
     starts = plan_starts(context.config, plan, stored, offsets, accepted)
+    clusters = context.source, context.target
+    starts = with_expired(context.config, plan, clusters, offsets, starts, accepted)
     decisions = dict(starts.decisions)
     resumed = {
         tp: at.position

@@ -8,11 +8,12 @@ from functools import partial
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
 from replication.flows.replicate.admitted import Reserve, reserve_all
+from replication.flows.replicate.create import RemoteTopics
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
 from replication.log import Log
-from replication.model import Flow, NewTopic, Topic
-from replication.topics.configs import describe_losses, settings_to_create, topic_to_retry
+from replication.model import Topic
+from replication.topics.configs import describe_losses, settings_to_create
 from replication.topics.selection import (
     remote_topics,
     selects_nothing,
@@ -57,14 +58,9 @@ def prepare_topics(
     plan = look(config, source, target, without, known)
     kept = reserve(plan)
     plan = replace(plan.without(kept), kept=kept)
-    settings, rejections = _RejectedSettings(), Rejections()
-    created = rejections.call(
-        lambda names: target.create_topics(
-            [topic for topic in plan.create if topic.name in names], settings.simplify
-        ),
-        [topic.name for topic in plan.create],
-    )
-    settings.log(config.flow)
+    rejections = Rejections()
+    missing = RemoteTopics(config.flow, target, plan.create)
+    created = rejections.call(missing.create, [topic.name for topic in plan.create])
     smaller = {  # another process created it at the same moment
         topic.name: topic.partitions
         for topic in plan.create
@@ -191,34 +187,6 @@ def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[s
         for topic, phrases in losses.items()
         if phrases
     )
-
-
-class _RejectedSettings:
-    """Retries the creation of topics without the settings that the target rejects."""
-
-    def __init__(self) -> None:
-        self._rejected: list[tuple[str, str, str, str]] = []
-
-    def simplify(self, topic: NewTopic, reason: str) -> NewTopic | None:
-        simpler = topic_to_retry(topic, reason)
-        if simpler is not None:
-            self._rejected += (
-                (topic.name, key, value, reason)
-                for key, value in topic.configs
-                if (key, value) not in simpler.configs
-            )
-        return simpler
-
-    def log(self, flow: Flow) -> None:
-        for topic, key, value, reason in self._rejected:
-            log.warning(
-                "setting_rejected",
-                flow=flow,
-                topic=topic,
-                key=key,
-                value=value,
-                text=f"the topic was created without this setting: {reason}",
-            )
 
 
 def _reject_one_cluster(config: FlowConfig, source: Cluster, target: Cluster) -> None:
