@@ -39,6 +39,7 @@ def cut_before(commit: int) -> Callable[[], None]:
     return check
 
 
+@pytest.mark.guarantee
 def test_a_cut_before_any_commit_loses_and_repeats_nothing(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:

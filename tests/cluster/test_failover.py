@@ -22,10 +22,12 @@ from replication.flows.checkpoints.rounds import Checkpoints
 from replication.model import Committed, TopicPartition
 from tests.support.cli import ok, run
 from tests.support.failover import PARTITIONS, drain, send, table
+from tests.support.gate.clock import Limit
 from tests.support.groups import commit, committed
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
 from tests.support.topics import now_ms
+from tests.support.waiting import Late
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -33,6 +35,7 @@ Place = tuple[int, bytes | None, bytes | None]
 T = TypeVar("T")
 
 
+@pytest.mark.guarantee
 def test_over_and_back_on_dense_topics_each_record_is_read_once(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -138,12 +141,13 @@ def read_as(group: str, broker: Broker, topic: str, counts: Sequence[int]) -> li
 
 def _until_coordinated(ask: Callable[[], T]) -> T:
     """The answer of *ask*, once the group has a coordinator: a fresh cluster makes its topic."""
-    deadline = time.monotonic() + 30
+    limit = Limit(30)
     while True:
         try:
             return ask()
-        except KafkaException:
-            assert time.monotonic() < deadline
+        except KafkaException as error:
+            if limit.is_over:
+                raise Late(f"no coordinator: {error}", limit) from error
         time.sleep(0.1)
 
 

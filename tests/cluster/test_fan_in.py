@@ -41,7 +41,7 @@ def drain(spark: SparkSession, folder: Path, configs: Iterable[FlowConfig]) -> l
     return running
 
 
-@pytest.mark.soak
+@pytest.mark.guarantee
 def test_two_sources_fill_two_topics_of_one_target(
     spark: SparkSession, clusters: Clusters, own_broker: Broker, tmp_path: Path, topic_name: str
 ) -> None:

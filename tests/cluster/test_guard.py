@@ -32,6 +32,7 @@ from tests.support.topics import (
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 
+@pytest.mark.guarantee
 def test_records_that_expired_before_a_start_are_skipped(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:

@@ -80,7 +80,11 @@ def test_a_source_that_was_cut_goes_on_at_the_cut(
 
 
 @pytest.mark.parametrize(
-    ("policy", "goes_on_at"), [("skip", 100), pytest.param("restart", 80, marks=pytest.mark.soak)]
+    ("policy", "goes_on_at"),
+    [
+        pytest.param("skip", 100, marks=pytest.mark.guarantee),
+        pytest.param("restart", 80, marks=pytest.mark.soak),
+    ],
 )
 def test_a_target_that_was_cut_is_refilled_or_goes_on(
     spark: SparkSession,

@@ -14,7 +14,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(600)]
 
-WAIT_SECONDS = 180.0  # on a busy machine
+WAIT_SECONDS = 90.0
 WARNING = "no flow is enabled: only heartbeats are emitted"
 
 

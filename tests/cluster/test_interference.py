@@ -66,6 +66,7 @@ def test_a_recreated_source_topic_is_refused(
     assert [row.kind for row in stored(flow.tables, "events")] == ["refused"]
 
 
+@pytest.mark.guarantee
 def test_a_record_of_another_producer_in_the_target_costs_no_record_of_the_source(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_stray_record_in_an_idle_remote_topic_is_passed_over(
     assert (event.kind, event.offset_from, event.offset_until) == ("realigned", 100, 100)
 
 
+@pytest.mark.guarantee
 def test_without_its_tables_a_flow_finds_its_position_again(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -125,6 +127,7 @@ def test_without_its_tables_a_flow_finds_its_position_again(
     assert_equal(clusters, topic_name)
 
 
+@pytest.mark.guarantee
 def test_a_remote_topic_that_another_producer_has_filled_stops_a_flow_without_a_map(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:

@@ -30,7 +30,7 @@ from tests.support.topics import now_ms
 
 pytestmark = pytest.mark.cluster
 
-START_SECONDS = 120  # for the start of MirrorMaker 2 on a busy machine
+START_SECONDS = 90  # for MirrorMaker 2
 
 
 @pytest.fixture

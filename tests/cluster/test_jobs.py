@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.job, pytest.ma
 RECORDS = 100
 BEFORE, AFTER = Committed(42), Committed(77)
 RETENTION = "7000000"
-WAIT_SECONDS = 300.0  # on a busy machine
+WAIT_SECONDS = 90.0
 
 Offsets = Mapping[TopicPartition, Committed]
 

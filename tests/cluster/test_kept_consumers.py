@@ -11,7 +11,7 @@ from tests.support.local import SCRIPT, Clusters
 from tests.support.mirror_files import write_config
 from tests.support.running_process import RunningProcess
 from tests.support.topics import copied, delete_topic, fill, now_ms
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job]
 
@@ -21,8 +21,8 @@ BATCH_SECONDS = 6
 RATE = 10.0
 RECORDS = 150  # of 15 seconds, in which at least two batches end
 FETCH_SECONDS = 120  # a close that waits logs an error after 30 seconds
-AT_ONCE_MS = 2000
-WAIT_SECONDS = 300.0  # on a busy machine
+AT_ONCE_MS = 12_000  # by the wall, for what it must not wait for takes ten times as long
+WAIT_SECONDS = 90.0
 
 
 def test_no_record_waits_for_consumers_that_are_closed(
@@ -59,5 +59,5 @@ def test_no_record_waits_for_consumers_that_are_closed(
     delete_topic(target, f"A.{topic_name}")
 
     assert len(latencies) >= RECORDS
-    assert latencies[-1] < AT_ONCE_MS * PATIENCE < 1000 * (FETCH_SECONDS - BATCH_SECONDS)
+    assert latencies[-1] < AT_ONCE_MS < 1000 * (FETCH_SECONDS - BATCH_SECONDS)
     assert "Failed to close" not in (tmp_path / "log").read_text()

@@ -39,6 +39,7 @@ def known_until(flow: RunningFlow, tp: TopicPartition) -> int:
     return maps[tp].offsets.replicated_until if tp in maps else -1
 
 
+@pytest.mark.guarantee
 def test_a_record_is_in_the_map_long_before_its_batch_ends(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_quota_on_the_target_repeats_nothing_whatever_the_client_id(
     assert run.is_dense
 
 
+@pytest.mark.guarantee
 def test_records_beyond_the_map_that_retention_has_passed_are_recorded(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:

@@ -20,7 +20,7 @@ PARTITIONS = 200
 EACH = 30
 RECORD_BYTES = 50_000  # 300 MB in all, and a fetch of a megabyte from each partition does not fit
 KILLED = 137  # by signal 9
-WAIT_SECONDS = 300.0  # on a busy machine
+WAIT_SECONDS = 90.0
 
 
 @pytest.fixture

@@ -49,6 +49,7 @@ def test_background_queries_may_start_after_the_first_records(
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.guarantee
 def test_every_kind_of_record_is_copied_unchanged(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
 ) -> None:
@@ -104,6 +105,7 @@ def test_new_topics_and_partitions_are_replicated_while_the_others_go_on(
 
 
 @pytest.mark.parametrize("mode", RUNNING)
+@pytest.mark.guarantee
 def test_stopping_in_mid_copy_loses_and_repeats_nothing(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
 ) -> None:

@@ -22,6 +22,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.job, pytest.mark.timeout(1200)]
 
 
+@pytest.mark.guarantee
 def test_no_secret_is_seen_anywhere(
     clusters: Clusters, secured: Secured, tmp_path: Path, topic_name: str
 ) -> None:

@@ -17,6 +17,7 @@ from tests.support.topics import plain
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 
+@pytest.mark.guarantee
 def test_log_ends_settle_only_when_the_other_producer_stops(
     spark: SparkSession, clusters: Clusters, topic_name: str, until: Until
 ) -> None:

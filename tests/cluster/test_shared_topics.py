@@ -107,6 +107,7 @@ def test_after_a_crash_nothing_is_lost_in_a_topic_with_two_sources(
                 assert copied[answer.offset] == content, f"{broker.alias} {tp} {offset}"
 
 
+@pytest.mark.guarantee
 def test_a_new_topic_that_another_flow_writes_is_set_aside_and_both_flows_go_on(
     spark: SparkSession, clusters: Clusters, own_broker: Broker, tmp_path: Path, topic_name: str
 ) -> None:
@@ -167,7 +168,13 @@ def test_a_shared_topic_that_others_write_all_the_time_can_be_started(
     assert kinds_of_topics(flow.tables) == []
 
 
-@pytest.mark.parametrize("mode", [pytest.param("microbatch", marks=pytest.mark.soak), "realtime"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param("microbatch", marks=pytest.mark.soak),
+        pytest.param("realtime", marks=pytest.mark.guarantee),
+    ],
+)
 def test_there_and_back_each_record_crosses_once(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
 ) -> None:

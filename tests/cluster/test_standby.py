@@ -133,6 +133,7 @@ def assert_all_copied_once(pair: Pair, tmp_path: Path) -> None:
     assert stored(tmp_path / "first" / "state", "events", f"flow = '{pair.flow}'") == []
 
 
+@pytest.mark.guarantee
 def test_a_standby_goes_on_when_the_active_process_is_killed(pair: Pair, tmp_path: Path) -> None:
     with producing(pair), ExitStack() as stack:
         active, standby = active_and_standby(stack, pair)
@@ -146,7 +147,7 @@ def test_a_standby_goes_on_when_the_active_process_is_killed(pair: Pair, tmp_pat
     assert_all_copied_once(pair, tmp_path)
 
 
-@pytest.mark.soak
+@pytest.mark.guarantee
 def test_a_paused_process_writes_nothing_when_it_goes_on_after_a_takeover(
     pair: Pair, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from tests.support.topics import assert_equal, copied, delete_records, delete_to
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 
+@pytest.mark.guarantee
 def test_a_deleted_remote_topic_is_filled_again(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -42,6 +43,7 @@ def test_a_deleted_remote_topic_is_filled_again(
     assert (event.kind, event.partition, event.offset_from) == ("started-over", 0, 40)
 
 
+@pytest.mark.guarantee
 def test_a_source_topic_created_again_starts_over_once_its_remote_topic_is_deleted(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:

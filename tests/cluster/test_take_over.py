@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 NO_MAP = StoredMap({}, {}, lambda _tp: ())
 NO_HISTORY = Histories(SyncHistory.of(()), AclHistory.of(()))
-START_SECONDS = 240  # for MirrorMaker 2 on a busy machine
+START_SECONDS = 90  # for MirrorMaker 2
 
 
 @dataclass
@@ -96,7 +96,7 @@ def values(broker: Broker, topic: str) -> list[bytes | None]:
 @pytest.mark.parametrize(
     "exactly_once",
     [
-        pytest.param(False, id="at least once"),
+        pytest.param(False, marks=pytest.mark.guarantee, id="at least once"),
         pytest.param(True, id="exactly once", marks=pytest.mark.soak),
     ],
 )

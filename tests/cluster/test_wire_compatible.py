@@ -28,7 +28,7 @@ from tests.support.topics import fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
-START_SECONDS = 240  # for MirrorMaker 2 on a busy machine
+START_SECONDS = 90  # for MirrorMaker 2
 
 
 @pytest.fixture
@@ -37,6 +37,7 @@ def flow() -> Flow:
     return unique_flow()
 
 
+@pytest.mark.guarantee
 def test_mirror_maker_2_tools_read_what_we_write(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, flow: Flow
 ) -> None:
@@ -80,6 +81,7 @@ def test_mirror_maker_2_tools_read_what_we_write(
     assert committed(target, group) == {TopicPartition(remote, 0): Committed(142)}
 
 
+@pytest.mark.guarantee
 def test_the_mirror_takes_over_from_mirror_maker_2(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, flow: Flow, until: Until
 ) -> None:

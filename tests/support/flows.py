@@ -21,10 +21,11 @@ from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
 from replication.model import Flow, Mode
 from replication.state.tables import Tables
+from tests.support.gate.clock import Limit
 from tests.support.mirror_files import FLOW
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import Late
 
-TIMEOUT_SECONDS = 60 * PATIENCE  # of a hung flow
+END_SECONDS = 60.0  # of a flow that is stopped
 
 
 def unique_flow() -> Flow:
@@ -119,19 +120,23 @@ class RunningFlow:
 
     def until(self, condition: Callable[[], object], timeout_seconds: float = 60) -> None:
         """Waits for *condition*; raises the flow's error as soon as the flow fails."""
-        deadline = time.monotonic() + PATIENCE * timeout_seconds
+        limit = Limit(timeout_seconds)
         while not condition():
             if not self.is_running:
                 self.join()
                 assert condition(), "the flow ended too early"
                 return
-            assert time.monotonic() < deadline, f"no success after {PATIENCE * timeout_seconds} s"
+            if limit.is_over:
+                raise Late("no success", limit)
             time.sleep(0.1)  # between two checks
 
     def join(self) -> None:
         """Waits until the flow ends by itself; raises its error if it failed."""
-        self._thread.join(TIMEOUT_SECONDS)
-        assert not self._thread.is_alive(), "the flow did not end"
+        limit = Limit(END_SECONDS)
+        while self.is_running:
+            if limit.is_over:
+                raise Late("the flow did not end", limit)
+            self._thread.join(0.1)
         if self._error is not None:
             raise self._error
 

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 import urllib.request
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
@@ -25,9 +24,9 @@ from replication.spark.session import QUICK_COMPILER
 from replication.state.request_files import hadoop_class_path
 from tests.support.local import REPOSITORY, jars
 from tests.support.process_tree import PROC, family, kill
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import wait_until
 
-START_SECONDS = 60.0 * PATIENCE
+START_SECONDS = 180.0
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 NODE_MB = 4096
 EXECUTOR = "YarnCoarseGrainedExecutorBackend"
@@ -168,11 +167,12 @@ def mini_hadoop(folder: Path) -> Iterator[Hadoop]:
         )
     watchdog = Watchdog(process.pid, signal.SIGKILL)
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while not (folder / "ready").exists():
+
+        def is_ready() -> bool:
             assert process.poll() is None, (folder / "log").read_text()[-3000:]
-            assert time.monotonic() < deadline, f"no cluster after {START_SECONDS} s; see {folder}"
-            time.sleep(0.1)  # between two looks
+            return (folder / "ready").exists()
+
+        wait_until(is_ready, START_SECONDS)
         yield Hadoop(folder, process.pid)
     finally:
         watchdog.dismiss()

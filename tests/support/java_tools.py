@@ -11,12 +11,11 @@ from typing import Any, Literal, cast
 
 from replication.demo.brokers import LOG4J, BrokerSettings
 from tests.support.local import REPOSITORY, jars
-from tests.support.waiting import PATIENCE
 
 DEFAULT_POLICY = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
 IDENTITY_POLICY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
-TIMEOUT_SECONDS = 30 * PATIENCE
+TIMEOUT_SECONDS = 180
 SILENCE_MS = 10_000  # a console consumer that gets no record for so long ends
 HEAP_MB = 256
 

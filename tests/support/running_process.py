@@ -8,8 +8,10 @@ from pathlib import Path
 
 from replication.demo.child import log_end, start_child
 from replication.demo.watchdog import Watchdog
+from tests.support.gate.clock import Limit
 from tests.support.local import REPOSITORY
 from tests.support.process_tree import family, kill
+from tests.support.waiting import Late
 
 STOP_TIMEOUT_SECONDS = 75.0  # spark-submit.sh gives its job 60 s
 
@@ -54,10 +56,12 @@ class RunningProcess:
 
     def wait(self, seconds: float) -> int:
         """Waits for the end of the program and returns its exit code."""
-        try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise self.failure(f"did not end within {seconds} s") from None
+        limit = Limit(seconds)
+        while not self.has_ended(0.1):
+            if limit.is_over:
+                late = Late(f"{self.name} did not end", limit)
+                raise self.failure(f"did not end within {seconds} s") from late
+        return int(self._process.returncode)
 
     def has_ended(self, seconds: float) -> bool:
         """Whether it ends within *seconds*, with whatever exit code."""

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,8 +19,9 @@ from replication.demo.watchdog import Watchdog
 from replication.spark.class_archive import archive_options
 from replication.spark.session import QUICK_COMPILER
 from tests.support.process_tree import family, kill
+from tests.support.waiting import wait_until
 
-START_SECONDS = 300.0  # on a machine with a load of 45
+START_SECONDS = 60.0
 SPARK_HOME = Path(pyspark.__file__).parent
 CLASSES = "org.apache.spark.deploy"
 EXECUTOR = "CoarseGrainedExecutorBackend"
@@ -127,10 +127,7 @@ class Standalone:
         self._started += 1
         worker = Worker(self.url, self.size, self.folder / f"worker-{self._started}")
         self.workers.append(worker)
-        deadline = time.monotonic() + START_SECONDS
-        while worker.page not in self._living_workers():
-            assert time.monotonic() < deadline, f"the worker did not register; see {self.folder}"
-            time.sleep(0.1)  # between two looks at the master's page
+        wait_until(lambda: worker.page in self._living_workers(), START_SECONDS)
         return worker
 
     def stop(self) -> None:
@@ -166,10 +163,7 @@ def standalone(folder: Path, *, workers: int, size: WorkerSize) -> Iterator[Stan
     master = _Daemon("master.Master", folder / "master", arguments)
     cluster = Standalone(f"spark://{HOST}:{port}", folder, size, [], f"http://{HOST}:{ui}/json/")
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while not cluster.is_running():
-            assert time.monotonic() < deadline, f"the master did not start; see {folder}"
-            time.sleep(0.1)  # between two looks at the master's page
+        wait_until(cluster.is_running, START_SECONDS)
         for _ in range(workers):
             cluster.add_worker()
         yield cluster

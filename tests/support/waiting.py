@@ -1,28 +1,83 @@
-"""Waiting for a condition that has no event to wait for."""
+"""Waiting for a condition that has no event to wait for, and limits of time."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from subprocess import TimeoutExpired
+from typing import Final
 
-import pytest
+from _pytest.outcomes import Failed
+from confluent_kafka import KafkaError, KafkaException
+
+from tests.support.gate.clock import Limit
 
 CHECK_SECONDS = 0.05
+TIMEOUTS: Final = {
+    KafkaError._TIMED_OUT,  # noqa: SLF001 - its public name
+    KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - its public name
+    KafkaError.REQUEST_TIMED_OUT,
+}
 
-PATIENCE = 6
-"""Limits are for an idle machine with two cores. A shared one may be so many times slower."""
+
+class Late(Failed):
+    """A limit of time was missed: by the code under test, or by a machine that hardly ran it.
+
+    Args:
+        what: Was not so in time.
+        limit: The limit, which is over.
+    """
+
+    def __init__(self, what: str, limit: Limit) -> None:
+        self.share, self.seconds = limit.share, limit.wall_seconds
+        super().__init__(
+            f"{what} (limit {limit.seconds:g} s; waited for {self.seconds:.1f} s, in which the "
+            f"machine gave {self.share:.2f} of a core)"
+        )
+
+
+class OutOfTime(Late):
+    """The whole run is over; the test that runs is told nothing else."""
 
 
 def wait_until(condition: Callable[[], object], timeout_seconds: float) -> None:
-    """Returns once *condition* is true; fails the test after `PATIENCE` times *timeout_seconds*.
+    """Returns once *condition* is true; `Late` after *timeout_seconds* of an idle machine.
 
     ``wait_until(lambda: lag() == 0, 30)``. False and None mean: not yet.
     """
-    deadline = time.monotonic() + PATIENCE * timeout_seconds
-    last: object = None
-    while time.monotonic() < deadline:
-        last = condition()
-        if last:
-            return
+    limit = Limit(timeout_seconds)
+    while not (last := condition()):
+        if limit.is_over:
+            code = getattr(condition, "__code__", None)
+            where = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(condition)
+            raise Late(f"still {last!r}: the condition at {where}", limit)
         time.sleep(CHECK_SECONDS)
-    code = getattr(condition, "__code__", None)
-    where = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(condition)
-    pytest.fail(f"still {last!r} after {PATIENCE * timeout_seconds} s: the condition at {where}")
+
+
+@contextmanager
+def in_time(seconds: float, what: str) -> Iterator[Limit]:
+    """Runs the block; `Late` if it took longer than *seconds* of an idle machine."""
+    limit = Limit(seconds)
+    yield limit
+    if limit.is_over:
+        raise Late(f"{what} took longer", limit)
+
+
+def missed_limit(error: BaseException | None, limit: Limit) -> Late | None:
+    """The missed limit that *error* is, or was raised because of; None if it is a wrong result.
+
+    Args:
+        error: Of a test.
+        limit: Of the whole test, for clients and programs with limits of their own.
+    """
+    if error is None or isinstance(error, Late):
+        return error
+    if _is_timeout(error):
+        return Late(f"{type(error).__name__}: {error}", limit)
+    return missed_limit(error.__cause__, limit)
+
+
+def _is_timeout(error: BaseException) -> bool:
+    if isinstance(error, KafkaException):
+        codes = [reason.code() for reason in error.args if isinstance(reason, KafkaError)]
+        return not TIMEOUTS.isdisjoint(codes)
+    return isinstance(error, (TimeoutError, TimeoutExpired))
