@@ -1,6 +1,5 @@
 """The fixtures of all tests: two real clusters, a Spark session, topic names, and `until`."""
 
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,6 +12,8 @@ from replication.config.home import OUR_JAR
 from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, running
 from tests.support.broker_archive import archived
 from tests.support.containers import ContainerBroker, check_engine, in_containers
+from tests.support.gate.judge import Judge
+from tests.support.gate.plugin import Gate
 from tests.support.kerberos import use_kerberos
 from tests.support.least_privilege import AUTHORIZER, Strict
 from tests.support.local import SPARK_SLOTS, Clusters, Until, jars
@@ -31,9 +32,24 @@ MakeBroker = Callable[[str, Path], Broker]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--soak", action="store_true", help="run the tests that take many minutes")
-    parser.addoption(
-        "--until", type=float, metavar="SECONDS", help="start no test after this time since 1970"
+    group = parser.getgroup("gate", "which tests run, and what decides: tests/README.md")
+    group.addoption("--soak", action="store_true", help="run the tests that take many minutes")
+    group.addoption(
+        "--gate",
+        choices=("share", "all", "soak", "again"),
+        help="choose a share of the tests, or all, or all with --soak; judge missed limits",
+    )
+    group.addoption(
+        "--budget",
+        type=float,
+        metavar="SECONDS",
+        help="for what is near a change, on a calm machine",
+    )
+    group.addoption("--until", type=float, metavar="EPOCH", help="start no test after this time")
+    group.addoption("--hard-end", type=float, metavar="EPOCH", help="end all tests at this time")
+    group.addoption("--gate-report", metavar="FILE", help="of a second run, for the first")
+    group.addoption(
+        "--write-durations", action="store_true", help="renew tests/durations.json by this run"
     )
 
 
@@ -41,27 +57,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FilesInTu
     return FilesInTurn(config, log)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Without the container engine that the user asked for, no test runs."""
     if in_containers():
         check_engine()
+    judge = Judge(config.getoption("--until"), config.getoption("--hard-end"))
+    config.pluginmanager.register(judge, "judge")
+    if mode := config.getoption("--gate"):
+        config.pluginmanager.register(Gate(config, mode), "gate")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    sort_slowest_first(items)
-    if config.getoption("--soak"):
+    if config.getoption("--gate"):
         return
+    sort_slowest_first(items)
     for item in items:
-        if "soak" in item.keywords:
+        if "soak" in item.keywords and not config.getoption("--soak"):
             item.add_marker(pytest.mark.skip(reason="takes many minutes; run with --soak"))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips what a slow machine has no time left for; see tests/run.sh."""
-    until = item.config.getoption("--until")
-    if until is not None and time.time() > until:
-        pytest.skip("not run: this machine is so slow that the time for the tests is used up")
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Checks everything: format, lint, types, shell syntax, wheel, and all tests.
-# --soak adds the tests that take many minutes; --soak MODE SECONDS runs the mirror under random faults
-# and nothing else. REPLICATION_TEST_BROKERS=docker runs the shared brokers in containers. --coverage adds
-# a report of the lines that ran, and minutes. Other arguments go to pytest, and nothing else runs.
+# Checks format, lint, types, shell syntax and the wheel, and runs the tests that are this commit's turn;
+# tests/README.md says which, and what decides. --all runs all tests, --soak also those that take many
+# minutes; --soak MODE SECONDS runs the mirror under random faults and nothing else.
+# REPLICATION_TEST_BROKERS=docker runs the shared brokers in containers. --coverage adds a report of the
+# lines that ran, and minutes. Other arguments go to pytest, and nothing else runs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -45,17 +46,22 @@ wheel() { # The wheel must contain the interceptor and must import without this 
   rm -rf "$folder" build
 }
 
-# Most tests wait for brokers and timers, so four processes run them, each with its own brokers. A machine
-# shared with others can be too slow for a limit: what fails runs once more, alone, and must pass then.
-tests() { # PROCESSES PYTEST_ARGUMENTS...
-  local code=0 processes=$1
-  shift
-  [ ${#coverage[@]} = 0 ] || "$python" -m coverage erase
-  pytest -n "$processes" "$@" || code=$?
-  if [ "$code" = 1 ]; then # tests failed; any other code is final
-    printf '\n== what failed runs once more, alone\n'
-    pytest --lf "$@" && code=0
+# Most tests wait for brokers and timers, so three processes run them, each with its own brokers, and one
+# of them at a time runs jobs. On a calm machine the share takes half of this time or less; on one that
+# crawls, no test starts after the first limit, and at the second one all that still run are ended.
+tests() { # share|all|soak
+  local now seconds again budget limits=() bound=() code=0
+  now=$(date +%s)
+  if [ -n "${CI:-}" ]; then # 80 of CI's 90 minutes, with the set-up
+    seconds=$((4800 - SECONDS)) again=600 budget=2400
+    bound=(timeout -k 30 $((seconds + 240)))
+  else
+    seconds=1500 again=240 budget=1200
   fi
+  [ "$1" != share ] ||
+    limits=(--until $((now + seconds - again)) --hard-end $((now + seconds)) --budget "$budget")
+  [ ${#coverage[@]} = 0 ] || "$python" -m coverage erase
+  "${bound[@]}" "$python" "${coverage[@]}" -m pytest -n 3 --gate "$1" "${limits[@]}" "${durations[@]}" || code=$?
   if [ ${#coverage[@]} -gt 0 ]; then
     "$python" -m coverage combine --quiet
     "$python" -m coverage report
@@ -63,30 +69,22 @@ tests() { # PROCESSES PYTEST_ARGUMENTS...
   return "$code"
 }
 
-pytest() {
-  "$python" "${coverage[@]}" -m pytest "$@"
-}
-
-# CI should end within half an hour, on a machine whose cores it shares. There the tests with brokers run
-# for as long as there is time and show what they find; the tests without brokers decide.
-tests_in_ci() {
-  local until end=1740
-  tests 2 -m 'not cluster' || return 1
-  until=$(($(date +%s) + end - 60 - SECONDS)) # a test of the last minute may take one more
-  printf '\n== the tests with brokers; they do not decide in CI\n'
-  timeout -k 30 "$((end + 900 - SECONDS))" "$python" -m pytest -n 3 -m cluster --until "$until" ||
-    printf '\n== some tests with brokers failed or were not run: run ./tests/run.sh on an idle machine\n'
-}
-
 case "${1:-} ${2:-}" in '--soak realtime' | '--soak microbatch' | '--soak drain')
   exec "$python" -m tests.soak "${@:2}" ;;
 esac
-coverage=()
-if [ "${1:-}" = --coverage ]; then
-  coverage=(-m coverage run)
+coverage=() durations=() gate=share
+while :; do
+  case ${1:-} in
+    --coverage) coverage=(-m coverage run) ;;
+    --write-durations) durations=(--write-durations) ;;
+    --all) gate=all ;;
+    --soak) gate=soak ;;
+    *) break ;;
+  esac
   shift
-fi
-if [ $# -gt 0 ] && [ "$*" != --soak ]; then
+done
+if [ $# -gt 0 ]; then
+  [ "$gate" != soak ] || set -- --soak "$@"
   step tests "$python" -m pytest "$@"
   exit
 fi
@@ -95,4 +93,4 @@ step lint "$python" -m ruff check .
 step types "$python" -m mypy
 step 'shell syntax' shell_syntax
 step wheel wheel
-if [ -n "${CI:-}" ]; then step tests tests_in_ci; else step tests tests 4 "$@"; fi
+step tests tests "$gate"

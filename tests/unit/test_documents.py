@@ -152,7 +152,8 @@ def test_every_call_of_the_benchmark_uses_its_options() -> None:
 
 @pytest.mark.parametrize("file", documents(), ids=label)
 def test_every_option_named_in_a_sentence_exists(file: Path) -> None:
-    known = script_options() | FOREIGN_OPTIONS | {"--soak"}
+    known = script_options() | FOREIGN_OPTIONS
+    known |= set(OPTION.findall(text_of(REPOSITORY / "tests" / "run.sh")))
     known |= {name for command in COMMANDS.values() for name in options_of(command)}
     for programs in ("bench", "soak"):
         for program in (REPOSITORY / "tests" / programs).glob("*.py"):

@@ -1,0 +1,219 @@
+"""Which tests a run takes, in which order, and what it decides."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.gate import quarantine, repository
+from tests.support.gate.choice import (
+    SHARES,
+    Candidate,
+    Durations,
+    Situation,
+    Tier,
+    choose,
+    choose_all,
+    places,
+)
+from tests.support.gate.verdict import Outcome, Verdict, outcome_of_late
+
+
+def case(name: str, *marks: str) -> Candidate:
+    return Candidate(f"tests/cluster/test_{name}.py::test", frozenset(marks))
+
+
+UNIT = case("rule")
+SPARK = case("table", "spark")
+GUARANTEE = case("crash", "cluster", "job", "guarantee")
+OTHERS = [case(f"other{number}", "cluster", "spark") for number in range(30)]
+BY_HAND = [case(f"hand{number}", "cluster", "soak") for number in range(4)]
+TESTS = [UNIT, SPARK, GUARANTEE, *OTHERS, *BY_HAND]
+UNKNOWN = Durations()
+
+
+def chosen(tier: Tier, situation: Situation, tests: list[Candidate] | None = None) -> set[str]:
+    found = choose(TESTS if tests is None else tests, situation, UNKNOWN)
+    return {name for name, its in found.items() if its is tier}
+
+
+@given(st.integers(0, 10_000))
+def test_what_needs_no_broker_and_what_is_a_guarantee_is_in_every_run(turn: int) -> None:
+    found = choose(TESTS, Situation(turn), UNKNOWN)
+
+    assert [found.get(each.nodeid) for each in (UNIT, SPARK, GUARANTEE)] == [
+        *(Tier.UNIT, Tier.SPARK, Tier.GUARANTEE)
+    ]
+
+
+@given(st.integers(0, 10_000))
+def test_three_commits_after_each_other_take_each_test_once(turn: int) -> None:
+    turns = [chosen(Tier.ROTATION, Situation(turn + each)) for each in range(SHARES)]
+
+    assert set().union(*turns) == {each.nodeid for each in OTHERS}
+    assert sum(map(len, turns)) == len(OTHERS)
+
+
+@given(st.integers(0, 10_000))
+def test_what_runs_by_hand_takes_turns(turn: int) -> None:
+    turns = [chosen(Tier.BY_HAND, Situation(turn + each)) for each in range(len(BY_HAND))]
+
+    assert all(len(each) == 1 for each in turns)
+    assert set().union(*turns) == {each.nodeid for each in BY_HAND}
+
+
+def test_what_cannot_run_here_has_no_turn() -> None:
+    tests = [replace(each, is_skipped=each is not BY_HAND[2]) for each in BY_HAND]
+
+    assert chosen(Tier.BY_HAND, Situation(1), tests) == {BY_HAND[2].nodeid}
+
+
+def test_a_changed_module_takes_the_tests_that_import_it_as_far_as_time_is_left() -> None:
+    near = [replace(each, imports=frozenset({"replication.offsets.resume"})) for each in OTHERS[:9]]
+    situation = Situation(0, frozenset({"replication/offsets/resume.py"}))
+    rotation = chosen(Tier.ROTATION, situation, near)
+
+    assert chosen(Tier.NEAR, situation, near) == {each.nodeid for each in near} - rotation
+    short = replace(situation, budget_seconds=5 * len(rotation) + 10)
+    assert len(chosen(Tier.NEAR, short, near)) == 2
+    assert len(chosen(Tier.ROTATION, short, near)) == len(rotation)
+
+
+def test_a_changed_test_and_one_in_quarantine_are_taken() -> None:
+    own = OTHERS[0]
+    for turn in range(SHARES):
+        situation = Situation(
+            turn, frozenset({own.file}), quarantined=frozenset({BY_HAND[0].nodeid})
+        )
+        found = choose(TESTS, situation, UNKNOWN)
+
+        assert found[own.nodeid] in (Tier.ROTATION, Tier.NEAR)
+        assert found[BY_HAND[0].nodeid] is Tier.QUARANTINED
+
+
+def test_all_are_all_but_those_that_take_many_minutes() -> None:
+    without = {each.nodeid for each in TESTS} - {each.nodeid for each in BY_HAND}
+
+    assert set(choose_all(TESTS, with_soak=False)) == without
+    assert set(choose_all(TESTS, with_soak=True)) == {each.nodeid for each in TESTS}
+
+
+def test_the_order_is_by_tier_then_jobs_then_the_longest_file() -> None:
+    quick, slow = case("quick", "cluster", "guarantee"), case("slow", "cluster", "guarantee")
+    tests = [SPARK, quick, slow, GUARANTEE, UNIT]
+    durations = Durations({slow.nodeid: 50, quick.nodeid: 5, GUARANTEE.nodeid: 1})
+
+    placed = places(tests, choose(tests, Situation(), durations), durations, {})
+
+    assert [*placed] == [each.nodeid for each in (UNIT, GUARANTEE, slow, quick, SPARK)]
+    assert [name for name, place in placed.items() if place.is_job] == [GUARANTEE.nodeid]
+
+
+def test_tests_of_one_file_are_together_and_files_that_share_brokers_too() -> None:
+    tests = [replace(OTHERS[0], nodeid=f"{OTHERS[0].nodeid}[{number}]") for number in range(3)]
+    tests += OTHERS[1:3]
+    sharing = {OTHERS[1].file: "secured", OTHERS[2].file: "secured"}
+    placed = places(tests, choose_all(tests, with_soak=False), UNKNOWN, sharing)
+
+    assert len({place.scope for place in placed.values()}) == 2
+
+
+@pytest.mark.parametrize(
+    ("share", "again", "outcome"),
+    [
+        (0.9, False, Outcome.FAILED),
+        (0.51, False, Outcome.FAILED),
+        (0.5, False, Outcome.LATE),
+        (0.26, True, Outcome.FAILED),
+        (0.1, True, Outcome.UNDECIDED),
+    ],
+)
+def test_the_machine_excuses_a_missed_limit_if_it_gave_little(
+    share: float, outcome: Outcome, *, again: bool
+) -> None:
+    assert outcome_of_late(share, again=again) is outcome
+
+
+CALM, CRAWLING = 0.8, 0.2
+
+
+def verdict(share: float, **counts: int) -> Verdict:
+    """Of a run with one guarantee, which passed, and with so many tests of each outcome."""
+    return verdict_with(share, Outcome.PASSED, counts)
+
+
+def verdict_with(share: float, guarantee: Outcome, counts: Mapping[str, int]) -> Verdict:
+    outcomes = {"tests/a.py::passed": Outcome.PASSED, "tests/a.py::guarantee": guarantee}
+    for name, count in counts.items():
+        outcomes |= {f"tests/a.py::{name}{each}": Outcome[name] for each in range(count)}
+    return Verdict(outcomes, {"tests/a.py::guarantee"}, share)
+
+
+@pytest.mark.parametrize("share", [CALM, CRAWLING])
+def test_a_wrong_result_is_red_on_every_machine(share: float) -> None:
+    assert verdict(share, FAILED=1).problems == ["1 failed"]
+    assert verdict_with(share, Outcome.FAILED, {}).problems == ["1 failed"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "problem"),
+    [
+        ({"LATE_THEN_PASSED": 3}, None),
+        ({"LATE_THEN_PASSED": 4}, "more than 3 were late and then passed"),
+        ({"UNDECIDED": 5}, None),
+        ({"UNDECIDED": 6}, "more than 5 ran and were not decided"),
+        ({"NOT_RUN": 100, "SKIPPED": 100, "QUARANTINED": 5}, None),
+    ],
+)
+def test_a_calm_machine_excuses_a_few_and_one_that_crawls_excuses_all(
+    counts: dict[str, int], problem: str | None
+) -> None:
+    assert verdict(CALM, **counts).problems == ([problem] if problem else [])
+    assert verdict(CRAWLING, **counts).problems == []
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UNDECIDED, Outcome.NOT_RUN])
+def test_a_guarantee_must_be_decided_if_there_was_time(outcome: Outcome) -> None:
+    assert verdict_with(CALM, outcome, {}).problems == [
+        "guarantee not decided: tests/a.py::guarantee"
+    ]
+    assert verdict_with(CRAWLING, outcome, {}).problems == []
+
+
+@pytest.mark.parametrize("share", [CALM, CRAWLING])
+def test_a_run_in_which_nothing_passed_is_red(share: float) -> None:
+    assert Verdict({"tests/a.py::late": Outcome.UNDECIDED}, set(), share).problems == [
+        "no test passed"
+    ]
+
+
+def test_the_line_counts_everything() -> None:
+    assert verdict(0.25, LATE_THEN_PASSED=2, UNDECIDED=1, NOT_RUN=4, QUARANTINED=1).line == (
+        "decided 2, late and then passed 2, not decided 5 (4 not run), quarantined 1; "
+        "the machine gave 0.25 of a core"
+    )
+
+
+def test_the_quarantine_is_short_and_nobody_stays() -> None:
+    found = quarantine.entries(quarantine.FILE.read_text())
+
+    assert quarantine.problems(found, date.today()) == []  # noqa: DTZ011 - a day more or less
+
+
+def test_a_line_of_the_quarantine() -> None:
+    text = "# a comment\ntests/a.py::x[a b] | 2026-11-20 | races with the broker | issue 7\n"
+    (entry,) = found = quarantine.entries(text)
+
+    assert entry.nodeid == "tests/a.py::x[a b]"
+    assert quarantine.problems(found, date(2026, 12, 4)) == []
+    assert quarantine.problems(found, date(2026, 12, 5)) != []
+    assert quarantine.problems(found, date(2026, 11, 19)) != []
+    assert quarantine.problems([replace(entry, mended_by="")], date(2026, 11, 21)) != []
+    assert quarantine.problems(found * 6, date(2026, 11, 21)) == ["more than 5 lines"]
+
+
+def test_the_measured_durations_can_be_read() -> None:
+    assert all(seconds > 0 for seconds in repository.durations().measured.values())
