@@ -81,7 +81,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Seconds of the machine's time that tests take."""
+    """How long tests take, in seconds of a calm machine."""
 
     measured: Mapping[str, float] = field(default_factory=dict)
 

@@ -62,7 +62,7 @@ class Gate:
             self._situation = _read_situation(handed["situation"])
         self._outcomes: dict[str, Outcome] = {}
         self._missed: dict[str, Missed] = {}
-        self._given: dict[str, float] = {}
+        self._seconds: dict[str, float] = {}
         self._limit = Limit(0)
         self._is_over = False
         if mode == "again":
@@ -157,8 +157,8 @@ class Gate:
         self._outcomes[report.nodeid] = min(before, outcome, key=WORST_FIRST.index)
         if "missed" in said:
             self._missed[report.nodeid] = Missed(**said["missed"])
-        if "given" in said:
-            self._given[report.nodeid] = said["given"]
+        if "seconds" in said:
+            self._seconds[report.nodeid] = said["seconds"]
 
     # The end
 
@@ -173,12 +173,12 @@ class Gate:
         if self._mode == "again":
             self._write_report()
         elif exitstatus in DECIDED and (late := self._named(Outcome.LATE)):
-            self._run_again(sorted(late, key=lambda name: (placed[name].tier, self._given[name])))
+            self._run_again(sorted(late, key=lambda name: (placed[name].tier, self._seconds[name])))
         guarantees = {name for name in placed if placed[name].tier is Tier.GUARANTEE}
         self._verdict = Verdict(self._outcomes, guarantees, share)
         if self._config.getoption("--write-durations"):
             passed = self._named(Outcome.PASSED)
-            repository.write_durations({name: self._given[name] for name in passed})
+            repository.write_durations({name: self._seconds[name] for name in passed})
         if exitstatus in DECIDED or self._is_over:
             session.exitstatus = pytest.ExitCode(int(bool(self._verdict.problems)))
 

@@ -13,7 +13,7 @@ from tests.support.local import REPOSITORY
 
 DURATIONS: Final = REPOSITORY / "tests" / "durations.json"
 SHORTEST_SECONDS: Final = 1.0
-"""Quicker tests are not worth a line."""
+"""Quicker unit tests are not worth a line."""
 LATELY_SECONDS: Final = 12 * 3600
 
 
@@ -70,14 +70,14 @@ def write_durations(measured: Mapping[str, float]) -> None:
     """Renews the durations that were *measured*, and drops tests that do not exist any more.
 
     Args:
-        measured: Seconds of the machine's time.
+        measured: Seconds, of all the tests that passed.
     """
-    known = {**durations().measured, **measured}
-    kept = {
-        nodeid: round(known[nodeid], 1)
-        for nodeid in sorted(known)
-        if known[nodeid] >= SHORTEST_SECONDS and _exists(nodeid)
+    known = {
+        nodeid: round(seconds, 1)
+        for nodeid, seconds in sorted({**durations().measured, **measured}.items())
+        if seconds >= SHORTEST_SECONDS or not nodeid.startswith("tests/unit/")
     }
+    kept = {nodeid: seconds for nodeid, seconds in known.items() if _exists(nodeid)}
     DURATIONS.write_text(json.dumps(kept, indent=1) + "\n")
 
 
