@@ -68,16 +68,14 @@ class Progress:
     ) -> None:
         # Its public properties parse all events at each call.
         self.query: Any = query._jsq  # noqa: SLF001
-        self._metric, self._copies = metric, copies
-        self._last, self.newest = -1, ""
+        self._metric = metric
+        self._copies = copies
+        self.newest = ""
 
     def finished(self) -> list[Batch]:
         """The batches finished since the last call."""
         events = [event for event in self._unseen() if _did_run(event)]
-        events.reverse()
-        for event in events:
-            self._last = event["batchId"]
-        return [self._batch(event) for event in events]
+        return [self._batch(event) for event in reversed(events)]
 
     def _unseen(self) -> Iterator[dict[str, Any]]:
         """The events since the last call, newest first.
@@ -92,7 +90,7 @@ class Progress:
             mark = _mark(events[index])
             if index == len(events) - 1:
                 self.newest = mark
-            if mark == seen or events[index].batchId() <= self._last:
+            if mark == seen:
                 return
             yield json.loads(events[index].json())
 
