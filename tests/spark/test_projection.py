@@ -24,6 +24,7 @@ AT = datetime(2001, 2, 3, 4, 5, 6, 789000, tzinfo=timezone.utc)
 AT_ORIGIN = CARRIER + (981173106789).to_bytes(8, "big") + (7).to_bytes(8, "big")
 NO_TIME_NO_KEY = CARRIER + b"\xff" * 8 + (~8).to_bytes(8, "big", signed=True)
 NO_TIME_EMPTY_KEY = CARRIER + b"\xff" * 8 + (9).to_bytes(8, "big")
+NO_KEY_AT_ZERO = CARRIER + b"\xff" * 8 + (~0).to_bytes(8, "big", signed=True)
 BEFORE_1970 = datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=timezone.utc)
 
 
@@ -36,6 +37,7 @@ def test_a_record_is_copied_byte_for_byte_with_its_timestamp_and_offset_before_t
             (NOT_UTF8, None, "orders", 3, 7, AT, 0, twice),
             (None, bytearray(b""), "orders", 0, 8, BEFORE_1970, -1, None),
             (bytearray(b""), None, "orders", 0, 9, BEFORE_1970, -1, []),
+            (None, None, "orders", 1, 0, BEFORE_1970, -1, []),
         ],
         SOURCE_SCHEMA,
     )
@@ -44,6 +46,7 @@ def test_a_record_is_copied_byte_for_byte_with_its_timestamp_and_offset_before_t
             (bytearray(AT_ORIGIN) + NOT_UTF8, None, twice, "us.orders", 3),
             (bytearray(NO_TIME_NO_KEY), bytearray(b""), None, "us.orders", 0),
             (bytearray(NO_TIME_EMPTY_KEY), None, [], "us.orders", 0),
+            (bytearray(NO_KEY_AT_ZERO), None, [], "us.orders", 1),
         ],
         TARGET_SCHEMA,
     )
@@ -133,5 +136,19 @@ def test_records_are_counted_by_topic_and_partition(spark: SparkSession, topics:
     source = spark.createDataFrame(rows, SOURCE_SCHEMA)
 
     (observed,) = source.agg(counts_column(partitions)).collect()
+
+    assert counts_of(observed[0], partitions) == expected
+
+
+def test_where_every_partition_has_records_none_is_counted_for_its_neighbour(
+    spark: SparkSession,
+) -> None:
+    partitions = [TopicPartition("a", partition) for partition in range(7)]
+    expected = {tp: 1 + index for index, tp in enumerate(partitions)}
+    rows = [(None, None, *tp, 0, AT, 0, None) for tp, n in expected.items() for _ in range(n)]
+
+    (observed,) = (
+        spark.createDataFrame(rows, SOURCE_SCHEMA).agg(counts_column(partitions)).collect()
+    )
 
     assert counts_of(observed[0], partitions) == expected

@@ -147,6 +147,14 @@ def test_an_acl_that_is_gone_on_both_sides_is_no_longer_the_flows_own() -> None:
     assert plan_acls(config, [], [ANOTHERS], [MINE]) == AclPlan(forget=(MINE,))
 
 
+def test_a_wanted_acl_that_somebody_removed_on_the_target_stays_the_flows_own() -> None:
+    config = flow(replication_acls_removal_enabled="true")
+
+    plan = plan_acls(config, [acl("ALLOW READ old")], [], [MINE])
+
+    assert plan == AclPlan(create=(MINE,))
+
+
 def row(second: int, action: str, rejection: str | None = None) -> dict[str, object]:
     return {
         "action": action,

@@ -161,3 +161,29 @@ def test_an_alias_may_contain_dots_and_be_a_prefix_of_another() -> None:
             {"bootstrap.servers": "a:1"},
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("alias", "key", "value"),
+    [
+        pytest.param("topics", "topics.exclude", "secret.*", id="topics"),
+        pytest.param("groups", "groups.exclude", "secret.*", id="groups"),
+    ],
+)
+def test_a_key_of_the_mirror_stays_one_where_a_cluster_is_called_like_its_beginning(
+    alias: str, key: str, value: str
+) -> None:
+    config = parse_settings(
+        {
+            "clusters": f"{alias},B",
+            f"{alias}.bootstrap.servers": "a:1",
+            "B.bootstrap.servers": "b:1",
+            f"{alias}->B.enabled": "true",
+            key: value,
+        }
+    )
+
+    (flow,) = config.flows
+    excluded = flow.topics_exclude if alias == "topics" else flow.groups.groups_exclude
+    assert excluded == (value,)
+    assert flow.source.consumer == {"bootstrap.servers": "a:1"}

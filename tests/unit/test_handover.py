@@ -2,9 +2,13 @@
 
 import pytest
 
+from replication.kafka.ownership import REBALANCE_SECONDS, SESSION_SECONDS, SILENCE_SECONDS
 from replication.state.handover import (
     AFTER_ANY_END,
     AFTER_EXPULSION,
+    EXECUTOR_SECONDS,
+    HEARTBEAT_SECONDS,
+    REACTION_SECONDS,
     LastOwner,
     handover_seconds,
 )
@@ -53,3 +57,17 @@ def test_the_release_of_an_earlier_owner_says_nothing_of_the_last_one() -> None:
 @pytest.mark.parametrize("last", [None, RELEASED])
 def test_a_slow_join_means_that_a_silent_member_was_expelled(last: LastOwner | None) -> None:
     assert handover_seconds(last, machine=HERE, joined_in=10.0) == AFTER_ANY_END
+
+
+def test_no_owner_writes_until_the_last_one_has_stopped_wherever_it_ran() -> None:
+    """What the times must be for each other, whatever they are."""
+    last_word = max(SILENCE_SECONDS, EXECUTOR_SECONDS) + REACTION_SECONDS
+    # The coordinator expels a member a session after its last heartbeat. The member may have heard
+    # an answer a heartbeat's time after it, and counts its silence from there.
+    heard_before_expulsion = SESSION_SECONDS - HEARTBEAT_SECONDS
+
+    assert last_word <= AFTER_ANY_END
+    assert last_word <= heard_before_expulsion + AFTER_EXPULSION
+    assert SILENCE_SECONDS > REBALANCE_SECONDS, "a rebalance must not end a healthy owner"
+    assert REBALANCE_SECONDS > SESSION_SECONDS, "a dead member is expelled within a rebalance"
+    assert REACTION_SECONDS > 0

@@ -14,6 +14,7 @@ import pytest
 
 from replication.errors import LeaseError, StateError
 from replication.model import Flow
+from replication.state.file_lock import find_owner as find_lock_owner
 from replication.state.file_lock import take_lock
 from replication.state.job_lock import JobLocks, find_owner, hold_jobs
 from replication.state.paths import new_request, request_prefix
@@ -246,3 +247,13 @@ def test_a_look_lists_the_requests_once_for_all_flows(tmp_path: Path) -> None:
 
         assert requests.find() == {BACK}
         assert files.listed == 1
+
+
+def test_many_may_look_for_the_owner_at_once(tmp_path: Path) -> None:
+    """A look takes a shared lock: with an exclusive one, two looks would see an owner."""
+    lock = tmp_path / "a.lock"
+    lock.touch()
+    with lock.open() as another_look:
+        fcntl.flock(another_look, fcntl.LOCK_SH)
+
+        assert find_lock_owner(lock) is None

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from replication.model import Flow, TopicPartition
 from replication.spark.kafka_options import (
     limits_text,
@@ -34,6 +36,22 @@ def test_the_user_overrides_our_defaults_but_not_what_spark_owns() -> None:
 
     assert options["kafka.max.poll.records"] == "5"
     assert "kafka.auto.offset.reset" not in options
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("acks", "all"),
+        ("enable.idempotence", "true"),
+        ("max.in.flight.requests.per.connection", "5"),
+        ("delivery.timeout.ms", "2147483647"),
+        ("linger.ms", "0"),
+    ],
+)
+def test_the_sink_keeps_the_order_and_gives_up_no_batch(key: str, value: str) -> None:
+    options = sink_options({}, Flow("A", "B"), intercepted=True)
+
+    assert options[f"kafka.{key}"] == value
 
 
 def waits(

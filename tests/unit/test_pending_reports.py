@@ -132,6 +132,33 @@ def test_an_idle_partition_moves_over_markers_in_the_midst_of_a_batch() -> None:
     assert pending.positions() == {TP: Position(160, 58)}
 
 
+def test_a_partition_is_not_idle_while_reports_of_its_finished_batch_are_out() -> None:
+    pending = pending_runs()
+    pending.add_batch(0, {TP: 100}, {TP: 150}, {TP: 50})
+
+    pending.skip(TP, 152)
+
+    assert pending.positions() == {TP: START}
+    pending.add_acknowledged(TP, Report([OffsetRun(100, 150, 0, 50)]))
+    assert pending.positions() == {TP: Position(150, 50)}
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(OffsetRun(100, 110, 1, 10), id="another writer's record came first"),
+        pytest.param(OffsetRun(105, 110, 6, 5), id="more records before it than the source has"),
+    ],
+)
+def test_a_report_beyond_what_the_target_can_hold_is_a_gap(run: OffsetRun) -> None:
+    pending = pending_runs()
+
+    with pytest.raises(ProgressGapError, match="orders-0: executors report"):
+        pending.add_acknowledged(TP, Report([run]))
+
+    assert pending.positions() == {TP: START}
+
+
 def test_without_reports_too_an_idle_partition_moves_over_markers() -> None:
     pending = PendingRuns({TP: START})
 

@@ -93,6 +93,11 @@ def test_a_recorded_partition_resumes_or_counts_ahead(
             MatchTail(Position(120, 60)),
             id="the first records to count are gone",
         ),
+        pytest.param(
+            decide(log_end=60, earliest=101),
+            MatchTail(Position(120, 60)),
+            id="one of the records to count is gone",
+        ),
     ],
 )
 def test_without_a_usable_anchor_the_configuration_or_the_tail_decides(

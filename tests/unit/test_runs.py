@@ -25,6 +25,11 @@ DENSE, SPARSE = OffsetRun(100, 200, 0, 100), OffsetRun(200, 240, 100, 30)
             id="dense runs that overlap and agree",
         ),
         pytest.param(
+            [OffsetRun(0, 10, 5, 10), OffsetRun(11, 20, 16, 9)],
+            [OffsetRun(0, 10, 5, 10), OffsetRun(11, 20, 16, 9)],
+            id="a hole of one offset on both sides",
+        ),
+        pytest.param(
             [OffsetRun(0, 5, 0, 0), OffsetRun(5, 9, 0, 0)], [OffsetRun(0, 9, 0, 0)], id="no records"
         ),
         pytest.param(
@@ -101,3 +106,29 @@ def test_runs_that_contradict_each_other_are_rejected(after: OffsetRun) -> None:
 def test_an_impossible_run_is_rejected(numbers: tuple[int, int, int, int], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         OffsetRun(*numbers)
+
+
+@pytest.mark.parametrize(
+    ("run", "position", "rest"),
+    [
+        pytest.param(
+            OffsetRun(0, 10, 0, 10), Position(3, 3), OffsetRun(3, 10, 3, 7), id="dense: cut"
+        ),
+        pytest.param(
+            OffsetRun(0, 10, 0, 5),
+            Position(3, 3),
+            OffsetRun(0, 10, 0, 5),
+            id="sparse: which records came before is not known",
+        ),
+        pytest.param(
+            OffsetRun(0, 10, 0, 5), Position(10, 5), anchor(Position(10, 5)), id="all of it is late"
+        ),
+        pytest.param(
+            OffsetRun(3, 10, 3, 7), Position(3, 3), OffsetRun(3, 10, 3, 7), id="nothing is late"
+        ),
+    ],
+)
+def test_of_a_late_report_only_the_part_that_is_certainly_new_counts(
+    run: OffsetRun, position: Position, rest: OffsetRun
+) -> None:
+    assert run.after(position) == rest

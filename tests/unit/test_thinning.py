@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replication.model import Position
 from replication.offsets.map import NoAnswer, OffsetMap
-from replication.offsets.runs import OffsetRun, merge_runs
+from replication.offsets.runs import OffsetRun, anchor, merge_runs
 from replication.offsets.thinning import RESOLUTION, compact_runs, thin_runs
 from tests.support.copied_partition import (
     CopiedPartition,
@@ -83,6 +84,33 @@ def test_long_dense_runs_are_not_touched() -> None:
     runs += [OffsetRun(1_002, 60_000, 1_001, 58_998)]
 
     assert thin_runs(runs)[0] == runs[0]
+
+
+def test_a_range_that_was_copied_again_after_a_rewind_keeps_its_runs() -> None:
+    copied = OffsetRun(0, 100, 0, 100)
+    again = [OffsetRun(50, 51, 100, 1), OffsetRun(51, 52, 102, 1)]  # another's record between
+    runs = [copied, *again, OffsetRun(52, 10_000, 200, 9_948)]
+
+    # A range without runs says that nothing is known of it, and offset 50 is known from `copied`.
+    assert thin_runs(runs) == runs
+
+
+@pytest.mark.parametrize(
+    ("next_source", "borders"),
+    [
+        pytest.param(53, [Position(50, 100)], id="the next run begins where the range ends"),
+        pytest.param(
+            60, [Position(50, 100), Position(53, 106)], id="offsets are missing behind it"
+        ),
+    ],
+)
+def test_a_range_without_runs_ends_where_the_next_record_begins(
+    next_source: int, borders: list[Position]
+) -> None:
+    alone = [OffsetRun(50, 51, 100, 1), OffsetRun(51, 52, 102, 1), OffsetRun(52, 53, 105, 1)]
+    after = OffsetRun(next_source, next_source + 10_000, 200, 10_000)
+
+    assert thin_runs([*alone, after]) == [*(anchor(border) for border in borders), after]
 
 
 # --- remote partitions that others write, too ---------------------------------------------------
