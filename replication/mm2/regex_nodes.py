@@ -1,11 +1,14 @@
 """Matches a parsed regular expression against a whole text without backtracking. Pure.
 
 A set of positions in the text is an int: bit p stands for the position before character p. Each
-node maps the positions at which it may start to those at which it may end, all of them at once, so
-that no expression takes exponential time: ``(a+)+b`` costs as much as ``a+b``.
+node maps the positions at which it may start to those at which it may end, all of them at once, or
+back from the ends to the starts. Whatever an expression holds, a part that is repeated is tried
+once at each position, and a condition on what follows or precedes is looked at once for a whole
+text. So the time grows with the square of the text, at most with its cube, however deep a part is
+nested: ``(a+)+b`` costs as much as ``a+b``, and look-aheads in each other as much as in a row.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -17,10 +20,12 @@ LINE_ENDS: Final = "\n\r\x85\u2028\u2029"
 
 @dataclass(slots=True)
 class Text:
-    """A text with the positions of each character class that was looked for in it."""
+    """A text, and what was found in it: of a part, by its identity."""
 
     content: str
     masks: dict[int, int] = field(default_factory=dict)
+    steps: dict[tuple[int, int, bool], int] = field(default_factory=dict)
+    runs: dict[int, list[int]] = field(default_factory=dict)
 
     @property
     def everywhere(self) -> int:
@@ -31,8 +36,8 @@ class Text:
 class Node(Protocol):
     """A part of an expression."""
 
-    def ends(self, starts: int, text: Text) -> int:
-        """The positions at which a match that begins at one of *starts* may end."""
+    def reach(self, at: int, text: Text, *, back: bool) -> int:
+        """Where a match may end that begins at one of *at*; *back*: begin that ends there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +54,9 @@ class Char:
             text.masks[key] = reduce(or_, found, 0)
         return text.masks[key]
 
-    def ends(self, starts: int, text: Text) -> int:
-        """One further than those of *starts* where the character fits."""
-        return (starts & self.mask(text)) << 1
+    def reach(self, at: int, text: Text, *, back: bool) -> int:
+        """One further than those of *at* where the character fits."""
+        return at >> 1 & self.mask(text) if back else (at & self.mask(text)) << 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +65,13 @@ class Sequence:
 
     parts: tuple[Node, ...]
 
-    def ends(self, starts: int, text: Text) -> int:
-        """Where the last part may end."""
-        for part in self.parts:
-            if not starts:
+    def reach(self, at: int, text: Text, *, back: bool) -> int:
+        """Beyond the last part."""
+        for part in reversed(self.parts) if back else self.parts:
+            if not at:
                 break
-            starts = part.ends(starts, text)
-        return starts
+            at = part.reach(at, text, back=back)
+        return at
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +80,9 @@ class Choice:
 
     parts: tuple[Node, ...]
 
-    def ends(self, starts: int, text: Text) -> int:
-        """Where any part may end."""
-        return reduce(or_, (part.ends(starts, text) for part in self.parts), 0)
+    def reach(self, at: int, text: Text, *, back: bool) -> int:
+        """Beyond any part."""
+        return reduce(or_, (part.reach(at, text, back=back) for part in self.parts), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +93,33 @@ class Repeat:
     least: int
     most: int | None
 
-    def ends(self, starts: int, text: Text) -> int:
-        """Where any permitted number of repetitions may end."""
+    def reach(self, at: int, text: Text, *, back: bool) -> int:
+        """Beyond any permitted number of repetitions."""
         # In more repetitions than characters some are empty: their number makes no difference.
         longest = len(text.content) + 1
         for _ in range(min(self.least, longest)):
-            before, starts = starts, self.part.ends(starts, text)
-            if starts in (0, before):
+            before, at = at, self._once(at, text, back=back)
+            if at in (0, before):
                 break
-        reached = new = starts
+        reached = new = at
         left = longest if self.most is None else min(self.most - self.least, longest)
         while new and left:
-            new = self.part.ends(new, text) & ~reached
+            new = self._once(new, text, back=back) & ~reached
             reached |= new
             left -= 1
         return reached
+
+    def _once(self, at: int, text: Text, *, back: bool) -> int:
+        """Beyond one repetition: from each position the part is tried once in a text."""
+        if isinstance(self.part, Char):
+            return self.part.reach(at, text, back=back)
+        found = 0
+        for position in _positions(at):
+            key = (id(self.part), position, back)
+            if key not in text.steps:
+                text.steps[key] = self.part.reach(1 << position, text, back=back)
+            found |= text.steps[key]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +130,26 @@ class Possessive:
     least: int
     most: int | None
 
-    def ends(self, starts: int, text: Text) -> int:
-        """Where the longest run from each of *starts* ends, if it is long enough."""
-        mask, found = self.part.mask(text), 0
-        for start in range(len(text.content) + 1):
-            if not starts >> start & 1:
-                continue
-            end = start
-            while mask >> end & 1 and (self.most is None or end - start < self.most):
-                end += 1
-            if end - start >= self.least:
-                found |= 1 << end
+    def reach(self, at: int, text: Text, *, back: bool) -> int:
+        """Beyond the longest run that begins at one of *at*, if it is long enough."""
+        ends, found = self._ends(text), 0
+        for start in range(len(ends)) if back else _positions(at):
+            end = ends[start] if self.most is None else min(ends[start], start + self.most)
+            if end - start >= self.least and (not back or at >> end & 1):
+                found |= 1 << (start if back else end)
         return found
+
+    def _ends(self, text: Text) -> list[int]:
+        """For each position the end of the run of fitting characters that begins there."""
+        key = id(self.part)
+        if key not in text.runs:
+            mask, end = self.part.mask(text), len(text.content)
+            ends = [end]
+            for start in reversed(range(len(text.content))):
+                end = end if mask >> start & 1 else start
+                ends.append(end)
+            text.runs[key] = ends[::-1]
+        return text.runs[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +160,13 @@ class Look:
     is_ahead: bool
     is_negative: bool
 
-    def ends(self, starts: int, text: Text) -> int:
-        """Those of *starts* for which the condition holds."""
-        if self.is_ahead:
-            positions = (1 << at for at in range(len(text.content) + 1) if starts >> at & 1)
-            found = reduce(or_, (at for at in positions if self.part.ends(at, text)), 0)
-        else:
-            found = self.part.ends(text.everywhere, text)
-        return starts & (~found if self.is_negative else found)
+    def reach(self, at: int, text: Text, *, back: bool) -> int:  # noqa: ARG002 - it goes nowhere
+        """Those of *at* for which the condition holds."""
+        key = id(self)
+        if key not in text.masks:  # a part that follows is read from its ends, which are anywhere
+            found = self.part.reach(text.everywhere, text, back=self.is_ahead)
+            text.masks[key] = text.everywhere & ~found if self.is_negative else found
+        return at & text.masks[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,24 +176,32 @@ class Place:
     kind: str
     is_word: IsIn
 
-    def ends(self, starts: int, text: Text) -> int:
-        """Those of *starts* for which the condition holds."""
+    def reach(self, at: int, text: Text, *, back: bool) -> int:  # noqa: ARG002 - it goes nowhere
+        """Those of *at* for which the condition holds."""
         content, last = text.content, len(text.content)
         if self.kind in "^AG":
-            return starts & 1
+            return at & 1
         if self.kind in "$Zz":
             allowed = 1 << last
             if self.kind != "z" and content[-1:] and content[-1] in LINE_ENDS:
                 width = 2 if content.endswith("\r\n") else 1
                 allowed |= 1 << (last - width)
-            return starts & allowed
+            return at & allowed
         words = [False, *map(self.is_word, content), False]
-        borders = (1 << at for at in range(last + 1) if words[at] != words[at + 1])
+        borders = (1 << one for one in range(last + 1) if words[one] != words[one + 1])
         found = reduce(or_, borders, 0)
-        return starts & (found if self.kind == "b" else ~found)
+        return at & (found if self.kind == "b" else ~found)
 
 
 def matches(node: Node, content: str) -> bool:
     """Whether *node* matches *content* from its beginning to its end."""
     text = Text(content)
-    return bool(node.ends(1, text) >> len(content) & 1)
+    return bool(node.reach(1, text, back=False) >> len(content) & 1)
+
+
+def _positions(bits: int) -> Iterator[int]:
+    """The positions of a set, from the first on."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest

@@ -1,5 +1,7 @@
 """Include and exclude lists: items match whole names, exclusion wins, Java's syntax works."""
 
+import time
+
 import pytest
 
 from replication.mm2.filters import NameFilter, pattern_problem
@@ -38,3 +40,25 @@ def test_which_names_a_filter_accepts(
 @pytest.mark.parametrize("item", ["a(", "*", r"\p{Nope}", "[a-z", "(?i", r"(a)\1", "(?>a)"])
 def test_an_unsupported_pattern_is_a_problem(item: str) -> None:
     assert str(pattern_problem(item)).startswith(f"{item!r} is not a supported pattern")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param("(?=.*" * 8 + "b" + ")" * 8 + ".*", id="look-aheads"),
+        pytest.param("(?!.*" * 8 + "b" + ")" * 8 + ".*", id="negative look-aheads"),
+        pytest.param(".*" + "(?<=" * 8 + "b.*" + ").*" * 8, id="look-behinds"),
+        pytest.param("(?=(.*(?<=(b.*" * 6 + ")))).*" * 6, id="both, in turn"),
+        pytest.param("((((a*b|a)*c|a)*d|a)*e|a)*f", id="repetitions"),
+        pytest.param("((((a{0,200}b|a){0,200}c|a){0,200}d|a){0,200}e|a)*f", id="counted"),
+        pytest.param("((((a*+b|a)*c|a)*d|a)*e|a)*f", id="possessive"),
+        pytest.param("((?=(a|(?=(a*b|a)*c|a)*d|a)).)*f", id="repetitions in look-aheads"),
+    ],
+)
+def test_no_depth_makes_a_pattern_slow(pattern: str) -> None:
+    assert pattern_problem(pattern) is None
+    began = time.process_time()
+
+    NameFilter((pattern,)).accepts("a" * 249)  # the longest name of a topic
+
+    assert time.process_time() - began < 2
