@@ -39,6 +39,7 @@ from replication.deploy.arguments import (
 from replication.errors import ReplicationError, SetupError
 from replication.model import is_local_mode
 from replication.spark.class_archive import archive_options
+from replication.spark.doors import LOCAL_IP, LOOPBACK, PAGE, closed
 
 UPLOAD_PATH: Final = "spark.kubernetes.file.upload.path"
 IMAGE: Final = "local:///opt/replication"
@@ -120,6 +121,7 @@ def command(
         ("--conf", f"{REDACTION}={SPARK_REDACTION}"),
     ]
     known = {**defaults, **settings(given)}
+    ours += [("--conf", f"{key}={value}") for key, value in closed(master, known).items()]
     launcher = environ.get("SPARK_LAUNCHER_OPTS")
     variables = {
         "SPARK_HOME": str(spark_home),
@@ -137,6 +139,9 @@ def command(
         class_path, jars = [archived, storage_class_path()], _own_jars()
         options = [DRIVER_OPTIONS, java_options]
         if is_local_mode(master):  # tasks run in the driver, and have its class path
+            if LOCAL_IP not in environ:  # Spark's web page, if it is asked for, listens there
+                variables[LOCAL_IP] = LOOPBACK
+                ours += [("--conf", f"{PAGE}=false")] if PAGE not in known else []
             options[:0] = _collector(given, known, environ)
             # ours is not in the archive, which must begin the class path
             class_path[0] = archived or os.pathsep.join(jars[:-1])

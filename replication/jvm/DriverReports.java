@@ -1,10 +1,14 @@
 package replication;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.security.MessageDigest;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
@@ -32,6 +36,7 @@ public final class DriverReports implements DriverPlugin {
   private static final Map<String, Executor> EXECUTORS = new TreeMap<>();
   private static final Map<String, Runs> RUNS = new HashMap<>();
   private static boolean isLoaded;
+  private static String token = newToken();
   private static long leaseNanos;
   private static long hurryUntil;
 
@@ -44,6 +49,7 @@ public final class DriverReports implements DriverPlugin {
   }
 
   private static final class Runs {
+    private final String token = newToken();
     private final Deque<String> lines = new ArrayDeque<>();
     private long characters;
   }
@@ -58,9 +64,23 @@ public final class DriverReports implements DriverPlugin {
     return System.nanoTime();
   }
 
-  /** Keeps the runs of {@code generation} from now on. */
+  private static String newToken() {
+    return UUID.randomUUID().toString(); // 122 bits of a SecureRandom
+  }
+
+  /** Keeps the runs of {@code generation} from now on, if they come with the token of its tasks. */
   public static synchronized void open(String generation) {
     RUNS.putIfAbsent(generation, new Runs());
+  }
+
+  /** Tags what this thread starts with {@code generation}, and with its token if it is open. */
+  public static void tag(SparkContext spark, String generation) {
+    spark.setLocalProperty(PreserveTimestamps.GENERATION, tagOf(generation));
+  }
+
+  static synchronized String tagOf(String generation) {
+    Runs runs = RUNS.get(generation);
+    return runs == null ? generation : generation + '\t' + runs.token;
   }
 
   /** Lets go of a generation; what is reported of it afterwards is dropped. */
@@ -143,13 +163,8 @@ public final class DriverReports implements DriverPlugin {
 
   @Override
   public Map<String, String> init(SparkContext spark, PluginContext context) {
+    String interval = context.conf().get(INTERVAL_KEY, INTERVAL_MS);
     String lease = context.conf().get(LEASE_KEY, LEASE_MS);
-    synchronized (DriverReports.class) {
-      EXECUTORS.clear();
-      RUNS.clear();
-      isLoaded = true;
-      leaseNanos = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(lease));
-    }
     spark.addSparkListener(
         new SparkListener() {
           @Override
@@ -157,23 +172,39 @@ public final class DriverReports implements DriverPlugin {
             lost(event.executorId());
           }
         });
-    String interval = context.conf().get(INTERVAL_KEY, INTERVAL_MS);
-    return Map.of(ExecutorReports.INTERVAL, interval, ExecutorReports.LEASE, lease);
+    return start(interval, lease);
   }
 
-  private static synchronized void lost(String id) {
+  /** Knows no executor from now on; what those of this application are told. */
+  static synchronized Map<String, String> start(String intervalMs, String leaseMs) {
+    EXECUTORS.clear();
+    RUNS.clear();
+    isLoaded = true;
+    leaseNanos = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(leaseMs));
+    token = newToken();
+    return Map.of(
+        ExecutorReports.INTERVAL, intervalMs, ExecutorReports.LEASE, leaseMs, ExecutorReports.TOKEN, token);
+  }
+
+  static synchronized void lost(String id) {
     // one that never reported is not known: it had no task yet
     if (EXECUTORS.containsKey(id)) {
       EXECUTORS.get(id).isLost = true;
     }
   }
 
-  /** Takes a report; the answer is whether the next one should come at once. */
+  /**
+   * Takes a report; the answer is whether the next one should come at once. One without the token of
+   * this driver's executors gets none, so that its sender knows that it was not heard.
+   */
   @Override
   public Object receive(Object message) {
     synchronized (DriverReports.class) {
       String[] lines = ((String) message).split("\n");
       String[] from = lines[0].split("\t");
+      if (from.length != 4 || !isSame(from[3], token)) {
+        throw new SecurityException("a report without the token of this driver's executors");
+      }
       Executor executor = EXECUTORS.computeIfAbsent(from[1], unused -> new Executor());
       long now = System.nanoTime();
       executor.heardBefore = executor.heardAt;
@@ -191,23 +222,27 @@ public final class DriverReports implements DriverPlugin {
   }
 
   private static void keep(Executor executor, String line) {
-    String[] fields = line.split("\t", 3);
+    String[] fields = line.split("\t", 4);
     if (fields[0].equals("flow")) {
-      String[] counts = fields[2].split("\t");
       executor.busy.put(
-          fields[1], new long[] {Long.parseLong(counts[0]), Long.parseLong(counts[1])});
+          fields[1], new long[] {Long.parseLong(fields[2]), Long.parseLong(fields[3])});
       return;
     }
     Runs runs = RUNS.get(fields[1]);
-    if (runs == null) {
+    if (runs == null || !isSame(fields[2], runs.token)) {
       return;
     }
-    String kept = fields[0] + '\t' + fields[2];
+    String kept = fields[0] + '\t' + fields[3];
     runs.lines.add(kept);
     runs.characters += kept.length();
     while (runs.characters > MOST_CHARACTERS) {
       runs.characters -= runs.lines.remove().length();
     }
+  }
+
+  /** Whether a token is right; how long that takes says nothing of the right one. */
+  private static boolean isSame(String found, String wanted) {
+    return MessageDigest.isEqual(found.getBytes(UTF_8), wanted.getBytes(UTF_8));
   }
 
   @Override

@@ -19,14 +19,15 @@ import org.apache.spark.util.TaskCompletionListener;
  * hook flushes the producers and may wait for a broker forever. The driver counts the same time
  * from the last report it got, which is never earlier, and lets nobody else write before.
  *
- * <p>A report is lines of tab-separated fields: {@code executor id number}, then {@code flow name
- * records tasks} with the records in flight and the tasks running, then {@code runs generation topic
- * partition srcFrom,srcUntil,tgtFrom,count;... sync,...} and {@code rejected generation topic
- * partition text}.
+ * <p>A report is lines of tab-separated fields: {@code executor id number token}, then {@code flow
+ * name records tasks} with the records in flight and the tasks running, then {@code runs generation
+ * token topic partition srcFrom,srcUntil,tgtFrom,count;... sync,...} and {@code rejected generation
+ * token topic partition text}. The driver takes nothing without the tokens that it gave out.
  */
 final class ExecutorReports implements ExecutorPlugin {
   static final String INTERVAL = "interval.ms";
   static final String LEASE = "lease.ms";
+  static final String TOKEN = "token";
 
   static final String LOCAL = "driver"; // the executor's id in local mode
 
@@ -34,6 +35,7 @@ final class ExecutorReports implements ExecutorPlugin {
   private static volatile boolean isCutOff;
 
   private PluginContext context;
+  private String token;
   private long intervalMs;
   private long leaseNanos;
   private volatile long heardAt;
@@ -50,6 +52,7 @@ final class ExecutorReports implements ExecutorPlugin {
   @Override
   public void init(PluginContext pluginContext, Map<String, String> settings) {
     context = pluginContext;
+    token = settings.get(TOKEN);
     intervalMs = Long.parseLong(settings.get(INTERVAL));
     leaseNanos = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(settings.get(LEASE)));
     heardAt = System.nanoTime();
@@ -124,7 +127,7 @@ final class ExecutorReports implements ExecutorPlugin {
   private String next() {
     StringBuilder lines = new StringBuilder();
     lines.append("executor\t").append(context.executorID()).append('\t').append(number++);
-    lines.append('\n');
+    lines.append('\t').append(token).append('\n');
     // Counted before the runs are taken: a flow without records in flight has all runs reported.
     Map<String, Long> tasks = tasks();
     Map<String, Long> records = new TreeMap<>();

@@ -31,8 +31,11 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
 
   private static final int CARRIER_BYTES = Integer.BYTES + 2 * Long.BYTES;
 
-  /** Task property: flow and number of the generation that a record belongs to, {@code A->B#7}. */
-  static final String GENERATION = "replication.generation";
+  /**
+   * Task property: the generation that a record belongs to, {@code A->B#7}, and behind a tab the token
+   * that its reports need. Spark hides the values of settings with such a name.
+   */
+  static final String GENERATION = "spark.replication.generation.token";
 
   /** Task property: records between two borders in the sparse parts of the offset map. */
   static final String SPACING = "replication.spacing";

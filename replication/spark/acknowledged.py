@@ -20,9 +20,13 @@ from replication.spark.kafka_options import limits_text
 PLUGIN: Final = "replication.Acknowledgements"
 PLUGINS: Final = "spark.plugins"
 
-GENERATION_PROPERTY: Final = "replication.generation"
+GENERATION_PROPERTY: Final = "spark.replication.generation.token"
 SPACING_PROPERTY: Final = "replication.spacing"
 LIMITS_PROPERTY: Final = "replication.limits"
+
+TAGS: Final = {GENERATION_PROPERTY: "of each generation"}
+"""Settings of a session: its event log hides the values of task properties that are settings, too,
+and have the name of a secret."""
 
 NOT_REPORTED: Final = (
     f"this Spark session runs without the plugin {PLUGIN}: the offset map learns of records when "
@@ -56,6 +60,8 @@ def generation_tag(
 ) -> Iterator[None]:
     """Tags the tasks of a query that is started in the block, for the interceptor.
 
+    The tag of a generation that `Acknowledged` has opened has its token, which Python never sees.
+
     Args:
         spark: The session that starts the query, in this thread.
         flow: Whose generation it is.
@@ -64,11 +70,14 @@ def generation_tag(
         limits: As in `limits_text`; empty for topics that take every batch.
     """
     context: Any = spark.sparkContext  # its stubs lack None, which removes a property
+    driver: Any = _driver(spark)
     tags = {GENERATION_PROPERTY: f"{flow}#{number}", SPACING_PROPERTY: str(spacing)}
     if limits:
         tags[LIMITS_PROPERTY] = limits_text(limits)
     for name, value in tags.items():
         context.setLocalProperty(name, value)
+    if driver is not None:
+        driver.tag(context._jsc.sc(), tags[GENERATION_PROPERTY])  # noqa: SLF001 - Java's own
     try:
         yield
     finally:

@@ -16,11 +16,15 @@ from pyspark.sql.utils import is_remote
 
 from replication.config.clients.secrets import SPARK_REDACTION
 from replication.errors import SetupError
+from replication.log import Log
 from replication.model import is_local_mode
-from replication.spark.acknowledged import PLUGIN, PLUGINS, is_on_class_path
+from replication.spark.acknowledged import PLUGIN, PLUGINS, TAGS, is_on_class_path
 from replication.spark.class_archive import archive_options
+from replication.spark.doors import LOCAL_IP, PAGE, closed, open_doors
 from replication.spark.hadoop import set_hadoop_properties
 from replication.spark.kept_consumers import CAPACITY, room_for, slots_of_a_process
+
+log = Log(__name__)
 
 _LOG4J2 = Path(__file__).resolve().parents[2] / "conf" / "log4j2.properties"
 _QUIET = f" -Dlog4j2.configurationFile={_LOG4J2}" if _LOG4J2.exists() else ""  # not in a wheel
@@ -82,12 +86,7 @@ QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 """Of JVMs that run for minutes: it halves the CPU seconds of a start. By default this compiler gets
 48 MB for its code. Spark and Delta fill them, and then it drops code and compiles it again."""
 
-LOCAL = {
-    "spark.ui.enabled": "false",
-    "spark.redaction.regex": SPARK_REDACTION,
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-}
+LOCAL = {PAGE: "false", "spark.redaction.regex": SPARK_REDACTION}
 
 
 def session(app: str) -> SparkSession:
@@ -98,17 +97,31 @@ def session(app: str) -> SparkSession:
     given = SparkConf()
     is_local = is_local_mode(given.get("spark.master"))
     executors = {} if is_local else EXECUTORS
-    defaults = {**BOUNDED, "spark.redaction.regex": SPARK_REDACTION}
-    if is_local and "SPARK_LOCAL_IP" not in os.environ:
-        defaults["spark.ui.enabled"] = "false"  # it would listen on every interface
+    defaults = {**BOUNDED, "spark.redaction.regex": SPARK_REDACTION, **_closed_doors(given)}
+    if is_local and LOCAL_IP not in os.environ:
+        defaults[PAGE] = "false"  # it would listen on every interface
     if slots := slots_of_a_process(given):
         defaults[CAPACITY] = str(room_for(slots))
     bounded = {key: value for key, value in defaults.items() if not given.contains(key)}
-    for key, value in {**REQUIRED, **executors, **bounded, **_plugins()}.items():
+    for key, value in {**REQUIRED, **executors, **bounded, **TAGS, **_plugins()}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     return spark
+
+
+def _closed_doors(given: SparkConf) -> dict[str, str]:
+    master = given.get("spark.master")
+    if master and master.startswith("yarn") and given.get("spark.submit.deployMode") == "cluster":
+        return {}  # YARN has started this process with a secret or without one
+    return closed(master, dict(given.getAll()))
+
+
+def warn_of_open_doors(spark: SparkSession) -> None:
+    """Logs what strangers could do to the processes of *spark*."""
+    context = spark.sparkContext
+    for text in open_doors(context.master, dict(context.getConf().getAll()), os.environ):
+        log.warning("door_open", text=text)
 
 
 @contextmanager
@@ -122,6 +135,8 @@ def job_session(app: str, hadoop: Mapping[str, str]) -> Iterator[SparkSession]:
     is_ours = SparkContext._active_spark_context is None  # noqa: SLF001 - it has no public name
     spark = session(app)
     try:
+        if is_ours:  # a platform that starts sessions has a network of its own
+            warn_of_open_doors(spark)
         set_hadoop_properties(spark, hadoop)
         yield spark
     finally:
@@ -169,8 +184,10 @@ def local_session(
     """
     archived, java_options = archive_options() if archive is None else archive
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(f"local[{slots}]").appName(app)
-    ours = {**REQUIRED, **BOUNDED, **LOCAL, PLUGINS: PLUGIN, CAPACITY: str(room_for(slots))}
+    master = f"local[{slots}]"
+    builder = SparkSession.builder.master(master).appName(app)
+    ours = {**REQUIRED, **BOUNDED, **LOCAL, **closed(master, settings), **TAGS}
+    ours |= {PLUGINS: PLUGIN, CAPACITY: str(room_for(slots))}
     for key, value in {**ours, **settings}.items():
         builder = builder.config(key, value)
     class_path = os.pathsep.join(filter(None, (archived, class_path)))

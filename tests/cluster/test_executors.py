@@ -25,7 +25,7 @@ from tests.support.local import REPOSITORY, SCRIPT, Clusters, Until
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.offset_maps import wrong_entries
 from tests.support.running_process import RunningProcess
-from tests.support.standalone import Standalone, WorkerSize, standalone
+from tests.support.standalone import SECRET, Standalone, WorkerSize, standalone
 from tests.support.stored import reader, stored
 from tests.support.topics import assert_equal, copied, fill, send
 from tests.support.waiting import Late
@@ -145,8 +145,9 @@ def test_a_second_attempt_never_ends_well_even_if_it_writes_nothing(
     spark_cluster: Standalone,
 ) -> None:
     module = [sys.executable, "-m", "tests.support.second_attempt"]
+    settings = [f"{key}={value}" for key, value in SECRET.items()]
     answer = subprocess.run(
-        [*module, spark_cluster.url],
+        [*module, spark_cluster.url, *settings],
         capture_output=True,
         text=True,
         check=False,

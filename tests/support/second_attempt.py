@@ -1,6 +1,6 @@
 """A Spark job whose first attempt loses its executor and whose second one would succeed.
 
-Run as a program with a master's URL. Prints what became of the job.
+Run as a program with a master's URL and settings of Spark. Prints what became of the job.
 """
 
 import os
@@ -39,10 +39,11 @@ def _parent(pid: int) -> int:
     return int(next(line.split()[1] for line in lines if line.startswith("PPid:")))
 
 
-def main(master: str) -> None:
+def main(master: str, *settings: str) -> None:
     jars = ",".join(map(str, spark_jars()))
     builder = SparkSession.builder.master(master).config("spark.jars", jars)
-    for key, value in {**CLEAN, PLUGINS: PLUGIN, "spark.ui.enabled": "false"}.items():
+    given = dict(setting.split("=", 1) for setting in settings)
+    for key, value in {**CLEAN, **given, PLUGINS: PLUGIN, "spark.ui.enabled": "false"}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLocalProperty(GENERATION_PROPERTY, "A->B#1")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import urllib.request
@@ -25,12 +26,20 @@ START_SECONDS = 60.0
 SPARK_HOME = Path(pyspark.__file__).parent
 CLASSES = "org.apache.spark.deploy"
 EXECUTOR = "CoarseGrainedExecutorBackend"
+SECRET = {
+    "spark.authenticate": "true",
+    "spark.authenticate.secret": secrets.token_hex(32),
+    "spark.network.crypto.enabled": "true",
+}
+"""Of master, workers and jobs, as conf/deploy/standalone/README.md says it."""
+
 ENVIRONMENT = {
     "SPARK_HOME": str(SPARK_HOME),
     "SPARK_LOCAL_IP": HOST,
     "SPARK_DAEMON_MEMORY": "256m",
     "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    " -Dspark.master.rest.enabled=false",  # its port is fixed
+    " -Dspark.master.rest.enabled=false "  # its port is fixed
+    + " ".join(f"-D{key}={value}" for key, value in SECRET.items()),
 }
 
 
@@ -113,6 +122,8 @@ class Standalone:
             "spark.executor.extraClassPath": class_path,
             "spark.executor.extraJavaOptions": f"{compiler} {java_options}",
             "spark.executor.memory": memory,
+            **SECRET,
+            "spark.io.encryption.enabled": "true",
             "spark.driver.bindAddress": HOST,
             "spark.driver.host": HOST,
             "spark.cores.max": str(slots or len(self.workers) * self.size.cores),

@@ -55,7 +55,8 @@ case ${1:-} in
   mirror | replicate | checkpoints | heartbeats | metadata)
     job=$1 && shift
     place=() # where executors reach the driver; POD_* come from the manifest
-    [ -z "${POD_IP:-}" ] || place+=(--conf "spark.driver.host=$POD_IP" --conf spark.driver.bindAddress=0.0.0.0)
+    # without executors, Spark listens inside the pod only
+    [[ -z ${POD_IP:-} || ${MASTER:-} == local* ]] || place+=(--conf "spark.driver.host=$POD_IP" --conf spark.driver.bindAddress=0.0.0.0)
     [ -z "${POD_NAME:-}" ] || place+=(--conf "spark.kubernetes.driver.pod.name=$POD_NAME")
     [ -z "${SPARK_SETTINGS:-}" ] || place+=(--properties-file "$SPARK_SETTINGS")
     run_until_stopped "$SPARK_HOME/bin/spark-submit" --deploy-mode client --name "$job" \

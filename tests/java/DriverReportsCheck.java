@@ -1,0 +1,144 @@
+package replication;
+
+/** What the driver takes from reports, and which executors it thinks may still write. */
+final class DriverReportsCheck {
+  private static final String GENERATION = "A->B#3";
+  private static final String RUNS = "orders\t0\t0,9,0,9;\t";
+  private static final int LEASE_MS = 300;
+
+  private final DriverReports driver = new DriverReports();
+  private final String token;
+
+  private DriverReportsCheck(int leaseMs) {
+    token = DriverReports.start("500", Integer.toString(leaseMs)).get(ExecutorReports.TOKEN);
+  }
+
+  public static void main(String[] arguments) throws InterruptedException {
+    checkTokens();
+    checkGenerations();
+    checkNumbers();
+    checkSilence();
+    checkLost();
+    checkUnheard();
+    System.out.println("ok");
+  }
+
+  private static void checkTokens() {
+    DriverReportsCheck now = new DriverReportsCheck(60_000);
+    String stale = now.token;
+    DriverReportsCheck next = new DriverReportsCheck(60_000);
+    check(!stale.equals(next.token), "each application has a token of its own");
+    for (String line : new String[] {"1\t0", "1\t0\t", "1\t0\t" + stale, "1\t0\t" + next.token + "x"}) {
+      try {
+        next.driver.receive("executor\t" + line + "\nflow\tA->B\t0\t0\n");
+        check(false, "answered " + line);
+      } catch (SecurityException refused) {
+        check(DriverReports.mayWrite("A->B", DriverReports.now()).isEmpty(), "a stranger is known");
+      }
+    }
+    next.report(1, 0);
+    check(!DriverReports.mayWrite("A->B", DriverReports.now()).isEmpty(), "an executor is known");
+  }
+
+  private static void checkGenerations() {
+    DriverReportsCheck now = new DriverReportsCheck(60_000);
+    check(DriverReports.tagOf(GENERATION).equals(GENERATION), "one that is not open has no token");
+    DriverReports.open(GENERATION);
+    DriverReports.open("A->B#4");
+    String tag = DriverReports.tagOf(GENERATION);
+    String other = DriverReports.tagOf("A->B#4").split("\t")[1];
+    check(!tag.endsWith(other), "each generation has a token of its own");
+    check(PartitionCopy.flowOf(tag).equals("A->B"), "the flow of a tag");
+    now.report(1, 0, "runs\t" + GENERATION + '\t' + RUNS, "runs\t" + GENERATION + '\t' + other + '\t' + RUNS);
+    check(DriverReports.take(GENERATION).isEmpty(), "runs without the token of the generation");
+    now.report(1, 1, "rejected\t" + tag + "\torders\t0\ttoo large", "runs\t" + tag + '\t' + RUNS);
+    check(
+        DriverReports.take(GENERATION).equals("rejected\torders\t0\ttoo large\nruns\t" + RUNS),
+        "what was reported, oldest first");
+    check(DriverReports.take(GENERATION).isEmpty(), "once");
+    DriverReports.close(GENERATION);
+    DriverReports.open(GENERATION);
+    now.report(1, 2, "runs\t" + tag + '\t' + RUNS);
+    check(DriverReports.take(GENERATION).isEmpty(), "runs of a generation that is closed");
+  }
+
+  /** A report that comes again counts once, and one that comes late does not replace a newer one. */
+  private static void checkNumbers() {
+    DriverReportsCheck now = new DriverReportsCheck(60_000);
+    DriverReports.open(GENERATION);
+    String tag = DriverReports.tagOf(GENERATION);
+    now.report(1, 1, "flow\tA->B\t5\t1", "runs\t" + tag + '\t' + RUNS);
+    now.report(1, 1, "flow\tA->B\t5\t1", "runs\t" + tag + '\t' + RUNS);
+    now.report(1, 0, "flow\tA->B\t0\t0");
+    check(DriverReports.take(GENERATION).equals("runs\t" + RUNS), "a report that comes again");
+    check(now.mayWrite(0).contains("has 5 records in flight and runs 1 tasks"), "a late report");
+  }
+
+  /** Nothing may be written once each executor has reported twice since, and is idle for the flow. */
+  private static void checkSilence() {
+    DriverReportsCheck now = new DriverReportsCheck(60_000);
+    now.report(1, 0);
+    now.report(2, 0);
+    long since = DriverReports.now();
+    check(now.mayWrite(since).equals("executor 1 has not reported yet, executor 2 has not reported yet"), "two");
+    check(Boolean.TRUE.equals(now.report(1, 1)), "while one waits, the next report comes at once");
+    check(now.mayWrite(since).startsWith("executor 1 has not"), "one report may have been made before");
+    now.report(1, 2);
+    check(now.mayWrite(since).equals("executor 2 has not reported yet"), "the other one");
+    now.report(2, 1);
+    now.report(2, 2, "flow\tA->B\t0\t1", "flow\tC->B\t7\t7");
+    check(now.mayWrite(since).equals("executor 2 has 0 records in flight and runs 1 tasks"), "a task");
+    now.report(2, 3, "flow\tA->B\t1\t0");
+    check(now.mayWrite(since).equals("executor 2 has 1 records in flight and runs 0 tasks"), "a record");
+    now.report(2, 4, "flow\tA->B\t0\t0", "flow\tC->B\t7\t7");
+    check(now.mayWrite(since).isEmpty(), "another flow's records");
+    check(!DriverReports.mayWrite("C->B", since).isEmpty(), "are those of that flow");
+  }
+
+  /** A lost executor may write until its lease is over, whatever it has said. */
+  private static void checkLost() throws InterruptedException {
+    DriverReportsCheck now = new DriverReportsCheck(LEASE_MS);
+    now.report(1, 0);
+    long heard = System.nanoTime();
+    long since = DriverReports.now();
+    now.report(1, 1);
+    now.report(1, 2);
+    DriverReports.lost("1");
+    DriverReports.lost("never reported");
+    check(now.mayWrite(since).startsWith("executor 1 is lost and may live for another "), "lost");
+    check(awaitSilence(now, since) - heard >= (LEASE_MS + 1_000) * 1_000_000L, "the lease, and a second");
+  }
+
+  /** One that has been silent for its lease has ended by itself; the driver's own threads have not. */
+  private static void checkUnheard() throws InterruptedException {
+    DriverReportsCheck now = new DriverReportsCheck(LEASE_MS);
+    now.report(1, 0, "flow\tA->B\t5\t1");
+    long heard = System.nanoTime();
+    check(awaitSilence(now, 0) - heard >= (LEASE_MS + 1_000) * 1_000_000L, "the lease, and a second");
+    DriverReportsCheck local = new DriverReportsCheck(-1_001);
+    local.report(ExecutorReports.LOCAL, 0, "flow\tA->B\t5\t1");
+    local.report(1, 0, "flow\tA->B\t5\t1");
+    check(local.mayWrite(0).equals("executor driver has 5 records in flight and runs 1 tasks"), "local mode");
+  }
+
+  private static long awaitSilence(DriverReportsCheck now, long since) throws InterruptedException {
+    while (!now.mayWrite(since).isEmpty()) {
+      Thread.sleep(5);
+    }
+    return System.nanoTime();
+  }
+
+  private String mayWrite(long since) {
+    return DriverReports.mayWrite("A->B", since == 0 ? Long.MIN_VALUE / 2 + System.nanoTime() : since);
+  }
+
+  private Object report(Object executor, int number, String... lines) {
+    return driver.receive("executor\t" + executor + '\t' + number + '\t' + token + '\n' + String.join("\n", lines));
+  }
+
+  private static void check(boolean isTrue, String what) {
+    if (!isTrue) {
+      throw new AssertionError(what);
+    }
+  }
+}
