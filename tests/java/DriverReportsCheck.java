@@ -72,6 +72,8 @@ final class DriverReportsCheck {
     now.report(1, 0, "flow\tA->B\t0\t0");
     check(DriverReports.take(GENERATION).equals("runs\t" + RUNS), "a report that comes again");
     check(now.mayWrite(0).contains("has 5 records in flight and runs 1 tasks"), "a late report");
+    new DriverReportsCheck(60_000);
+    check(DriverReports.tagOf(GENERATION).equals(GENERATION), "another application's generation");
   }
 
   /** Nothing may be written once each executor has reported twice since, and is idle for the flow. */
@@ -92,6 +94,10 @@ final class DriverReportsCheck {
     check(now.mayWrite(since).equals("executor 2 has 1 records in flight and runs 0 tasks"), "a record");
     now.report(2, 4, "flow\tA->B\t0\t0", "flow\tC->B\t7\t7");
     check(now.mayWrite(since).isEmpty(), "another flow's records");
+    now.report(2, 5, "flow\tA->B\t3\t0");
+    check(!now.mayWrite(since).isEmpty(), "records again");
+    now.report(2, 6, "flow\tC->B\t7\t7");
+    check(now.mayWrite(since).isEmpty(), "a flow that the newest report does not name");
     check(!DriverReports.mayWrite("C->B", since).isEmpty(), "are those of that flow");
   }
 
