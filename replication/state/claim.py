@@ -1,7 +1,8 @@
 """A claim to a lease: first a kernel lock on this machine, then membership of the lease's group.
 
 The group decides. The lock answers at once on one machine, also after a kill -9, and keeps a second
-process from taking the place of the first one in the group: both have the same static member.
+process from taking the place of the first one in the group: processes with the same lock file have
+the same static member, and no others.
 """
 
 import hashlib
@@ -86,7 +87,7 @@ class Claim(AbstractContextManager["Claim"]):
         self.since = datetime.now(timezone.utc)
         self.seen, self.joined_in, self.named_at = "", 0.0, 0.0
         self._lock_path, self._join = lock_path(state_dir, name), join
-        self._instance = instance_id(self.host, state_dir)
+        self._state_dir = state_dir
         self._producer = producer
         self._lock: FileLock | None = None
         self._ownership: Ownership | None = None
@@ -133,7 +134,8 @@ class Claim(AbstractContextManager["Claim"]):
             return "owner"
         if self._ownership is None:
             text = f"{self.id} {self.process}, since {self.since:%Y-%m-%d %H:%M:%S} UTC"
-            self._ownership = self._join(Member(self._instance, text, self._producer))
+            instance = instance_id(self.host, self._state_dir, self.machine)
+            self._ownership = self._join(Member(instance, text, self._producer))
         return self._look_at_group(self._ownership)
 
     def await_step(self, *, standby: bool) -> Progress:
@@ -195,23 +197,31 @@ def join_from(jvm: JVMView, properties: Mapping[str, str], name: LeaseName) -> J
     return lambda member: Ownership(jvm, settings, name.group, member)
 
 
-def instance_id(host: str, state_dir: str) -> str:
-    """The static member id of the processes on *host*; a restart has the same one."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", f"{host}-{_digest(state_dir)}")
+def instance_id(host: str, state_dir: str, machine: str = "") -> str:
+    """The static member id of the processes on *host* that share a lock file.
+
+    A restart has the same one. A process with another lock file, in a temporary folder of its own
+    or on a machine of the same name, has another one: it would displace a healthy owner.
+    """
+    return re.sub(r"[^A-Za-z0-9._-]", "-", f"{host}-{_digest(state_dir, machine)}")
 
 
 def lock_path(state_dir: str, name: LeaseName) -> Path:
-    """The lock file of *name*; in the machine's own folder if *state_dir* is remote."""
+    """The lock file of *name*; in a folder of this user on the machine if *state_dir* is remote.
+
+    That lies where systemd keeps a service's state, if it says so, else among temporary files.
+    """
     folder = local_path(state_dir)
     if folder is not None:
         return folder / "_locks" / f"{name.slug}.lock"
-    temporary = Path(tempfile.gettempdir()) / f"replication-locks-{os.getuid()}"
-    return temporary / f"{_digest(state_dir)} {name.slug}.lock"
+    kept = os.environ.get("STATE_DIRECTORY", "").partition(":")[0] or tempfile.gettempdir()
+    return Path(kept, f"replication-locks-{os.getuid()}", f"{_digest(state_dir)} {name.slug}.lock")
 
 
 def _text(description: str) -> str:
     return description.partition(" ")[2]
 
 
-def _digest(state_dir: str) -> str:
-    return hashlib.sha256(state_dir.rstrip("/").encode()).hexdigest()[:12]
+def _digest(state_dir: str, machine: str = "") -> str:
+    text = f"{state_dir.rstrip('/')} {machine}".rstrip()
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

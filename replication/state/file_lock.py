@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import socket
+import stat
 import time
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -67,19 +68,19 @@ def take_lock(path: Path) -> FileLock | None:
     """The lock of *path*, which is created if it does not exist; None if another process holds it.
 
     Raises:
-        StateError: The file cannot be written, or its file system has no locks.
+        StateError: The file cannot be written, somebody else has prepared it or its folder, or its
+            file system has no locks.
     """
-    try:
-        make_private(path.parent)
-        file = path.open("a", encoding="utf-8")
-    except OSError as error:
-        raise StateError(f"cannot write the lock file {path}: {error.strerror}") from error
     deadline = time.monotonic() + PROBE_SECONDS
-    while not _try_lock(file, path, fcntl.LOCK_EX):
+    file = _open(path)
+    while not (_try_lock(file, path, fcntl.LOCK_EX) and _is_at(file, path)):
         if time.monotonic() > deadline:
             file.close()
             return None
         time.sleep(RETRY_SECONDS)
+        if not _is_at(file, path):  # whoever tidies up has deleted it
+            file.close()
+            file = _open(path)
     now = datetime.now(timezone.utc)
     owner = Owner(socket.gethostname(), os.getpid(), f"{now:%Y-%m-%d %H:%M:%S} UTC")
     file.truncate(0)
@@ -95,7 +96,7 @@ def find_owner(path: Path) -> Owner | None:
         StateError: The file cannot be read, or its file system has no locks.
     """
     try:
-        file = path.open(encoding="utf-8")
+        file = os.fdopen(_descriptor(path, os.O_RDONLY), encoding="utf-8")
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -111,6 +112,57 @@ def find_owner(path: Path) -> Owner | None:
                     return Owner("unknown host", 0, "unknown")
             time.sleep(RETRY_SECONDS)
     return None
+
+
+def _open(path: Path) -> IO[str]:
+    """The file of *path*, created if missing, which nobody else has prepared.
+
+    A folder that every user may write to, such as ``/tmp``, may hold a folder or a link of the name
+    that we would choose, made by somebody else, and we would empty the file that it leads to.
+
+    Raises:
+        StateError: Somebody else has prepared it, or it cannot be written.
+    """
+    try:
+        make_private(path.parent)
+        _check_folder(path.parent)
+        descriptor = _descriptor(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+    except OSError as error:
+        raise StateError(f"cannot write the lock file {path}: {error.strerror}") from error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(descriptor)
+        raise StateError(f"the lock file {path} is no file, or another file, too: remove it")
+    return os.fdopen(descriptor, "a+", encoding="utf-8")
+
+
+def _check_folder(folder: Path) -> None:
+    """Makes sure that only this user, or the owner of the folder above, writes to *folder*."""
+    found, above = folder.lstat(), folder.parent.stat()
+    is_public = bool(above.st_mode & stat.S_ISVTX)
+    owners = {os.geteuid()} if is_public else {os.geteuid(), above.st_uid}
+    shared = 0 if is_public else above.st_mode & stat.S_IWGRP
+    strangers = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) & ~shared
+    if stat.S_ISDIR(found.st_mode) and found.st_uid in owners and not strangers:
+        return
+    raise StateError(
+        f"the folder of lock files {folder} is a link, belongs to another user ({found.st_uid}) "
+        f"or may be written by others (mode {stat.S_IMODE(found.st_mode):o}): remove it, or set "
+        "TMPDIR to a folder of this user"
+    )
+
+
+def _descriptor(path: Path, flags: int) -> int:
+    """Opens *path* itself, not what it links to, and waits for nobody if it is a pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    """Whether *path* still leads to *file*."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _try_lock(file: IO[str], path: Path, kind: int) -> bool:

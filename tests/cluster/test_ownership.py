@@ -1,5 +1,6 @@
 """One owner among processes: who is named, when another follows, and when an owner has lost."""
 
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -23,7 +24,9 @@ from replication.kafka.ownership import (
     Member,
     Ownership,
 )
+from replication.model import Flow
 from replication.spark.interceptor import OWNER_ONLY
+from replication.state.claim import Claim, LeaseName, join_from
 from replication.state.handover import AFTER_EXPULSION
 from tests.support.candidate import Candidate
 from tests.support.gate.clock import Limit
@@ -129,6 +132,30 @@ def test_a_member_of_the_same_name_ends_the_first_one(
 
         until(lambda: first.state == "lost", SESSION_SECONDS)
         assert "FencedInstanceId" in first.reason
+
+
+def test_a_process_with_temporary_files_of_its_own_does_not_displace_the_owner(
+    clusters: Clusters,
+    jvm: JVMView,
+    topic_name: str,
+    tmp_path: Path,
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a service with systemd's PrivateTmp, or a container with the host's network and name."""
+    name = LeaseName(Flow(topic_name, "B"))
+    join = join_from(jvm, properties(clusters[1]), name)
+    with ExitStack() as stack:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "one"))
+        first = stack.enter_context(Claim(name, "hdfs://x/state", join))
+        until(lambda: first.look() == "owner", START_SECONDS)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "two"))
+        second = stack.enter_context(Claim(name, "hdfs://x/state", join))
+        until(lambda: second.look() == "waiting", START_SECONDS)
+
+        assert first.loss() == ""
+        assert second.owner.startswith(first.process)
+        assert first.machine != second.machine
 
 
 @pytest.mark.guarantee

@@ -1,13 +1,18 @@
 """The names that a lease has: its group, its static member, its lock file."""
 
+import os
 import re
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from replication.errors import ClusterError, StateError
+from replication.kafka.ownership import Member
 from replication.model import Flow
 from replication.state.claim import Claim, LeaseName, instance_id, lock_path
+from replication.state.file_lock import find_owner, take_lock
 
 RECORDS = LeaseName(Flow("us-west", "us-east"))
 CHECKPOINTS = LeaseName(Flow("us-west", "us-east"), "checkpoints")
@@ -36,6 +41,16 @@ def test_the_lock_is_under_a_local_state_directory_and_else_on_the_machine(tmp_p
     assert remote != lock_path("hdfs://x/other", CHECKPOINTS)
 
 
+def test_a_service_keeps_its_locks_where_systemd_keeps_its_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/replication")
+
+    found = lock_path("hdfs://x/state", RECORDS)
+
+    assert found.parent == Path(f"/var/lib/replication/replication-locks-{os.getuid()}")
+
+
 def test_a_claim_waits_while_another_one_holds_the_lock(tmp_path: Path) -> None:
     with Claim(RECORDS, tmp_path.as_uri(), None) as first:
         assert first.look() == "owner"
@@ -46,3 +61,91 @@ def test_a_claim_waits_while_another_one_holds_the_lock(tmp_path: Path) -> None:
 
             assert second.look() == "owner"
             assert second.machine != ""
+
+
+def test_processes_with_one_lock_file_are_one_member_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+
+    def join(member: Member) -> NoReturn:
+        found.append(member.instance)
+        raise ClusterError("seen")
+
+    for folder in ("one", "one", "two"):  # a restart, and a service with temporary files of its own
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / folder))
+        claim = Claim(RECORDS, "hdfs://x/state", join, host="node")
+        with claim, pytest.raises(ClusterError, match="seen"):
+            claim.look()
+
+    first, again, other = found
+    assert first == again
+    assert first != other
+
+
+def test_what_another_user_has_prepared_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "replication-locks"
+    victim = tmp_path / "important.conf"
+    victim.write_text("precious")
+    lock = folder / "a.lock"
+    folder.mkdir(mode=0o700)
+
+    lock.symlink_to(victim)
+    with pytest.raises(StateError, match=r"cannot write the lock file .*a\.lock: "):
+        take_lock(lock)
+    with pytest.raises(StateError, match=r"cannot read the lock file .*a\.lock: "):
+        find_owner(lock)
+    lock.unlink()
+    lock.hardlink_to(victim)
+    with pytest.raises(StateError, match=r"a\.lock is no file, or another file, too: remove it"):
+        take_lock(lock)
+    lock.unlink()
+    os.mkfifo(lock)
+    with pytest.raises(StateError, match="is no file"):
+        take_lock(lock)
+    lock.unlink()
+    folder.chmod(0o777)
+    with pytest.raises(StateError, match=r"may be written by others \(mode 777\): remove it"):
+        take_lock(lock)
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    with pytest.raises(StateError, match=r"replication-locks is a link"):
+        take_lock(lock)
+
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away")
+@pytest.mark.parametrize(
+    ("mode", "above", "is_taken"),
+    [
+        pytest.param(0o1777, 0, False, id="among temporary files"),
+        pytest.param(0o755, 0, False, id="of a stranger"),
+        pytest.param(0o755, 4711, True, id="of whoever owns the state directory"),
+    ],
+)
+def test_whose_a_folder_of_locks_may_be(
+    tmp_path: Path, mode: int, above: int, *, is_taken: bool
+) -> None:
+    folder = tmp_path / "above" / "locks"
+    folder.mkdir(parents=True, mode=0o700)
+    folder.parent.chmod(mode)
+    os.chown(folder.parent, above, above)
+    os.chown(folder, 4711, 4711)
+
+    if is_taken:
+        lock = take_lock(folder / "a.lock")
+        assert lock is not None
+        lock.release()
+    else:
+        with pytest.raises(StateError, match=r"belongs to another user \(4711\)"):
+            take_lock(folder / "a.lock")
+
+
+def test_a_lock_whose_file_was_tidied_away_is_taken_anew(tmp_path: Path) -> None:
+    path = tmp_path / "locks" / "a.lock"
+    with take_lock(path) or pytest.fail("nobody holds it") as first:
+        path.unlink()
+        with take_lock(path) or pytest.fail("another file") as second:
+            assert first.identity != second.identity
+            assert take_lock(path) is None
