@@ -1,5 +1,5 @@
-# Sourced by spark-submit.sh: creates the local environment from setup.cfg, conf/constraints.txt,
-# conf/jars.xml and the source of the interceptor. A step is skipped while its inputs are unchanged.
+# Sourced by spark-submit.sh: creates the local environment from setup.cfg, conf/lock, conf/jars.xml,
+# conf/jars.sha256 and the source of the interceptor. A step is skipped while its inputs are unchanged.
 # It needs bash, Python >= 3.10 and a JDK. On failure it ends the script with one line and exit code 2.
 # shellcheck shell=bash
 
@@ -22,10 +22,10 @@ is_ready() { [ -f "$home/ready/$1" ] && [ "$(<"$home/ready/$1")" = "$2" ]; }
 stamp() { printf '%s\n' "$2" >"$home/ready/$1.part" && mv "$home/ready/$1.part" "$home/ready/$1"; }
 
 packages_made_from() { # the sections of setup.cfg for tools do not count
-  sed '/^\[tool:pytest]/q' "$repo/setup.cfg" | cat - "$repo/conf/constraints.txt" | cksum
+  sed '/^\[tool:pytest]/q' "$repo/setup.cfg" | cat - "$repo"/conf/lock/*.txt | cksum
 }
 
-jars_made_from() { cksum <"$repo/conf/jars.xml"; }
+jars_made_from() { cat "$repo/conf/jars.xml" "$repo/conf/jars.sha256" | cksum; }
 
 archive_made_from() { printf '%s\n' "$java_version" "$1" "$2" | cksum; }
 
@@ -81,8 +81,8 @@ has_packages() { # KEY EXTRA...
 }
 
 install_packages() { # EXTRA...
-  local log=$home/log/pip before=$home/ready/before extra extras
-  extras=$(IFS=, && echo "$*")
+  local log=$home/log/pip before=$home/ready/before extra locks=()
+  for extra in "$@"; do locks+=(-r "$repo/conf/lock/$extra.txt"); done
   say "installing Python packages into $venv (the first time takes minutes)"
   rm -rf "$before"
   if [ -f "$home/ready/spark" ] && [ -x "$venv/bin/python" ]; then
@@ -94,16 +94,18 @@ install_packages() { # EXTRA...
     "$python" -m venv --clear "$venv" >"$log" 2>&1 || fail "cannot create $venv: $(tail -n 1 "$log")"
   fi
   export PIP_DISABLE_PIP_VERSION_CHECK=1
-  local pip=("$venv/bin/python" -m pip install --quiet -c "$repo/conf/constraints.txt")
-  # Without isolation the build uses the pinned setuptools.
-  if ! { "${pip[@]}" setuptools && "${pip[@]}" --no-build-isolation -e "$repo[$extras]"; } >"$log" 2>&1; then
+  local pip=("$venv/bin/python" -m pip install --quiet)
+  # Without isolation, what has to be built is built by the setuptools of the lock.
+  if ! { "${pip[@]}" --require-hashes -r "$repo/conf/lock/build.txt" &&
+    "${pip[@]}" --require-hashes --no-build-isolation "${locks[@]}" &&
+    "${pip[@]}" --no-deps --no-build-isolation -e "$repo"; } >"$log" 2>&1; then
     [ ! -d "$before" ] || mv "$before"/* "$home/ready"
-    fail "cannot install the Python packages (no network, or a package is missing from the index?):" \
+    fail "cannot install the Python packages (no network, or the index lacks one or has another file than conf/lock?):" \
       "$(grep -i error "$log" | tail -n 1); all of it: $log"
   fi
 }
 
-resolve_jars() { # CONFIGURATION
+fetch_jars() { # CONFIGURATION
   local log=$home/log/ivy-$1 part=$home/jars/$1.part ivy
   say "resolving the jars of '$1' in conf/jars.xml"
   ivy=$(echo "$venv"/lib/python*/site-packages/pyspark/jars/ivy-*.jar)
@@ -112,8 +114,20 @@ resolve_jars() { # CONFIGURATION
     -types jar bundle -cache "$cache/ivy" \
     -retrieve "$part/[artifact]-[revision](-[classifier]).[ext]" >"$log" 2>&1 ||
     fail "cannot fetch the JVM jars of '$1' (no network, or a jar is missing from the mirror?); see $log"
+}
+
+jar_digests() { # CONFIGURATION [--renew]
+  "$python" -I "$repo/replication/deploy/digests.py" "$repo/conf/jars.sha256" "$1" "$home/jars/$1.part" "${@:2}"
+}
+
+resolve_jars() { # CONFIGURATION
+  local differs
+  fetch_jars "$1"
+  differs=$(jar_digests "$1") ||
+    fail "the jars of '$1' are not those of conf/jars.sha256: $differs; after a change of conf/jars.xml run" \
+      "conf/renew-locks.sh jars $1"
   rm -rf "$home/jars/$1"
-  mv "$part" "$home/jars/$1"
+  mv "$home/jars/$1.part" "$home/jars/$1"
 }
 
 is_compiled() {

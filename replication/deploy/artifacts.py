@@ -3,7 +3,7 @@
 FOLDER/*.whl               the package with the interceptor, for pip and for Databricks
 FOLDER/jars/               the connector, Delta and the interceptor, for --jars
 FOLDER/python*.tar.gz      the Python packages without PySpark, for --archives on YARN
-FOLDER/jobs/, log4j2.properties, constraints.txt
+FOLDER/jobs/, log4j2.properties, lock/
 FOLDER/Dockerfile, entrypoint.sh    the image: docker build FOLDER
 """
 
@@ -19,6 +19,7 @@ from replication.deploy.archives import environment
 from replication.errors import ReplicationError, SetupError
 
 SOURCES: Final = ("setup.cfg", "pyproject.toml", "README.md", "jobs", "replication")
+LOCKS: Final = ("build.txt", "spark.txt")
 IMAGE: Final = ("Dockerfile", "entrypoint.sh")
 
 
@@ -37,8 +38,10 @@ def build(repository: Path, folder: Path) -> None:
         shutil.copy(jar, folder / "jars")
     shutil.copy(environment(home() / "py-files"), folder)
     shutil.copytree(repository / "jobs", folder / "jobs", ignore=_caches)
-    for name in ("log4j2.properties", "constraints.txt"):
-        shutil.copy(repository / "conf" / name, folder)
+    shutil.copy(repository / "conf" / "log4j2.properties", folder)
+    (folder / "lock").mkdir()
+    for name in LOCKS:
+        shutil.copy(repository / "conf" / "lock" / name, folder / "lock")
     for name in IMAGE:
         shutil.copy(repository / "conf" / "deploy" / "kubernetes" / name, folder)
 

@@ -157,7 +157,7 @@ def test_a_build_has_what_the_image_recipe_copies(tmp_path: Path) -> None:
         path.suffix if path.suffix in {".whl", ".gz"} else path.name
         for path in (tmp_path / "build").iterdir()
     )
-    names = "Dockerfile constraints.txt entrypoint.sh jars jobs log4j2.properties .whl .gz"
+    names = "Dockerfile entrypoint.sh jars jobs lock log4j2.properties .whl .gz"
     assert files == Counter(names.split())
     assert (tmp_path / "build/jars/preserve-timestamps.jar").exists()
     recipe = (tmp_path / "build/Dockerfile").read_text()

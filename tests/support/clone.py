@@ -13,8 +13,12 @@ FILES = (
     "setup.cfg",
     "pyproject.toml",
     "conf/set-up.sh",
-    "conf/constraints.txt",
+    "conf/jars.sha256",
     "conf/jars.xml",
+    "conf/lock/bench.txt",
+    "conf/lock/build.txt",
+    "conf/lock/dev.txt",
+    "conf/lock/spark.txt",
     "conf/log4j2.properties",
     "replication/jvm/PreserveTimestamps.java",
 )

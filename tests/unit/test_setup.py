@@ -4,6 +4,7 @@ Each test has a copy of the files set-up reads, as a fresh clone has them. Progr
 missing or too old are small scripts; what is tested is the shell around them.
 """
 
+import re
 import shutil
 import sys
 
@@ -129,7 +130,11 @@ def test_what_is_installed_stays_when_more_is_asked_for(with_dev: Clone) -> None
     code, _, err = with_dev.run("--setup", "bench")
 
     assert code == 0, err
-    assert (with_dev.home / "pip-calls").read_text().rstrip().endswith("[spark,dev,bench]")
+    calls = (with_dev.home / "pip-calls").read_text().splitlines()
+    locks = [re.findall(r"conf/lock/(\w+)\.txt", call) for call in calls]
+    assert locks == [["build"], ["spark", "dev", "bench"], []]
+    assert ["--require-hashes" in call for call in calls] == [True, True, False]
+    assert "--no-deps" in calls[-1], "nothing without a digest comes with the project itself"
     stamps = {name: (with_dev.home / "ready" / name).read_text() for name in ("spark", "dev")}
     assert set(stamps.values()) == {(with_dev.home / "ready/bench").read_text()}
 
