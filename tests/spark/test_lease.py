@@ -18,6 +18,7 @@ from replication.state.claim import Claim, LeaseName
 from replication.state.lease import Lease, hold_lease
 from replication.state.tables import Tables
 from tests.support.local import Until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -92,7 +93,7 @@ def test_a_standby_holds_the_lease_when_the_first_process_releases_it(
         thread.start()
         until(lambda: "event=lease_awaited" in caplog.text, 30)
         assert held == []
-    thread.join(60)
+    wait_until(lambda: not thread.is_alive(), 60)
 
     assert [lease and lease.epoch for lease in held] == [2]
 

@@ -14,6 +14,7 @@ from replication.flows.supervised import Supervised
 from replication.spark.frames import trigger_stream
 from tests.support.local import Until
 from tests.support.mirror_files import FLOW
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -46,7 +47,7 @@ def test_a_background_query_restarts_whatever_fails(
     thread.start()
     until(lambda: len(batches) >= 3, 60)
     stop.set()
-    thread.join(30)
+    wait_until(lambda: not thread.is_alive(), 30)
 
     assert not thread.is_alive()
     assert spark.streams.active == []
@@ -74,7 +75,7 @@ def test_a_background_query_waits_for_the_records(
         head_start.end(FLOW)
         until(lambda: spark.streams.active, 60)
     stop.set()
-    thread.join(30)
+    wait_until(lambda: not thread.is_alive(), 30)
 
     assert not thread.is_alive()
     assert began == ([] if is_stopped else [True])
@@ -102,6 +103,6 @@ def test_a_background_query_without_its_lease_is_a_standby(
     thread.start()
     until(lambda: spark.streams.active, 60)
     stop.set()
-    thread.join(30)
+    wait_until(lambda: not thread.is_alive(), 30)
 
     assert began == [3]

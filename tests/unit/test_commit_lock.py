@@ -10,6 +10,7 @@ import pytest
 
 from replication.errors import StateError
 from replication.state.commit_lock import hold_commit_lock
+from tests.support.waiting import wait_until
 
 ROUNDS = 100
 
@@ -47,8 +48,7 @@ def test_no_write_of_several_threads_is_lost(tmp_path: Path) -> None:
     threads = [threading.Thread(target=count) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(30)
+    wait_until(lambda: not any(thread.is_alive() for thread in threads), 30)
 
     assert counter.read_text() == str(3 * ROUNDS)
 

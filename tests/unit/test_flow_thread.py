@@ -16,6 +16,7 @@ from replication.state.job_lock import JobLocks, find_owner, hold_jobs
 from replication.state.paths import new_request
 from replication.state.request_files import LocalFiles
 from replication.state.stop_requests import StopRequests
+from tests.support.waiting import wait_until
 
 FIRST, SECOND = Flow("A", "B"), Flow("B", "A")
 Work = Callable[[threading.Event], None]
@@ -39,14 +40,15 @@ def started(
 
 def until_stopped(stop: threading.Event) -> None:
     """The work of a healthy flow."""
-    assert stop.wait(30)
+    wait_until(stop.is_set, 30)
 
 
 def failing(error: BaseException, after: threading.Event | None = None) -> Work:
     """The work of a flow that fails with *error*, once *after* is set."""
 
     def work(_stop: threading.Event) -> None:
-        assert after is None or after.wait(30)
+        if after is not None:
+            wait_until(after.is_set, 30)
         raise error
 
     return work
@@ -62,7 +64,7 @@ def test_the_exit_code_is_that_of_the_first_failure_in_time(tmp_path: Path) -> N
     release = threading.Event()
     works = failing(ClusterError("later"), after=release), failing(GuardError("first"))
     with started(tmp_path.as_uri(), *works) as (threads, requests, locks):
-        threads[1].join(30)
+        wait_until(lambda: not threads[1].is_alive(), 30)
         release.set()
 
         assert wait_for_all(threads, requests, locks).exit_code == GuardError.exit_code
@@ -89,7 +91,7 @@ def test_a_failed_flow_is_logged_again_while_others_run(
                 reminded.set()
 
     def until_reminded_twice(_stop: threading.Event) -> None:
-        assert reminded.wait(30)
+        wait_until(reminded.is_set, 30)
 
     handler = Reminders()
     logging.getLogger().addHandler(handler)

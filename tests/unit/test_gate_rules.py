@@ -101,14 +101,21 @@ def test_all_are_all_but_those_that_take_many_minutes() -> None:
     assert set(choose_all(TESTS, with_soak=True)) == {each.nodeid for each in TESTS}
 
 
-def test_the_order_is_by_tier_then_jobs_then_the_longest_file() -> None:
-    quick, slow = case("quick", "cluster", "guarantee"), case("slow", "cluster", "guarantee")
+@pytest.mark.parametrize("is_guarantee", [True, False])
+def test_the_order_is_by_tier_then_jobs_then_the_longest_file_but_quick_guarantees_are_first(
+    *, is_guarantee: bool
+) -> None:
+    mark = "guarantee" if is_guarantee else "quick"
+    quick, slow = case("quick", "cluster", mark), case("slow", "cluster", mark)
     tests = [SPARK, quick, slow, GUARANTEE, UNIT]
     durations = Durations({slow.nodeid: 50, quick.nodeid: 5, GUARANTEE.nodeid: 1})
 
-    placed = places(tests, choose(tests, Situation(), durations), durations, {})
+    chosen = choose_all(tests, with_soak=False)
+    placed = places(tests, chosen, durations, {})
 
-    assert [*placed] == [each.nodeid for each in (UNIT, GUARANTEE, slow, quick, SPARK)]
+    pair = [quick, slow] if is_guarantee else [slow, quick]
+    order = [UNIT, GUARANTEE, *pair, SPARK] if is_guarantee else [UNIT, GUARANTEE, SPARK, *pair]
+    assert [*placed] == [each.nodeid for each in order]
     assert [name for name, place in placed.items() if place.is_job] == [GUARANTEE.nodeid]
 
 

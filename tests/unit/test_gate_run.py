@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.local import REPOSITORY
 
 CRAWLING = """
@@ -56,9 +54,8 @@ def run(folder: Path, text: str, *arguments: str) -> subprocess.CompletedProcess
     )
 
 
-@pytest.mark.parametrize("processes", ["0", "2"])
-def test_a_machine_that_crawls_is_not_red(tmp_path: Path, processes: str) -> None:
-    done = run(tmp_path, CRAWLING + TESTS, "-n", processes)
+def test_a_machine_that_crawls_is_not_red(tmp_path: Path) -> None:
+    done = run(tmp_path, CRAWLING + TESTS, "-n", "2")
 
     assert done.returncode == 0, done.stdout
     assert "decided 1, late and then passed 1, not decided 1, quarantined 0" in done.stdout
@@ -68,9 +65,8 @@ def test_a_machine_that_crawls_is_not_red(tmp_path: Path, processes: str) -> Non
         assert count in last
 
 
-@pytest.mark.parametrize("processes", ["0", "2"])
-def test_a_lost_record_is_red_on_a_machine_that_crawls(tmp_path: Path, processes: str) -> None:
-    done = run(tmp_path, CRAWLING + TESTS + LOSES_A_RECORD, "-n", processes)
+def test_a_lost_record_is_red_on_a_machine_that_crawls(tmp_path: Path) -> None:
+    done = run(tmp_path, CRAWLING + TESTS + LOSES_A_RECORD)
 
     assert done.returncode == 1, done.stdout
     assert "RED: 1 failed" in done.stdout

@@ -6,6 +6,7 @@ import pytest
 
 from replication.flows.head_start import HeadStart
 from replication.model import Flow
+from tests.support.waiting import wait_until
 
 FLOW, OTHER = Flow("A", "B"), Flow("B", "A")
 MINUTES = 600.0
@@ -43,5 +44,5 @@ def test_who_waits_goes_on_at_the_end_or_at_a_stop(release: str) -> None:
         head_start.end(FLOW)
     else:
         stop.set()
-    waiting.join(30)
+    wait_until(lambda: not waiting.is_alive(), 30)
     assert not waiting.is_alive()

@@ -20,7 +20,7 @@ from replication.state.job_lock import JobLocks, find_owner, hold_jobs
 from replication.state.paths import new_request, request_prefix
 from replication.state.request_files import LocalFiles
 from replication.state.stop_requests import StopRequests, request_and_wait, request_stop
-from tests.support.waiting import in_time
+from tests.support.waiting import in_time, wait_until
 
 Until = Callable[[Callable[[], object], float], None]
 
@@ -132,7 +132,7 @@ def test_a_stop_is_seen_by_the_process_that_holds_the_lock_and_by_no_other(
         assert thread.is_alive(), "it waits for the end"
         mine.answer(FLOW)
         first.release(FLOW)
-        thread.join(10)
+        wait_until(lambda: not thread.is_alive(), 10)
 
         assert stopped == [FLOW]
         assert others.find() == set()
@@ -212,7 +212,7 @@ def test_a_remote_request_waits_for_its_removal(tmp_path: Path, until: Until) ->
 
     files.delete(path)  # as the process does that runs the flow
 
-    thread.join(10)
+    wait_until(lambda: not thread.is_alive(), 10)
     assert not thread.is_alive()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from replication.app.signals import stop_on_signals
+from tests.support.waiting import wait_until
 
 SIGNALS = signal.SIGTERM, signal.SIGINT
 
@@ -31,5 +32,5 @@ def test_a_signal_stops_every_flow(
 
     os.kill(os.getpid(), number)
 
-    assert all(stop.wait(10) for stop in stops)
+    wait_until(lambda: all(stop.is_set() for stop in stops), 10)
     assert f"event=stopping_on_signal signal={number.name}" in caplog.messages

@@ -164,7 +164,8 @@ def places(
     """Where the *chosen* tests stand, in the order in which they run.
 
     First by tier, then those that start jobs, for one process runs them all; then the files that
-    take longest. *sharing* names files that share what is slow to start.
+    take longest. Of the guarantees the quickest come first: on a machine that crawls, as many as
+    possible shall be decided. *sharing* names files that share what is slow to start.
     """
     placed: dict[str, Place] = {}
     seconds: dict[str, float] = {}
@@ -177,6 +178,7 @@ def places(
 
     def rank(test: Candidate) -> tuple[int, bool, float, str]:
         place = placed[test.nodeid]
-        return place.tier, not place.is_job, -seconds[place.scope], place.scope
+        sign = 1 if place.tier is Tier.GUARANTEE else -1
+        return place.tier, not place.is_job, sign * seconds[place.scope], place.scope
 
     return {test.nodeid: placed[test.nodeid] for test in sorted(takes_part, key=rank)}
