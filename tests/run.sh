@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 ./spark-submit.sh --setup dev mm2
-./spark-submit.sh --setup kdc hadoop msk ||
+./spark-submit.sh --setup kdc hadoop msk || ./spark-submit.sh --setup kdc hadoop msk ||
   echo 'the tests with Kerberos, on YARN and with AWS_MSK_IAM lack their jars' >&2
 home=${REPLICATION_HOME:-$PWD/.local}
 python=$home/venv/bin/python
