@@ -21,7 +21,6 @@ BATCH_SECONDS = 6
 RATE = 10.0
 RECORDS = 150  # of 15 seconds, in which at least two batches end
 FETCH_SECONDS = 120  # a close that waits logs an error after 30 seconds
-AT_ONCE_MS = 12_000  # by the wall, for what it must not wait for takes ten times as long
 WAIT_SECONDS = 90.0
 
 
@@ -59,5 +58,6 @@ def test_no_record_waits_for_consumers_that_are_closed(
     delete_topic(target, f"A.{topic_name}")
 
     assert len(latencies) >= RECORDS
-    assert latencies[-1] < AT_ONCE_MS < 1000 * (FETCH_SECONDS - BATCH_SECONDS)
+    # A busy machine takes seconds; a record that waits for such a fetch takes its rest.
+    assert latencies[-1] < 1000 * (FETCH_SECONDS - BATCH_SECONDS) / 2
     assert "Failed to close" not in (tmp_path / "log").read_text()
