@@ -33,6 +33,7 @@ class FlowContext:
         claims: The claims to leases that began before Spark did; `claim` makes the others.
         standby: Whether to wait for a lease that another process holds.
         head_start: Of the records of this process's flows before their background queries.
+        passed_over: Files that are no acceptances, though they have their names.
     """
 
     config: FlowConfig
@@ -44,6 +45,7 @@ class FlowContext:
     claims: dict[LeaseName, Claim] = field(default_factory=dict)
     standby: bool = False
     head_start: HeadStart = field(default_factory=HeadStart)
+    passed_over: set[str] = field(default_factory=set)
 
     @property
     def jvm(self) -> JVMView:
@@ -55,9 +57,9 @@ class FlowContext:
         """What operators have accepted, and the flow has not used yet."""
         root = self.tables.root
         if local_path(root):
-            return AcceptRequests(LocalFiles(), root, self.config.flow)
+            return AcceptRequests(LocalFiles(), root, self.config.flow, self.passed_over)
         files = HadoopFiles(self.jvm, session_conf(self.spark))
-        return AcceptRequests(files, root, self.config.flow)
+        return AcceptRequests(files, root, self.config.flow, self.passed_over)
 
     def claim(self, part: str = "") -> Claim:
         """A claim to the lease of the flow's records or of another *part*."""

@@ -55,15 +55,33 @@ class _Partition:
         return self.map
 
     def _stored_before(self) -> Sequence[OffsetRun]:
-        """The stored runs that no added run repeats: those added have more borders."""
+        """The stored runs that no added run repeats: those added have more borders.
+
+        What earlier processes stored ends where the target's log ended when the first run was
+        added. A position right there stays, wherever it is on the source: this process may have
+        rewound, and the older position still says that records before it may be on the target.
+        """
         if not self.added:
             return self.stored
         first = self.added[0]
         return [
             run
             for run in self.stored
-            if run.tgt_from < first.tgt_from or run.src_from < first.src_from
+            if run.tgt_from < first.tgt_from or run.tgt_until == first.tgt_from
         ]
+
+
+class Asked(dict[TopicPartition, int]):
+    """The offsets from which on stored runs have to be read, and since when that is so.
+
+    Args:
+        least: The lowest offset by partition.
+        era: The map is another one from the moment at which a writer comes or goes.
+    """
+
+    def __init__(self, least: Mapping[TopicPartition, int], era: int) -> None:
+        super().__init__(least)
+        self.era = era
 
 
 class LiveMap:
@@ -73,6 +91,7 @@ class LiveMap:
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._loaded: dict[TopicPartition, int] = {}  # the lowest offset that was asked about
         self._is_attached = False
+        self._era = 0
         self._lock = Lock()
 
     def attach(self) -> None:
@@ -82,12 +101,14 @@ class LiveMap:
         """
         with self._lock:
             self._is_attached = True
+            self._era += 1
             self._forget()
 
     def detach(self) -> None:
         """Says that this process does not write the flow's map any more; another one may."""
         with self._lock:
             self._is_attached = False
+            self._era += 1
             self._forget()
 
     def add(
@@ -115,7 +136,7 @@ class LiveMap:
                 self._partitions.pop(tp, None)
                 self._loaded[tp] = 0
 
-    def not_loaded(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def not_loaded(self, least: Mapping[TopicPartition, int]) -> Asked:
         """Those of the offsets *least* from which on stored runs have to be read for `load`.
 
         All of them while no writer is attached: another process writes the table then.
@@ -123,20 +144,24 @@ class LiveMap:
         with self._lock:
             if not self._is_attached:
                 self._forget()
-            return {
+            missing = {
                 tp: offset
                 for tp, offset in least.items()
                 if tp not in self._loaded or offset < self._loaded[tp]
             }
+            return Asked(missing, self._era)
 
     def load(
         self, least: Mapping[TopicPartition, int], stored: Mapping[TopicPartition, TopicMap]
     ) -> None:
         """Takes the *stored* maps, as far as they concern the offsets *least* and later ones.
 
-        A partition of *least* without a map has none in the table.
+        A partition of *least* without a map has none in the table. Rows that were asked for before
+        a writer came or went are not taken: what was written since is not among them.
         """
         with self._lock:
+            if self._is_of_earlier_era(least):
+                return
             for tp, offset in least.items():
                 if self._loaded.get(tp, offset + 1) <= offset:
                     continue  # while the table was read, its rows became void or were loaded
@@ -147,11 +172,21 @@ class LiveMap:
                         partition = self._of(tp, stored[tp].topic_id)
                         partition.stored, partition.map = stored[tp].offsets.runs, None
 
-    def maps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicMap]:
-        """The maps of *partitions*; one that was never replicated is absent."""
+    def maps(
+        self, partitions: Iterable[TopicPartition], asked: Asked | None = None
+    ) -> dict[TopicPartition, TopicMap]:
+        """The maps of *partitions*; one that was never replicated is absent.
+
+        None at all if a writer has come or gone since *asked*: the stored runs may be missing.
+        """
         with self._lock:
+            if self._is_of_earlier_era(asked):
+                return {}
             known = ((tp, self._partitions.get(tp)) for tp in partitions)
             return {tp: partition.indexed() for tp, partition in known if partition is not None}
+
+    def _is_of_earlier_era(self, asked: Mapping[TopicPartition, int] | None) -> bool:
+        return isinstance(asked, Asked) and asked.era != self._era
 
     def _forget(self) -> None:
         self._partitions.clear()

@@ -75,29 +75,42 @@ class AcceptRequests:
         files: Where requests are.
         state_dir: The state directory.
         flow: The flow.
+        passed_over: The files that were logged as unreadable, and are not logged again.
     """
 
-    def __init__(self, files: RequestFiles, state_dir: str, flow: Flow) -> None:
+    def __init__(
+        self,
+        files: RequestFiles,
+        state_dir: str,
+        flow: Flow,
+        passed_over: set[str] | None = None,
+    ) -> None:
         self._files, self._flow = files, flow
         self._prefix = acceptance_prefix(state_dir, flow)
+        self._passed_over = set() if passed_over is None else passed_over
 
     def find(self) -> list[AcceptRequest]:
-        """All requests, oldest first. One that cannot be read is left out, and logged."""
+        """All requests, oldest first. Anything else is passed over, and logged once."""
         try:
-            texts = {
-                path: self._files.read(path) for path in sorted(self._files.find(self._prefix))
-            }
+            paths = sorted(self._files.find(self._prefix))
         except (OSError, Py4JError) as error:
             log.warning("accept_requests_unreadable", flow=self._flow, text=first_line(error))
             return []
-        found = []
-        for path, text in texts.items():
-            request = _parsed(path, text)
-            if request is None:  # it may not be written to its end yet
-                log.warning("accept_request_invalid", flow=self._flow, path=path)
-            else:
-                found.append(request)
-        return found
+        requests = map(self._read, paths)
+        return [request for request in requests if request is not None]
+
+    def _read(self, path: str) -> AcceptRequest | None:
+        try:
+            return parse_request(path, self._files.read(path))
+        except (ValueError, OSError, Py4JError) as error:
+            if path not in self._passed_over:
+                self._passed_over.add(path)
+                text = (
+                    f"{first_line(error)}; it is passed over. Remove it, and accept again with "
+                    "python -m replication accept"
+                )
+                log.warning("accept_request_invalid", flow=self._flow, path=path, text=text)
+            return None
 
     def remove(self, requests: Iterable[AcceptRequest]) -> None:
         """Removes requests that are used, or of no use any more."""
@@ -143,12 +156,29 @@ def request_acceptance(
         raise StateError(f"cannot write the request {path}: {first_line(error)}") from error
 
 
-def _parsed(path: str, text: str) -> AcceptRequest | None:
+def parse_request(path: str, text: str) -> AcceptRequest:
+    """The request in the *text* of the file *path*.
+
+    Raises:
+        ValueError: There is none; the error says what is wrong.
+    """
     try:
         content = json.loads(text)
-        partitions = tuple(int(number) for number in content["partitions"])
-        topic, topic_id, start = content["topic"], content["topic_id"], content["from"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    is_start = isinstance(start, int) or start in ("earliest", "latest")
-    return AcceptRequest(topic, topic_id, partitions, start, path) if is_start else None
+    except RecursionError:
+        raise ValueError("brackets within brackets without an end") from None
+    if not isinstance(content, dict):
+        raise ValueError("no JSON object")  # noqa: TRY004 - the text is wrong, not the program
+    topic, topic_id = content.get("topic"), content.get("topic_id")
+    partitions, start = content.get("partitions"), content.get("from", "")
+    if not isinstance(topic, str) or not isinstance(topic_id, str):
+        raise ValueError("topic and topic_id must be strings")  # noqa: TRY004 - as above
+    if not isinstance(partitions, list) or not all(_is_whole(number, 31) for number in partitions):
+        raise ValueError("partitions must be a list of their numbers")
+    if start not in ("earliest", "latest") and not _is_whole(start, 63):
+        raise ValueError("from must be an offset, earliest or latest")
+    return AcceptRequest(topic, topic_id, tuple(partitions), start, path)
+
+
+def _is_whole(value: object, bits: int) -> bool:
+    """Whether *value* is a whole number as Kafka's protocol has them; `True` is none."""
+    return type(value) is int and 0 <= value < 1 << bits

@@ -1,5 +1,6 @@
 """Where files lie under a state directory."""
 
+import re
 import time
 import uuid
 from pathlib import Path
@@ -10,6 +11,8 @@ from replication.model import RECORDS, Flow, Job
 
 ANYONE: Final = "anyone"
 """The addressee of a request to whichever process runs the job."""
+
+_STOP_REQUEST: Final = re.compile(r"stop-.+@(?P<addressee>\w+)@\w+", re.ASCII | re.DOTALL)
 
 
 def local_path(state_dir: str) -> Path | None:
@@ -65,6 +68,7 @@ def new_acceptance(state_dir: str, flow: Flow) -> str:
     return f"{acceptance_prefix(state_dir, flow)}{time.time_ns():020d}-{uuid.uuid4().hex}"
 
 
-def addressee_of(request: str) -> str:
-    """The address in the path of *request*."""
-    return request.rsplit("@", 2)[-2]
+def addressee_of(path: str) -> str | None:
+    """The address in the path of a request to stop; None if a file of that name is none."""
+    request = _STOP_REQUEST.fullmatch(path.rpartition("/")[2])
+    return request["addressee"] if request else None

@@ -1,14 +1,19 @@
 """Small files that are requests, on this machine or on a file system of Hadoop's."""
 
+import errno
 import os
+import stat
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from py4j.java_gateway import JVMView
 
 from replication.config.home import connector_jars, storage_class_path
 from replication.kafka.jvm import pyspark_jars
 from replication.state.paths import local_path, make_private
+
+MOST_BYTES: Final = 4_194_304
+"""Of a request. One that accepts all partitions of the largest topic has less."""
 
 
 class RequestFiles(Protocol):
@@ -24,7 +29,12 @@ class RequestFiles(Protocol):
         """Creates the file with *text*, and its folder if that is missing."""
 
     def read(self, path: str) -> str:
-        """The text of the file; empty if it is not there or not yet written."""
+        """The text of the file; empty if it is not there or not yet written.
+
+        Raises:
+            ValueError: It is no text, or longer than any request.
+            OSError, Py4JError: It is no file, or cannot be read.
+        """
 
     def delete(self, path: str) -> None:
         """Deletes the file, if it is there."""
@@ -56,8 +66,12 @@ class LocalFiles(RequestFiles):
 
     def read(self, path: str) -> str:
         """The text of the file; empty if it is not there or not yet written."""
+        file = _file(path)
         try:
-            return _file(path).read_text(encoding="utf-8")
+            if not stat.S_ISREG(file.stat().st_mode):  # the end of a pipe may never come
+                raise OSError(errno.EINVAL, "no regular file", str(file))
+            with file.open("rb") as stream:
+                return _text(stream.read(MOST_BYTES + 1))
         except FileNotFoundError:
             return ""
 
@@ -104,9 +118,9 @@ class HadoopFiles(RequestFiles):
         if not system.exists(java):
             return ""
         stream = system.open(java)
-        content = bytes(stream.readAllBytes())
+        content = bytes(stream.readNBytes(MOST_BYTES + 1))
         stream.close()
-        return content.decode()
+        return _text(content)
 
     def delete(self, path: str) -> None:
         """Deletes the file, if it is there."""
@@ -126,9 +140,16 @@ def hadoop_class_path() -> list[Path]:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of a Java exception's text, without py4j's own."""
+    """The first line of a Java exception's text, without py4j's own; its name if it has none."""
     java = getattr(error, "java_exception", None)
-    return str(java.toString() if java else error).splitlines()[0]
+    lines = str(java.toString() if java else error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _text(content: bytes) -> str:
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"longer than {MOST_BYTES} bytes")
+    return content.decode()
 
 
 def _file(path: str) -> Path:

@@ -70,6 +70,7 @@ class StopRequests:
         self._prefixes = {flow: request_prefix(state_dir, flow, job) for flow in flows}
         self._old: frozenset[str] | None = None
         self._found: dict[Flow, set[str]] = {}
+        self._said: set[str] = set()
 
     def watch(self) -> None:
         """Begins to watch: requests to anyone that are there by now are stale."""
@@ -84,20 +85,22 @@ class StopRequests:
         try:
             self.watch()
             there = self._files.find(self._all)
-            for flow, prefix in self._prefixes.items():
-                if self._may_answer(flow):
-                    self._look(flow, [path for path in there if path.startswith(prefix)])
         except (OSError, Py4JError) as error:
-            log.warning("stop_requests_unreadable", text=first_line(error))
+            self._say("stop_requests_unreadable", text=first_line(error))
+            return set(self._found)
+        for path in there:
+            if addressee_of(path) is None:
+                text = "no request of python -m replication stop; it is passed over. Remove it"
+                self._say("stop_request_invalid", path=path, text=text)
+        for flow, prefix in self._prefixes.items():
+            if self._may_answer(flow):
+                self._look(flow, [path for path in there if path.startswith(prefix)])
         return set(self._found)
 
     def answer(self, flow: Flow) -> None:
         """Removes the requests that `find` has found for *flow*: its job has ended."""
         for path in self._found.get(flow, ()):
-            try:
-                self._files.delete(path)
-            except (OSError, Py4JError) as error:  # noqa: PERF203 - the others are removed
-                log.warning("stop_request_left", flow=flow, path=path, text=first_line(error))
+            self._delete(flow, path)
 
     def _look(self, flow: Flow, requests: Iterable[str]) -> None:
         for path in requests:
@@ -106,10 +109,23 @@ class StopRequests:
                 is_meant = path not in (self._old or ())
             else:
                 is_meant = addressee == self._address(flow)
-                if not is_meant:  # it is for an earlier process, which has ended
-                    self._files.delete(path)
             if is_meant:
                 self._found.setdefault(flow, set()).add(path)
+            elif addressee not in (ANYONE, None):  # it is for an earlier process, which has ended
+                self._delete(flow, path)
+
+    def _delete(self, flow: Flow, path: str) -> None:
+        try:
+            self._files.delete(path)
+        except (OSError, Py4JError) as error:
+            text = f"{first_line(error)}; remove it"
+            self._say("stop_request_left", flow=flow, path=path, text=text)
+
+    def _say(self, event: str, **fields: object) -> None:
+        """Logs a warning, unless it was the same before: requests are looked for every second."""
+        if (warning := f"{event} {fields}") not in self._said:
+            self._said.add(warning)
+            log.warning(event, **fields)
 
 
 def is_stop_file_there() -> bool:
@@ -162,8 +178,11 @@ def _stop_local(
         for flow, owner in owners.items()
         if owner
     }
-    for path in requests.values():
-        files.create(path)
+    try:
+        for path in requests.values():
+            files.create(path)
+    except OSError as error:
+        raise StateError(f"cannot write stop requests: {first_line(error)}") from error
     deadline = time.monotonic() + timeout_seconds
     while left := [flow for flow in requests if find_owner(state_dir, flow, job) == owners[flow]]:
         if time.monotonic() > deadline:

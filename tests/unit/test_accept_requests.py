@@ -1,8 +1,13 @@
 """What operators have accepted, in files under the state directory."""
 
+import json
+import math
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from replication.errors import StateError
 from replication.model import Flow, TopicPartition
@@ -10,10 +15,11 @@ from replication.offsets.guard import Accepted, Start
 from replication.state.accept_requests import (
     AcceptRequest,
     AcceptRequests,
+    parse_request,
     pending_acceptances,
     request_acceptance,
 )
-from replication.state.request_files import LocalFiles
+from replication.state.request_files import MOST_BYTES, LocalFiles
 
 FLOW, OTHER = Flow("A", "B"), Flow("A", "B2")
 ORDERS = AcceptRequest("orders", "id-1", (0, 3), 17)
@@ -49,18 +55,83 @@ def test_a_removed_request_is_gone(tmp_path: Path) -> None:
     assert requests.find() == []
 
 
-UNKNOWN_START = '{"topic": "t", "topic_id": "i", "partitions": [0], "from": "soon"}'
+def content(**fields: object) -> str:
+    usual = {"topic": "t", "topic_id": "i", "partitions": [0], "from": 1}
+    return json.dumps({**usual, **{name.rstrip("_"): value for name, value in fields.items()}})
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"topic": "t"}', UNKNOWN_START])
-def test_a_file_that_is_no_request_is_passed_over(tmp_path: Path, text: str) -> None:
+STARTS: list[object] = ["soon", -1, 1.0, True, None, 1 << 63, [], ""]
+NUMBERS: list[object] = [0, "0", [1.5], [-1], [True], [1 << 31], {}, [math.inf], [math.nan]]
+NO_REQUESTS: list[str | bytes] = [
+    *("", "{", "[]", "[1]", "null", '{"topic": "t"}', "[" * 100_000, '{"a":' * 100_000, "9" * 5000),
+    *(content(from_=start) for start in STARTS),
+    *(content(partitions=numbers) for numbers in NUMBERS),
+    *(content(topic=topic) for topic in STARTS[1:-1]),
+    content(topic_id=1),
+    *(b"\xff\xfe", b"\x00" * 9, b" " * (MOST_BYTES + 1), content().encode("utf-16")),
+]
+
+
+@pytest.mark.parametrize("number", range(len(NO_REQUESTS)))
+def test_a_file_that_is_no_request_is_passed_over_and_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    text = NO_REQUESTS[number]
     request_acceptance(tmp_path.as_uri(), FLOW, ORDERS)
-    (file,) = (tmp_path / "_control").iterdir()
-    file.with_name(f"{file.name}x").write_text(text)
+    odd = named_like_a_request(tmp_path)
+    odd.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    passed_over: set[str] = set()  # by a flow, whose every search of positions asks anew
+    for _ in range(3):
+        requests = AcceptRequests(LocalFiles(), tmp_path.as_uri(), FLOW, passed_over)
+        assert [found.accepted for found in requests.find()] == [ORDERS.accepted]
+
+    assert len(caplog.messages) == 1, "once"
+    assert str(odd) in caplog.text
+    assert "accept again with" in caplog.text
+
+
+def named_like_a_request(state: Path) -> Path:
+    """A name before that of the only request."""
+    (file,) = (state / "_control").iterdir()
+    return file.with_name(f"{file.name.partition('@')[0]}@0")
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link to itself"])
+def test_what_is_no_file_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    request_acceptance(tmp_path.as_uri(), FLOW, ORDERS)
+    odd = named_like_a_request(tmp_path)
+    if kind == "folder":
+        odd.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(odd)
+    else:
+        odd.symlink_to(odd)
 
     (found,) = AcceptRequests(LocalFiles(), tmp_path.as_uri(), FLOW).find()
 
     assert found.accepted == ORDERS.accepted
+    assert str(odd) in caplog.text
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+FIELDS = st.fixed_dictionaries({}, optional=dict.fromkeys(json.loads(content()), JSON))
+
+
+@given(st.text() | JSON.map(json.dumps) | FIELDS.map(json.dumps))
+def test_a_text_is_a_request_with_values_of_the_protocol_or_an_error(text: str) -> None:
+    try:
+        request = parse_request("path", text)
+    except ValueError:
+        return
+    assert all(0 <= tp.partition < 1 << 31 for tp in request.accepted)
+    assert isinstance(request.start, str) or request.start >= 0
+    assert json.loads(request.text()) == json.loads(text)
 
 
 def test_a_request_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

@@ -145,6 +145,6 @@ def live_maps(context: FlowContext) -> MapsOf:
         not_loaded = context.live_map.not_loaded(least)
         if not_loaded:
             context.live_map.load(not_loaded, stored.maps(not_loaded))
-        return context.live_map.maps(least)
+        return context.live_map.maps(least, not_loaded)
 
     return maps_of

@@ -1,0 +1,86 @@
+"""Requests to stop, among whatever else lies in their folder."""
+
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replication.errors import StateError
+from replication.model import Flow
+from replication.state.job_lock import hold_jobs
+from replication.state.paths import ANYONE, addressee_of, new_request
+from replication.state.request_files import LocalFiles
+from replication.state.stop_requests import StopRequests, request_stop
+
+FLOW, BACK = Flow("A", "B"), Flow("B", "A")
+STRAYS = [
+    *("stop-", "stop-x~", "stop-A-to-B", "stop-A-to-B@", "stop-A-to-B@@", "stop-A-to-B@anyone@"),
+    *("stop-A-to-B@anyone@1.swp", "stop-A-to-B@anyone@1~", "stop-@anyone@1", "stop-A-to-B@a b@1"),
+]
+
+
+def everything(state_dir: str) -> StopRequests:
+    return StopRequests(LocalFiles(), state_dir, [FLOW, BACK], "mirror", lambda _flow: True)
+
+
+@pytest.mark.parametrize("stray", STRAYS)
+def test_a_stray_file_is_logged_once_and_hides_no_request(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, stray: str
+) -> None:
+    state_dir, files = tmp_path.as_uri(), LocalFiles()
+    files.create(f"{state_dir}/_control/{stray}")
+    requests = everything(state_dir)
+
+    assert requests.find() == set()
+    files.create(new_request(state_dir, BACK))
+    assert requests.find() == requests.find() == {BACK}
+
+    assert [stray in line for line in caplog.messages] == [True], "once"
+    assert "Remove it" in caplog.text
+
+
+def test_what_cannot_be_removed_hides_no_request(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state_dir = tmp_path.as_uri()
+    (tmp_path / "_control" / "stop-A-to-B@0123456789ab@1").mkdir(parents=True)
+    requests = everything(state_dir)
+
+    requests.find()
+    LocalFiles().create(new_request(state_dir, BACK))
+
+    assert requests.find() == requests.find() == {BACK}
+    assert len(caplog.messages) == 1, "once"
+
+
+def test_a_file_in_the_place_of_the_folder_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "_control").write_text("not a folder")
+    requests = everything(tmp_path.as_uri())
+
+    assert requests.find() == requests.find() == set()
+    assert len(caplog.messages) == 1, "once"
+
+
+def test_a_request_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "_control").write_text("not a folder")
+    with (
+        hold_jobs(tmp_path.as_uri(), [FLOW], "mirror"),
+        pytest.raises(StateError, match=r"cannot write stop requests: .*_control"),
+    ):
+        request_stop(tmp_path.as_uri(), [FLOW], timeout_seconds=1)
+
+
+NAMES = st.text(string.ascii_letters + string.digits + "@-._~ \n/é", max_size=30)
+
+
+@given(NAMES, NAMES)
+def test_whatever_a_file_is_called_it_is_a_request_or_it_is_not(folder: str, name: str) -> None:
+    addressee = addressee_of(f"{folder}/_control/stop-{name}")
+
+    assert addressee is None or addressee.isalnum()
+    assert addressee_of(new_request("file:/state", FLOW)) == ANYONE
+    assert addressee_of(new_request("file:/state", FLOW, addressee="0123456789ab")) is not None
