@@ -3,7 +3,7 @@
 References to secrets stay references: nothing is resolved.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import yaml
 
 from replication.config.file import read_bytes
 from replication.config.flat import flat_settings
-from replication.config.strimzi import STORAGE, from_resources, is_resource
+from replication.config.strimzi import CLASS, STORAGE, from_resources, is_resource
 from replication.config.to_yaml import Settings, to_yaml
 from replication.config.values import Raw, text
 from replication.errors import ConfigError
@@ -40,12 +40,29 @@ def resources(content: bytes) -> list[Mapping[str, Any]]:
         documents = list(yaml.safe_load_all(content))
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
         return []
+    documents = [one for document in documents for one in _expanded(document)]
     listed = [
         item
         for document in documents
         for item in (document if isinstance(document, list) else [document])
     ]
     return [document for document in listed if is_resource(document)]
+
+
+def _expanded(document: object) -> Iterable[object]:
+    """The connectors of ``GET /connectors?expand=info&expand=status``, or *document* itself."""
+    if not isinstance(document, dict):
+        return [document]
+    infos = {
+        name: entry["info"]
+        for name, entry in document.items()
+        if isinstance(entry, dict) and is_resource(entry.get("info"))
+    }
+    states = {
+        name: ((document[name].get("status") or {}).get("connector") or {}).get("state")
+        for name in infos
+    }
+    return [{**info, "state": states[name]} for name, info in infos.items()] or [document]
 
 
 def _settings(file: str, content: bytes) -> Settings:
@@ -58,6 +75,8 @@ def _settings(file: str, content: bytes) -> Settings:
     flat = flat_settings(content, is_properties=file.endswith(".properties"))
     if flat.problems:
         raise ConfigError(file, flat.problems)
+    if CLASS in flat.settings:  # a file of connect-standalone
+        return from_resources([{key: text(raw) for key, raw in flat.settings.items()}])
     lines = content.decode("utf-8-sig", errors="replace").splitlines()
     comments = {key: _comment_above(lines, line) for key, line in flat.lines.items()}
     return Settings(flat.settings, comments, flat.warnings, _positions(flat.settings))

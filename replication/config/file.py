@@ -86,10 +86,14 @@ def read_bytes(file: str) -> bytes:
 
 def _read(file: str) -> FlatSettings:
     content = read_bytes(file)
+    advice = f"python -m replication import {file} --output FILE.yaml"
+    other = ConfigError(file, [f"is a resource of Strimzi or a connector; convert it: {advice}"])
     if b"kafka.strimzi.io" in content or b'"connector.class"' in content:
-        advice = f"python -m replication import {file} --output FILE.yaml"
-        raise ConfigError(file, [f"is a resource of Strimzi or a connector; convert it: {advice}"])
+        raise other
     try:
-        return flat_settings(content, is_properties=file.endswith(".properties"))
+        flat = flat_settings(content, is_properties=file.endswith(".properties"))
     except ValueError as error:
         raise ConfigError(file, [str(error)]) from error
+    if "connector.class" in flat.settings and "clusters" not in flat.settings:
+        raise other  # a file of connect-standalone
+    return flat

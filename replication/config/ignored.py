@@ -12,6 +12,9 @@ _EXACTLY: Final = "a flow writes each record once without transactions; see the 
 _ERRORS: Final = "the mirror never drops or alters a record"
 _ALWAYS: Final = "removed in Kafka 4.0, where it is always on"
 _SRM: Final = "a key of Cloudera's SRM service; the mirror's tables and log take its place"
+_REVERSE: Final = (
+    "a key of Cloudera's SRM; the command failback finds the groups' offsets on the source"
+)
 _METRICS: Final = "the mirror does not use JMX metric reporters"
 
 
@@ -67,6 +70,7 @@ IGNORED: Final = {
         metrics.recording.level auto.include.jmx.reporter""",
     ),
     **_all(_ALWAYS, "use.incremental.alter.configs add.source.alias.to.metrics"),
+    **_all(_REVERSE, "emit.reverse.checkpoints.enabled"),
     **_all(_SRM, "metrics.period metrics.topic.creation.for.possible.flows.enabled"),
 }
 """Name -> reason; at top level, after ``A.`` and after ``A->B.``."""

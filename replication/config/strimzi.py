@@ -35,9 +35,21 @@ _PATTERNS: Final = {
 STORAGE: Final = "offset.storage.topic"
 """The key of a Connect worker that names the topic with its positions."""
 
+CLASS: Final = "connector.class"
 _OFFSETS: Final = "mirrormaker2-cluster-offsets"
 """The operator's default for the topic in which a KafkaMirrorMaker2 stores its positions."""
 
+# What the fields of each object are read for; all others are named in a remark.
+_READ: Final = {
+    "spec": "clusters target mirrors",
+    "cluster": "alias bootstrapServers tls authentication config offsetStorageTopic",
+    "tls": "trustedCertificates",
+    "certificate": "secretName certificate pattern",
+    "authentication": "type username passwordSecret certificateAndKey sasl config",
+    "mirror": "source sourceCluster targetCluster",
+    "connector": "config state pause class",
+    "document": "apiVersion kind metadata spec status name config initial_state state type",
+}
 _PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _MECHANISMS: Final = {
@@ -51,8 +63,11 @@ def is_resource(document: object) -> bool:
     """Whether *document* is a resource of Strimzi, or a connector of Kafka Connect."""
     if not isinstance(document, Mapping):
         return False
-    return document.get("kind") in ("KafkaMirrorMaker2", "KafkaConnector") or (
-        isinstance(document.get("config"), Mapping) and "connector.class" in document["config"]
+    config = document.get("config")
+    return (
+        document.get("kind") in ("KafkaMirrorMaker2", "KafkaConnector")
+        or (isinstance(config, Mapping) and CLASS in config)
+        or isinstance(document.get(CLASS), str)  # the body of PUT /connectors/NAME/config
     )
 
 
@@ -80,21 +95,51 @@ class _Found:
         self.remarks: list[str] = []
         self.parts: dict[str, set[str]] = {}
         self.positions: dict[str, str] = {}
+        self.paused: dict[tuple[str, str], str] = {}
+        self.unread: dict[str, None] = {}
 
     def settings(self) -> Settings:
         if not self.parts:
             raise ValueError("describes no flow: there is no mirror and no MirrorSourceConnector")
         for flow, parts in self.parts.items():
-            self.values[f"{flow}.enabled"] = _flag("sourceConnector" in parts)
-            if "checkpointConnector" not in parts:
-                self.values[f"{flow}.emit.checkpoints.enabled"] = "false"
-            if "heartbeatConnector" in parts:
-                self.values.setdefault(f"{flow}.emit.heartbeats.enabled", "true")
+            self.enable(flow, parts)
+        self.remarks += (
+            f"The {part} of {flow} is {state}, so what it does is disabled."
+            for (flow, part), state in self.paused.items()
+        )
+        if self.unread:
+            self.remarks.append(f"Fields without a meaning here: {', '.join(self.unread)}.")
         first: dict[str, Raw] = {"clusters": tuple(self.aliases)}
         first["emit.heartbeats.enabled"] = "false"
-        self.remarks.append("Heartbeats are emitted where a heartbeat connector did so.")
+        self.remarks.append(
+            "Heartbeats and checkpoints are emitted where a connector for them did so."
+        )
         values = {**first, **self.values}
         return Settings(values, remarks=self.remarks, positions=self.positions)
+
+    def enable(self, flow: str, parts: set[str]) -> None:
+        """Enables what the connectors for *parts* of *flow* do, unless they are paused."""
+        running = {part for part in parts if (flow, part) not in self.paused}
+        self.values[f"{flow}.enabled"] = _flag("sourceConnector" in running)
+        if "checkpointConnector" not in running:
+            self.values[f"{flow}.emit.checkpoints.enabled"] = "false"
+        if "checkpointConnector" in parts - running:
+            self.values[f"{flow}.sync.group.offsets.enabled"] = "false"
+        if "heartbeatConnector" in running:
+            self.values.setdefault(f"{flow}.emit.heartbeats.enabled", "true")
+
+    def note_unread(self, kind: str, given: Document, *more: str) -> None:
+        """Notes the fields of *given* that nothing here reads."""
+        known = {*_READ[kind].split(), *more}
+        self.unread |= dict.fromkeys(f"{kind}.{name}" for name in given if name not in known)
+
+    def note_state(self, flow: str, part: str, given: Document) -> None:
+        """Notes that the connector for *part* of *flow* does not run."""
+        state = str(given.get("state") or given.get("initial_state") or "running").lower()
+        if state == "running" and given.get("pause") is True:
+            state = "paused"
+        if state in ("paused", "stopped"):
+            self.paused[flow, part] = state
 
     def put(self, key: str, value: object) -> None:
         """Sets *key*; a second connector's different value is remarked and dropped."""
@@ -104,11 +149,13 @@ class _Found:
             self.remarks.append(f"{key}: two connectors differ; {kept} is kept, not {dropped}")
 
     def add_mirror_maker(self, spec: Document) -> None:
+        self.note_unread("spec", spec)
         clusters: Iterable[Document] = spec.get("clusters") or ()
         target = spec.get("target") or {}
         for cluster in (*clusters, *([target] if target else ())):
             self.add_cluster(cluster)
         for mirror in spec.get("mirrors") or ():
+            self.note_unread("mirror", mirror, *_CONNECTORS.values(), *_PATTERNS)
             if source := mirror.get("source"):
                 self.add_cluster(source)
             ends = (
@@ -121,6 +168,8 @@ class _Found:
             for part in _CONNECTORS.values():
                 if (connector := mirror.get(part)) is not None:
                     parts.add(part)
+                    self.note_unread("connector", connector)
+                    self.note_state(flow, part, connector)
                     for key, value in (connector.get("config") or {}).items():
                         self.put(f"{flow}.{key}", value)
             if "sourceConnector" in parts:
@@ -132,26 +181,50 @@ class _Found:
 
     def add_cluster(self, cluster: Document) -> None:
         alias = _named(cluster.get("alias"), "a cluster without alias; add alias to it")
+        self.note_unread("cluster", cluster)
         self.aliases[alias] = None
         self.put(f"{alias}.bootstrap.servers", cluster.get("bootstrapServers"))
         authentication, tls = cluster.get("authentication") or {}, cluster.get("tls")
         kind = authentication.get("type")
         if tls is not None or kind:
-            sasl = "SASL_" if kind and kind != "tls" else ""
+            is_sasl = kind and kind != "tls" and authentication.get("sasl") is not False
+            sasl = "SASL_" if is_sasl else ""
             transport = "SSL" if tls is not None else "PLAINTEXT"
             self.put(f"{alias}.security.protocol", sasl + transport)
-        for certificate in ((tls or {}).get("trustedCertificates") or ())[:1]:
-            name = certificate.get("certificate") or "ca.crt"  # of a pattern, Strimzi's own name
-            self.put(f"{alias}.ssl.truststore.type", "PEM")
-            path = f"{SECRETS}/{certificate.get('secretName')}/{name}"
-            self.put(f"{alias}.ssl.truststore.location", path)
-            self.remarks.append(f"Mount secret {certificate.get('secretName')} under {SECRETS}.")
+        self.note_unread("tls", tls or {})
+        self.add_certificates(alias, (tls or {}).get("trustedCertificates") or ())
         self.add_authentication(alias, kind, authentication)
         for key, value in (cluster.get("config") or {}).items():
             self.put(f"{alias}.{key}", value)
 
+    def add_certificates(self, alias: str, certificates: Sequence[Document]) -> None:
+        """Sets the certificates by which *alias* is trusted: one file, or the texts of several."""
+        paths = []
+        for certificate in certificates:
+            self.note_unread("certificate", certificate)
+            secret = certificate.get("secretName")
+            paths.append(f"{SECRETS}/{secret}/{certificate.get('certificate') or 'ca.crt'}")
+            self.remarks.append(f"Mount secret {secret} under {SECRETS}.")
+            if not certificate.get("certificate"):
+                self.remarks.append(
+                    f"To do: secret {secret} names its certificates by the pattern "
+                    f"{certificate.get('pattern')!r}; ca.crt, Strimzi's own name, is assumed."
+                )
+        if not paths:
+            return
+        self.put(f"{alias}.ssl.truststore.type", "PEM")
+        if len(paths) == 1:
+            self.put(f"{alias}.ssl.truststore.location", paths[0])
+        else:
+            texts = "\n".join(f"${{file:{path}}}" for path in paths)
+            self.put(f"{alias}.ssl.truststore.certificates", texts)
+
     def add_authentication(self, alias: str, kind: str | None, given: Document) -> None:
-        if kind in _MECHANISMS:
+        if kind == "custom":
+            self.note_unread("authentication", given)
+            for key, value in (given.get("config") or {}).items():
+                self.put(f"{alias}.{key}", value)
+        elif kind in _MECHANISMS:
             mechanism, module = _MECHANISMS[kind]
             secret = given.get("passwordSecret") or {}
             password = f"${{file:{SECRETS}/{secret.get('secretName')}/{secret.get('password')}}}"
@@ -172,14 +245,18 @@ class _Found:
         elif kind:
             self.remarks.append(
                 f"To do: the authentication {kind!r} of {alias}; write {alias}.sasl.mechanism and "
-                f"{alias}.sasl.jaas.config"
+                f"{alias}.sasl.jaas.config. Its fields: {', '.join(sorted(given))}"
             )
 
     def add_connector(self, document: Document) -> None:
         spec = document.get("spec") or document
-        config: dict[str, Any] = dict(spec.get("config") or {})
-        name = str(spec.get("class") or config.pop("connector.class", "")).rpartition(".")[2]
-        config.pop("connector.class", None)
+        config: dict[str, Any] = dict(document if CLASS in document else spec.get("config") or {})
+        if CLASS not in document:
+            self.note_unread("document", document)
+        if "spec" in document:
+            self.note_unread("connector", spec)
+        name = str(spec.get("class") or config.get(CLASS, "")).rpartition(".")[2]
+        config.pop(CLASS, None)
         if name not in _CONNECTORS:
             self.remarks.append(f"A connector of class {name!r} was left out.")
             return
@@ -187,6 +264,9 @@ class _Found:
         flow = "->".join(aliases)
         self.aliases |= dict.fromkeys(aliases)
         self.parts.setdefault(flow, set()).add(_CONNECTORS[name])
+        self.note_state(flow, _CONNECTORS[name], spec)
+        if config.pop("clusters", None) is not None:
+            self.remarks.append("clusters was left out: the aliases of a connector count.")
         if _CONNECTORS[name] == "sourceConnector":
             self.remarks.append(
                 f"Where the remote topics of {flow} do not tell where the connector stopped, write "

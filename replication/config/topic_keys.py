@@ -18,6 +18,7 @@ IDENTITY_POLICIES: Final = (
     f"{MIRROR}IdentityReplicationPolicy",
     "IdentityReplicationPolicy",
     "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
+    "com.cloudera.dim.kafka.mirror.IdentityReplicationPolicy",
 )
 _CONFIG_EXCLUDE: Final = (
     r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "

@@ -14,6 +14,7 @@ from replication.config.file import load
 from replication.config.tree import MirrorConfig
 from replication.errors import ConfigError
 from replication.mm2.policy import IdentityPolicy
+from tests.support.settings import ONE_FLOW, parse_settings
 
 FILES = Path(__file__).parents[1] / "files"
 ENVIRONMENT = {"A_SERVERS": "a:1", "B_SERVERS": "b:1", "B_PASSWORD": "p"}
@@ -291,3 +292,143 @@ def test_a_secret_of_which_connectors_have_two_is_not_shown_in_a_remark(tmp_path
     assert "swordfish" not in text
     assert "# a.ssl.key.password: two connectors differ; ******** is kept, not ********" in text
     assert "# a.client.rack: two connectors differ; 'h' is kept, not 's'" in text
+
+
+CONNECTOR = {
+    "name": "a-to-b",
+    "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+    "source.cluster.alias": "a",
+    "target.cluster.alias": "b",
+    "source.cluster.bootstrap.servers": "a:1",
+    "target.cluster.bootstrap.servers": "b:1",
+    "clusters": "a, b",
+    "topics": "orders",
+}
+
+
+def converted_text(folder: Path, content: str, name: str = "file.json") -> str:
+    """What `import` makes of a file of that *content*."""
+    (folder / name).write_text(content)
+    return converted(str(folder / name))
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        pytest.param(json.dumps(CONNECTOR), "c.json", id="the body of a PUT"),
+        pytest.param(json.dumps({"name": "x", "config": CONNECTOR}), "c.json", id="of a POST"),
+        pytest.param(json.dumps([CONNECTOR]), "c.json", id="a list"),
+        pytest.param(json.dumps({"x": {"info": {"config": CONNECTOR}}}), "c.json", id="expanded"),
+        pytest.param(
+            "\n".join(f"{key}={value}" for key, value in CONNECTOR.items()),
+            "c.properties",
+            id="of connect-standalone",
+        ),
+    ],
+)
+def test_each_form_of_a_connector_gives_its_flow(tmp_path: Path, content: str, name: str) -> None:
+    text = converted_text(tmp_path, content, name)
+    (tmp_path / "mirror.yaml").write_text(text)
+
+    (flow,) = read(tmp_path / "mirror.yaml").flows
+
+    assert (str(flow.flow), flow.topics) == ("a->b", ("orders",))
+    assert "# clusters was left out: the aliases of a connector count." in text
+
+
+def test_a_file_of_connect_standalone_is_refused_with_the_command_that_converts_it(
+    tmp_path: Path,
+) -> None:
+    lines = (f"{key}={value}" for key, value in CONNECTOR.items() if key != "clusters")
+    (tmp_path / "c.properties").write_text("\n".join(lines))
+
+    with pytest.raises(ConfigError, match="python -m replication import"):
+        read(tmp_path / "c.properties")
+
+
+@pytest.mark.parametrize(
+    ("state", "enabled"),
+    [
+        pytest.param({}, "true", id="running"),
+        pytest.param({"initial_state": "STOPPED"}, "false", id="created stopped"),
+        pytest.param({"state": "paused"}, "false", id="paused"),
+    ],
+)
+def test_what_a_paused_connector_does_is_disabled_with_a_remark(
+    tmp_path: Path, state: dict[str, str], enabled: str
+) -> None:
+    text = converted_text(tmp_path, json.dumps({"config": CONNECTOR, **state}))
+
+    assert f"  enabled: {enabled}\n" in text
+    assert ("so what it does is disabled" in text) is (enabled == "false")
+
+
+RESOURCE = """
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaMirrorMaker2
+spec:
+  replicas: 3
+  target:
+    alias: b
+    bootstrapServers: b:1
+    tls:
+      trustedCertificates:
+      - {secretName: old, pattern: "*.crt"}
+      - {secretName: new, certificate: ca.pem}
+  mirrors:
+  - source:
+      alias: a
+      bootstrapServers: a:1
+      authentication:
+        type: custom
+        sasl: true
+        config: {sasl.mechanism: AWS_MSK_IAM, sasl.jaas.config: x.IAMLoginModule required;}
+    topicsPattern: orders
+    sourceConnector: {tasksMax: 2, config: {replication.factor: 1}}
+    checkpointConnector: {state: stopped, config: {sync.group.offsets.enabled: true}}
+"""
+
+
+def test_no_field_of_a_resource_is_changed_or_dropped_without_a_remark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for secret, name in (("old", "ca.crt"), ("new", "ca.pem")):
+        (tmp_path / secret).mkdir()
+        (tmp_path / secret / name).write_text(f"certificate of {secret}\n")
+    monkeypatch.setattr("replication.config.strimzi.SECRETS", str(tmp_path))
+
+    text = converted_text(tmp_path, RESOURCE, "resource.yaml")
+    (tmp_path / "mirror.yaml").write_text(text)
+    (flow,) = read(tmp_path / "mirror.yaml").flows
+
+    trusted = flow.target.admin["ssl.truststore.certificates"]
+    assert trusted == "certificate of old\ncertificate of new"
+    assert flow.target.admin["ssl.truststore.type"] == "PEM"
+    assert flow.source.admin["security.protocol"] == "SASL_PLAINTEXT"
+    assert flow.source.admin["sasl.mechanism"] == "AWS_MSK_IAM"
+    assert flow.source.admin["sasl.jaas.config"] == "x.IAMLoginModule required;"
+    assert not flow.groups.checkpoints_enabled
+    assert not flow.groups.sync_enabled
+    for remark in (
+        "# Mount secret old",
+        "# Mount secret new",
+        "# To do: secret old names its certificates by the pattern '*.crt'",
+        "# The checkpointConnector of a->b is stopped, so what it does is disabled.",
+        "# Fields without a meaning here: spec.replicas, connector.tasksMax.",
+    ):
+        assert remark in text
+
+
+def test_keys_of_clouderas_replication_manager_are_known() -> None:
+    policy = "com.cloudera.dim.kafka.mirror.IdentityReplicationPolicy"
+    config = parse_settings(
+        {
+            **ONE_FLOW,
+            "replication.policy.class": policy,
+            "emit.reverse.checkpoints.enabled": "true",
+        }
+    )
+
+    assert config.flows[0].policy == IdentityPolicy(source="A")
+    assert config.warnings == ()
+    assert any("the command failback" in note for note in config.notes)

@@ -12,7 +12,7 @@ from tests.support.settings import ONE_FLOW
 
 TEXTS = (
     "A.client.id",
-    "B.producer.client.rack",
+    "B.producer.client.id",
     "A.ssl.key.password",
     "A->B.source.consumer.client.id",
 )
