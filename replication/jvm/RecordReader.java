@@ -14,6 +14,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /** Java's consumer with one round trip from Python for many records. It is in no group. */
@@ -73,7 +74,7 @@ public final class RecordReader implements AutoCloseable {
 
   /**
    * Records, then the partitions whose end was reached, big-endian: a count and so many records of partition
-   * number, offset, timestamp, key, value, count of headers, headers; a count and so many partition numbers.
+   * number, offset, timestamp, whether the cluster has set it, key, value, count of headers, headers; a count and so many partition numbers.
    * Bytes have their length before them, -1 for null.
    */
   public byte[] poll(int timeoutMs) throws IOException {
@@ -85,6 +86,7 @@ public final class RecordReader implements AutoCloseable {
       out.writeInt(numbers.get(new TopicPartition(record.topic(), record.partition())));
       out.writeLong(record.offset());
       out.writeLong(record.timestamp());
+      out.writeBoolean(record.timestampType() == TimestampType.LOG_APPEND_TIME);
       write(out, record.key());
       write(out, record.value());
       Header[] headers = record.headers().toArray();

@@ -13,6 +13,7 @@ from typing import Final
 
 from confluent_kafka import (
     TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
     TIMESTAMP_NOT_AVAILABLE,
     KafkaError,
 )
@@ -23,7 +24,7 @@ from replication.kafka.java_errors import java_errors
 from replication.kafka.jvm import java_map
 
 COUNT: Final = Struct(">i")
-RECORD: Final = Struct(">iqq")  # partition, offset, timestamp
+RECORD: Final = Struct(">iqq?")  # partition, offset, timestamp, whether the cluster has set it
 SETTINGS: Final = {
     "allow.auto.create.topics": "false",
     "auto.offset.reset": "earliest",  # retention may delete the first offset before it is read
@@ -43,6 +44,7 @@ class JavaMessage:
     content: tuple[bytes | None, bytes | None] = (None, None)
     header_list: tuple[tuple[str, bytes | None], ...] = ()
     is_end: bool = False
+    is_append_time: bool = False
 
     def topic(self) -> str:
         """The topic."""
@@ -70,8 +72,8 @@ class JavaMessage:
 
     def timestamp(self) -> tuple[int, int]:
         """The kind of the timestamp, and its value in ms."""
-        kind = TIMESTAMP_NOT_AVAILABLE if self.timestamp_ms < 0 else TIMESTAMP_CREATE_TIME
-        return kind, self.timestamp_ms
+        kind = TIMESTAMP_LOG_APPEND_TIME if self.is_append_time else TIMESTAMP_CREATE_TIME
+        return (TIMESTAMP_NOT_AVAILABLE if self.timestamp_ms < 0 else kind), self.timestamp_ms
 
     def error(self) -> KafkaError | None:
         """Kafka's name of the end of a partition, None for a record."""
@@ -158,11 +160,17 @@ class JavaConsumer:
             return bytes(data[at - size : at])
 
         for _ in range(count()):
-            number, offset, timestamp_ms = RECORD.unpack_from(data, at)
+            number, offset, timestamp_ms, is_append_time = RECORD.unpack_from(data, at)
             at += RECORD.size
             key_and_value = content(), content()
             headers = tuple(((content() or b"").decode(), content()) for _ in range(count()))
-            yield JavaMessage(self._tp(number, offset), timestamp_ms, key_and_value, headers)
+            yield JavaMessage(
+                self._tp(number, offset),
+                timestamp_ms,
+                key_and_value,
+                headers,
+                is_append_time=is_append_time,
+            )
         for _ in range(count()):
             yield JavaMessage(self._tp(count(), -1), is_end=True)
 

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeVar, cast
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, Message
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    KafkaError,
+    KafkaException,
+    Message,
+)
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
 from replication.kafka.calls import join_names, timeout_s
@@ -41,13 +47,17 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class KafkaRecord:
-    """A record as it is in the log. ``timestamp_ms`` is -1 for a record without a timestamp."""
+    """A record as it is in the log. ``timestamp_ms`` is -1 for a record without a timestamp.
+
+    ``is_append_time`` says that the cluster has set it, and not the producer.
+    """
 
     offset: int
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
     headers: Headers
+    is_append_time: bool = False
 
 
 Visit = Callable[[TopicPartition, KafkaRecord], object]
@@ -201,4 +211,5 @@ def _record(message: Message) -> KafkaRecord:
         key=message.key(),
         value=message.value(),
         headers=tuple(message.headers() or ()),
+        is_append_time=kind == TIMESTAMP_LOG_APPEND_TIME,
     )

@@ -8,6 +8,7 @@ which resuming loses no record, at the price of repeating some.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from replication.offsets.fingerprint import Fingerprint
 from replication.offsets.runs import OffsetRun
 
 
@@ -31,7 +32,7 @@ class Alignment:
 
 
 def align(
-    source: Iterator[tuple[int, int]], target: Iterator[tuple[int, int]], *, source_end: int
+    source: Iterator[Fingerprint], target: Iterator[Fingerprint], *, source_end: int
 ) -> Alignment:
     """Finds how far the target holds the source's records, in order, starting at the anchor.
 
@@ -50,25 +51,25 @@ def align(
     - Identical records: each target record counts for one source record only. If another
       producer's record equals the expected one in key, value, headers and timestamp, then the
       target holds that record, whoever wrote it.
+    - Records without a timestamp, or with one that the target has set, are equal by the rest.
 
     Args:
-        source: (offset, hash) of the source records from the anchor on, ascending; read at most
-            one record past the last match.
-        target: (offset, hash) of the target records from the anchor to the log end, ascending. The
-            hash covers key, value, headers and timestamp and has at least 64 bits, because records
-            with equal hashes are taken to be equal.
+        source: The source records from the anchor on, ascending; read at most one record past the
+            last match.
+        target: The target records from the anchor to the log end, ascending. A hash has at least 64
+            bits, because records with equal hashes are taken to be equal.
         source_end: The offset at which *source* ends: the answer if every record of it was found.
     """
     runs: list[OffsetRun] = []
     target_only = 0
     expected = next(source, None)
-    for downstream, record in target:
-        if expected is None or expected[1] != record:
+    for copy in target:
+        if expected is None or not expected.equals(copy):
             target_only += 1
             continue
-        _add(runs, expected[0], downstream)
+        _add(runs, expected.offset, copy.offset)
         expected = next(source, None)
-    upstream = source_end if expected is None else expected[0]
+    upstream = source_end if expected is None else expected.offset
     return Alignment(upstream, sum(run.count for run in runs), target_only, tuple(runs))
 
 

@@ -4,22 +4,18 @@ Offsets are not counts, because compaction, transaction markers and aborted reco
 Executors count; only the results reach the driver.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from replication.model import PROVENANCE, Timestamps, TopicPartition
+from replication.model import TopicPartition
 from replication.spark.frames import frame_of
 from replication.spark.kafka_options import offsets_json, source_options
 
 EARLIEST = -2
 """Spark's number for the first offset of a partition."""
-
-
-FINGERPRINTS_AT_ONCE = 1_000_000
-"""24 bytes each in Spark's memory, and ``spark.driver.maxResultSize`` is 1 GB by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +24,6 @@ class RecordSpan:
 
     start: int
     records: int
-
-
-@dataclass(frozen=True, slots=True)
-class Equal:
-    """How many records of a partition equal one record, and their offsets if they are few."""
-
-    records: int
-    offsets: tuple[int, ...]
 
 
 def offsets_after(
@@ -67,7 +55,7 @@ def offsets_after(
             for tp, span in left.items()
             if span.start < ends[tp]
         }
-        records = _read(spark, consumer, windows).select("topic", "partition", "offset")
+        records = read_windows(spark, consumer, windows).select("topic", "partition", "offset")
         counted = _counted(records) if factor == 1 else _numbered(records, left)
         counts = {TopicPartition(row.topic, row.partition): row for row in counted.collect()}
         for tp, row in counts.items():
@@ -84,72 +72,21 @@ def offsets_after(
     return found
 
 
-def fingerprints(
+def read_windows(
     spark: SparkSession,
     consumer: Mapping[str, str],
-    tp: TopicPartition,
-    window: tuple[int, int],
-    timestamps: Timestamps,
-    *,
-    at_once: int = FINGERPRINTS_AT_ONCE,
-) -> Iterator[tuple[int, int]]:
-    """The offset of each record and a 64-bit hash of its key, value, headers and timestamp.
-
-    Used only to repair a mismatch. With *timestamps* of the broker they are not part of the hash.
-    A Spark job reads a limited number of offsets, since its result is held in memory.
-    """
-    start, end = window
-    for begin in range(start, end, at_once):
-        part = begin, min(end, begin + at_once)
-        records = _read(spark, consumer, {tp: part})
-        for row in records.select("offset", _digest(timestamps)).toLocalIterator():
-            yield row["offset"], row["digest"]
+    windows: Mapping[TopicPartition, tuple[int, int]],
+) -> DataFrame:
+    """The records of some partitions, each from one offset up to another."""
+    options = source_options(consumer, {tp: start for tp, (start, _) in windows.items()})
+    ends = offsets_json({tp: until for tp, (_, until) in windows.items()})
+    return spark.read.format("kafka").options(**options).option("endingOffsets", ends).load()
 
 
-def equal_records(
-    spark: SparkSession,
-    source: tuple[Mapping[str, str], TopicPartition],
-    target: tuple[Mapping[str, str], TopicPartition],
-    window: tuple[int, int],
-    *,
-    most: int,
-) -> dict[int, Equal]:
-    """The records of a source partition that equal those of a window of the target.
-
-    Reads the whole source partition, twice. Timestamps are not compared.
-
-    Args:
-        spark: Needs one free slot.
-        source: Effective client properties, and the partition.
-        target: The same of the target.
-        window: First offset and end offset of the target's records.
-        most: The most equal records whose offsets are returned.
-
-    Returns:
-        By offset on the target.
-    """
-    wanted = dict(fingerprints(spark, *target, window, "broker"))
-    records = _read_all(spark, *source).select("offset", _digest("broker"))
-    equal = records.where(F.col("digest").isin(list(set(wanted.values()))))
-    counts = {row["digest"]: row["count"] for row in equal.groupBy("digest").count().collect()}
-    # counted first: the offsets of a record that is repeated for years would not fit in memory
-    few = [digest for digest, count in counts.items() if count <= most]
-    found: dict[int, list[int]] = {}
-    for row in records.where(F.col("digest").isin(few)).orderBy("offset").collect():
-        found.setdefault(row["digest"], []).append(row["offset"])
-    return {
-        offset: Equal(counts.get(digest, 0), tuple(found.get(digest, ())))
-        for offset, digest in wanted.items()
-    }
-
-
-def _digest(timestamps: Timestamps) -> Column:
-    # xxhash64 skips nulls, so that null and empty would look alike without the flags
-    nulls = [F.col(name).isNull() for name in ("key", "value")]
-    own = F.filter("headers", lambda header: header["key"] != PROVENANCE)
-    headers = F.to_json(F.coalesce(own, F.array()))  # Spark gives null for no headers
-    times = [F.unix_millis("timestamp")] if timestamps == "preserve" else []
-    return F.xxhash64("key", "value", headers, *times, *nulls).alias("digest")
+def read_all(spark: SparkSession, consumer: Mapping[str, str], tp: TopicPartition) -> DataFrame:
+    """All records of a partition."""
+    options = {**source_options(consumer, {tp: EARLIEST}), "endingOffsets": "latest"}
+    return spark.read.format("kafka").options(**options).load()
 
 
 def _counted(records: DataFrame) -> DataFrame:
@@ -178,18 +115,3 @@ def _numbered(records: DataFrame, spans: Mapping[TopicPartition, RecordSpan]) ->
             F.max(F.when(F.col("n") == F.col("wanted"), F.col("offset"))).alias("at"),
         )
     )
-
-
-def _read(
-    spark: SparkSession,
-    consumer: Mapping[str, str],
-    windows: Mapping[TopicPartition, tuple[int, int]],
-) -> DataFrame:
-    options = source_options(consumer, {tp: start for tp, (start, _) in windows.items()})
-    ends = offsets_json({tp: until for tp, (_, until) in windows.items()})
-    return spark.read.format("kafka").options(**options).option("endingOffsets", ends).load()
-
-
-def _read_all(spark: SparkSession, consumer: Mapping[str, str], tp: TopicPartition) -> DataFrame:
-    options = {**source_options(consumer, {tp: EARLIEST}), "endingOffsets": "latest"}
-    return spark.read.format("kafka").options(**options).load()

@@ -12,7 +12,7 @@ from replication.flows.replicate.place import Existing, Match, match_existing_ta
 from replication.flows.replicate.tails import CountedTail, matching_tails
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader
 from replication.model import Position, TopicPartition
-from replication.spark.counting import fingerprints
+from replication.spark.fingerprints import originals
 from replication.spark.kafka_options import source_options
 from replication.state.tables import Tables
 from tests.support.flows import flow_config, flow_context
@@ -46,7 +46,6 @@ def test_the_tails_of_many_partitions_are_compared_each_by_itself(
             TopicPartition(f"A.{topic_name}", number),
             EACH,
             EACH,
-            "preserve",
         )
         for number in range(PARTITIONS)
     ]
@@ -64,14 +63,12 @@ def test_many_partitions_are_found_in_the_target_each_by_itself(
     context = flow_context(spark, tables, flow_config(*clusters, topic_name))
     existing = {
         TopicPartition(topic_name, number): Existing(
-            TopicPartition(f"A.{topic_name}", number), Position(0, EACH), "preserve"
+            TopicPartition(f"A.{topic_name}", number), Position(0, EACH)
         )
         for number in range(PARTITIONS)
     }
     elsewhere = TopicPartition(topic_name, OTHER)
-    existing[elsewhere] = Existing(
-        TopicPartition(f"A.{topic_name}", OTHER - 1), Position(0, EACH), "preserve"
-    )
+    existing[elsewhere] = Existing(TopicPartition(f"A.{topic_name}", OTHER - 1), Position(0, EACH))
     del existing[TopicPartition(topic_name, OTHER - 1)]
 
     found = match_existing_targets(context, existing)
@@ -110,10 +107,10 @@ def test_the_fingerprints_of_a_long_span_are_the_same_in_parts(
     fill(clusters[0], topic_name, 1, 100)
     properties, tp = {"bootstrap.servers": clusters[0].bootstrap}, TopicPartition(topic_name, 0)
 
-    parts = fingerprints(spark, properties, tp, (5, 100), "preserve", at_once=40)
+    parts = originals(spark, properties, tp, (5, 100), at_once=40)
 
-    whole = list(fingerprints(spark, properties, tp, (5, 100), "preserve"))
-    assert [offset for offset, _ in whole] == list(range(5, 100))
+    whole = list(originals(spark, properties, tp, (5, 100)))
+    assert [one.offset for one in whole] == list(range(5, 100))
     assert list(parts) == whole
 
 

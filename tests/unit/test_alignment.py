@@ -1,21 +1,24 @@
 """A safe resume position after a crash when the target's last records differ."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.offsets.alignment import Alignment, align
+from replication.offsets.fingerprint import Fingerprint
 from replication.offsets.runs import OffsetRun
 
-Log = list[tuple[int, int]]
+Log = list[Fingerprint]
 
 
 def log(records: str, *, at: int = 0) -> Log:
     """A log of one-letter records from offset *at*; a dot is an offset without a record."""
-    return [(at + i, ord(letter)) for i, letter in enumerate(records) if letter != "."]
+    return [
+        Fingerprint(at + i, ord(letter), None) for i, letter in enumerate(records) if letter != "."
+    ]
 
 
 def align_logs(source: str, target: str) -> Alignment:
@@ -96,7 +99,7 @@ def test_the_source_is_read_one_record_past_the_last_match() -> None:
 
     align(source, iter(log("ab")), source_end=6)
 
-    assert next(source) == (3, ord("d"))
+    assert next(source) == Fingerprint(3, ord("d"), None)
 
 
 @st.composite
@@ -109,11 +112,15 @@ def crashes(draw: st.DrawFn, letters: int) -> tuple[Log, Log, int]:
     target = [record for record in records[:written] if draw(st.integers(0, 4))]
     for _ in range(draw(st.integers(0, 3))):
         target.insert(draw(st.integers(0, len(target))), draw(st.integers(0, letters + 3)))
-    source = [(offset, record) for offset, record in enumerate(records) if draw(st.integers(0, 4))]
-    return source, list(enumerate(target)), size
+    source = [one for one in prints(records) if draw(st.integers(0, 4))]
+    return source, prints(target), size
 
 
-def in_order(part: Iterator[int], whole: Iterator[int]) -> bool:
+def prints(records: Sequence[int]) -> Log:
+    return [Fingerprint(offset, record, None) for offset, record in enumerate(records)]
+
+
+def in_order(part: Iterator[object], whole: Iterator[object]) -> bool:
     return all(record in whole for record in part)
 
 
@@ -123,13 +130,13 @@ def test_no_source_record_missing_on_the_target_is_skipped(letters: int) -> None
     def check(crash: tuple[Log, Log, int]) -> None:
         source, target, end = crash
         result = align(iter(source), iter(target), source_end=end)
-        before = [record for offset, record in source if offset < result.upstream]
-        on_target = [record for _, record in target]
+        before = [one.content for one in source if one.offset < result.upstream]
+        on_target = [one.content for one in target]
 
         assert result.matched == len(before)
         assert not Counter(before) - Counter(on_target)
         assert in_order(iter(before), iter(on_target))
-        following = [record for offset, record in source if offset == result.upstream]
+        following = [one.content for one in source if one.offset == result.upstream]
         longer = iter(before + following)
         assert not following or not in_order(longer, iter(on_target)), "a longer match exists"
 
@@ -141,12 +148,12 @@ def test_the_runs_pair_each_matched_record_with_its_copy(crash: tuple[Log, Log, 
     source, target, end = crash
     result = align(iter(source), iter(target), source_end=end)
 
-    before = [record for record in source if record[0] < result.upstream]
+    before = [(one.offset, one.content) for one in source if one.offset < result.upstream]
     in_runs = [
-        (upstream, target[run.tgt_from + i][1])
+        (upstream, target[run.tgt_from + i].content)
         for run in result.runs
         for i, upstream in enumerate(
-            offset for offset, _ in source if run.src_from <= offset < run.src_until
+            one.offset for one in source if run.src_from <= one.offset < run.src_until
         )
     ]
     assert in_runs == before

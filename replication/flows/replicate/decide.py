@@ -12,7 +12,6 @@ from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.diverge import CUT, with_cut
 from replication.flows.replicate.expire import with_expired
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.match import compared_timestamps
 from replication.flows.replicate.place import Existing, Match, match_existing_targets
 from replication.flows.replicate.settle import settled_log_ends
 from replication.flows.replicate.shared_cuts import find_cuts
@@ -157,11 +156,7 @@ def decide(
     decided = _decide(context, plan, stored, log_ends, accepted)
     refused, unmatched_ends = dict(decided.refused), {}
     tails = {tp: at.position for tp, at in decided.found.items() if isinstance(at, MatchTail)}
-    timestamps = compared_timestamps(context, {log_ends.remote[tp].topic for tp in tails})
-    existing = {
-        tp: Existing(log_ends.remote[tp], fresh, timestamps[log_ends.remote[tp].topic])
-        for tp, fresh in tails.items()
-    }
+    existing = {tp: Existing(log_ends.remote[tp], fresh) for tp, fresh in tails.items()}
     found = {tp: at for tp, at in decided.found.items() if tp not in tails}
     matches = match_existing_targets(context, existing)
     unknown = {tp for tp, at in matches.items() if isinstance(at, GuardError) or not at.text}

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from replication.flows.context import FlowContext
-from replication.flows.replicate.match import compared_timestamps
-from replication.flows.replicate.provenance import without_provenance
+from replication.flows.replicate.tails import original, printed_copies
 from replication.kafka.reader import KafkaRecord, read_records
-from replication.model import Isolation, Timestamps, TopicPartition
+from replication.model import Isolation, TopicPartition
 from replication.offsets.guard import Refusal, with_map
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.runs import OffsetRun
@@ -43,8 +42,7 @@ def with_cut(
     Raises:
         ClusterError: A cluster does not answer.
     """
-    times = compared_timestamps(context, [pair[1].topic])[pair[1].topic]
-    copies = _Copies(context, *pair, OffsetMap(runs), times)
+    copies = _Copies(context, *pair, OffsetMap(runs))
     if refusal.cause == "target-truncated" and is_shared:
         return _with_shared_cut(copies, refusal, runs)
     if refusal.cause == "target-truncated":
@@ -93,7 +91,6 @@ class _Copies:
     tp: TopicPartition
     remote: TopicPartition
     offsets: OffsetMap
-    times: Timestamps
 
     def is_original_equal(self, until: int) -> bool | None:
         """Whether the source's last record before *until* equals its copy on the target."""
@@ -107,7 +104,7 @@ class _Copies:
             return None
         target = config.target.consumer, self.remote
         copies = read_records(*target, at.offset, at.offset + 1, "read_uncommitted")
-        return _same(originals[0], copies[0], self.times) if copies else None
+        return self._is_equal(originals[0], copies[0]) if copies else None
 
     def is_copy_equal(self, until: int) -> bool | None:
         """Whether the target's last record before *until* equals its original on the source."""
@@ -121,7 +118,10 @@ class _Copies:
             return None
         source = config.source.consumer, self.tp
         originals = read_records(*source, at.offset, at.offset + 1, config.isolation)
-        return _same(originals[0], copies[0], self.times) if originals else None
+        return self._is_equal(originals[0], copies[0]) if originals else None
+
+    def _is_equal(self, upstream: KafkaRecord, downstream: KafkaRecord) -> bool:
+        return original(upstream).equals(printed_copies(self.context.config)(downstream))
 
 
 def _last_records(
@@ -148,15 +148,3 @@ def _last_records(
         if len(records) >= wanted or begin == start:
             return records[-wanted:]
         width *= 4
-
-
-def _same(upstream: KafkaRecord, downstream: KafkaRecord, timestamps: Timestamps) -> bool:
-    """Whether *downstream* is a copy of *upstream*; timestamps count only if they are preserved."""
-    same_content = (upstream.key, upstream.value, without_provenance(upstream.headers)) == (
-        downstream.key,
-        downstream.value,
-        without_provenance(downstream.headers),
-    )
-    return same_content and (
-        timestamps == "broker" or upstream.timestamp_ms == downstream.timestamp_ms
-    )

@@ -20,7 +20,6 @@ from replication.flows.replicate.decide import (
 )
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.match import (
-    compared_timestamps,
     describe_alignment,
     realign,
     realigned_runs,
@@ -33,7 +32,7 @@ from replication.model import NewEvent, Position, TopicPartition
 from replication.offsets.alignment import Alignment
 from replication.offsets.guard import Jump, Refusal, foreign
 from replication.offsets.resume import CountAhead, Resume, StartFresh
-from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, runs_between
+from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.spark.counting import RecordSpan, offsets_after
 from replication.topics.topic_plan import TopicPlan
 
@@ -129,7 +128,7 @@ def _first_runs(found: Found, known: Position | None) -> list[OffsetRun]:
     if isinstance(found, StartFresh):
         return [anchor(found.position)]
     if isinstance(found, Match):
-        return runs_between(known, found.position) if known else [anchor(found.position)]
+        return found.new_runs(known)
     return found.new_runs() if isinstance(found, Jump) else []
 
 
@@ -174,7 +173,6 @@ def _count_ahead(
         {tp: RecordSpan(ahead.anchor.upstream, ahead.records) for tp, ahead in wanted.items()},
         log_ends.source_ends,
     )
-    timestamps = compared_timestamps(context, {log_ends.remote[tp].topic for tp in wanted})
     tails = [
         CountedTail(
             tp,
@@ -182,7 +180,6 @@ def _count_ahead(
             log_ends.remote[tp],
             ahead.records,
             ahead.log_end,
-            timestamps[log_ends.remote[tp].topic],
         )
         for tp, ahead in wanted.items()
         if tp in ends
@@ -195,7 +192,7 @@ def _count_ahead(
             counted.runs[tp] = [run]
             continue
         remote, end = log_ends.remote[tp], log_ends.source_ends[tp]
-        aligned = realign(context, tp, remote, ahead, end, timestamps[remote.topic])
+        aligned = realign(context, tp, remote, ahead, end)
         ruled = _rule_foreign(context, plan, tp, ahead, aligned, log_ends, acceptances)
         if isinstance(ruled, Refusal):
             counted.refused[tp] = ruled

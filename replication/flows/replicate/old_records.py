@@ -8,11 +8,11 @@ producer when it is back, and appends a batch again whose acknowledgement got lo
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from replication.flows.context import FlowContext
-from replication.flows.replicate.match import compared_timestamps
+from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
 from replication.topics.topic_plan import TopicPlan
 
@@ -42,8 +42,8 @@ def describe_old_records(
     young = context.source.offsets_for_time(dict.fromkeys(positions, oldest_ms))
     old = {tp for tp, offset in young.items() if positions[tp].upstream < offset}
     remotes = {plan.topics[tp.topic] for tp in old}
-    kept = {name for name, at in compared_timestamps(context, remotes).items() if at == "preserve"}
-    old = {tp for tp in old if plan.topics[tp.topic] in kept}
+    on_append = _with_append_time(context, remotes)
+    old = {tp for tp in old if plan.topics[tp.topic] not in on_append}
     if not old:
         return ""
     some = max(old, key=lambda tp: young[tp] - positions[tp].upstream)
@@ -54,3 +54,12 @@ def describe_old_records(
         f"(producer.id.expiration.ms={expiration_ms}) and may write a batch twice. Until they are "
         f"copied, restart no broker of {flow.target}, or raise that setting there"
     )
+
+
+def _with_append_time(context: FlowContext, remote_topics: Collection[str]) -> set[str]:
+    """Those of *remote_topics* whose records get the present from the target."""
+    if not remote_topics:
+        return set()
+    settings = Rejections().call(context.target.topic_config, remote_topics)
+    kinds = {topic: own.get("message.timestamp.type") for topic, own in settings.items()}
+    return {topic for topic, kind in kinds.items() if kind and kind.value == "LogAppendTime"}

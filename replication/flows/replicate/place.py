@@ -1,25 +1,30 @@
 """Finds where to resume on a target that has records, but no offset map.
 
 Another replicator such as MirrorMaker 2 wrote them, or the tables were lost. The target's last
-records are searched in the source. Where timestamps are preserved they tell where to search;
-otherwise a whole sequence of records must be the same, and must occur only once in the source.
+records are searched in the source. Where copies have timestamps of their originals, these tell
+where to search; otherwise a whole sequence of records must be the same, and must occur only once in
+the source. What lies before is verified, because a target may have gaps.
 """
 
+from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from replication.errors import GuardError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.tails import (
     COMPARED_RECORDS,
-    Fingerprint,
-    fingerprint,
     last_fingerprints,
+    original,
+    printed_copies,
 )
+from replication.flows.replicate.verify import Placed, Verified, verify
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
-from replication.model import Flow, NewEvent, Position, Timestamps, TopicPartition
-from replication.spark.counting import equal_records
+from replication.model import NewEvent, Position, TopicPartition
+from replication.offsets.fingerprint import Fingerprint
+from replication.offsets.runs import OffsetRun, anchor, runs_between
+from replication.spark.fingerprints import equal_originals
 
 SEARCHED_RECORDS = 10_000
 """The number of source records, from a target record's timestamp on, that are searched for it."""
@@ -30,20 +35,33 @@ MOST_CANDIDATES = 100
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Resume at *position*, which the target's last records give; *text* says how.
+    """Resume at *position*, which the target's records give; *text* says how.
 
     ``text`` is empty where the target holds no record any more, so that nothing can be repeated.
+
+    Args:
+        position: Where to resume.
+        text: For an operator.
+        has_gap: Whether the target may have records of the source behind the position.
     """
 
     position: Position
     text: str = ""
+    has_gap: bool = False
 
     def events(self, tp: TopicPartition) -> list[NewEvent]:
         """An event for *tp*, if records were compared."""
         if not self.text:
             return []
         columns = {**tp._asdict(), "offset_until": self.position.upstream}
-        return [NewEvent("adopted", self.text, "match", columns)]
+        event = NewEvent("adopted", self.text, "match", columns)
+        return [replace(event, policy="at least once") if self.has_gap else event]
+
+    def new_runs(self, known: Position | None) -> list[OffsetRun]:
+        """What this adds to an offset map that ends at *known*; None if the map begins here."""
+        if known is None or self.has_gap:
+            return [anchor(self.position)]
+        return runs_between(known, self.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +71,10 @@ class Existing:
     Args:
         remote: The remote partition.
         fresh: Where a start without history would begin; its downstream is the log end.
-        timestamps: Whether the copies have the timestamps of their originals.
     """
 
     remote: TopicPartition
     fresh: Position
-    timestamps: Timestamps
 
 
 Place = tuple[Fingerprint, int]
@@ -84,61 +100,72 @@ def match_existing_targets(
     if not existing:
         return found
     config = context.config
+    placed: dict[TopicPartition, Placed] = {}
     with (
         Reader(config.source.consumer, config.isolation) as source,
         Reader(config.target.consumer, "read_committed") as target,
     ):
         search = _Search(context, source)
         for some in chunks(existing.items(), PARTITIONS_AT_ONCE):
-            found |= _match(search, target, dict(some))
+            for tp, place in _place(search, target, dict(some)).items():
+                if isinstance(place, Placed):
+                    placed[tp] = place
+                else:
+                    found[tp] = place
+    for tp, verified in verify(context, placed).items():
+        found[tp] = _match(tp, existing[tp], placed[tp], verified)
     return found
 
 
-def _match(
+def _place(
     search: "_Search", target: Reader, existing: Mapping[TopicPartition, Existing]
-) -> dict[TopicPartition, Match | GuardError]:
-    cluster, flow = search.context.target, search.context.config.flow
-    remotes = {it.remote: it.timestamps for it in existing.values()}
+) -> dict[TopicPartition, Placed | Match | GuardError]:
+    cluster, config = search.context.target, search.context.config
+    remotes = {own.remote for own in existing.values()}
     starts, ends = cluster.earliest(remotes), cluster.log_ends(remotes, "read_committed")
     spans = {remote: (starts.get(remote, 0), ends.get(remote, 0)) for remote in remotes}
     counts = dict.fromkeys(remotes, COMPARED_RECORDS)
-    last = last_fingerprints(target, spans, counts, remotes)
-    written = {tp: last[it.remote] for tp, it in existing.items() if last[it.remote]}
-    # where there is none, retention has emptied the target, so nothing can be repeated
-    found: dict[TopicPartition, Match | GuardError] = {
-        tp: Match(it.fresh) for tp, it in existing.items() if tp not in written
-    }
-    by_time = {tp: own for tp, own in written.items() if existing[tp].timestamps == "preserve"}
-    places: dict[TopicPartition, Place | GuardError | None] = {**search.by_time(by_time)}
-    for tp in written.keys() - by_time.keys():
-        places[tp] = search.by_sequence(tp, existing[tp].remote, written[tp])
-    for tp, records in written.items():
-        found[tp] = _answer(flow, tp, existing[tp], records, places.get(tp))
+    last = last_fingerprints(target, spans, counts, printed_copies(config))
+    written = {tp: last[own.remote] for tp, own in existing.items() if last[own.remote]}
+    places = search.by_time(written)
+    found: dict[TopicPartition, Placed | Match | GuardError] = {}
+    for tp, own in existing.items():
+        if tp not in written:
+            # retention has emptied the target, so nothing can be repeated
+            found[tp] = Match(own.fresh)
+            continue
+        place = places.get(tp) or search.by_sequence(tp, own.remote, written[tp])
+        if place is None:
+            found[tp] = GuardError(
+                f"{own.remote} on cluster {config.flow.target} has records up to offset "
+                f"{own.fresh.downstream} but no offset map in state.dir, and none of its last "
+                f"{len(written[tp])} records was found in {tp} on cluster {config.flow.source}: "
+                "another producer wrote them, or the source no longer has them"
+            )
+        elif isinstance(place, GuardError):
+            found[tp] = place
+        else:
+            newer = sum(one.offset > place[0].offset for one in written[tp])
+            found[tp] = Placed(own.remote, place[0].offset, place[1], newer)
     return found
 
 
-def _answer(
-    flow: Flow,
-    tp: TopicPartition,
-    own: Existing,
-    written: list[Fingerprint],
-    place: Place | GuardError | None,
-) -> Match | GuardError:
-    """What follows from the *place* of the records that were *written* to the remote partition."""
-    end = own.fresh.downstream
-    if isinstance(place, GuardError):
-        return place
-    if place is None:
-        return GuardError(
-            f"{own.remote} on cluster {flow.target} has records up to offset {end} but no offset "
-            f"map in state.dir, and none of its last {len(written)} records was found in {tp} on "
-            f"cluster {flow.source}: another producer wrote them, or the source no longer has them"
-        )
-    record, offset = place
+def _match(tp: TopicPartition, own: Existing, at: Placed, verified: Verified) -> Match:
+    """What follows from the place of the newest record and from what lies before it."""
+    text = (
+        f"{own.remote} has records but no offset map; its offset {at.copy} is {tp} offset "
+        f"{at.original}"
+    )
+    missing, end = verified.missing, own.fresh.downstream
+    if missing is None:
+        position = Position(at.original + 1, end)
+        newer = f"; {at.newer} newer ones are not the source's next ones" if at.newer else ""
+        text = f"{text}, and {verified.text}, resuming after it{newer}"
+        return Match(position, text, has_gap=at.newer > 0)
     return Match(
-        Position(offset + 1, end),
-        f"{own.remote} has records but no offset map; its offset {record.offset} is {tp} offset "
-        f"{offset}, resuming after it",
+        Position(missing.first, end),
+        f"{text}, but {verified.text}: resuming there, and records behind it are copied again",
+        has_gap=True,
     )
 
 
@@ -154,33 +181,69 @@ class _Search:
         """The newest of the records that the source has, and its offset there.
 
         It is searched from its timestamp on. Of equal records the first one counts, so that none is
-        passed over. Partitions of which the source has none are absent.
+        passed over. Partitions of which the source has none are absent, as are those whose records
+        have no times of their own.
         """
         cluster, found = self.context.source, dict[TopicPartition, Place]()
-        left = {tp: list(records) for tp, records in written.items()}
+        left = {
+            tp: timed
+            for tp, records in written.items()
+            if (timed := [one for one in records if one.time_ms is not None])
+        }
         ends = cluster.log_ends(left, self.context.config.isolation)
         while left:
             newest = {tp: records.pop() for tp, records in left.items()}
-
-            starts = cluster.offsets_for_time({tp: at.timestamp_ms for tp, at in newest.items()})
+            times = {tp: one.time_ms for tp, one in newest.items() if one.time_ms is not None}
+            starts = cluster.offsets_for_time(times)
             spans = {
                 tp: (start, min(start + SEARCHED_RECORDS, ends.get(tp, 0)))
                 for tp, start in starts.items()
             }
             self._source.visit(spans, partial(_take_equal, newest, found))
             left = {tp: records for tp, records in left.items() if records and tp not in found}
-        return found
+        return self._followed(found, written, ends)
+
+    def _followed(
+        self,
+        found: Mapping[TopicPartition, Place],
+        written: Mapping[TopicPartition, list[Fingerprint]],
+        ends: Mapping[TopicPartition, int],
+    ) -> dict[TopicPartition, Place]:
+        """The places *found*, moved on while the next records of both sides are equal.
+
+        A newer record whose original has no timestamp cannot be searched by its own.
+        """
+        places = dict(found)
+        left = {
+            tp: deque(one for one in written[tp] if one.offset > record.offset)
+            for tp, (record, _) in found.items()
+        }
+
+        def follow(tp: TopicPartition, record: KafkaRecord) -> bool:
+            if not left[tp] or not original(record).equals(left[tp][0]):
+                return True
+            places[tp] = left[tp].popleft(), record.offset
+            return not left[tp]
+
+        starts = {tp: offset + 1 for tp, (_, offset) in found.items() if left[tp]}
+        spans = {
+            tp: (start, min(start + SEARCHED_RECORDS, ends.get(tp, 0)))
+            for tp, start in starts.items()
+        }
+        self._source.visit(spans, follow)
+        return places
 
     def by_sequence(
         self, tp: TopicPartition, remote: TopicPartition, written: list[Fingerprint]
     ) -> Place | GuardError | None:
         """The newest of the records that the source has at one place only, after the same ones."""
         context, config = self.context, self.context.config
-        places = equal_records(
+        places = equal_originals(
             context.spark,
             (config.source.consumer, tp),
             (config.target.consumer, remote),
             (written[0].offset, written[-1].offset + 1),
+            config.record_timestamps,
             most=MOST_CANDIDATES,
         )
         for last in range(len(written) - 1, -1, -1):
@@ -206,9 +269,9 @@ class _Search:
         The source may have lost the first ones by retention.
         """
         span, count = {tp: (0, offset + 1)}, {tp: len(written)}
-        upstream = last_fingerprints(self._source, span, count, {tp: "broker"})[tp]
+        upstream = last_fingerprints(self._source, span, count, original)[tp]
         pairs = zip(reversed(upstream), reversed(written), strict=False)
-        return bool(upstream) and all(ours.digest == theirs.digest for ours, theirs in pairs)
+        return bool(upstream) and all(ours.equals(theirs) for ours, theirs in pairs)
 
 
 def _take_equal(
@@ -218,7 +281,8 @@ def _take_equal(
     record: KafkaRecord,
 ) -> bool:
     """Whether *record* is the one that is wanted of its partition; adds it to *found* if so."""
-    is_equal = fingerprint(record, "preserve").digest == wanted[tp].digest
+    one = original(record)
+    is_equal = one.time_ms is not None and one.equals(wanted[tp])
     if is_equal:
         found[tp] = (wanted[tp], record.offset)
     return is_equal

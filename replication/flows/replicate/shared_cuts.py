@@ -7,10 +7,9 @@ have written beyond that place, so the last record that the map has is compared 
 from collections.abc import Iterable, Mapping
 
 from replication.flows.context import FlowContext
-from replication.flows.replicate.match import compared_timestamps
-from replication.flows.replicate.tails import fingerprint
+from replication.flows.replicate.tails import fingerprints_at, original, printed_copies
 from replication.kafka.reader import Reader
-from replication.model import Timestamps, TopicPartition
+from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
 from replication.state.spark_reader import reader_of
 
@@ -38,21 +37,17 @@ def find_cuts(
     config = context.config
     maps = reader_of(context.tables).offsets(config.flow).maps(resumed)
     last = {tp: run for tp, found in maps.items() if (run := _last_copied(found.offsets.runs))}
-    times = compared_timestamps(context, {remote[tp].topic for tp in last})
-    times_of = {tp: times[remote[tp].topic] for tp in last}
     with Reader(config.source.consumer, config.isolation) as source:
-        originals = _digests(source, {tp: run.src_until - 1 for tp, run in last.items()}, times_of)
+        offsets = {tp: run.src_until - 1 for tp, run in last.items()}
+        originals = fingerprints_at(source, offsets, original)
     with Reader(config.target.consumer, "read_uncommitted") as target:
-        copies = _digests(
-            target,
-            {remote[tp]: run.tgt_until - 1 for tp, run in last.items()},
-            {remote[tp]: of_copy for tp, of_copy in times_of.items()},
-        )
+        offsets = {remote[tp]: run.tgt_until - 1 for tp, run in last.items()}
+        copies = fingerprints_at(target, offsets, printed_copies(config))
     return {
         tp: f"offset {run.tgt_until - 1} of {remote[tp]} no longer holds the copy of offset "
         f"{run.src_until - 1}: the end of its log was lost, and others have written there since"
         for tp, run in last.items()
-        if tp in originals and originals[tp] != copies.get(remote[tp], originals[tp])
+        if tp in originals and not originals[tp].equals(copies.get(remote[tp], originals[tp]))
     }
 
 
@@ -63,17 +58,3 @@ def _last_copied(runs: Iterable[OffsetRun]) -> OffsetRun | None:
         key=lambda run: run.tgt_until,
         default=None,
     )
-
-
-def _digests(
-    reader: Reader,
-    offsets: Mapping[TopicPartition, int],
-    timestamps: Mapping[TopicPartition, Timestamps],
-) -> dict[TopicPartition, bytes]:
-    """The hash of the record at one offset of each partition; absent where there is none."""
-    found: dict[TopicPartition, bytes] = {}
-    reader.visit(
-        {tp: (offset, offset + 1) for tp, offset in offsets.items()},
-        lambda tp, record: found.update({tp: fingerprint(record, timestamps[tp]).digest}),
-    )
-    return found

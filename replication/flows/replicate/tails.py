@@ -5,7 +5,7 @@ offset, its timestamp and a hash stay in memory.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,19 +15,15 @@ from itertools import chain
 from replication.config.tree import FlowConfig
 from replication.flows.replicate.provenance import without_provenance
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
-from replication.model import Timestamps, TopicPartition
+from replication.model import TopicPartition
+from replication.offsets.fingerprint import Fingerprint
 
 COMPARED_RECORDS = 20
 """The number of records at the end of a span that are compared one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """A record's place, time and hash: records with equal hashes are taken to be equal."""
-
-    offset: int
-    timestamp_ms: int
-    digest: bytes
+Printed = Callable[[KafkaRecord], Fingerprint]
+"""Reduces a record to what is compared: `original` or `copy`, or `untimed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +36,6 @@ class CountedTail:
         remote: The remote partition.
         records: The number of records in the span.
         end: Their end offset downstream.
-        timestamps: As `compared_timestamps` has it.
     """
 
     tp: TopicPartition
@@ -48,22 +43,37 @@ class CountedTail:
     remote: TopicPartition
     records: int
     end: int
-    timestamps: Timestamps
 
 
-def fingerprint(record: KafkaRecord, timestamps: Timestamps) -> Fingerprint:
-    """The fingerprint of *record*; with *timestamps* of the broker they are not in the hash.
+def original(record: KafkaRecord) -> Fingerprint:
+    """The fingerprint of *record* of the source; without a timestamp it has no time to compare."""
+    time_ms = None if record.timestamp_ms < 0 else record.timestamp_ms
+    return Fingerprint(record.offset, _content(record), time_ms)
 
-    Nor is the header that names where a record comes from.
-    """
+
+def copy(record: KafkaRecord) -> Fingerprint:
+    """The fingerprint of *record* of the target; a time that the target has set is not its own."""
+    return untimed(record) if record.is_append_time else original(record)
+
+
+def untimed(record: KafkaRecord) -> Fingerprint:
+    """The fingerprint of *record* where the flow leaves timestamps to the target."""
+    return Fingerprint(record.offset, _content(record), None)
+
+
+def printed_copies(config: FlowConfig) -> Printed:
+    """How records of the target are compared with those of the source, which `original` prints."""
+    return copy if config.record_timestamps == "preserve" else untimed
+
+
+def _content(record: KafkaRecord) -> bytes:
+    """A hash of key, value and headers, without the header that names where a record comes from."""
     digest = blake2b(digest_size=16)
-    if timestamps == "preserve":
-        digest.update(b"%d;" % record.timestamp_ms)
     headers = without_provenance(record.headers)
     for part in (record.key, record.value, *chain.from_iterable(headers)):
         data = part.encode() if isinstance(part, str) else part
         digest.update(b"-" if data is None else b"%d:%b" % (len(data), data))
-    return Fingerprint(record.offset, record.timestamp_ms, digest.digest())
+    return digest.digest()
 
 
 def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[TopicPartition]:
@@ -81,19 +91,18 @@ def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[Topi
         ThreadPoolExecutor(1) as pool,
     ):
         for some in chunks(tails, PARTITIONS_AT_ONCE):
-            times, counts = {}, {}
+            counts = {}
             for tail in some:
-                times[tail.tp] = times[tail.remote] = tail.timestamps
                 counts[tail.tp] = counts[tail.remote] = min(COMPARED_RECORDS, tail.records)
             spans = {tail.tp: tail.span for tail in some}
             ends = {tail.remote: (tail.end - counts[tail.remote], tail.end) for tail in some}
-            written = pool.submit(last_fingerprints, target, ends, counts, times)
-            upstream = last_fingerprints(source, spans, counts, times)
+            written = pool.submit(last_fingerprints, target, ends, counts, printed_copies(config))
+            upstream = last_fingerprints(source, spans, counts, original)
             for tail in some:
                 expected = dict(enumerate(reversed(upstream[tail.tp]), start=1))
                 if all(
                     (place := tail.end - record.offset) in expected
-                    and expected[place].digest == record.digest
+                    and expected[place].equals(record)
                     for record in written.result()[tail.remote]
                 ):
                     matching.add(tail.tp)
@@ -104,7 +113,7 @@ def last_fingerprints(
     reader: Reader,
     spans: Mapping[TopicPartition, tuple[int, int]],
     wanted: Mapping[TopicPartition, int],
-    timestamps: Mapping[TopicPartition, Timestamps],
+    printed: Printed,
 ) -> dict[TopicPartition, list[Fingerprint]]:
     """The last records of each of *spans*; reads further back where offsets have gaps.
 
@@ -112,7 +121,7 @@ def last_fingerprints(
         reader: Of the cluster.
         spans: First offset and end offset by partition, as `Reader.visit` takes them.
         wanted: The number of records; there may be fewer.
-        timestamps: Whether they are part of the hash.
+        printed: How records are reduced.
     """
     found: dict[TopicPartition, list[Fingerprint]] = {}
     left, factor = dict(spans), 1
@@ -122,7 +131,7 @@ def last_fingerprints(
             for tp, (start, until) in left.items()
         }
         kept = {tp: deque[Fingerprint](maxlen=wanted[tp]) for tp in windows}
-        reader.visit(windows, partial(_keep, kept, timestamps))
+        reader.visit(windows, partial(_keep, kept, printed))
         for tp, (begin, _) in windows.items():
             if len(kept[tp]) >= wanted[tp] or begin == spans[tp][0]:
                 found[tp] = list(kept[tp])
@@ -131,10 +140,22 @@ def last_fingerprints(
     return found
 
 
+def fingerprints_at(
+    reader: Reader, offsets: Mapping[TopicPartition, int], printed: Printed
+) -> dict[TopicPartition, Fingerprint]:
+    """The record at one offset of each partition, reduced; absent where there is none."""
+    found: dict[TopicPartition, Fingerprint] = {}
+    reader.visit(
+        {tp: (offset, offset + 1) for tp, offset in offsets.items()},
+        lambda tp, record: found.update({tp: printed(record)}),
+    )
+    return found
+
+
 def _keep(
     kept: Mapping[TopicPartition, deque[Fingerprint]],
-    timestamps: Mapping[TopicPartition, Timestamps],
+    printed: Printed,
     tp: TopicPartition,
     record: KafkaRecord,
 ) -> None:
-    kept[tp].append(fingerprint(record, timestamps[tp]))
+    kept[tp].append(printed(record))

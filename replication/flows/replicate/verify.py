@@ -1,0 +1,215 @@
+"""Verifies that a target without an offset map has all records before the newest one it has.
+
+A mirror leaves gaps: behind a record that the target rejects it may have written others. So that
+the newest record is found in the source says nothing of those before it.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from replication.flows.context import FlowContext
+from replication.flows.replicate.tails import fingerprints_at, original, printed_copies
+from replication.kafka.reader import Reader
+from replication.kafka.rejections import Rejections
+from replication.log import Log
+from replication.model import TopicPartition
+from replication.spark.gaps import (
+    Copied,
+    EqualEnds,
+    Missing,
+    Sides,
+    equal_ends,
+    missing_records,
+)
+
+log = Log(__name__)
+
+COMPARED_OFFSETS: Final = 5_000_000
+"""Offsets whose records are compared one by one at each start, shared among the partitions."""
+
+MOST_OF_PARTITION: Final = 100_000
+LEAST_OF_PARTITION: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The newest record of a remote partition that the source has.
+
+    Args:
+        remote: The remote partition.
+        copy: The record's offset there.
+        original: Its offset on the source.
+        newer: How many newer records of the last ones there are not the source's next ones.
+    """
+
+    remote: TopicPartition
+    copy: int
+    original: int
+    newer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was found before a `Placed` record.
+
+    Args:
+        text: The same for an operator.
+        missing: The records of the source that the target lacks; None if it has all of them.
+    """
+
+    text: str
+    missing: Missing | None = None
+
+
+def verify(
+    context: FlowContext, placed: Mapping[TopicPartition, Placed]
+) -> dict[TopicPartition, Verified]:
+    """Whether the target has all records of the source up to those that were *placed*.
+
+    The last records are compared in order. Older ones count as copied where records at equal
+    distances are equal: the logs have a record at each offset then. Else all are looked up.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    if not placed:
+        return {}
+    whole = _whole(context, placed)
+    most = max(LEAST_OF_PARTITION, min(MOST_OF_PARTITION, COMPARED_OFFSETS // len(whole)))
+    last = {tp: _last_of(pair, most) for tp, pair in whole.items()}
+    # nothing was deleted there, and the first record was to be copied, too
+    is_earliest = context.config.auto_offset_reset == "earliest"
+    from_first = {tp for tp, pair in whole.items() if is_earliest and pair.copies[0] == 0}
+    ends = equal_ends(context.spark, _sides(context), list(last.values()))
+    long = {tp for tp, pair in whole.items() if pair != last[tp]}
+    doubtful = {
+        tp
+        for tp in whole
+        if tp not in ends or ends[tp].differ or (ends[tp].older and tp in from_first - long)
+    }
+    sampled = long - doubtful
+    doubtful |= _not_dense(context, [whole[tp] for tp in sampled], from_first)
+    lacked = _lacked(context, [whole[tp] for tp in doubtful], from_first)
+    return {
+        tp: _incomplete(lacked[tp])
+        if tp in lacked
+        else Verified(_complete(ends.get(tp), is_sampled=tp in sampled, is_searched=tp in doubtful))
+        for tp in placed
+    }
+
+
+def _whole(
+    context: FlowContext, placed: Mapping[TopicPartition, Placed]
+) -> dict[TopicPartition, Copied]:
+    """All that both sides still have, up to the placed records."""
+    ours = context.source.earliest(placed)
+    theirs = context.target.earliest({at.remote for at in placed.values()})
+    return {
+        tp: Copied(
+            tp,
+            at.remote,
+            (min(ours.get(tp, 0), at.original), at.original + 1),
+            (min(theirs.get(at.remote, 0), at.copy), at.copy + 1),
+        )
+        for tp, at in placed.items()
+    }
+
+
+def _last_of(pair: Copied, most: int) -> Copied:
+    originals, copies = (
+        (max(start, until - most), until) for start, until in (pair.originals, pair.copies)
+    )
+    return replace(pair, originals=originals, copies=copies)
+
+
+def _sides(context: FlowContext) -> Sides:
+    config = context.config
+    return Sides(
+        {**config.source.consumer, "isolation.level": config.isolation},
+        config.target.consumer,
+        config.record_timestamps,
+        config.target.alias if config.has_provenance else None,
+    )
+
+
+def _not_dense(
+    context: FlowContext, pairs: Collection[Copied], from_first: Collection[TopicPartition]
+) -> set[TopicPartition]:
+    """Those of *pairs* in which records at equal distances from the end are not all equal."""
+    if not pairs:
+        return set()
+    config = context.config
+    found = {
+        pair.tp
+        for pair in pairs
+        if pair.tp in from_first and _width(pair.originals) > _width(pair.copies)
+    }
+    with (
+        Reader(config.source.consumer, config.isolation) as source,
+        Reader(config.target.consumer, "read_committed") as target,
+    ):
+        left = {pair: _distances(pair) for pair in pairs if pair.tp not in found}
+        while left:
+            at = {pair: distance for pair, own in left.items() if (distance := next(own, None))}
+            left = {pair: left[pair] for pair in at}
+            ours = {pair.tp: pair.originals[1] - distance for pair, distance in at.items()}
+            theirs = {pair.remote: pair.copies[1] - distance for pair, distance in at.items()}
+            originals = fingerprints_at(source, ours, original)
+            copies = fingerprints_at(target, theirs, printed_copies(config))
+            for pair in at:
+                one, other = originals.get(pair.tp), copies.get(pair.remote)
+                if one is None or other is None or not one.equals(other):
+                    found.add(pair.tp)
+                    del left[pair]
+    return found
+
+
+def _distances(pair: Copied) -> Iterator[int]:
+    """Distances from the end: powers of two, and the one at which the shorter side begins."""
+    longest = min(_width(pair.originals), _width(pair.copies))
+    distance = 1
+    while distance < longest:
+        yield distance
+        distance *= 2
+    yield longest
+
+
+def _width(span: tuple[int, int]) -> int:
+    return span[1] - span[0]
+
+
+def _lacked(
+    context: FlowContext, pairs: Collection[Copied], from_first: Collection[TopicPartition]
+) -> dict[TopicPartition, Missing]:
+    if not pairs:
+        return {}
+    offsets = sum(_width(pair.originals) + _width(pair.copies) for pair in pairs)
+    flow, topics = context.config.flow, {pair.remote.topic for pair in pairs}
+    log.info("looking_up_all_records", flow=flow, partitions=len(pairs), offsets=offsets)
+    settings = Rejections().call(context.target.topic_config, topics)
+    policies = {name: own.get("cleanup.policy") for name, own in settings.items()}
+    compacted = {name for name, own in policies.items() if own and "compact" in (own.value or "")}
+    return missing_records(
+        context.spark,
+        _sides(context),
+        list(pairs),
+        from_first=from_first,
+        compacted={pair.tp for pair in pairs if pair.remote.topic in compacted},
+    )
+
+
+def _complete(end: EqualEnds | None, *, is_sampled: bool, is_searched: bool) -> str:
+    """What was compared, where nothing is missing."""
+    if is_searched or end is None:
+        return "all records before it are there, too"
+    compared = f"the {end.records - 1} records before it are there in the same order"
+    return f"{compared}, and older ones were sampled" if is_sampled else compared
+
+
+def _incomplete(missing: Missing) -> Verified:
+    text = (
+        f"{missing.records} records before it are not there, the first one of which has offset "
+        f"{missing.first}"
+    )
+    return Verified(text, missing)

@@ -1,0 +1,40 @@
+"""When a record on the target is taken for the copy of one on the source."""
+
+import pytest
+
+from replication.flows.replicate.tails import copy, original, untimed
+from replication.kafka.reader import KafkaRecord
+from replication.model import PROVENANCE
+
+NOW_MS = 1_764_000_000_000
+
+
+def record(
+    timestamp_ms: int, value: bytes | None = b"v", *, is_append_time: bool = False
+) -> KafkaRecord:
+    headers = (("h", b"1"), (PROVENANCE, b"A"))
+    return KafkaRecord(7, timestamp_ms, b"k", value, headers, is_append_time)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "is_copy"),
+    [
+        (record(NOW_MS), record(NOW_MS), True),
+        (record(NOW_MS), record(NOW_MS + 1), False),
+        (record(-1), record(NOW_MS), True),
+        (record(-1), record(NOW_MS, None), False),
+        (record(NOW_MS), record(NOW_MS + 1, is_append_time=True), True),
+        (record(NOW_MS, is_append_time=True), record(NOW_MS), True),
+        (record(NOW_MS, is_append_time=True), record(NOW_MS + 1), False),
+        (record(-1), record(NOW_MS, is_append_time=True), True),
+    ],
+)
+def test_a_time_counts_only_where_both_records_have_one_of_their_own(
+    source: KafkaRecord, target: KafkaRecord, *, is_copy: bool
+) -> None:
+    assert original(source).equals(copy(target)) == is_copy
+
+
+def test_no_time_counts_where_the_flow_leaves_times_to_the_target() -> None:
+    assert original(record(NOW_MS)).equals(untimed(record(NOW_MS + 1)))
+    assert not original(record(NOW_MS)).equals(untimed(record(NOW_MS, b"other")))
