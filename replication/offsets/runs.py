@@ -106,6 +106,11 @@ def anchor(position: Position) -> OffsetRun:
     return OffsetRun(position.upstream, position.upstream, position.downstream, 0)
 
 
+def is_placed(run: OffsetRun) -> bool:
+    """Whether *run*, the last one of a map, only says where to go on behind existing copies."""
+    return run.is_anchor and run.tgt_from > 0
+
+
 def runs_between(start: Position, end: Position) -> list[OffsetRun]:
     """What two known positions of a partition state about the records between them.
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from replication.model import Position, TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.offsets.map import OffsetMap
-from replication.offsets.runs import OffsetRun, merge_runs
+from replication.offsets.runs import OffsetRun, is_placed, merge_runs
 
 OFFSET_RUNS = "offset_runs"
 COMPACTED: Final = -2
@@ -34,7 +34,8 @@ class StoredProgress:
     """What the next start of a flow must know of all earlier ones.
 
     ``replicated_until`` is the greatest source offset ever replicated, for the newest topic id.
-    ``rows`` has the flow, of which the last compaction left ``compacted_rows``.
+    ``rows`` has the flow, of which the last compaction left ``compacted_rows``. ``placed`` are the
+    partitions whose last row is as `is_placed` says.
     """
 
     last_generation: int
@@ -42,6 +43,7 @@ class StoredProgress:
     replicated_until: dict[TopicPartition, int]
     rows: int = field(default=0, compare=False)
     compacted_rows: int = field(default=0, compare=False)
+    placed: frozenset[TopicPartition] = field(default=frozenset(), compare=False)
 
 
 class OffsetReader(Protocol):
@@ -71,15 +73,17 @@ def progress_of(newest: Iterable[TableRow]) -> StoredProgress:
     last_generation, rows, compacted_rows = 0, 0, 0
     anchors: dict[TopicPartition, Anchor] = {}
     until: dict[TopicPartition, int] = {}
+    placed: set[TopicPartition] = set()
     for row in sorted(newest, key=itemgetter(*OLDEST_FIRST)):  # the newest topic id stays
         tp = TopicPartition(row["topic"], row["partition"])
-        position = Position(row["src_until"], row["tgt_from"] + row["count"])
-        anchors[tp] = Anchor(position, row["topic_id"])
+        run = _run(row)
+        anchors[tp] = Anchor(run.end, row["topic_id"])
+        (placed.add if is_placed(run) else placed.discard)(tp)
         until[tp] = row["replicated_until"]
         last_generation = max(last_generation, row["generation"])
         rows += row["rows"]
         compacted_rows += row["compacted"]
-    return StoredProgress(last_generation, anchors, until, rows, compacted_rows)
+    return StoredProgress(last_generation, anchors, until, rows, compacted_rows, frozenset(placed))
 
 
 def runs_of(rows: Sequence[TableRow]) -> list[OffsetRun]:

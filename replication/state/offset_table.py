@@ -135,7 +135,7 @@ class OffsetTable:
         """The newest row of each partition and topic id, and how many there are."""
         groups = self._tables.of(OFFSET_RUNS, self._flow).groupBy("topic", "partition", "topic_id")
         newest = groups.agg(
-            F.max(F.struct(*OLDEST_FIRST, "src_until", "count")).alias("newest"),
+            F.max(F.struct(*OLDEST_FIRST, "src_until", "count", "src_from")).alias("newest"),
             F.max("src_until").alias("replicated_until"),
             F.count("*").alias("rows"),
             F.count_if(F.col("first_batch") == COMPACTED).alias("compacted"),

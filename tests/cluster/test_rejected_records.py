@@ -58,6 +58,14 @@ def small(count: int) -> Iterator[ProducedRecord]:
     return (ProducedRecord(partition=0, key=None, value=b"%d" % n) for n in range(count))
 
 
+def numbered_records(start: int, end: int) -> list[ProducedRecord]:
+    at = now_ms()
+    return [
+        ProducedRecord(partition=0, key=b"%d" % n, value=b"%d" % n, timestamp_ms=at)
+        for n in range(start, end)
+    ]
+
+
 def test_a_topic_with_a_record_that_is_too_large_joins_once_the_limit_is_raised(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -123,6 +131,43 @@ def test_a_topic_with_a_record_that_the_target_rejects_joins_once_the_target_tak
     event = stored(flow.tables, "events", "kind = 'set-aside'")[0]
     for fact in (f"B rejects a record of {odd}-0", case.reason, f"change the settings of A.{odd}"):
         assert fact in event.text
+
+
+TOO_LARGE = Rejected(
+    ProducedRecord(partition=0, key=b"k", value=b"x" * 200_000),
+    LIMIT, "100000", "1000000", "too large",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "case", [TOO_LARGE, FROM_THE_FUTURE, WITHOUT_KEY], ids=["size", "time", "key"]
+)
+def test_no_start_repeats_what_is_behind_a_rejected_record(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, case: Rejected
+) -> None:
+    source, target = clusters
+    odd = f"{topic_name}-odd"
+    fill(source, topic_name, 1, 10)
+    create_topic(source.bootstrap, odd, 1, {AFTER: FOREVER})
+    create_topic(target.bootstrap, f"A.{odd}", 1, {case.key: case.strict})
+    before, behind = numbered_records(0, 5), numbered_records(5, 205)
+    send_records(source, odd, [*before, case.record, *behind])
+    send_records(
+        target, f"A.{odd}", [*before, *behind]
+    )  # as a flow leaves it that has lost its map
+    config = flow_config(source, target, f"{topic_name}.*")
+
+    for _ in range(3):
+        flow = RunningFlow(spark, tmp_path, config, "drain")
+        with pytest.raises(FlowError, match=f"{odd}-0"):
+            flow.join()
+        assert copied(clusters, odd) == 205
+    alter_topic(target, f"A.{odd}", case.key, case.mild)
+    RunningFlow(spark, tmp_path, config, "drain").join()
+
+    assert copied(clusters, odd) == 205 + 1 + 200
+    (report,) = compare(source.bootstrap, target.bootstrap, {odd: f"A.{odd}"}).values()
+    assert (report.missing, report.extra) == (0, 0)
 
 
 def test_a_record_whose_time_spark_cannot_read_is_named_and_the_others_are_copied(

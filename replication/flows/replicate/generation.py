@@ -22,6 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.config.tree import FlowConfig
 from replication.errors import StateError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.crossing import crossing, sink
 from replication.flows.replicate.failures import spark_errors
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
@@ -30,12 +31,12 @@ from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import FinishedRuns, ProgressGapError
-from replication.spark.acknowledged import generation_tag, is_reported
+from replication.spark.acknowledged import generation_tag
 from replication.spark.checkpoint import checkpoint_location
-from replication.spark.kafka_options import sink_options, source_options
+from replication.spark.kafka_options import source_options
 from replication.spark.kept_consumers import keeps_all
 from replication.spark.progress import Batch, Progress
-from replication.spark.projection import counts_column, to_target, without_passed
+from replication.spark.projection import counts_column
 from replication.spark.session import task_slots
 from replication.topics.topic_plan import TopicPlan
 
@@ -250,27 +251,12 @@ def replication_query(
     if is_bounded:
         source = source.option("maxOffsetsPerTrigger", config.batch_max_records)
     records = source.load()
-    if config.has_provenance:
-        records = without_passed(records, config.target.alias)
-    intercepted = config.record_timestamps == "preserve" or is_reported(spark)
-    crossing = to_target(
-        records,
-        plan.topics,
-        config.record_timestamps,
-        intercepted=intercepted,
-        mark=config.source.alias if config.has_provenance else None,
-    )
+    copies = crossing(config, plan, records)
     # Spark's generated code ends where records are counted. Before the projection, that took one
     # more copy of each record and an eighth of the CPU.
-    counted = crossing.observe(name, counts_column([plan.copy_of(tp) for tp in plan.partitions]))
-    sink = sink_options(
-        config.target.producer,
-        config.flow,
-        intercepted=intercepted,
-        limits=limits.values(),
-        tasks=tasks,
-    )
-    return counted.writeStream.format("kafka").queryName(name).options(**sink)
+    counted = copies.observe(name, counts_column([plan.copy_of(tp) for tp in plan.partitions]))
+    options = sink(config, spark, limits, tasks)
+    return counted.writeStream.format("kafka").queryName(name).options(**options)
 
 
 def start_query(

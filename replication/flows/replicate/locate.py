@@ -111,6 +111,9 @@ def find_positions(
     recreated = {tp for tp, at in found.items() if _is_of_new_topic(at)}
     map_writer.forget({*decided.void, *recreated})
     map_writer.record(new_runs, plan.source_ids)
+    map_writer.placed -= {
+        tp for tp, at in found.items() if isinstance(at, Match) and not at.has_gap
+    }
     map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
     # after the new rows: a crash in between must not leave a partition without a position
     map_writer.delete(decided.void, before_generation=generation)

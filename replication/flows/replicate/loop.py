@@ -26,6 +26,7 @@ from replication.flows.replicate.pace import LEAST_SECONDS, Pace
 from replication.flows.replicate.prepare import topic_warnings
 from replication.flows.replicate.recover import Recovery
 from replication.flows.replicate.selected import SelectionReport
+from replication.flows.replicate.try_alone import try_alone
 from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
@@ -145,6 +146,8 @@ class _FlowLoop:
         self._plan = plan
         self._log_warnings(plan)
         positions = self._find_positions(plan)
+        if self._try_alone(self._plan, positions):
+            positions = self._find_positions(self._plan)
         plan = self._plan
         if not plan.partitions:
             return "changed"
@@ -243,6 +246,9 @@ class _FlowLoop:
         self._remember(added, located.positions)
         if located.refused or located.gone:
             return False
+        self._plan = refreshed  # an error is about one of its topics
+        if self._try_alone(added, located.positions):
+            return False
         self._log_warnings(added)
         self._choice.accept(added)
         names = refreshed.topics.keys() - added.topics.keys()
@@ -274,6 +280,17 @@ class _FlowLoop:
         self._remember(plan, located.positions)
         self._plan = self._choice.narrow(plan, located)
         return located.positions
+
+    def _try_alone(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> bool:
+        """Whether single records were copied where the last ones of *plan* were not recorded."""
+        placed = {
+            tp for tp in plan.partitions if tp in self._map_writer.placed and not plan.is_shared(tp)
+        }
+        if not placed:
+            return False
+        self._lease.check()
+        self._number += 1
+        return try_alone(self._context, plan, positions, placed, number=self._number - 1)
 
     def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         for tp, position in positions.items():

@@ -15,7 +15,7 @@ from replication.kafka.internal_topic import InternalTopic
 from replication.log import Log
 from replication.mm2.wire import OffsetSync
 from replication.model import TopicPartition
-from replication.offsets.runs import FinishedRuns, OffsetRun
+from replication.offsets.runs import FinishedRuns, OffsetRun, is_placed
 from replication.offsets.syncs import offset_syncs
 from replication.state.offset_table import OffsetTable
 from replication.state.spark_reader import reader_of
@@ -34,6 +34,8 @@ class MapWriter:
             half a CPU second; after a crash what followed the last one has to be counted.
         anchors: Each partition's last known position; the replication loop updates it.
         topics: The topics of the last generation, with their ids.
+        placed: Partitions that were given a position on a target with records, and of which nothing
+            was copied since: the target may have rejected the next record.
 
     Raises:
         StateError: The offset map cannot be read; `write` raises it, too.
@@ -48,6 +50,7 @@ class MapWriter:
         stored = reader_of(context.tables).offsets(self.flow).progress()
         self._table.resume(stored)
         self.last_generation, self.anchors = stored.last_generation, stored.anchors
+        self.placed = set(stored.placed)
         self.topics = TopicRows(context.tables, config.flow)
         self._syncs = Syncs(context, stored.replicated_until)
         self._kept: deque[FinishedRuns] = deque()
@@ -60,11 +63,16 @@ class MapWriter:
 
     def record(
         self,
-        runs: Mapping[TopicPartition, Iterable[OffsetRun]],
+        runs: Mapping[TopicPartition, Sequence[OffsetRun]],
         topic_ids: Mapping[str, str],
         mirror_syncs: Mapping[TopicPartition, Sequence[int]] | None = None,
     ) -> None:
         """Adds finished *runs* to the map in memory, so that groups are translated by them."""
+        for tp, finished in runs.items():
+            if finished and is_placed(finished[-1]):
+                self.placed.add(tp)
+            elif finished:
+                self.placed.discard(tp)
         self._live_map.add(runs, topic_ids, mirror_syncs)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:

@@ -1,0 +1,41 @@
+"""What becomes of a flow's records between Spark's source and its sink, whoever runs it."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from replication.config.tree import FlowConfig
+from replication.spark.acknowledged import is_reported
+from replication.spark.kafka_options import sink_options
+from replication.spark.projection import to_target, without_passed
+from replication.topics.topic_plan import TopicPlan
+
+
+def crossing(config: FlowConfig, plan: TopicPlan, records: DataFrame) -> DataFrame:
+    """The *records* of the source as they are written to the target."""
+    if config.has_provenance:
+        records = without_passed(records, config.target.alias)
+    return to_target(
+        records,
+        plan.topics,
+        config.record_timestamps,
+        intercepted=_is_intercepted(config, records.sparkSession),
+        mark=config.source.alias if config.has_provenance else None,
+    )
+
+
+def sink(
+    config: FlowConfig, spark: SparkSession, limits: Mapping[str, int], tasks: int
+) -> dict[str, str]:
+    """Options of the sink that so many *tasks* write to at once; *limits* as in `sink_options`."""
+    return sink_options(
+        config.target.producer,
+        config.flow,
+        intercepted=_is_intercepted(config, spark),
+        limits=limits.values(),
+        tasks=tasks,
+    )
+
+
+def _is_intercepted(config: FlowConfig, spark: SparkSession) -> bool:
+    return config.record_timestamps == "preserve" or is_reported(spark)
