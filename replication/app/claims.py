@@ -6,6 +6,7 @@ its flows is refused at once and needs no Spark; a standby waits without one.
 
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -76,8 +77,7 @@ def open_claims(launch: Launch) -> Iterator[Claims]:
     try:
         yield claims
     finally:
-        for claim in mine:
-            claim.__exit__()
+        _leave(mine)
 
 
 def await_first(launch: Launch, claims: Claims) -> bool:
@@ -105,6 +105,13 @@ def await_first(launch: Launch, claims: Claims) -> bool:
     for claim in claims.values():
         claim.look()
     return True
+
+
+def _leave(claims: Sequence[Claim]) -> None:
+    """Ends *claims* at the same time: each asks its cluster; twenty in turn take ten seconds."""
+    if claims:
+        with ThreadPoolExecutor(len(claims), "leave") as pool:
+            list(pool.map(Claim.__exit__, claims))  # raises what one of them has raised
 
 
 def _leases_of(flow: FlowConfig, job: Job) -> Iterator[LeaseName]:

@@ -1,0 +1,35 @@
+"""The claims of a process with many flows."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from replication.app.claims import Launch, open_claims
+from replication.config.parse import parse
+from tests.support.local import Clusters, Until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+FLOWS = 20
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_standby_of_many_flows_leaves_all_groups_at_the_same_time(
+    clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
+) -> None:
+    targets = [f"T{number}-{topic_name[-6:]}" for number in range(FLOWS)]
+    settings = {"clusters": ", ".join(["S", *targets])}
+    settings["S.bootstrap.servers"] = clusters[0].bootstrap
+    for target in targets:
+        settings[f"{target}.bootstrap.servers"] = clusters[1].bootstrap
+        settings[f"S->{target}.enabled"] = "true"
+    config = parse("test.yaml", settings, default_state_dir=tmp_path.as_uri())
+    launch = Launch(config, config.flows, "replicate", standby=True)
+
+    with open_claims(launch) as claims:
+        until(lambda: all(claim.look() == "owner" for claim in claims.values()), 30)
+        assert len(claims) == FLOWS
+        left = time.monotonic()
+
+    assert time.monotonic() - left < 6
