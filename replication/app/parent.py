@@ -54,9 +54,16 @@ def _watch(process: Any, script: str, file: Path) -> None:  # noqa: ANN401 - a J
     if parent is None:  # the JVM has ended
         return
     log.warning("script_lost", pid=script, text="spark-submit.sh was killed; the job stops")
-    file.parent.mkdir(exist_ok=True)
     atexit.register(shutil.rmtree, file.parent, ignore_errors=True)  # as the script does
-    file.touch()
+    while True:
+        try:
+            file.parent.mkdir(exist_ok=True)
+            file.touch()
+        except OSError as error:  # noqa: PERF203 - a full disk must not let the job live on unseen
+            log.error("stop_not_written", text=error)
+            time.sleep(POLL_SECONDS)
+        else:
+            return
 
 
 def _is_gone(pid: int) -> bool:

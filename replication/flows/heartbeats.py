@@ -81,6 +81,9 @@ class _Pair:
             self._topic = open_topic(self._config)
         except ReplicationError as error:
             self._report(error)
+        except Exception:  # the thread's edge; another one tries again
+            text = "internal error, please report it"
+            log.exception("heartbeats_unavailable", flow=self._config.flow, text=text)
 
     def _report(self, error: ReplicationError) -> None:
         log.warning(

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.config.tree import StateConfig
+from replication.flows.replicate import maintain
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.topic_rows import TopicRows
 from replication.model import Flow, TopicPartition
@@ -195,6 +196,28 @@ def test_the_owner_of_a_flow_maintains_the_tables(
         until(during, 30)
 
     assert is_done()
+
+
+def test_maintenance_goes_on_after_an_error_that_nobody_foresaw(
+    spark: SparkSession,
+    tables: Tables,
+    until: Until,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    append_run(tables, 0)
+    monkeypatch.setattr(maintain, "CHECK_SECONDS", 0.1)
+    config = replace(parse_settings(ONE_FLOW).flows[0], state=CONFIG)
+    context, tomorrow = flow_context(spark, tables, config), NOW + timedelta(days=2)
+    naive = iter([tomorrow.replace(tzinfo=None)])  # cannot be compared with the table's time
+
+    def clock() -> datetime:
+        return next(naive, tomorrow)
+
+    with maintained_tables(context, threading.Event(), first_seconds=0.0, clock=clock):
+        until(lambda: not Maintenance(tables, FLOW, CONFIG).is_due(tomorrow), 30)
+
+    assert "event=maintenance_failed" in caplog.text
 
 
 def test_unchanged_topics_are_not_recorded_again(tables: Tables) -> None:

@@ -81,3 +81,6 @@ def _maintain(context: FlowContext, over: threading.Event, clock: Callable[[], d
                 maintenance.run(clock(), over.is_set)
     except (ReplicationError, Py4JError) as error:  # the tables are as good as before
         log.warning("maintenance_failed", flow=config.flow, text=error)
+    except Exception:  # a defect must not end the thread: there would be no maintenance any more
+        text = "internal error, please report it"
+        log.exception("maintenance_failed", flow=config.flow, text=text)
