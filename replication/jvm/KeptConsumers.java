@@ -36,7 +36,7 @@ final class KeptConsumers {
     }
   }
 
-  private static Field field(Class<?> owner, String name) throws NoSuchFieldException {
+  static Field field(Class<?> owner, String name) throws NoSuchFieldException {
     Field field = owner.getDeclaredField(name);
     field.setAccessible(true);
     return field;

@@ -2,6 +2,7 @@ package replication;
 
 import java.util.Arrays;
 import java.util.Map;
+import java.util.function.LongPredicate;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -26,6 +27,8 @@ final class PartitionCopy {
   private String flow = "";
   private long spacing;
   private long task = Long.MIN_VALUE;
+  private long begunAt;
+  private volatile boolean isDropped;
 
   private int inFlight;
   private boolean isBroken;
@@ -50,6 +53,10 @@ final class PartitionCopy {
     return generation.substring(0, Math.max(0, generation.lastIndexOf('#')));
   }
 
+  private static long numberOf(String generation) {
+    return generation.isEmpty() ? -1 : Long.parseLong(generation.substring(generation.lastIndexOf('#') + 1));
+  }
+
   boolean isOf(String topic, int number) {
     return partition.partition() == number && partition.topic().equals(topic);
   }
@@ -72,9 +79,34 @@ final class PartitionCopy {
     }
     spacing = Long.parseLong(recordsBetweenBorders);
     task = attempt;
+    begunAt = System.nanoTime();
     isBroken = false;
     ranges = 0;
     return true;
+  }
+
+  /** Raises the number of the flow's newest generation to this one's. */
+  synchronized void noteGeneration(Map<String, Long> newest) {
+    newest.merge(flow, numberOf(generation), Math::max);
+  }
+
+  /**
+   * Whether it is of no more use: its task, begun a while ago, has ended, all is acknowledged and
+   * reported, and its flow has a newer generation. The caller drops it before another task can begin.
+   */
+  synchronized boolean isOver(Map<String, Long> newest, LongPredicate isRunning, long idleNanos) {
+    isDropped =
+        inFlight == 0
+            && count == 0
+            && rejection == null
+            && numberOf(generation) < newest.getOrDefault(flow, -1L)
+            && System.nanoTime() - begunAt > idleNanos
+            && !isRunning.test(task);
+    return isDropped;
+  }
+
+  boolean isDropped() {
+    return isDropped;
   }
 
   /** As in {@link BatchRoom#limit}. */
@@ -140,7 +172,7 @@ final class PartitionCopy {
   }
 
   private void leave() {
-    inFlight--;
+    inFlight = Math.max(0, inFlight - 1);
     if (isAwaited) {
       notifyAll();
     }

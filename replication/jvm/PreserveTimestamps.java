@@ -2,10 +2,13 @@ package replication;
 
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiConsumer;
+import java.util.function.LongPredicate;
+import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerInterceptor;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -13,6 +16,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 import org.apache.spark.TaskContext;
+import org.apache.spark.util.TaskFailureListener;
 
 /**
  * Gives a copied record the timestamp of its original and remembers the original's offset until the
@@ -61,6 +65,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     private Integer partition;
     private PartitionCopy copy;
     private String refusal;
+    private boolean isHandedOver; // its newest record is counted, and send() may have it still
 
     private boolean continues(
         PreserveTimestamps by, long attempt, ProducerRecord<byte[], byte[]> record) {
@@ -68,6 +73,33 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
           && task == attempt
           && record.partition().equals(partition)
           && record.topic().equals(topic);
+    }
+
+    /** Takes back the record that {@code by} could not send; false if none was counted. */
+    private boolean takeBack(PreserveTimestamps by) {
+      if (producer != by || !isHandedOver) {
+        return false;
+      }
+      isHandedOver = false;
+      copy.notSent();
+      return true;
+    }
+
+    /** A task has failed: Kafka tells interceptors of exceptions in send(), and of no other errors. */
+    private void failed(long attempt, Throwable reason) {
+      if (task == attempt && isErrorOfSend(reason)) {
+        takeBack(producer);
+      }
+    }
+
+    private static boolean isErrorOfSend(Throwable reason) {
+      return reason instanceof Error
+          && Arrays.stream(reason.getStackTrace()).anyMatch(Sending::isSend);
+    }
+
+    private static boolean isSend(StackTraceElement frame) {
+      return frame.getClassName().equals(KafkaProducer.class.getName())
+          && frame.getMethodName().equals("send");
     }
   }
 
@@ -82,6 +114,21 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     OPEN.forEach(producer -> producer.copies.forEach(action));
   }
 
+  /**
+   * Forgets partitions of older generations to which nothing was sent for long, so that topics that
+   * come and go leave nothing behind in a producer that lives on.
+   */
+  static void dropIdle(LongPredicate isRunning, long idleNanos) {
+    Map<String, Long> newest = new HashMap<>();
+    forEachCopy((tp, copy) -> copy.noteGeneration(newest));
+    for (PreserveTimestamps producer : OPEN) {
+      for (TopicPartition tp : producer.copies.keySet()) {
+        producer.copies.computeIfPresent(
+            tp, (same, copy) -> copy.isOver(newest, isRunning, idleNanos) ? null : copy);
+      }
+    }
+  }
+
   @Override
   public void configure(Map<String, ?> configs) {
     Object given = configs.get("batch.size");
@@ -91,8 +138,9 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
 
   @Override
   public ProducerRecord<byte[], byte[]> onSend(ProducerRecord<byte[], byte[]> record) {
+    Sending sending = SENDING.get();
+    sending.isHandedOver = false; // the record before was taken, or it has failed by now
     try {
-      Sending sending = SENDING.get();
       TaskContext task = TaskContext.get();
       long attempt = task == null ? -1 : task.taskAttemptId();
       if (!sending.continues(this, attempt, record)) {
@@ -116,15 +164,30 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   private void start(
       Sending sending, TaskContext task, long attempt, ProducerRecord<byte[], byte[]> record) {
     TopicPartition tp = new TopicPartition(record.topic(), record.partition());
-    PartitionCopy copy = copies.computeIfAbsent(tp, PartitionCopy::new);
+    boolean isSecond = task != null && isSecondAttempt(task);
+    String generation = property(task, GENERATION, "");
+    String spacing = property(task, SPACING, "0");
+    boolean[] mayBegin = {false};
+    PartitionCopy copy =
+        copies.compute( // so that it is not dropped before it knows its task
+            tp,
+            (same, known) -> {
+              PartitionCopy kept = known == null ? new PartitionCopy(same) : known;
+              mayBegin[0] = !isSecond && kept.begin(attempt, generation, spacing);
+              return kept;
+            });
+    if (task != null && sending.task != attempt) {
+      TaskFailureListener listener = (context, reason) -> sending.failed(attempt, reason);
+      task.addTaskFailureListener(listener);
+    }
     sending.producer = this;
     sending.task = attempt;
     sending.topic = record.topic();
     sending.partition = record.partition();
     sending.copy = copy;
-    if (task != null && isSecondAttempt(task)) {
+    if (isSecond) {
       sending.refusal = "a second attempt";
-    } else if (!copy.begin(attempt, property(task, GENERATION, ""), property(task, SPACING, "0"))) {
+    } else if (!mayBegin[0]) {
       sending.refusal = "records of an earlier task are still in flight";
     } else {
       sending.refusal = null;
@@ -162,6 +225,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     boolean hasKey = offset >= 0; // otherwise it is the offset's complement
     byte[] key = hasKey ? Arrays.copyOfRange(carried, CARRIER_BYTES, carried.length) : null;
     sending.copy.sent(hasKey ? offset : ~offset, size(key, record.value(), record.headers()));
+    sending.isHandedOver = true;
     return new ProducerRecord<>(
         sending.topic, // equal to the record's, but the producer's maps have its hash code already
         sending.partition,
@@ -190,17 +254,25 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     return new ProducerRecord<>(topic, null);
   }
 
-  /** Called once per record, also for one that failed before it reached a batch. */
+  /**
+   * Called for each record that is acknowledged or fails.
+   *
+   * <p>A record that send() could not hand to a batch fails in the thread of its task. It is known by
+   * that thread, not by the topic: the interceptor behind this one may have renamed that. Any other
+   * one is known by the topic of its batch. A producer that may not write any more, as after a fatal
+   * error, may do both for one record, so {@link PartitionCopy} does not count below zero.
+   */
   @Override
   public void onAcknowledgement(RecordMetadata metadata, Exception exception) {
+    if (exception != null && SENDING.get().takeBack(this)) {
+      return;
+    }
     PartitionCopy copy = metadata == null ? null : copy(metadata.topic(), metadata.partition());
     if (copy == null) {
       return;
     }
     if (exception == null) {
       copy.acknowledged(metadata.hasOffset() ? metadata.offset() : -1);
-    } else if (SENDING.get().copy == copy) {
-      copy.notSent(); // the call is still in send(), in the task's own thread
     } else {
       copy.failed(exception);
     }
@@ -208,7 +280,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
 
   private PartitionCopy copy(String topic, int partition) {
     PartitionCopy last = lastAcknowledged; // acknowledgements come in batches of one partition
-    if (last == null || !last.isOf(topic, partition)) {
+    if (last == null || last.isDropped() || !last.isOf(topic, partition)) {
       last = copies.get(new TopicPartition(topic, partition));
       lastAcknowledged = last;
     }

@@ -14,6 +14,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** Java's producer for the few records of an internal topic. Sending never blocks the caller. */
@@ -51,8 +52,8 @@ public final class RecordWriter {
         () -> {
           try {
             producer.send(record, (metadata, failure) -> finish(number, failure));
-          } catch (RuntimeException failure) {
-            finish(number, failure);
+          } catch (Throwable failure) { // whoever waits for the record is to be told of an error, too
+            finish(number, failure instanceof Exception e ? e : new KafkaException(failure));
           }
         });
   }

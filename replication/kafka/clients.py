@@ -32,6 +32,10 @@ PRODUCER: Final = {"acks": "all", "enable.idempotence": "true", "linger.ms": "0"
 """A retry must not reorder the syncs of a partition."""
 
 
+RECONNECT_MS: Final = "1000"
+"""As Java's client: librdkafka's ten seconds are all that a flow has to go on after an outage."""
+
+
 def is_secured(properties: Mapping[str, str]) -> bool:
     """Whether the connection has a security protocol other than Kafka's default."""
     return properties.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT"
@@ -52,7 +56,7 @@ def open_admin(
         own = {"default.api.timeout.ms": timeout_ms, "request.timeout.ms": timeout_ms}
         return JavaTopics(jvm, {**properties, **own, "client.id": client_id})
     settings: dict[str, Any] = {
-        **librdkafka_properties(properties),
+        **_librdkafka(properties),
         "client.id": client_id,
         "error_cb": diagnostics.on_error,
     }
@@ -74,7 +78,7 @@ def open_consumer(
         return JavaConsumer(jvm, {**properties, "isolation.level": isolation})
     settings: dict[str, Any] = {
         "group.id": "replication-reader",  # required by librdkafka, never joined
-        **librdkafka_properties(properties),
+        **_librdkafka(properties),
         **CONSUMER,
         "isolation.level": isolation,
         "error_cb": diagnostics.on_error,
@@ -99,12 +103,19 @@ def open_producer(
         blocking = {"max.block.ms": timeout_ms, "request.timeout.ms": timeout_ms}
         return JavaProducer(jvm, {**properties, **own, **blocking})
     settings: dict[str, Any] = {
-        **librdkafka_properties(properties),
+        **_librdkafka(properties),
         **own,
         "error_cb": diagnostics.on_error,
         "logger": diagnostics,
     }
     return Producer(settings)
+
+
+def _librdkafka(properties: Mapping[str, str]) -> Mapping[str, Any]:
+    settings = librdkafka_properties(properties)
+    if "reconnect.backoff.ms" in settings:  # it may be longer, which librdkafka refuses
+        return settings
+    return {"reconnect.backoff.max.ms": RECONNECT_MS, **settings}
 
 
 def _jvm(properties: Mapping[str, str]) -> JVMView | None:

@@ -59,6 +59,10 @@ class LeaseName:
         return f"{LEASE_GROUP_PREFIX}{self.flow.slug}.{self.part or 'records'}"
 
 
+class NoLeaseAnswerError(ClusterError):
+    """The target did not say who holds the lease; a new claim may be answered."""
+
+
 class Claim(AbstractContextManager["Claim"]):
     """A process that wants a lease: waits for it, holds it, or has lost it.
 
@@ -157,16 +161,16 @@ class Claim(AbstractContextManager["Claim"]):
         state = ownership.state
         if state == "lost":
             reason = ownership.reason
-            step = (
-                "the mirror needs READ on the group, for which python -m replication acls FILE "
-                "prints the line of kafka-acls"
-                if "Authorization" in reason
-                else "check that its brokers answer"
-            )
-            raise ClusterError(
+            failed = (
                 f"flow {self.name}: joining the group {self.name.group} on cluster {self.cluster} "
-                f"failed: {reason}; {step}"
+                f"failed: {reason}"
             )
+            if "Authorization" in reason:
+                raise ClusterError(
+                    f"{failed}; the mirror needs READ on the group, for which python -m "
+                    "replication acls FILE prints the line of kafka-acls"
+                )
+            raise NoLeaseAnswerError(f"{failed}; check that its brokers answer")
         if state == "waiting":
             self.seen = ownership.owner.partition(" ")[0]
         elif state == "owner" and not self.named_at:

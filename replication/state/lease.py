@@ -6,16 +6,16 @@ cleanly: if not, the new owner waits until nothing of the last one can write any
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from threading import Event
 from typing import Any, Final
 
-from replication.errors import ClusterError, LeaseError
+from replication.errors import LeaseError
 from replication.log import Log
 from replication.model import RECORDS, Flow, Job, is_local_mode
-from replication.state.claim import Claim, LeaseName
+from replication.state.claim import Claim, LeaseName, NoLeaseAnswerError
 from replication.state.handover import Executors, LastOwner, handover_seconds
 from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables
@@ -28,19 +28,23 @@ JOIN_SECONDS: Final = 60.0
 holds it up for a session."""
 
 
+Late = Callable[[NoLeaseAnswerError], None]
+
+
 class LeaseLostError(LeaseError):
     """This process held the lease and lost it. The text says why."""
 
 
-class NoLeaseAnswerError(ClusterError):
-    """The target did not say who holds the lease."""
-
-
 class Lease:
-    """A held lease. `check` says whether it still is."""
+    """A held lease. `check` says whether it still is.
+
+    Attributes:
+        has_settled: Whether nothing of its owner is on its way to the target. Otherwise its end is
+            not recorded as a release, and the next owner waits.
+    """
 
     def __init__(self, tables: Tables, claim: Claim, epoch: int) -> None:
-        self.epoch = epoch
+        self.epoch, self.has_settled = epoch, True
         self._tables, self._claim = tables, claim
 
     @property
@@ -76,7 +80,12 @@ class Lease:
 
 @contextmanager
 def hold_lease(
-    tables: Tables, claim: Claim, stop: Event | None = None, *, standby: bool = False
+    tables: Tables,
+    claim: Claim,
+    stop: Event | None = None,
+    *,
+    standby: bool = False,
+    when_late: Late | None = None,
 ) -> Iterator[Lease | None]:
     """Holds the lease that *claim* is for, until the end of the block.
 
@@ -85,6 +94,7 @@ def hold_lease(
         claim: Of this process. It ends with the block.
         stop: Ends the wait for the lease; the block then gets None.
         standby: Whether to wait for the end of another process that holds the lease.
+        when_late: As in `await_lease`.
 
     Raises:
         LeaseError: Another process holds it; the text names that process.
@@ -93,7 +103,7 @@ def hold_lease(
     """
     stop = stop or Event()
     with claim:
-        if not await_lease(claim, stop, standby=standby):
+        if not await_lease(claim, stop, standby=standby, when_late=when_late):
             yield None
             return
         newest = _newest(tables, claim.name)
@@ -110,12 +120,19 @@ def hold_lease(
             yield lease
         finally:
             tables.leases.discard(str(name))
-            if not claim.loss():
+            if lease.has_settled and not claim.loss():
                 lease.record(released=True)
 
 
-def await_lease(claim: Claim, stop: Event, *, standby: bool) -> bool:
+def await_lease(claim: Claim, stop: Event, *, standby: bool, when_late: Late | None = None) -> bool:
     """Waits until *claim* has the lease; returns whether it has. If not, *stop* is set.
+
+    Args:
+        claim: Of this process.
+        stop: Ends the wait.
+        standby: Whether to wait for the end of another process that holds the lease.
+        when_late: Is told that the target is silent, for as long as it is, instead of an error: the
+            wait goes on, so that the lease is held as soon as the target answers.
 
     Raises:
         LeaseError: Another process holds it, and this one does not stand by.
@@ -124,10 +141,14 @@ def await_lease(claim: Claim, stop: Event, *, standby: bool) -> bool:
     deadline = time.monotonic() + JOIN_SECONDS
     while (progress := claim.await_step(standby=standby)) != "owner":
         if progress == "joining" and not standby and time.monotonic() > deadline:
-            raise NoLeaseAnswerError(
+            error = NoLeaseAnswerError(
                 f"flow {claim.name}: cluster {claim.cluster} named no owner of the group "
                 f"{claim.name.group} within {JOIN_SECONDS:g} s; check that its brokers answer"
             )
+            if when_late is None:
+                raise error
+            when_late(error)
+            deadline += JOIN_SECONDS
         if stop.wait(POLL_SECONDS):
             return False
     return True

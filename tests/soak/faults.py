@@ -10,9 +10,16 @@ from typing import get_args
 from tests.soak.load import TRANSACTIONAL, SoakTopic
 from tests.soak.scene import MOST_PARTITIONS, Scene
 from tests.soak.transactions import Ending, HeldTransaction
+from tests.support.process_tree import paused
 
 LONGEST_DELAY_SECONDS = 2.0
 LONGEST_OUTAGE_SECONDS = 25.0
+BROKER_PAUSE_SECONDS = (5.0, 200.0)
+DRIVER_PAUSE_SECONDS = (5.0, 60.0)
+EXECUTOR_PAUSE_SECONDS = (5.0, 8.0)
+"""Shorter than an executor's lease. One that is paused for longer is replaced; when it goes on, its
+producers may write what they hold before it ends, which no client can prevent."""
+
 LONGEST_TRANSACTION_SECONDS = 8.0
 NEW_TOPIC_PARTITIONS = 2
 NEW_TOPIC_PER_SECOND = 20.0
@@ -123,6 +130,39 @@ def _stop_broker(scene: Scene, random: Random) -> Done:
     return Done(text, since)
 
 
+def _pause_broker(scene: Scene, random: Random) -> Done:
+    """Pauses a broker: its connections stay open, and nothing is answered."""
+    broker = random.choice(scene.clusters)
+    seconds = random.uniform(*BROKER_PAUSE_SECONDS)
+    scene.active_in_mid_copy(_delay(random))
+    with paused([broker.pid] if broker.pid else []):
+        scene.pass_time(seconds)
+    side = "source" if broker is scene.clusters[0] else "target"
+    return Done(f"the {side}'s broker paused for {seconds:.1f} s", time.monotonic())
+
+
+def _pause_process(scene: Scene, random: Random) -> Done:
+    """Pauses the active job, its driver included; another one may take over meanwhile."""
+    seconds = random.uniform(*DRIVER_PAUSE_SECONDS)
+    job = scene.active_in_mid_copy(_delay(random))
+    with paused(job.family()):
+        scene.pass_time(seconds)
+    return Done(f"{job.log.stem} paused for {seconds:.1f} s", time.monotonic())
+
+
+def _pause_executors(scene: Scene, random: Random) -> Done:
+    """Pauses the executors of one worker while they copy."""
+    victim, seconds = random.random(), random.uniform(*EXECUTOR_PAUSE_SECONDS)
+    scene.active_in_mid_copy(_delay(random))
+    scene.until(lambda: _busy_workers(scene), "an executor")
+    workers = _busy_workers(scene)
+    number = workers[int(victim * len(workers))]
+    with paused(scene.spark.workers[number].executors()):
+        scene.pass_time(seconds)
+    text = f"the executors of worker {number + 1} paused for {seconds:.1f} s"
+    return Done(text, time.monotonic())
+
+
 def _create_topic(scene: Scene, _: Random) -> Done:
     names = (f"soak-new-{number}" for number in count(1))
     name = next(name for name in names if name not in scene.load.topics)
@@ -166,6 +206,9 @@ KINDS = (
     Kind("executors killed", 3, _kill_executors),
     Kind("worker killed", 2, _kill_worker),
     Kind("broker ended", 3, _stop_broker),
+    Kind("broker paused", 3, _pause_broker),
+    Kind("process paused", 2, _pause_process),
+    Kind("executors paused", 1, _pause_executors),
     Kind("topic created", 1, _create_topic, NEW_TOPIC_PARTITIONS),
     Kind("partition added", 1, _add_partition, 1),
     Kind("transaction held", 2, _hold_transaction),

@@ -10,7 +10,7 @@ from replication.demo.mirror_process import MirrorProcess
 from replication.errors import ClusterError, FlowError, LeaseError
 from replication.model import Mode
 from tests.support.local import SCRIPT
-from tests.support.process_tree import kill_tree
+from tests.support.process_tree import family, kill_tree
 
 HELD = re.compile(r"event=lease_held part=records epoch=(\d+)")
 STARTED = "event=generation_started"
@@ -48,6 +48,10 @@ class Job:
         if self.exit_code is None:
             kill_tree(self._process.pid)
         self.forget()
+
+    def family(self) -> list[int]:
+        """Its processes: the script, the driver's JVM and Python."""
+        return family(self._process.pid)
 
     def stop(self) -> None:
         """Ends it as an operator would (SIGTERM), and waits."""

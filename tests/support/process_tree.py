@@ -50,9 +50,25 @@ def children(pid: int) -> list[int]:
 
 def kill(pids: Iterable[int]) -> None:
     """Kills those of *pids* that still live by SIGKILL."""
+    send_signal(pids, signal.SIGKILL)
+
+
+def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
+    """Sends a signal to those of *pids* that still live."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
+
+
+@contextlib.contextmanager
+def paused(pids: Iterable[int]) -> Iterator[None]:
+    """Pauses *pids* by SIGSTOP during the block, as a suspended machine would."""
+    held = list(pids)
+    send_signal(held, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        send_signal(held, signal.SIGCONT)
 
 
 def stats(files: Iterable[Path]) -> Iterator[tuple[int, str, list[str]]]:

@@ -30,7 +30,8 @@ from replication.flows.replicate.try_alone import try_alone
 from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
-from replication.state.lease import Lease, LeaseLostError, NoLeaseAnswerError, hold_lease
+from replication.state.claim import NoLeaseAnswerError
+from replication.state.lease import Lease, LeaseLostError, hold_lease
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
@@ -65,10 +66,12 @@ def replicate(context: FlowContext, admitted: Admitted, stop: Event) -> Replicat
         StateError: The state directory cannot be read or written.
     """
     outage = Outage(context.tables, context.config, stop)
+    has_settled = True
     while True:
         try:
-            return _replicate_as_owner(context, admitted, stop, outage)
+            return _replicate_as_owner(context, admitted, stop, outage, has_settled=has_settled)
         except LeaseLostError as error:  # noqa: PERF203 - once after a long silence
+            has_settled = False
             log.error("lease_lost", flow=context.config.flow, text=error)
         except NoLeaseAnswerError as error:
             if context.config.mode == "drain":
@@ -77,17 +80,23 @@ def replicate(context: FlowContext, admitted: Admitted, stop: Event) -> Replicat
 
 
 def _replicate_as_owner(
-    context: FlowContext, admitted: Admitted, stop: Event, outage: Outage
+    context: FlowContext, admitted: Admitted, stop: Event, outage: Outage, *, has_settled: bool
 ) -> ReplicationError | None:
     """Replicates the flow while this process holds its lease.
+
+    *has_settled* is false if this process may have records on their way, from a lease that it lost.
 
     Raises:
         LeaseLostError: The lease was lost.
         NoLeaseAnswerError: The target does not say who holds it.
     """
-    with hold_lease(context.tables, context.claim(), stop, standby=context.standby) as lease:
+    when_late = None if context.config.mode == "drain" else outage.note
+    with hold_lease(
+        context.tables, context.claim(), stop, standby=context.standby, when_late=when_late
+    ) as lease:
         if lease is None:
             return None
+        lease.has_settled = has_settled
         owner = replace(context, tables=context.tables.guarded(lease.check))
         try:
             with maintained_tables(owner, stop):
@@ -156,6 +165,7 @@ class _FlowLoop:
         self._map_writer.topics.record(plan, self._number)
         self._lease.check()
         running = Generations(self._context, self._map_writer, plan, mode)
+        self._lease.has_settled = False
         try:
             running.start(plan, positions, self._number)
             self._log_old_records(plan, positions)
@@ -277,6 +287,7 @@ class _FlowLoop:
         """The positions of *plan*'s topics; those that have none are no longer in the plan."""
         with spark_errors(self._config.flow):
             located = find_positions(self._context, plan, self._map_writer, self._number)
+        self._lease.has_settled = True  # nothing of the generation before was in flight
         self._remember(plan, located.positions)
         self._plan = self._choice.narrow(plan, located)
         return located.positions

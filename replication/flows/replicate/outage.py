@@ -10,7 +10,10 @@ from replication.state.tables import Tables
 
 log = Log(__name__)
 
-LONGEST_PAUSE_SECONDS = 30.0
+LONGEST_PAUSE_SECONDS = 4.0
+"""Between two attempts. Records flow within ten seconds of a cluster's first answer, of which a new
+generation takes a few."""
+
 REMIND_SECONDS = 60.0
 
 
@@ -29,6 +32,11 @@ class Outage:
 
     def wait(self, error: ClusterError) -> None:
         """Waits before the next attempt, longer each time."""
+        self.note(error)
+        self._stop.wait(min(LONGEST_PAUSE_SECONDS, pause_seconds(self._attempts)))
+
+    def note(self, error: ClusterError) -> None:
+        """Records that a cluster still does not answer: an event, then a line a minute."""
         now = time.monotonic()
         self._attempts += 1
         if self._attempts == 1:
@@ -43,7 +51,6 @@ class Outage:
             self._logged_at = now
             seconds = round(now - self._since)
             log.warning("still_unreachable", flow=self._flow, seconds=seconds, text=error)
-        self._stop.wait(pause_seconds(self._attempts))
 
     def end(self) -> None:
         """Says that the clusters answer."""
@@ -55,5 +62,5 @@ class Outage:
 
 
 def pause_seconds(attempts: int) -> float:
-    """The pause after so many failed attempts: it doubles, up to a limit."""
-    return min(LONGEST_PAUSE_SECONDS, 2.0 ** min(attempts - 1, 10))
+    """The pause after so many failed attempts: it doubles, up to half a minute."""
+    return min(30.0, 2.0 ** min(attempts - 1, 10))

@@ -9,6 +9,7 @@ from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError
 from replication.flows.replicate.outage import Outage, pause_seconds
 from replication.flows.replicate.rejected_records import rejected_records
+from replication.flows.replicate.settle import UnsettledError
 from replication.kafka.diagnosis import CallError
 from replication.log import Log
 from replication.model import Flow, Position, TopicPartition
@@ -68,6 +69,10 @@ class Recovery:
                 if not self._stop.is_set():
                     self._outage.wait(error)
                 return
+        if isinstance(error, UnsettledError) and self._context.config.mode != "drain":
+            if not self._stop.is_set():
+                self._outage.wait(error)  # as long as it takes a broker of several to come back
+            return
         if isinstance(error, QueryError) and error.is_refusal and plan is not None:
             self._set_denied_aside(error, plan)
         elif isinstance(error, QueryError) and error.is_of_record and plan is not None:

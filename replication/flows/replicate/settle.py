@@ -18,7 +18,11 @@ from replication.spark.requirements import has_interceptor
 
 STILL_SECONDS = 0.6
 POLL_SECONDS = 0.2
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 30
+
+
+class UnsettledError(ClusterError):
+    """Records are still on their way. Waiting helps: the producers give none of them up."""
 
 
 def settled_log_ends(
@@ -42,8 +46,9 @@ def settled_log_ends(
         shared: Those of the remote partitions that others write, too: they may go on growing.
 
     Raises:
-        ClusterError: The logs keep growing because another producer writes to them, executors may
-            still write, or the target does not answer.
+        UnsettledError: Executors may still write.
+        ClusterError: The logs keep growing because another producer writes to them, or the target
+            does not answer.
     """
     deadline = time.monotonic() + patience_seconds
     own: dict[TopicPartition, int] = {}
@@ -60,9 +65,9 @@ def settled_log_ends(
         time.sleep(POLL_SECONDS)
     after = f"{patience_seconds:g} s after the flow stopped"
     if writers:
-        raise ClusterError(
+        raise UnsettledError(
             f"executors may still write to cluster {target.alias} {after} ({writers}): check that "
-            "its brokers answer and that lost executors have ended, then start again"
+            "all its brokers answer and that lost executors have ended"
         )
     raise ClusterError(
         f"the topics on cluster {target.alias} still grow {after}, although no executor writes to "
