@@ -5,6 +5,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.PluginContext;
@@ -31,6 +32,11 @@ final class ExecutorReports implements ExecutorPlugin {
 
   static final String LOCAL = "driver"; // the executor's id in local mode
 
+  private static final int REPORTS_BETWEEN_CLEANUPS = 100;
+
+  /** Generations run side by side: one in which nothing was sent for less than this may be alive. */
+  private static final long IDLE_NANOS = TimeUnit.HOURS.toNanos(1);
+
   private static final Set<TaskContext> TASKS = ConcurrentHashMap.newKeySet();
   private static volatile boolean isCutOff;
 
@@ -43,6 +49,7 @@ final class ExecutorReports implements ExecutorPlugin {
   private volatile boolean hasRunTasks;
   private long number;
   private String unsent;
+  private long complainedAt;
 
   /** Whether this process must not write any more. */
   static boolean isCutOff() {
@@ -92,29 +99,50 @@ final class ExecutorReports implements ExecutorPlugin {
   @Override
   public void shutdown() {
     isShutDown = true;
-    if (hasRunTasks) { // else there may be no consumer, and Spark's class would make a pool for them
+    if (hasRunTasks) { // else there may be no client, and Spark's classes would make pools for them
       KeptConsumers.close();
+      KeptProducers.close();
     }
   }
 
+  /** Nothing ends this thread but the process: without reports a flow would wait for ever. */
   private void reports() {
     while (!isShutDown) {
-      long pauseMs = report();
+      long pauseMs = intervalMs;
       try {
-        Thread.sleep(pauseMs);
-      } catch (InterruptedException e) {
-        return;
+        pauseMs = report();
+      } catch (Throwable e) { // such as a lack of memory; the next report is another chance
+        complain(e);
       }
+      sleep(TimeUnit.MILLISECONDS.toNanos(pauseMs));
     }
+  }
+
+  private void complain(Throwable reason) {
+    try {
+      long now = System.nanoTime();
+      if (complainedAt == 0 || now - complainedAt > TimeUnit.MINUTES.toNanos(1)) {
+        complainedAt = now;
+        System.err.println("replication: a report to the driver failed, the next one follows: " + reason);
+      }
+    } catch (Throwable e) {
+      // no memory for a line either
+    }
+  }
+
+  /** As Thread.sleep, but an interrupt, which nobody means to send, is forgotten. */
+  private static void sleep(long nanos) {
+    LockSupport.parkNanos(nanos);
+    Thread.interrupted();
   }
 
   /** Sends one report, or again the last one that got no answer; says how long to wait. */
   private long report() {
     long at = System.nanoTime();
+    if (unsent == null) {
+      unsent = next();
+    }
     try {
-      if (unsent == null) {
-        unsent = next();
-      }
       Object answer = context.ask(unsent);
       unsent = null;
       heardAt = at;
@@ -138,7 +166,14 @@ final class ExecutorReports implements ExecutorPlugin {
             lines.append("flow\t").append(flow).append('\t').append(count)
                 .append('\t').append(tasks.getOrDefault(flow, 0L)).append('\n'));
     PreserveTimestamps.forEachCopy((tp, copy) -> copy.report(lines));
+    if (number % REPORTS_BETWEEN_CLEANUPS == 0) {
+      PreserveTimestamps.dropIdle(ExecutorReports::isRunning, IDLE_NANOS);
+    }
     return lines.toString();
+  }
+
+  private static boolean isRunning(long attempt) {
+    return TASKS.stream().anyMatch(task -> task.taskAttemptId() == attempt && !task.isCompleted());
   }
 
   private static Map<String, Long> tasks() {
@@ -152,18 +187,18 @@ final class ExecutorReports implements ExecutorPlugin {
   }
 
   private void watchLease() {
-    while (true) {
-      long leftNanos = heardAt + leaseNanos - System.nanoTime();
-      if (leftNanos <= 0) {
-        isCutOff = true;
-        System.err.println("replication: the driver has not answered in time, this executor ends");
-        Runtime.getRuntime().halt(1);
+    String end = "the driver has not answered in time";
+    try {
+      long leftNanos;
+      while ((leftNanos = heardAt + leaseNanos - System.nanoTime()) > 0) {
+        sleep(Math.min(leftNanos, TimeUnit.MILLISECONDS.toNanos(200)));
       }
-      try {
-        TimeUnit.NANOSECONDS.sleep(Math.min(leftNanos, TimeUnit.MILLISECONDS.toNanos(200)));
-      } catch (InterruptedException e) {
-        return;
-      }
+    } catch (Throwable e) { // nobody would watch any more
+      end = e.toString();
+    } finally {
+      isCutOff = true;
+      System.err.println("replication: " + end + ", this executor ends");
+      Runtime.getRuntime().halt(1);
     }
   }
 }

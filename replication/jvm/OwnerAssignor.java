@@ -37,16 +37,18 @@ public final class OwnerAssignor implements ConsumerPartitionAssignor, Configura
   @Override
   public GroupAssignment assign(Cluster metadata, GroupSubscription group) {
     Map<String, Subscription> members = group.groupSubscription();
-    // Of members that never were the owner any will do, if all leaders would choose the same.
+    // Of members that never were the owner any will do, if all leaders would choose the same. One
+    // that does not say who it is, is no mirror, and only the owner if there is no other one.
     String owner =
         members.keySet().stream()
             .max(
-                Comparator.comparingInt((String id) -> ownedGeneration(members.get(id)))
+                Comparator.comparing((String id) -> said(members.get(id)))
                     .thenComparing(Comparator.reverseOrder()))
             .orElseThrow();
     Subscription of = members.get(owner);
     String named = Ownership.identity(of.groupInstanceId().orElse(null), owner);
-    byte[] sent = (named + "\n" + parts(of.userData())[1]).getBytes(StandardCharsets.UTF_8);
+    String sentText = named + "\n" + said(of).text;
+    byte[] sent = sentText.getBytes(StandardCharsets.UTF_8);
     Map<String, Assignment> assignments = new HashMap<>();
     members.keySet().forEach(id -> assignments.put(id, assignment(sent)));
     return new GroupAssignment(assignments);
@@ -62,11 +64,30 @@ public final class OwnerAssignor implements ConsumerPartitionAssignor, Configura
     return new Assignment(List.of(), ByteBuffer.wrap(sent));
   }
 
-  private static int ownedGeneration(Subscription subscription) {
-    return Integer.parseInt(parts(subscription.userData())[0]);
+  /** What a member says of itself; anybody may join a group, and say anything. */
+  private record Said(int ownedGeneration, String text) implements Comparable<Said> {
+    @Override
+    public int compareTo(Said other) {
+      return Integer.compare(ownedGeneration, other.ownedGeneration);
+    }
   }
 
+  private static final Said NO_MIRROR = new Said(Integer.MIN_VALUE, "");
+
+  private static Said said(Subscription subscription) {
+    String[] parts = parts(subscription.userData());
+    try {
+      int ownedGeneration = Integer.parseInt(parts[0]);
+      return parts[1].isEmpty() ? NO_MIRROR : new Said(ownedGeneration, parts[1]);
+    } catch (NumberFormatException e) {
+      return NO_MIRROR;
+    }
+  }
+
+  /** The two lines of what was sent; an empty one for each that is missing. */
   private static String[] parts(ByteBuffer data) {
-    return StandardCharsets.UTF_8.decode(data.duplicate()).toString().split("\n", 2);
+    String text = data == null ? "" : StandardCharsets.UTF_8.decode(data.duplicate()).toString();
+    String[] lines = text.split("\n", 2);
+    return lines.length == 2 ? lines : new String[] {lines[0], ""};
   }
 }

@@ -1,5 +1,6 @@
 package replication;
 
+import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -18,6 +19,7 @@ import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.WakeupException;
+import org.apache.kafka.common.protocol.types.SchemaException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
@@ -58,6 +60,7 @@ public final class Ownership {
   private String identity = ""; // under which this member is the owner
   private String ownerDescription = "";
   private String reason = "";
+  private String unread = ""; // what keeps the group from naming its owner
   private int ownedGeneration = -1;
   private boolean isAssigned;
   private boolean isJoining;
@@ -187,23 +190,37 @@ public final class Ownership {
       joined.subscribe(NO_TOPIC);
       HeartbeatAnswers answers = new HeartbeatAnswers(joined);
       while (!isClosing && !hasLost()) {
-        if (isSettled()) { // Kafka's own thread sends the heartbeats; a poll that waits wakes up for each
+        try {
+          poll(joined);
+        } catch (SchemaException | BufferUnderflowException e) {
+          // Another member has sent what Kafka's client cannot read. It may leave, or be expelled.
+          readNothing(e);
           LockSupport.parkNanos(this, POLL.toNanos());
-          joined.poll(Duration.ZERO);
-        } else {
-          joined.poll(POLL);
         }
         answers.take().ifPresent(this::answered);
       }
     } catch (WakeupException e) {
       // leave() was called
-    } catch (KafkaException | IllegalStateException e) {
+    } catch (Throwable e) { // the thread's edge: nothing above would see it
       lose(ClientErrors.root(e));
     } finally {
       if (!isClosing) {
         lose("the consumer ended");
       }
     }
+  }
+
+  private void poll(KafkaConsumer<byte[], byte[]> joined) {
+    if (isSettled()) { // Kafka's own thread sends the heartbeats; a poll that waits wakes up for each
+      LockSupport.parkNanos(this, POLL.toNanos());
+      joined.poll(Duration.ZERO);
+    } else {
+      joined.poll(POLL);
+    }
+  }
+
+  private synchronized void readNothing(RuntimeException e) {
+    unread = "; another member of the group sends what is no report: " + ClientErrors.root(e);
   }
 
   private synchronized boolean hasLost() {
@@ -226,7 +243,8 @@ public final class Ownership {
   private void refuseSilence() {
     long silence = System.nanoTime() - answeredAt;
     if (isOwner && silence > silenceNanos) {
-      lose("no heartbeat was answered for " + Duration.ofNanos(silence).toMillis() + " ms");
+      long ms = Duration.ofNanos(silence).toMillis();
+      lose("no heartbeat was answered for " + ms + " ms" + unread);
     }
   }
 
@@ -270,17 +288,17 @@ public final class Ownership {
       return;
     }
     answeredAt = joinedAt;
+    unread = "";
     joinNanos = isAssigned ? joinNanos : System.nanoTime() - firstJoinAt;
     ownerDescription = shown;
     isAssigned = true;
     isJoining = false;
-    if (!named.equals(id)) {
-      if (isOwner) {
-        lose("the group named another owner: " + shown);
-      }
+    boolean isNamed = named.equals(id);
+    if (isOwner && !isNamed && !named.isEmpty()) {
+      lose("the group named another owner: " + shown);
     } else if (isOwner && !identity.equals(member.memberId())) {
       lose("the coordinator had expelled this member");
-    } else {
+    } else if (isNamed) { // a leader that is no mirror names nobody: the owner stays the owner
       isOwner = true;
       identity = member.memberId();
       ownedGeneration = member.generationId();

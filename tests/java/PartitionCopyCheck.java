@@ -4,7 +4,9 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Deque;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.stream.LongStream;
 import org.apache.kafka.common.TopicPartition;
@@ -31,6 +33,7 @@ final class PartitionCopyCheck {
     checkSyncs(10_000, 10000, 9990, 9960, 9900, 9840, 9600, 9120, 8640, 7680, 3840, 0);
     checkOthersBetween();
     checkRoom();
+    checkOver();
     for (int seed = 0; seed < 2_000; seed++) {
       for (int spacing : new int[] {0, 3, 100}) {
         new PartitionCopyCheck(seed).run(spacing);
@@ -90,6 +93,25 @@ final class PartitionCopyCheck {
     check(!room.takes(tiny) && room.takes(1_000), "a tiny record waits for a large one");
     room.add(1_000, false);
     check(room.takes(tiny), "and for no other one");
+  }
+
+  /** Dropped is what is idle, reported, without a task, and of an older generation. */
+  private static void checkOver() throws InterruptedException {
+    PartitionCopy copy = new PartitionCopy(new TopicPartition("t", 0));
+    Map<String, Long> newest = new HashMap<>(Map.of("A->B", 4L));
+    check(copy.begin(1, GENERATION, "0"), "an idle partition takes a task");
+    copy.sent(7, SIZE);
+    check(!copy.isOver(newest, task -> false, 0), "a record is in flight");
+    copy.acknowledged(7);
+    check(!copy.isOver(newest, task -> false, 0), "its run is not reported");
+    copy.report(new StringBuilder());
+    check(!copy.isOver(newest, task -> task == 1, 0), "its task runs");
+    check(!copy.isOver(newest, task -> false, Long.MAX_VALUE), "it may be alive");
+    check(!copy.isOver(Map.of("A->B", 3L), task -> false, 0), "its generation is the newest");
+    check(!copy.isDropped(), "so it stays");
+    check(copy.isOver(newest, task -> false, 0) && copy.isDropped(), "it is of no more use");
+    copy.noteGeneration(newest);
+    check(newest.get("A->B") == 4, "the newest generation stays the newest");
   }
 
   private void run(int spacing) throws InterruptedException {

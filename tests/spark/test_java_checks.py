@@ -1,4 +1,4 @@
-"""The interceptor's bookkeeping and the driver's, held by programs in Java: no Spark runs."""
+"""What the JVM keeps count of, held by programs in Java: no Spark runs."""
 
 import os
 import shutil
@@ -19,6 +19,7 @@ JAVA = shutil.which("java") or "java"
     [
         pytest.param("PartitionCopyCheck", id="each acknowledged record is reported once"),
         pytest.param("DriverReportsCheck", id="which reports count and who may still write"),
+        pytest.param("OwnerAssignorCheck", id="malformed members neither end nor make an owner"),
     ],
 )
 def test_a_check_in_java_holds(check: str, tmp_path: Path) -> None:
