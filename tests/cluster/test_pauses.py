@@ -20,7 +20,12 @@ from tests.support.mirror_files import FLOW
 from tests.support.process_tree import paused
 from tests.support.topics import assert_equal, copied, plain
 
-pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.spark,
+    pytest.mark.guarantee,
+    pytest.mark.timeout(600),
+]
 
 log = logging.getLogger(__name__)
 

@@ -27,6 +27,7 @@ IMPATIENT = {
 
 
 @pytest.mark.spark
+@pytest.mark.guarantee
 def test_a_lease_that_ends_with_records_in_flight_is_not_recorded_as_released(
     spark: SparkSession,
     clusters: Clusters,

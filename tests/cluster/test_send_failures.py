@@ -12,7 +12,7 @@ from replication.demo.brokers import Broker
 from replication.demo.workload import create_topic
 from tests.support.local import HOME, REPOSITORY, jars
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.guarantee]
 
 JAVA = shutil.which("java") or "java"
 
