@@ -80,7 +80,7 @@ public final class DriverReports implements DriverPlugin {
 
   static synchronized String tagOf(String generation) {
     Runs runs = RUNS.get(generation);
-    return runs == null ? generation : generation + '\t' + runs.token;
+    return runs == null ? generation : runs.token + '\t' + generation;
   }
 
   /** Lets go of a generation; what is reported of it afterwards is dropped. */
@@ -228,8 +228,8 @@ public final class DriverReports implements DriverPlugin {
           fields[1], new long[] {Long.parseLong(fields[2]), Long.parseLong(fields[3])});
       return;
     }
-    Runs runs = RUNS.get(fields[1]);
-    if (runs == null || !isSame(fields[2], runs.token)) {
+    Runs runs = RUNS.get(fields[2]);
+    if (runs == null || !isSame(fields[1], runs.token)) {
       return;
     }
     String kept = fields[0] + '\t' + fields[3];

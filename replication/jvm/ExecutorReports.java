@@ -21,9 +21,9 @@ import org.apache.spark.util.TaskCompletionListener;
  * from the last report it got, which is never earlier, and lets nobody else write before.
  *
  * <p>A report is lines of tab-separated fields: {@code executor id number token}, then {@code flow
- * name records tasks} with the records in flight and the tasks running, then {@code runs generation
- * token topic partition srcFrom,srcUntil,tgtFrom,count;... sync,...} and {@code rejected generation
- * token topic partition text}. The driver takes nothing without the tokens that it gave out.
+ * name records tasks} with the records in flight and the tasks running, then {@code runs token
+ * generation topic partition srcFrom,srcUntil,tgtFrom,count;... sync,...} and {@code rejected token
+ * generation topic partition text}. The driver takes nothing without the tokens that it gave out.
  */
 final class ExecutorReports implements ExecutorPlugin {
   static final String INTERVAL = "interval.ms";

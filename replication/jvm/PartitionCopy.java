@@ -48,9 +48,10 @@ final class PartitionCopy {
     this.partition = partition;
   }
 
-  /** The flow of a generation: {@code A->B} of {@code A->B#7}. */
+  /** The flow of a generation: {@code A->B} of {@code A->B#7}, before which a token may stand. */
   static String flowOf(String generation) {
-    return generation.substring(0, Math.max(0, generation.lastIndexOf('#')));
+    int from = generation.indexOf('\t') + 1;
+    return generation.substring(from, Math.max(from, generation.lastIndexOf('#')));
   }
 
   private static long numberOf(String generation) {

@@ -36,8 +36,8 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   private static final int CARRIER_BYTES = Integer.BYTES + 2 * Long.BYTES;
 
   /**
-   * Task property: the generation that a record belongs to, {@code A->B#7}, and behind a tab the token
-   * that its reports need. Spark hides the values of settings with such a name.
+   * Task property: the token that reports of a generation need, a tab, and the generation that a record
+   * belongs to, {@code A->B#7}. Spark hides the values of settings with such a name.
    */
   static final String GENERATION = "spark.replication.generation.token";
 

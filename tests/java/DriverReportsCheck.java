@@ -1,5 +1,7 @@
 package replication;
 
+import org.apache.kafka.common.TopicPartition;
+
 /** What the driver takes from reports, and which executors it thinks may still write. */
 final class DriverReportsCheck {
   private static final String GENERATION = "A->B#3";
@@ -40,25 +42,34 @@ final class DriverReportsCheck {
     check(!DriverReports.mayWrite("A->B", DriverReports.now()).isEmpty(), "an executor is known");
   }
 
-  private static void checkGenerations() {
+  private static void checkGenerations() throws InterruptedException {
     DriverReportsCheck now = new DriverReportsCheck(60_000);
     check(DriverReports.tagOf(GENERATION).equals(GENERATION), "one that is not open has no token");
     DriverReports.open(GENERATION);
     DriverReports.open("A->B#4");
     String tag = DriverReports.tagOf(GENERATION);
-    String other = DriverReports.tagOf("A->B#4").split("\t")[1];
-    check(!tag.endsWith(other), "each generation has a token of its own");
+    String other = DriverReports.tagOf("A->B#4").split("\t")[0];
+    check(!tag.startsWith(other), "each generation has a token of its own");
     check(PartitionCopy.flowOf(tag).equals("A->B"), "the flow of a tag");
-    now.report(1, 0, "runs\t" + GENERATION + '\t' + RUNS, "runs\t" + GENERATION + '\t' + other + '\t' + RUNS);
+    now.report(1, 0, "runs\t" + GENERATION + '\t' + RUNS, "runs\t" + other + '\t' + GENERATION + '\t' + RUNS);
     check(DriverReports.take(GENERATION).isEmpty(), "runs without the token of the generation");
     now.report(1, 1, "rejected\t" + tag + "\torders\t0\ttoo large", "runs\t" + tag + '\t' + RUNS);
     check(
         DriverReports.take(GENERATION).equals("rejected\torders\t0\ttoo large\nruns\t" + RUNS),
         "what was reported, oldest first");
     check(DriverReports.take(GENERATION).isEmpty(), "once");
+    PartitionCopy copy = new PartitionCopy(new TopicPartition("orders", 0));
+    copy.begin(1, tag, "0");
+    copy.sent(5, 100);
+    check(copy.unacknowledged("A->B") == 1, "of its flow");
+    copy.acknowledged(9);
+    StringBuilder lines = new StringBuilder();
+    copy.report(lines);
+    now.report(1, 2, lines.toString());
+    check(DriverReports.take(GENERATION).equals("runs\torders\t0\t5,6,9,1;\t5,"), "what a partition reports");
     DriverReports.close(GENERATION);
     DriverReports.open(GENERATION);
-    now.report(1, 2, "runs\t" + tag + '\t' + RUNS);
+    now.report(1, 3, "runs\t" + tag + '\t' + RUNS);
     check(DriverReports.take(GENERATION).isEmpty(), "runs of a generation that is closed");
   }
 
