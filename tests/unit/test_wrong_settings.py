@@ -62,8 +62,9 @@ from tests.support.settings import ONE_FLOW, problems_of
             "replication.policy.class: 'com.acme.Own' is invalid; write "
             "org.apache.kafka.connect.mirror.DefaultReplicationPolicy, "
             "DefaultReplicationPolicy, org.apache.kafka.connect.mirror.IdentityReplicationPolicy, "
-            "IdentityReplicationPolicy or "
-            "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
+            "IdentityReplicationPolicy, "
+            "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy or "
+            "com.cloudera.dim.kafka.mirror.IdentityReplicationPolicy",
             id="custom policy",
         ),
         pytest.param(
