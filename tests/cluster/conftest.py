@@ -1,13 +1,22 @@
 """What tests with clusters share."""
 
 import uuid
+from collections.abc import Iterator
 
 import pytest
 
 from replication.kafka import clients
 from replication.kafka.cluster import Cluster
+from tests.support.flows import RunningFlow
 from tests.support.local import Clusters
 from tests.support.remote_topics import Sides
+
+
+@pytest.fixture(autouse=True)
+def no_flow_goes_on() -> Iterator[None]:
+    """Stops the flows of a test that failed before it could: the next one shares their session."""
+    yield
+    RunningFlow.stop_all()
 
 
 @pytest.fixture

@@ -71,6 +71,7 @@ def test_a_new_owner_waits_for_one_of_another_machine_that_did_not_release(
     assert held == [None]
 
 
+@pytest.mark.guarantee
 def test_a_lease_that_was_lost_is_not_recorded_as_released(
     spark: SparkSession,
     tables: Tables,

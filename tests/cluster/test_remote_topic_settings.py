@@ -108,6 +108,7 @@ class TieredCluster(Cluster):
 
 
 @pytest.mark.parametrize("client", ["librdkafka", "Java"])
+@pytest.mark.guarantee
 def test_a_setting_rejected_in_words_that_name_no_key_costs_no_other(
     sides: Sides, name: str, client: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_target_that_keeps_less_is_named_before_the_first_record(
         pytest.param({"record.timestamps": "broker"}, 1010, id="copies get the present"),
     ],
 )
+@pytest.mark.guarantee
 def test_no_record_is_copied_that_the_target_would_delete_at_once(
     spark: SparkSession,
     clusters: Clusters,

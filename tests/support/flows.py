@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
+from weakref import WeakSet
 
 from pyspark.sql import SparkSession
 
@@ -85,6 +87,8 @@ def flow_context(spark: SparkSession, tables: Tables, config: FlowConfig) -> Flo
 class RunningFlow:
     """The replication loop in a thread. `stop` and `join` raise the flow's error."""
 
+    started: ClassVar["WeakSet[RunningFlow]"] = WeakSet()
+
     def __init__(
         self,
         spark: SparkSession,
@@ -107,6 +111,7 @@ class RunningFlow:
         self._admitted = admission.of(self.context, self._stop) if admission else alone(mode)
         self._thread = threading.Thread(target=self._run, name="flow", daemon=True)
         self._thread.start()
+        self.started.add(self)
 
     def _run(self) -> None:
         try:
@@ -144,3 +149,13 @@ class RunningFlow:
         """Stops the flow and waits for its end."""
         self._stop.set()
         self.join()
+
+    @classmethod
+    def stop_all(cls) -> None:
+        """Stops what a failed test has left running, for the session and the cores are shared."""
+        running = [flow for flow in cls.started if flow.is_running]
+        for flow in running:
+            flow._stop.set()  # noqa: SLF001 - of this class
+        limit = Limit(END_SECONDS)
+        while any(flow.is_running for flow in running) and not limit.is_over:
+            time.sleep(0.1)  # between two looks
