@@ -21,7 +21,7 @@ packages() {
 
 jars() { # CONFIGURATION...
   local configuration
-  [ $# -gt 0 ] || set -- spark kafka mm2 kdc msk hadoop
+  [ $# -gt 0 ] || set -- spark kafka mm2 java kdc msk hadoop
   find_java
   find_python
   lock

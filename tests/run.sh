@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-./spark-submit.sh --setup dev mm2
+./spark-submit.sh --setup dev mm2 java
 ./spark-submit.sh --setup kdc hadoop msk || ./spark-submit.sh --setup kdc hadoop msk ||
   echo 'the tests with Kerberos, on YARN and with AWS_MSK_IAM lack their jars' >&2
 home=${REPLICATION_HOME:-$PWD/.local}
@@ -30,7 +30,7 @@ step() { # NAME COMMAND...
 
 shell_syntax() {
   local file
-  for file in spark-submit.sh conf/set-up.sh tests/run.sh tests/bench/run.sh tests/soak/*.sh conf/deploy/*/*.sh .ci/run; do bash -n "$file"; done
+  for file in spark-submit.sh conf/set-up.sh tests/run.sh tests/bench/run.sh tests/soak/*.sh tests/java/*.sh conf/deploy/*/*.sh .ci/run; do bash -n "$file"; done
 }
 
 wheel() { # The wheel must contain the interceptor and must import without this checkout.

@@ -151,7 +151,7 @@ public final class DriverReports implements DriverPlugin {
       return "has not reported yet";
     }
     long[] busy = executor.busy.get(flow);
-    if (busy == null || busy[0] == 0 && busy[1] == 0) {
+    if (busy == null || (busy[0] == 0 && busy[1] == 0)) {
       return "";
     }
     return "has " + busy[0] + " records in flight and runs " + busy[1] + " tasks";

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyspark
@@ -14,6 +15,37 @@ from tests.support.local import REPOSITORY, jars
 JAVA = shutil.which("java") or "java"
 
 
+def class_path(classes: Path, *more: Path) -> str:
+    """The class path of tests: their *classes*, ours, and those of Spark and its connector."""
+    folders = (jars("spark", override="SPARK_JARS"), Path(pyspark.__file__).with_name("jars"))
+    return os.pathsep.join(map(str, (classes, OUR_JAR, *more, *(f / "*" for f in folders))))
+
+
+def compiled(files: Iterable[Path], folder: Path, path: str) -> None:
+    subprocess.run([JAVA + "c", "-proc:none", "-cp", path, "-d", folder, *files], check=True)
+
+
+def test_the_tests_in_java_pass(tmp_path: Path) -> None:
+    (junit,) = jars("java", override="JAVA_TEST_JARS").glob("junit-platform-console-*.jar")
+    path = class_path(tmp_path, junit)
+    tests = sorted((REPOSITORY / "tests" / "java" / "junit").glob("*Test.java"))
+    compiled(tests, tmp_path, path)
+
+    ran = subprocess.run(
+        [
+            *(JAVA, "-cp", path, "org.junit.platform.console.ConsoleLauncher", "execute"),
+            *("--scan-classpath", str(tmp_path), "--fail-if-no-tests", "--details=tree"),
+            *("--disable-banner", "--disable-ansi-colors"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert all(f"{test.stem} " in ran.stdout for test in tests), ran.stdout
+
+
 @pytest.mark.parametrize(
     "check",
     [
@@ -23,13 +55,11 @@ JAVA = shutil.which("java") or "java"
     ],
 )
 def test_a_check_in_java_holds(check: str, tmp_path: Path) -> None:
-    folders = (jars("spark", override="SPARK_JARS"), Path(pyspark.__file__).with_name("jars"))
-    class_path = os.pathsep.join(map(str, (tmp_path, OUR_JAR, *(f / "*" for f in folders))))
-    source = REPOSITORY / "tests" / "java" / f"{check}.java"
+    path = class_path(tmp_path)
+    compiled([REPOSITORY / "tests" / "java" / f"{check}.java"], tmp_path, path)
 
-    subprocess.run([JAVA + "c", "-cp", class_path, "-d", tmp_path, source], check=True)
     checked = subprocess.run(
-        [JAVA, "-cp", class_path, f"replication.{check}"],
+        [JAVA, "-cp", path, f"replication.{check}"],
         capture_output=True,
         text=True,
         check=False,

@@ -1,0 +1,277 @@
+package replication;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.List;
+import java.util.Random;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** What an executor reports of a partition over failures, tasks and generations. */
+final class PartitionCopyTest {
+  private static final int SIZE = 100;
+  private static final int UNKNOWN = -1; // what a broker answers that has forgotten the offset
+
+  private PartitionCopy copy;
+
+  @BeforeEach
+  void makeCopy() {
+    copy = new PartitionCopy(new TopicPartition("t", 0));
+    copy.limitBatches(16_384, Integer.MAX_VALUE);
+    assertTrue(copy.begin(1, "A->B#1", "0"));
+  }
+
+  @Test
+  void anOffsetThatTheBrokerHasForgottenIsReportedAsNone() throws InterruptedException {
+    send(7, 8);
+    copy.acknowledged(UNKNOWN);
+    copy.acknowledged(41);
+
+    assertEquals(List.of("8,9,41,1"), runs());
+  }
+
+  @Test
+  void afterALostRecordNothingIsReportedUntilAnotherTaskBegins() throws InterruptedException {
+    send(1, 2, 3);
+    copy.acknowledged(10);
+    copy.failed(new KafkaException("lost"));
+    copy.acknowledged(11);
+    assertEquals(List.of("1,2,10,1"), runs());
+
+    assertTrue(copy.begin(2, "A->B#1", "0"));
+    send(4);
+    copy.acknowledged(12);
+    assertEquals(List.of("4,5,12,1"), runs());
+  }
+
+  @Test
+  void whatAnEarlierGenerationHadNotReportedIsForgotten() throws InterruptedException {
+    send(1);
+    copy.acknowledged(10);
+    assertTrue(copy.begin(2, "A->B#2", "0"));
+    send(5);
+    copy.acknowledged(20);
+
+    assertEquals(List.of("5,6,20,1"), runs());
+  }
+
+  @Test
+  void anotherTaskBeginsOnlyWhenNothingIsInFlight() throws InterruptedException {
+    send(1);
+    assertFalse(copy.begin(2, "A->B#2", "0"));
+    copy.failed(new KafkaException("lost"));
+    assertTrue(copy.begin(2, "A->B#2", "0"));
+  }
+
+  @Test
+  void aRejectionIsReportedOnceAndNotInTheNextGeneration() throws InterruptedException {
+    send(1);
+    copy.failed(new RecordTooLargeException("too large"));
+    assertEquals(
+        "rejected\tA->B#1\tt\t0\tRecordTooLargeException: too large\n", report(), "the first report");
+    assertEquals("", report(), "the second report");
+
+    copy.begin(2, "A->B#1", "0");
+    send(1);
+    copy.failed(new RecordTooLargeException("too large"));
+    copy.begin(3, "A->B#2", "0");
+    assertEquals("", report(), "the next generation");
+  }
+
+  @Test
+  void aSenderThatWaitsForRoomGoesOnWhenThereIsSome() throws InterruptedException {
+    copy.limitBatches(16_384, 1_000);
+    copy.sent(1, 700);
+    Thread sender = new Thread(() -> sendLarge(2));
+    sender.start();
+    while (sender.getState() != Thread.State.WAITING) {
+      Thread.onSpinWait();
+    }
+    copy.acknowledged(10);
+    sender.join(60_000);
+
+    assertFalse(sender.isAlive(), "the sender waits still");
+    copy.acknowledged(11);
+    assertEquals(List.of("1,3,10,2"), runs());
+  }
+
+  @Test
+  void aBorderThatMirrorMakersSyncsNeedIsNotJoined() throws InterruptedException {
+    PartitionCopy spaced = new PartitionCopy(new TopicPartition("t", 0));
+    spaced.limitBatches(16_384, Integer.MAX_VALUE);
+    spaced.begin(1, "A->B#1", "100");
+    MirrorSyncs expected = new MirrorSyncs();
+    for (int record = 0; record < 40_000; record++) {
+      spaced.sent(2 * record, SIZE);
+      spaced.acknowledged(record);
+      expected.add(2 * record, record, 1, 100);
+    }
+    StringBuilder lines = new StringBuilder();
+    spaced.report(lines);
+    List<long[]> reported = new ArrayList<>();
+    for (String run : lines.toString().split("\t", -1)[4].split(";", 0)) {
+      String[] numbers = run.split(",", -1);
+      reported.add(new long[] {Long.parseLong(numbers[0]), Long.parseLong(numbers[1])});
+    }
+
+    assertTrue(reported.size() < 8_192, "neighbours are joined");
+    for (long sync : expected.kept()) {
+      assertTrue(
+          reported.stream().anyMatch(run -> run[0] <= sync && sync + 1 == run[1]),
+          "a run ends behind offset " + sync);
+    }
+  }
+
+  /** Sends, answers, losses, tasks and generations in any order, held against a list of pairs. */
+  @Test
+  void whateverHappensOnlyWhatIsKnownIsReportedAndAllOfIt() throws InterruptedException {
+    for (int seed = 0; seed < 3_000; seed++) {
+      new History(seed).run();
+    }
+  }
+
+  private static final class History {
+    private final Random random;
+    private final PartitionCopy copy = new PartitionCopy(new TopicPartition("t", 0));
+    private final Deque<Long> inFlight = new ArrayDeque<>();
+    private final List<String> due = new ArrayList<>();
+    private final String name;
+    private boolean isBroken;
+    private long task;
+    private long generation = 1;
+    private long source;
+    private long target;
+
+    History(int seed) {
+      random = new Random(seed);
+      name = "seed " + seed;
+      copy.limitBatches(16_384, Integer.MAX_VALUE);
+    }
+
+    void run() throws InterruptedException {
+      begin();
+      for (int step = 0; step < 200; step++) {
+        switch (random.nextInt(12)) {
+          case 0 -> begin();
+          case 1 -> fail();
+          case 2 -> takeBack();
+          case 3 -> acknowledge(UNKNOWN);
+          case 4 -> compare();
+          case 5, 6, 7, 8 -> send();
+          default -> acknowledge(target++);
+        }
+        assertEquals(inFlight.size(), copy.unacknowledged("A->B"), name);
+      }
+      compare();
+    }
+
+    private void begin() {
+      boolean isNewer = random.nextBoolean();
+      boolean mayBegin = inFlight.isEmpty();
+      String ofGeneration = "A->B#" + (generation + (isNewer ? 1 : 0));
+      assertEquals(mayBegin, copy.begin(++task, ofGeneration, "0"), name);
+      if (mayBegin) {
+        isBroken = false;
+        if (isNewer || task == 1) {
+          generation += isNewer ? 1 : 0;
+          due.clear();
+        }
+      }
+    }
+
+    private void send() throws InterruptedException {
+      source += 1 + random.nextInt(3);
+      inFlight.add(source);
+      copy.sent(source, SIZE);
+    }
+
+    private void takeBack() {
+      if (!inFlight.isEmpty()) {
+        inFlight.removeLast();
+        copy.notSent();
+      }
+    }
+
+    private void fail() {
+      if (!inFlight.isEmpty()) {
+        inFlight.remove();
+        isBroken = true;
+        copy.failed(new KafkaException("lost"));
+      }
+    }
+
+    private void acknowledge(long at) {
+      if (!inFlight.isEmpty()) {
+        long offset = inFlight.remove();
+        copy.acknowledged(at);
+        if (!isBroken && at != UNKNOWN) {
+          due.add(offset + "->" + at);
+        }
+      }
+    }
+
+    private void compare() {
+      StringBuilder lines = new StringBuilder();
+      copy.report(lines);
+      assertEquals(due, pairsOf(lines.toString()), name);
+      due.clear();
+    }
+  }
+
+  private void send(long... offsets) throws InterruptedException {
+    for (long offset : offsets) {
+      copy.sent(offset, SIZE);
+    }
+  }
+
+  private void sendLarge(long offset) {
+    try {
+      copy.sent(offset, 700);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private String report() {
+    StringBuilder lines = new StringBuilder();
+    copy.report(lines);
+    return lines.toString();
+  }
+
+  /** The runs of the next report: {@code srcFrom,srcUntil,tgtFrom,count}. */
+  private List<String> runs() {
+    return runsOf(report());
+  }
+
+  private static List<String> runsOf(String report) {
+    List<String> runs = new ArrayList<>();
+    for (String line : report.split("\n", -1)) {
+      if (line.startsWith("runs\t")) {
+        runs.addAll(List.of(line.split("\t", -1)[4].split(";", 0)));
+      }
+    }
+    return runs;
+  }
+
+  private static List<String> pairsOf(String report) {
+    List<String> pairs = new ArrayList<>();
+    for (String run : runsOf(report)) {
+      String[] numbers = run.split(",", -1);
+      long from = Long.parseLong(numbers[0]);
+      long downstream = Long.parseLong(numbers[2]);
+      assertEquals(Long.parseLong(numbers[3]), Long.parseLong(numbers[1]) - from, "a dense run");
+      for (long offset = from; offset < Long.parseLong(numbers[1]); offset++) {
+        pairs.add(offset + "->" + downstream++);
+      }
+    }
+    return pairs;
+  }
+}
