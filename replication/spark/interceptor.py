@@ -18,14 +18,19 @@ OWNER_ONLY: Final = "replication.OwnerOnly"
 """The interceptor that stops a producer whose process has lost the lease."""
 
 
-def unacknowledged(spark: SparkSession, flow: Flow) -> int:
+def unacknowledged(spark: SparkSession, flow: Flow, slots: int) -> int:
     """The records that executors have sent for *flow* and that have no acknowledgement yet.
 
     For sessions without the plugin of `replication.spark.acknowledged`. One task per slot reads the
     count of its executor. An executor that runs no such task, or is lost, is not counted:
     `settled_log_ends` also waits until the log end stops moving.
+
+    Args:
+        spark: The session.
+        flow: Whose records.
+        slots: The tasks that the session can run at once.
     """
-    slots = spark.sparkContext.defaultParallelism
+    slots = max(1, slots)
     call = F.expr(f"cast(java_method('{INTERCEPTOR}', 'unacknowledged', '{flow}') as bigint)")
     rows = spark.range(0, slots, 1, slots).select(call.alias("records")).collect()
     return max((row["records"] for row in rows), default=0)

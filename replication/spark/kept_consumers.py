@@ -31,11 +31,10 @@ def slots_of_a_process(conf: SparkConf) -> int | None:
 
     None where only Spark knows: ``spark.executor.cores`` is not set.
     """
-    local = _LOCAL_SLOTS.fullmatch(conf.get("spark.master") or "")
-    if not local:
-        cores = conf.get("spark.executor.cores")
-        return int(cores) if cores else None
-    return os.cpu_count() if local[1] == "*" else int(local[1] or 1)
+    cores = conf.get("spark.executor.cores")
+    if local := _LOCAL_SLOTS.fullmatch(conf.get("spark.master") or ""):
+        cores = str(os.cpu_count()) if local[1] == "*" else local[1] or "1"
+    return max(1, int(cores) // int(conf.get("spark.task.cpus") or 1)) if cores else None
 
 
 def keeps_all(spark: SparkSession, slots: int) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from py4j.java_gateway import JVMView
 from pyspark import SparkConf, SparkContext
@@ -15,6 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.utils import is_remote
 
 from replication.config.clients.secrets import SPARK_REDACTION
+from replication.config.java_options import logging_option
 from replication.errors import SetupError
 from replication.log import Log
 from replication.model import is_local_mode
@@ -27,7 +29,7 @@ from replication.spark.kept_consumers import CAPACITY, room_for, slots_of_a_proc
 log = Log(__name__)
 
 _LOG4J2 = Path(__file__).resolve().parents[2] / "conf" / "log4j2.properties"
-_QUIET = f" -Dlog4j2.configurationFile={_LOG4J2}" if _LOG4J2.exists() else ""  # not in a wheel
+_QUIET = f" {logging_option(_LOG4J2)}" if _LOG4J2.exists() else ""  # not in a wheel
 
 REQUIRED = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -237,5 +239,12 @@ def driver_jvm() -> JVMView:
 
 
 def task_slots(spark: SparkSession) -> int:
-    """How many tasks run at once. Real-Time Mode needs one for each partition."""
-    return int(spark.sparkContext.defaultParallelism)
+    """How many tasks the scheduler can run at once. Real-Time Mode needs one for each partition.
+
+    Asked of the scheduler, which counts the cores of the executors that live now, by
+    ``spark.task.cpus``. ``spark.default.parallelism`` is a wish, and 0 is an answer: executors may
+    not have come yet.
+    """
+    context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001 - it has no public name
+    profile = context.resourceProfileManager().defaultResourceProfile()
+    return int(context.maxNumConcurrentTasks(profile))

@@ -10,6 +10,7 @@ from replication.demo.workload import create_topic
 from replication.model import Flow
 from replication.spark.interceptor import CARRIER, unacknowledged
 from replication.spark.kafka_options import sink_options
+from replication.spark.session import task_slots
 from tests.support.waiting import in_time
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -44,7 +45,7 @@ def test_a_record_without_its_timestamp_fails_the_query_and_is_not_written(
         spark.sql(row).write.format("kafka").options(**options).save()
 
     assert log_ends(target, [topic_name]) == {topic_name: 0}
-    assert unacknowledged(spark, FLOW) == 0
+    assert unacknowledged(spark, FLOW, task_slots(spark)) == 0
 
 
 def test_sent_records_are_acknowledged_in_the_end(
@@ -58,4 +59,4 @@ def test_sent_records_are_acknowledged_in_the_end(
     spark.sql(row).write.format("kafka").options(**options).save()
 
     assert log_ends(target, [topic_name]) == {topic_name: 1}
-    assert unacknowledged(spark, FLOW) == 0
+    assert unacknowledged(spark, FLOW, task_slots(spark)) == 0

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.spark.interceptor import unacknowledged
+from replication.spark.session import task_slots
 from tests.support.commands import replication, start_mirror
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters, Until
@@ -45,7 +46,7 @@ def test_a_lease_that_ends_with_records_in_flight_is_not_recorded_as_released(
 
         second.kill()  # it leads one of the partitions
         send(clusters[0], topic_name, 2, 100)
-        flow.until(lambda: unacknowledged(spark, FLOW) > 0)
+        flow.until(lambda: unacknowledged(spark, FLOW, task_slots(spark)) > 0)
         flow.stop()
         rows = stored(flow.tables, "leases", order="renewed")
         second.start()

@@ -26,6 +26,8 @@ def conf(**settings: str) -> SparkConf:
         ({"master": "local[8]", "executor_cores": "3"}, 8),
         ({"master": "yarn", "executor_cores": "80"}, 80),
         ({"master": "local-cluster[2,3,1024]"}, None),
+        ({"master": "local[8]", "task_cpus": "2"}, 4),
+        ({"master": "yarn", "executor_cores": "5", "task_cpus": "2"}, 2),
         ({"master": "yarn"}, None),
         ({}, None),
     ],

@@ -15,6 +15,7 @@ from replication.model import Flow, TopicPartition
 from replication.spark.acknowledged import await_silence, is_reported
 from replication.spark.interceptor import unacknowledged
 from replication.spark.requirements import has_interceptor
+from replication.spark.session import task_slots
 
 STILL_SECONDS = 0.6
 POLL_SECONDS = 0.2
@@ -81,5 +82,5 @@ def _writers(spark: SparkSession, flow: Flow, patience_seconds: float) -> str:
         return await_silence(spark, flow, patience_seconds)
     if not has_interceptor(spark):
         return ""
-    records = unacknowledged(spark, flow)
+    records = unacknowledged(spark, flow, task_slots(spark))
     return f"{records} records are in flight" if records else ""
