@@ -3,6 +3,7 @@
 import pytest
 
 from replication.flows.replicate.failures import explain
+from replication.flows.replicate.machine_trouble import CLASS_STEP, NATIVE_STEP, PASSING
 from replication.model import Flow, TopicPartition
 
 FLOW = Flow("A", "B")
@@ -135,3 +136,69 @@ def test_the_partition_of_a_record_that_cannot_be_read_is_known() -> None:
             "Record batch for partition o-r-1-3 at offset 10 is invalid, cause: no CRC"
         )
     }
+
+
+UNREADABLE = (
+    "Query terminated\nLost task 0.0 in stage 4.0 (TID 7) (10.0.0.5 executor 3): "
+    "org.apache.kafka.common.KafkaException: Received exception when fetching the next record from "
+    f"t-0. If needed, please seek past the record to continue consumption.{AT}"
+    "Caused by: org.apache.kafka.common.KafkaException: "
+)
+
+
+@pytest.mark.parametrize(
+    ("cause", "step"),
+    [
+        pytest.param(
+            "java.lang.UnsatisfiedLinkError: /nx/libzstd.so: failed to map segment",
+            NATIVE_STEP,
+            id="no native library",
+        ),
+        pytest.param(
+            "java.lang.NoClassDefFoundError: Could not initialize class org.xerial.snappy.Snappy",
+            NATIVE_STEP,
+            id="the next attempts",
+        ),
+        pytest.param(
+            "org.xerial.snappy.SnappyError: [FAILED_TO_LOAD_NATIVE_LIBRARY] no native library",
+            NATIVE_STEP,
+            id="snappy's own error",
+        ),
+        pytest.param("java.lang.ExceptionInInitializerError", CLASS_STEP, id="no text"),
+        pytest.param(
+            "java.lang.NoClassDefFoundError: net/jpountz/lz4/LZ4Factory", CLASS_STEP, id="no class"
+        ),
+        pytest.param("java.lang.NoSuchMethodError: 'void a.B.c()'", CLASS_STEP, id="version"),
+        pytest.param(
+            "java.io.IOException: No space left on device",
+            PASSING["No space left on device"],
+            id="full disk",
+        ),
+        pytest.param(
+            "java.io.IOException: Too many open files",
+            PASSING["Too many open files"],
+            id="open files",
+        ),
+        pytest.param(
+            "java.lang.OutOfMemoryError: Java heap space",
+            PASSING["java.lang.OutOfMemoryError"],
+            id="memory",
+        ),
+    ],
+)
+def test_a_record_is_not_to_blame_for_what_a_machine_lacks(cause: str, step: str) -> None:
+    error = explain(FLOW, RuntimeError(f"{UNREADABLE}{cause}{AT}"))
+
+    assert error.machine.startswith("Spark's process on 10.0.0.5 met: ")
+    assert error.machine.endswith(f"; {step}")
+    assert set(error.unreadable) == {TopicPartition("t", 0)}
+    assert error.is_final == (step in {NATIVE_STEP, CLASS_STEP})
+
+
+def test_open_files_that_run_out_end_no_flow_at_once_and_the_limit_is_named() -> None:
+    error = explain(
+        FLOW, RuntimeError(f"An error occurred{AT}java.io.IOException: Too many open files")
+    )
+
+    assert (error.is_final, error.is_of_record) == (False, False)
+    assert "ulimit -n" in str(error)

@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from replication.errors import FlowError
+from replication.flows.replicate.machine_trouble import machine_trouble
 from replication.model import Flow, TopicPartition
 
 NONE: Final[Mapping[TopicPartition, str]] = MappingProxyType({})
@@ -26,6 +27,7 @@ class QueryError(FlowError):
         is_refusal: Whether a user lacks an ACL.
         rejected: What the target said of records that it rejected, by upstream partition.
         unreadable: What the client said of a record that it cannot read, by upstream partition.
+        machine: What the machine lacks that was to read it: the record is not to blame then.
     """
 
     def __init__(
@@ -37,10 +39,11 @@ class QueryError(FlowError):
         is_refusal: bool = False,
         rejected: Mapping[TopicPartition, str] = NONE,
         unreadable: Mapping[TopicPartition, str] = NONE,
+        machine: str = "",
     ) -> None:
         super().__init__(text)
         self.is_final, self.is_of_record, self.is_refusal = is_final, is_of_record, is_refusal
-        self.rejected, self.unreadable = rejected, unreadable
+        self.rejected, self.unreadable, self.machine = rejected, unreadable, machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,15 @@ def explain(
     text = str(error).strip() or type(error).__name__
     kafka = _KAFKA_ERROR.search(text)
     detail = f"{kafka[1]}: {kafka[2]}" if kafka else text.splitlines()[0]
+    unreadable = _unreadable(text)
+    if trouble := machine_trouble(text):
+        return QueryError(
+            f"flow {flow}: {trouble.text}",
+            is_final=trouble.is_lasting,
+            is_of_record=bool(unreadable),
+            unreadable=unreadable,
+            machine=trouble.text,
+        )
     for pattern in PATTERNS:
         if pattern.found in text:
             return QueryError(
@@ -163,7 +175,7 @@ def explain(
                 is_of_record=pattern.is_of_record,
                 is_refusal=pattern.is_refusal,
                 rejected=rejected,
-                unreadable=_unreadable(text),
+                unreadable=unreadable,
             )
     return QueryError(f"flow {flow}: the query failed: {detail}", is_final=False)
 

@@ -145,6 +145,14 @@ def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartit
         "partition from a replica, or remove its records up to the damaged ones with "
         "kafka-delete-records"
         for tp, text in error.unreadable.items()
+        if tp.topic in plan.topics and not error.machine
+    }
+    reasons = {
+        tp: f"{text}; or exclude {tp.topic} with topics.exclude" for tp, text in found.items()
+    }
+    of_machine = error.unreadable if error.machine else ()
+    return reasons | {
+        tp: f"{tp} cannot be read here, for no fault of its records: {error.machine}"
+        for tp in of_machine
         if tp.topic in plan.topics
     }
-    return {tp: f"{text}; or exclude {tp.topic} with topics.exclude" for tp, text in found.items()}
