@@ -40,30 +40,50 @@ def stop_with_parent(jvm: Any) -> None:  # noqa: ANN401 - py4j's own view of a J
 
 
 def _parent_of(process: Any) -> str | None:  # noqa: ANN401 - a Java object
-    """The id of the parent of *process*, "" in another namespace; None if the JVM has ended."""
-    try:
+    """The id of the parent of *process*; None if nobody can tell.
+
+    That is so in another namespace, where the JVM cannot open one more file, and where it does not
+    answer.
+    """
+    with suppress(Py4JError):
         parent = process.parent()
-        return str(parent.get().pid()) if parent.isPresent() else ""
-    except Py4JError:
-        return None
+        if parent.isPresent():
+            return str(parent.get().pid())
+    return None
 
 
 def _watch(process: Any, script: str, file: Path) -> None:  # noqa: ANN401 - a Java object
-    while (parent := _parent_of(process)) == script:
+    launcher = os.getppid()
+    while os.getppid() == launcher:  # without its JVM this process ends
         time.sleep(POLL_SECONDS)
-    if parent is None:  # the JVM has ended
-        return
-    log.warning("script_lost", pid=script, text="spark-submit.sh was killed; the job stops")
-    atexit.register(shutil.rmtree, file.parent, ignore_errors=True)  # as the script does
-    while True:
-        try:
-            file.parent.mkdir(exist_ok=True)
-            file.touch()
-        except OSError as error:  # noqa: PERF203 - a full disk must not let the job live on unseen
-            log.error("stop_not_written", text=error)
-            time.sleep(POLL_SECONDS)
-        else:
+        if is_lost(_parent_of(process), script):
+            log.warning("script_lost", pid=script, text="spark-submit.sh was killed; the job stops")
+            while not _ask_to_stop(file):
+                time.sleep(POLL_SECONDS)
             return
+
+
+def is_lost(parent: str | None, script: str) -> bool:
+    """Whether *script* has ended.
+
+    Args:
+        parent: The process that is the parent of the script's job now. Where that is unknown, the
+            script lives as long as there is a process of its id.
+        script: The id of the script, which was the parent of its job.
+    """
+    return _is_gone(int(script)) if parent is None else parent != script
+
+
+def _ask_to_stop(file: Path) -> bool:
+    """Writes the stop file; false on a full disk, which must not let the job live on unseen."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    except OSError as error:
+        log.error("stop_not_written", text=error)
+        return False
+    atexit.register(shutil.rmtree, file.parent, ignore_errors=True)  # as the script does
+    return True
 
 
 def _is_gone(pid: int) -> bool:
