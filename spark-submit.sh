@@ -2,7 +2,25 @@
 # Sets the project up and runs it; see --help. It needs only bash, Python >= 3.10 and a JDK.
 set -euo pipefail
 
-repo=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# A closed descriptor would be that of the next file opened, and lines of a log would be written there.
+[ -e /dev/fd/0 ] || exec </dev/null
+[ -e /dev/fd/1 ] || exec >/dev/null
+[ -e /dev/fd/2 ] || exec 2>/dev/null
+
+# What a shell's profile says of another Spark or Python: their code would be loaded in place of ours.
+unset CDPATH PYTHONHOME PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS PYTHONOPTIMIZE PYTHONINSPECT SPARK_HOME SPARK_REMOTE \
+  SPARK_API_MODE SPARK_CONNECT_MODE_ENABLED SPARK_ENV_LOADED SPARK_PREPEND_CLASSES SPARK_SCALA_VERSION SPARK_TESTING \
+  PYSPARK_SUBMIT_ARGS PYSPARK_GATEWAY_PORT PYSPARK_GATEWAY_SECRET PYSPARK_DRIVER_PYTHON PYSPARK_DRIVER_PYTHON_OPTS \
+  REPLICATION_RUN REPLICATION_STOP_FILE REPLICATION_SCRIPT_PID
+# Java takes file names in the locale's encoding, which is ASCII in the locale C.
+case $(locale charmap 2>/dev/null) in ANSI_X3.4-1968 | US-ASCII | '') { export LC_ALL=C.UTF-8; } 2>/dev/null ;; esac
+
+script=${BASH_SOURCE[0]}
+while [ -L "$script" ]; do # macOS has no readlink -f
+  link=$(readlink "$script")
+  case $link in /*) script=$link ;; *) script=$(dirname "$script")/$link ;; esac
+done
+repo=$(cd -- "$(dirname -- "$script")" && pwd -P)
 source "$repo/conf/set-up.sh" # also: home, venv, interceptor, say, fail
 
 usage() {
@@ -35,6 +53,7 @@ FILE holds the whole configuration of the mirror. These settings come from the e
   PYTHON, JAVA_HOME     which Python (>= 3.10) and Java (17 to 25) to use; default: from PATH
   REPLICATION_HOME      the local environment; default .local beside this script
   REPLICATION_CACHE     downloaded jars; default ~/.cache/kafka-replication
+  REPLICATION_SCRATCH   a job's files while it runs, some megabytes; default REPLICATION_HOME/scratch
   CLIENT_JARS           jars of login modules that FILE names, such as aws-msk-iam-auth; commas between them
   IVY_SETTINGS          an Ivy settings file, for a private mirror of the jars
 
@@ -52,12 +71,37 @@ say_what_stops_it() {
   say "to stop this job: ${keys}kill $$, or:$(printf ' %q' "${command[@]}")"
 }
 
+# Java loads native libraries from its temporary folder, which a mount with noexec does not allow.
+runs_programs() { # FOLDER
+  printf '#!/bin/sh\n' >"$1/program" && chmod 700 "$1/program" && "$1/program"
+}
+
+# Where a job has its files while it runs, perhaps for months: systems delete what has been in /tmp for ten days.
+make_run_folder() {
+  local place problem='' places=("$home/scratch" "$cache/scratch" "${TMPDIR:-/tmp}")
+  [ -z "${REPLICATION_SCRATCH:-}" ] || places=("$(absolute "$REPLICATION_SCRATCH")")
+  for place in "${places[@]}"; do
+    REPLICATION_RUN=$({ mkdir -p "$place" && mktemp -d "$place/replication-run-XXXXXX"; } 2>&1) ||
+      { problem=${REPLICATION_RUN##*: } && continue; }
+    export REPLICATION_RUN
+    trap 'rm -rf "$REPLICATION_RUN"' EXIT
+    if runs_programs "$REPLICATION_RUN" 2>/dev/null; then
+      [ "$place" != "${TMPDIR:-/tmp}" ] ||
+        say "the job's files are in $place, which systems clean after days; REPLICATION_SCRATCH names another folder"
+      return
+    fi
+    problem="programs cannot be run there, as on a file system mounted with noexec"
+    rm -rf "$REPLICATION_RUN"
+  done
+  fail "a job needs a folder for its files and native libraries, and can use none of: ${places[*]} ($problem);" \
+    "name another one in REPLICATION_SCRATCH"
+}
+
 # spark-submit passes no signals to Python, so the job watches for a file, and for the end of this
 # script: a killed one can write no file.
 run_until_stopped() {
-  local folder pid code stops=0 deadline
-  folder=$(mktemp -d)
-  export REPLICATION_STOP_FILE=$folder/stop REPLICATION_SCRIPT_PID=$$
+  local pid code stops=0 deadline
+  export REPLICATION_STOP_FILE=$REPLICATION_RUN/stop REPLICATION_SCRIPT_PID=$$
   # The trap writes the file, so that a signal before the wait counts, too.
   trap 'stops=$((stops + 1)); touch "$REPLICATION_STOP_FILE"' INT TERM HUP
   say_what_stops_it
@@ -80,17 +124,17 @@ run_until_stopped() {
     code=0
     { wait "$pid" || code=$?; } 2>/dev/null # otherwise bash would report the kill again
   fi
-  rm -rf "$folder"
   exit "$code"
 }
 
 # The environment may be shared with another checkout, whose code it would load. Without PYTHONSAFEPATH, Python 3.11
 # and newer would import modules that lie in the current folder.
-own_code() { PYTHONSAFEPATH=1 PYTHONPATH=$repo${PYTHONPATH:+:$PYTHONPATH} "$venv/bin/python" -m "$@"; }
+own_code() { PYTHONSAFEPATH=1 PYTHONPATH=$repo "$venv/bin/python" -m "$@"; }
 
 mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_format and standby are those of main
-  local command quoted slots deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
+  local command quoted slots here=() deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
   local second=(--job "$job" ${flow[@]+"${flow[@]}"}) # refuses a second process before Spark starts
+  [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || here=(--here)
   if [ -z "$dry_run$master" ] && [ "$deploy_mode" != cluster ]; then
     slots=$(own_code replication slots "$config" --start "${second[@]}" ${clusters[@]+"${clusters[@]}"} \
       ${mode[@]+"${mode[@]}"} ${standby[@]+"${standby[@]}"} -- "$@")
@@ -98,9 +142,10 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_form
   else
     if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || [ ${#standby[@]} -gt 0 ]; then second=(); fi
     own_code replication validate "$config" ${master:+--master "$master"} \
-      ${clusters[@]+"${clusters[@]}"} ${second[@]+"${second[@]}"} >/dev/null
+      ${clusters[@]+"${clusters[@]}"} ${second[@]+"${second[@]}"} ${here[@]+"${here[@]}"} >/dev/null
     master=${master:-local[*]} # how many slots it takes is a question to the clusters
   fi
+  if [ -z "$dry_run" ] && [ "$deploy_mode" != cluster ]; then make_run_folder; fi
   quoted=$(own_code replication.deploy.submit --repository "$repo" --python "$venv/bin/python" \
     --job "$job" --config "$config" --master "$master" ${flow[@]+"${flow[@]}"} \
     ${clusters[@]+"${clusters[@]}"} ${mode[@]+"${mode[@]}"} ${log_format[@]+"${log_format[@]}"} \
@@ -110,6 +155,7 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_form
     printf '%s\n' "$quoted"
   elif [[ " ${command[*]} " == *' --deploy-mode cluster '* ]]; then
     # The driver runs elsewhere: ending this script does not end it.
+    [ -z "${REPLICATION_RUN:-}" ] || rm -rf "$REPLICATION_RUN"
     exec "$venv/bin/python" "$repo/replication/deploy/follow.py" "${command[@]}"
   else
     run_until_stopped "${command[@]}"
@@ -154,6 +200,7 @@ main() {
         shift 2
         ;;
       --) shift && break ;;
+      --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
       *) wrong "unknown argument '$1'" ;;
     esac
   done
@@ -185,6 +232,8 @@ set_up_only() { # [dev] [bench] [mm2] [java] [kdc] [hadoop] [s3] [msk]
     shift
   done
   set_up $dev $bench "${jars[@]}"
+  # Now, because whoever starts a job may not be allowed to write here.
+  own_code replication.deploy.archives "$repo"
 }
 
 main "$@"

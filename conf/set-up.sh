@@ -3,10 +3,11 @@
 # It needs bash, Python >= 3.10 and a JDK. On failure it ends the script with one line and exit code 2.
 # shellcheck shell=bash
 
-home=${REPLICATION_HOME:-$repo/.local}
-case $home in /*) ;; *) home=$PWD/$home ;; esac
+absolute() { case $1 in /*) printf %s "$1" ;; *) printf %s "$PWD/$1" ;; esac; }
+
+home=$(absolute "${REPLICATION_HOME:-$repo/.local}")
 export REPLICATION_HOME=$home
-cache=${REPLICATION_CACHE:-${XDG_CACHE_HOME:-${HOME:-$home}/.cache}/kafka-replication}
+cache=$(absolute "${REPLICATION_CACHE:-${XDG_CACHE_HOME:-${HOME:-$home}/.cache}/kafka-replication}")
 venv=$home/venv
 interceptor=$repo/replication/jvm/preserve-timestamps.jar
 interceptor_source=$repo/replication/jvm # all Java files there
@@ -17,7 +18,7 @@ fail() { say "$*"; exit 2; }
 
 # A stamp in $home/ready is written when its step is complete; it holds a checksum of the inputs.
 
-is_ready() { [ -f "$home/ready/$1" ] && [ "$(<"$home/ready/$1")" = "$2" ]; }
+is_ready() { [ -r "$home/ready/$1" ] && [ "$(<"$home/ready/$1")" = "$2" ]; }
 
 stamp() { printf '%s\n' "$2" >"$home/ready/$1.part" && mv "$home/ready/$1.part" "$home/ready/$1"; }
 
@@ -48,7 +49,8 @@ find_java() {
   local version
   java_version=$("$java" -version 2>&1 | sed '/Picked up/d') || true # options of the environment
   version=$(sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' <<<"$java_version")
-  [ -n "$version" ] || fail "no Java at '$java'; install a JDK 17 or 21, or set JAVA_HOME to one"
+  [ -n "$version" ] ||
+    fail "no Java at '$java'; install a JDK 17 or 21, or set JAVA_HOME to one${java_version:+: ${java_version%%$'\n'*}}"
   { [ "$version" -ge 17 ] && [ "$version" -le 25 ]; } ||
     fail "'$java' is Java $version, Spark 4.2 runs on 17 to 25; install a JDK 17 or 21, or set JAVA_HOME to one"
 }
@@ -60,9 +62,11 @@ check_javac() {
 
 # The lock is held until the descriptors close, so a killed set-up leaves none (macOS has no flock(1)).
 lock() {
-  mkdir -p "$home/ready" "$home/log" "$home/jars" "$cache" ||
-    fail "cannot write $home or $cache; set REPLICATION_HOME and REPLICATION_CACHE to writable folders"
-  exec 8>"$home/lock" 9>"$cache/lock"
+  { mkdir -p "$home/ready" "$home/log" "$home/jars" "$cache" && [ -w "$home" ] && [ -w "$home/ready" ] &&
+    exec 8>"$home/lock" 9>"$cache/lock"; } 2>/dev/null ||
+    fail "the set-up in $home is not complete for this checkout, and $(id -un 2>/dev/null || id -u) cannot write" \
+      "$home or $cache: run ./spark-submit.sh --setup as the user who made it (where others start jobs, with" \
+      "umask 022), or set REPLICATION_HOME and REPLICATION_CACHE to writable folders"
   "$python" - <<'PY'
 import fcntl, sys
 for descriptor in (8, 9):

@@ -4,6 +4,7 @@ A flow that fails does not stop the others. The exit code is that of the first f
 """
 
 import logging
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,15 +23,18 @@ from replication.app.background import (
 )
 from replication.app.claims import Claims, Launch, await_first, open_claims
 from replication.app.flow_thread import FlowThread, wait_for_all
+from replication.app.open_files import watch_open_files
 from replication.app.outcome import Outcome, announce
 from replication.app.parent import stop_with_parent
+from replication.app.run_folder import hold_run_folder
 from replication.app.signals import stop_on_signals
 from replication.config.checks import idle_job_problem
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.clients import clients_of
 from replication.control.loops import check_loops
-from replication.errors import ConfigError, ReplicationError
+from replication.control.machine import java_temporary_obstacle
+from replication.errors import ConfigError, ReplicationError, SetupError
 from replication.flows.context import FlowContext
 from replication.flows.head_start import HeadStart
 from replication.flows.replicate.loop import replicate
@@ -112,14 +116,19 @@ def _run(
             log.info("configuration_note", text=note)
         if problems := rejected_properties(driver_jvm(), clients_of(config)):
             raise ConfigError(config.file, problems)
+        folder = str(driver_jvm().java.lang.System.getProperty("java.io.tmpdir"))
+        if obstacle := java_temporary_obstacle(folder):
+            raise SetupError(obstacle)
         if runs(job, "records"):
             check_loops(config)
         launch = Launch(config, chosen, job, standby)
         with (
+            hold_run_folder(),
             hold_jobs(config.state_dir, launch.names, job, standby=standby) as locks,
             open_claims(launch) as claims,
         ):
             stop_with_parent(driver_jvm())
+            watch_open_files([os.getpid(), driver_jvm().java.lang.ProcessHandle.current().pid()])
             if not await_first(launch, claims):
                 return Outcome()
             return _run_in_spark(launch, claims, locks)

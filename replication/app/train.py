@@ -16,6 +16,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from replication.config.java_options import written
 from replication.config.tree import StateConfig
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
@@ -52,14 +53,15 @@ def train() -> None:
         _use_tables(spark, state_dir)
         _start_queries(spark, Path(state_dir))
     (part / "class-path").write_text(class_path())
-    (part / "java-options").write_text(f"-XX:SharedArchiveFile={classes} {QUIET}")
+    (part / "java-options").write_text(f"{written(f'-XX:SharedArchiveFile={classes}')} {QUIET}")
     part.rename(folder())
 
 
 @contextmanager
 def _dumping_session(archive: Path) -> Iterator[SparkSession]:
     """A session whose JVM has left *archive* when the block has ended."""
-    archive_options = class_path(), f"-XX:ArchiveClassesAtExit={archive} {QUIET}"
+    option = written(f"-XX:ArchiveClassesAtExit={archive}")
+    archive_options = class_path(), f"{option} {QUIET}"
     spark = local_session(spark_jars(), slots=4, app="class archive", archive=archive_options)
     yield spark
     gateway: Any = SparkContext._gateway  # noqa: SLF001 - it has no public name

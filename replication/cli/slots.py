@@ -18,15 +18,16 @@ from replication.cli.options import (
     chosen_names,
     known_errors,
 )
+from replication.cli.start_check import check_machine
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.control.file_check import start_problems
+from replication.control.machine import open_files_limit
 from replication.control.partitions import partitions_now, partitions_then
-from replication.deploy.arguments import ArgumentsError, driver_memory, megabytes, parse
-from replication.errors import ConfigError, SetupError
+from replication.deploy.arguments import driver_memory, megabytes, parse, settings
+from replication.errors import SetupError
 from replication.kafka.diagnosis import CallError
 from replication.model import RECORDS, Job, Mode
-from replication.spark.mode import local_slots, small_heap
+from replication.spark.mode import few_files, local_slots, most_continuous, small_heap
 from replication.state.job_lock import refuse_second_process
 
 
@@ -63,16 +64,17 @@ def slots(
     """
     config = load_config(file, clusters)
     chosen = names or (None,)
+    try:
+        given = parse(spark)
+        heap_mb = megabytes(driver_memory(given, os.environ))
+        task_cpus = int(settings(given).get("spark.task.cpus", "1"))
+    except ValueError as error:
+        raise SetupError(f"arguments of spark-submit: {error}") from error
     if start:
-        if problems := start_problems(config, "local", job):
-            raise ConfigError(config.file, problems)
+        check_machine(config, "local", heap_mb, job)
         if not standby:
             started = [flow for name in chosen for flow in chosen_names(config, name)]
             refuse_second_process(config.state_dir, started, job)
-    try:
-        heap_mb = megabytes(driver_memory(parse(spark), os.environ))
-    except ArgumentsError as error:
-        raise SetupError(f"arguments of spark-submit: {error}") from error
     has_flows = job in RECORDS and (config.flows or names)
     flows = [flow for name in chosen for flow in chosen_flows(config, name)] if has_flows else []
     partitions = Counter[Mode]()
@@ -80,7 +82,11 @@ def slots(
         partitions[mode or flow.mode] += _partitions(config, flow)
     if warning := small_heap(partitions, heap_mb):
         click.echo(f"warning: {warning}", err=True)
-    click.echo(local_slots(partitions, heap_mb))
+    files = open_files_limit()
+    if problem := few_files(partitions, len(flows), files):
+        raise SetupError(problem)
+    slots = local_slots(partitions, most_continuous(heap_mb, len(flows), files))
+    click.echo(slots * task_cpus)
 
 
 def _partitions(config: MirrorConfig, flow: FlowConfig) -> int:

@@ -6,10 +6,12 @@ from typing import get_args
 import click
 
 from replication.cli.options import CLUSTERS, FILE, chosen_names, known_errors
+from replication.cli.start_check import check_machine
 from replication.config.file import load_config
 from replication.config.stores import missing_files
 from replication.control.clients import clients_of
 from replication.control.file_check import start_problems
+from replication.deploy.arguments import DRIVER_MEMORY, megabytes
 from replication.errors import ConfigError, SetupError
 from replication.kafka.client_check import rejected_properties
 from replication.kafka.jvm import kafka_jars, open_jvm
@@ -23,16 +25,26 @@ from replication.state.job_lock import refuse_second_process
 @click.option("--job", type=click.Choice(get_args(Job)), help="Check that this job can start, too.")
 @click.option("--flow", "names", multiple=True, metavar="A->B", help="The flows of that job.")
 @CLUSTERS
+@click.option("--here", is_flag=True, help="Look at this machine, too: the driver will run on it.")
 @click.option("--strict", is_flag=True, help="Treat every warning as a problem.")
 @known_errors
 def validate(
-    file: str, master: str, names: Sequence[str], clusters: str, job: Job | None, *, strict: bool
+    file: str,
+    master: str,
+    names: Sequence[str],
+    clusters: str,
+    job: Job | None,
+    *,
+    here: bool,
+    strict: bool,
 ) -> None:
     """Check FILE without connecting to a cluster.
 
     With --job, also check that no other process runs that job on the same state directory.
     """
     config = load_config(file, clusters)
+    if here:
+        check_machine(config, master, megabytes(DRIVER_MEMORY), job)
     problems = start_problems(config, master, job)
     missing = () if is_local_mode(master) else missing_files(config)
     warnings, notes = [*config.warnings, *missing], list(config.notes)

@@ -11,7 +11,20 @@ OUR_JAR: Final = Path(__file__).resolve().parents[1] / "jvm" / "preserve-timesta
 def home() -> Path:
     """The folder of the Python environment, the jars and the default state directory."""
     configured = os.environ.get("REPLICATION_HOME")
-    return Path(configured) if configured else Path(__file__).resolve().parents[2] / ".local"
+    default = Path(__file__).resolve().parents[2] / ".local"
+    return Path(configured).absolute() if configured else default
+
+
+RUN_FOLDER: Final = "REPLICATION_RUN"
+"""The environment variable with the folder that spark-submit.sh has made for this process alone."""
+
+
+def run_folder() -> str | None:
+    """The folder for the files of this process; None for the system's temporary one.
+
+    Systems delete what has been in that for ten days, and a process may run for months.
+    """
+    return os.environ.get(RUN_FOLDER) or None
 
 
 def connector_jars(name: str = "*") -> list[Path]:

@@ -1,7 +1,9 @@
-"""The garbage collector of a JVM that we start, unless its user has chosen one. Pure."""
+"""The options of a JVM that we start: how they are written, and its garbage collector. Pure."""
 
 import re
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 SERIAL: Final = "-XX:+UseSerialGC"
@@ -28,3 +30,16 @@ def collector(wanted: str, environ: Mapping[str, str], *options: str | None) -> 
     """
     texts = [*options, *map(environ.get, VARIABLES)]
     return [] if any(_CHOICE.search(text) for text in texts if text) else [wanted]
+
+
+def written(*options: str) -> str:
+    """*options* as one text, from which Spark's launcher takes them as they are.
+
+    It splits the text at blanks, as a shell does, and knows a shell's quotes.
+    """
+    return shlex.join(options)
+
+
+def logging_option(file: Path) -> str:
+    """The option that names *file* to log4j, for which a path with odd characters must be a URI."""
+    return written(f"-Dlog4j2.configurationFile={file.as_uri()}")

@@ -15,11 +15,12 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, requires
 from pathlib import Path
 from typing import Final
 
+from replication.config.home import home
 from replication.errors import SetupError
 
 DISTRIBUTION: Final = "kafka-replication-on-spark"
@@ -145,11 +146,30 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None
 
 @contextmanager
 def _new(path: Path) -> Iterator[Path]:
-    """The file for the block to write; it has the name *path* only when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """The file for the block to write; it has the name *path* only when it is complete.
+
+    Raises:
+        SetupError: It cannot be written.
+    """
     part = path.with_name(f"{path.name}.{os.getpid()}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield part
         part.replace(path)
+    except OSError as error:
+        raise SetupError(
+            f"cannot write {path}: {error.strerror or error}. Each version of the code needs this "
+            "file once: run ./spark-submit.sh --setup as a user who may write there, or set "
+            "REPLICATION_HOME to a folder of your own"
+        ) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":  # by --setup, because whoever starts a job may not write there
+    try:
+        py_files(Path(sys.argv[1]), home() / "py-files")
+    except SetupError as problem:
+        print(f"spark-submit.sh: {problem}", file=sys.stderr)  # noqa: T201
+        sys.exit(problem.exit_code)

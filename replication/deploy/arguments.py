@@ -26,6 +26,7 @@ REDACTION: Final = "spark.redaction.regex"
 DRIVER_MEMORY: Final = "2g"
 _UNITS: Final = {"": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}
 _MEMORY: Final = re.compile(r"(\d+)([kmgt]?)b?")
+_HEAP: Final = re.compile(r"-Xmx(\d+[kmgtKMGT]?)")
 _FLAGS: Final = {"--verbose", "-v", "--supervise", "--load-spark-defaults"}
 _SHORT: Final = {"-c": "--conf"}
 
@@ -78,7 +79,12 @@ def last(arguments: Arguments, option: str, setting: str = "") -> str | None:
 
 
 def driver_memory(arguments: Arguments, environ: Mapping[str, str]) -> str:
-    """The driver's heap as ``2g``: of *arguments*, of ``DRIVER_MEMORY``, or ours."""
+    """The driver's heap as ``2g``: of *arguments*, of ``DRIVER_MEMORY``, or ours.
+
+    Java lets ``_JAVA_OPTIONS`` win over all of them.
+    """
+    if found := _HEAP.findall(environ.get("_JAVA_OPTIONS", "")):
+        return str(found[-1])
     given = last(arguments, "--driver-memory", "spark.driver.memory")
     return given or environ.get("DRIVER_MEMORY") or DRIVER_MEMORY
 

@@ -22,8 +22,14 @@ from pathlib import Path
 from typing import Final
 
 from replication.config.clients.secrets import SPARK_REDACTION
-from replication.config.home import OUR_JAR, connector_jars, home, storage_class_path
-from replication.config.java_options import PARALLEL, SERIAL, collector
+from replication.config.home import (
+    OUR_JAR,
+    RUN_FOLDER,
+    connector_jars,
+    home,
+    storage_class_path,
+)
+from replication.config.java_options import PARALLEL, SERIAL, collector, logging_option, written
 from replication.config.properties import parse_properties
 from replication.deploy.archives import ENVIRONMENT, INTERPRETER, environment, py_files
 from replication.deploy.arguments import (
@@ -45,6 +51,7 @@ UPLOAD_PATH: Final = "spark.kubernetes.file.upload.path"
 IMAGE: Final = "local:///opt/replication"
 IMAGE_CONFIG: Final = "/etc/replication"
 PYTHON_SETTING: Final = "spark.pyspark.python"
+DRIVER_PYTHON: Final = "spark.pyspark.driver.python"
 LATE_OPTIMIZER: Final = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000 "
     "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
@@ -135,28 +142,38 @@ def command(
     if not is_cluster:
         variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or str(python)
         variables["PYSPARK_DRIVER_PYTHON"] = str(python)
+        # which a properties file of other jobs may have set, and it comes before the variable
+        ours += [("--conf", f"{DRIVER_PYTHON}={python}")]
         archived, java_options = archive_options()
         class_path, jars = [archived, storage_class_path()], _own_jars()
         options = [DRIVER_OPTIONS, java_options]
+        if RUN_FOLDER in environ:  # Java's and Spark's temporary files
+            options.append(written(f"-Djava.io.tmpdir={environ[RUN_FOLDER]}"))
         if is_local_mode(master):  # tasks run in the driver, and have its class path
             if LOCAL_IP not in environ:  # Spark's web page, if it is asked for, listens there
                 variables[LOCAL_IP] = LOOPBACK
                 ours += [("--conf", f"{PAGE}=false")] if PAGE not in known else []
+                # this machine's own name may have no address
+                variables["SPARK_LOCAL_HOSTNAME"] = environ.get("SPARK_LOCAL_HOSTNAME", "localhost")
             options[:0] = _collector(given, known, environ)
             # ours is not in the archive, which must begin the class path
             class_path[0] = archived or os.pathsep.join(jars[:-1])
             jars = jars[-1:]
-        ours += _files(job.repository, f"{job.repository}/conf/log4j2.properties", environ, jars)
+        log4j2 = (job.repository / "conf" / "log4j2.properties").absolute()
+        ours += _files(job.repository, logging_option(log4j2), environ, jars)
         ours += [
             ("--driver-class-path", os.pathsep.join(filter(None, class_path))),
             ("--driver-java-options", " ".join(filter(None, options))),
         ]
     elif master.startswith("k8s:") and UPLOAD_PATH not in known:
         file, config = f"{IMAGE}/jobs/{job.name}.py", f"{IMAGE_CONFIG}/{Path(config).name}"
-        ours += [_logging(f"{IMAGE.removeprefix('local://')}/log4j2.properties")]
+        in_image = Path(IMAGE.removeprefix("local://"), "log4j2.properties")
+        ours += [("--driver-java-options", logging_option(in_image))]
     else:
         config = Path(config).name
-        ours += _files(job.repository, "log4j2.properties", environ, _own_jars())
+        # --files brings it into the driver's current folder
+        logging = "-Dlog4j2.configurationFile=log4j2.properties"
+        ours += _files(job.repository, logging, environ, _own_jars())
         ours += [("--files", f"{job.config},{job.repository}/conf/log4j2.properties")]
         if PYTHON_SETTING not in known and not master.startswith("k8s:"):
             archive = environment(home() / "py-files")
@@ -187,19 +204,15 @@ def _own_jars() -> list[str]:
 
 
 def _files(
-    repository: Path, log4j2: str, environ: Mapping[str, str], own_jars: Sequence[str]
+    repository: Path, logging: str, environ: Mapping[str, str], own_jars: Sequence[str]
 ) -> Arguments:
     """The options with jars and the project's code, and with the logging of the driver."""
     jars = [*own_jars, *filter(None, environ.get("CLIENT_JARS", "").split(","))]
     return [
         *((("--jars", ",".join(jars)),) if jars else ()),
         ("--py-files", str(py_files(repository, home() / "py-files"))),
-        _logging(log4j2),
+        ("--driver-java-options", logging),
     ]
-
-
-def _logging(log4j2: str) -> tuple[str, str]:
-    return "--driver-java-options", f"-Dlog4j2.configurationFile={log4j2}"
 
 
 def _defaults(given: Arguments, environ: Mapping[str, str], spark_home: Path) -> dict[str, str]:

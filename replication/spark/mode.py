@@ -28,6 +28,19 @@ HEAP_MB_PER_TASK = 4
 has a consumer, threads and records in memory for as long as it runs."""
 
 
+FILES_OF_A_DRIVER = 350
+"""On one machine: the files that a driver has open before its first flow, most of them jars."""
+
+FILES_PER_FLOW = 50
+"""Clients, their connections, and tables."""
+
+FILES_PER_TASK = 5
+"""A consumer has four files beside a cluster of one broker, and a connection for each further one
+that it asks."""
+
+KEPT_CONSUMERS = 2 * (LOCAL_BATCH_SLOTS + LOCAL_SPARE_SLOTS)
+"""Of micro-batches and drains, from one batch to the next."""
+
 BATCH_MODES: Final = frozenset[Mode]({"microbatch", "drain"})
 """Their tasks are short, so that they hold no slot."""
 
@@ -93,15 +106,50 @@ def small_heap(partitions: Mapping[Mode, int], heap_mb: int) -> str:
     )
 
 
-def local_slots(partitions: Mapping[Mode, int], heap_mb: int) -> int:
+def few_files(partitions: Mapping[Mode, int], flows: int, files: int | None) -> str:
+    """Why so few open files do not suffice, and the next step; empty if they do.
+
+    Args:
+        partitions: Source partitions of the flows, by ``replication.mode``.
+        flows: How many flows there are.
+        files: The files that the driver may open; None without a limit.
+    """
+    continuous = partitions.get("realtime", 0)
+    batched = min(sum(partitions.values()) - continuous, KEPT_CONSUMERS)
+    needed = _files(continuous + batched, flows)
+    if files is None or needed <= files:
+        return ""
+    return (
+        f"{sum(partitions.values())} partitions take about {needed} open files, and a process of "
+        f"this user may open {files}: raise the hard limit (ulimit -Hn; LimitNOFILE= of a systemd "
+        "unit; nofile in /etc/security/limits.conf)"
+    )
+
+
+def most_continuous(heap_mb: int, flows: int = 1, files: int | None = None) -> int:
+    """The partitions that `auto` copies in Real-Time Mode on one machine.
+
+    Args:
+        heap_mb: The driver's heap.
+        flows: How many flows there are.
+        files: The files that the driver may open; None without a limit.
+    """
+    most = heap_mb // HEAP_MB_PER_TASK
+    return most if files is None else min(most, (files - _files(0, flows)) // FILES_PER_TASK)
+
+
+def _files(tasks: int, flows: int) -> int:
+    return FILES_OF_A_DRIVER + FILES_PER_FLOW * flows + FILES_PER_TASK * tasks
+
+
+def local_slots(partitions: Mapping[Mode, int], most: int) -> int:
     """The task slots to start a local Spark with.
 
     Args:
         partitions: Source partitions of the flows, by ``replication.mode``.
-        heap_mb: The driver's heap. Where it is too small for Real-Time Mode, there are so few slots
-            that `choose_mode` chooses micro-batches for ``auto``.
+        most: As `most_continuous` says. Where it is too small for Real-Time Mode, there are so few
+            slots that `choose_mode` chooses micro-batches for ``auto``.
     """
-    most = heap_mb // HEAP_MB_PER_TASK
     continuous = partitions.get("realtime", 0)
     batched = sum(partitions.get(mode, 0) for mode in BATCH_MODES)
     undecided = partitions.get("auto", 0)

@@ -38,7 +38,10 @@ def test_no_setting_is_taken_for_the_slots_that_there_are() -> None:
         ("local[4]", {"spark.default.parallelism": "2"}),
         ("local[8]", {"spark.default.parallelism": "64", "spark.task.cpus": "2"}),
         ("local[8]", {"spark.default.parallelism": "64", "spark.task.cpus": "3"}),
-        ("local-cluster[2,4,512]", {"spark.task.cpus": "3", "wanted": "2"}),
+        (
+            "local-cluster[2,4,512]",
+            {"spark.task.cpus": "3", "spark.executor.memory": "512m", "wanted": "2"},
+        ),
     ]
 
     done = subprocess.run(

@@ -10,7 +10,9 @@ from replication.spark.mode import (
     LOCAL_SPARE_SLOTS,
     Choice,
     choose_mode,
+    few_files,
     local_slots,
+    most_continuous,
     small_heap,
 )
 
@@ -59,7 +61,7 @@ MOST = HEAP_MB // HEAP_MB_PER_TASK
 
 @pytest.mark.parametrize("partitions", [0, 3, MOST // 2 - LOCAL_SPARE_SLOTS])
 def test_a_local_spark_has_room_for_twice_the_partitions(partitions: int) -> None:
-    slots = local_slots({"auto": partitions}, HEAP_MB)
+    slots = local_slots({"auto": partitions}, MOST)
 
     choice = choose_mode("auto", spark="4.2.0", slots=slots, partitions=2 * partitions)
     assert choice.mode == "realtime"
@@ -76,13 +78,13 @@ def test_a_local_spark_has_room_for_twice_the_partitions(partitions: int) -> Non
 def test_many_partitions_run_in_realtime_mode_where_the_heap_has_room_for_them(
     partitions: int, heap_mb: int, mode: Mode
 ) -> None:
-    slots = local_slots({"auto": partitions}, heap_mb)
+    slots = local_slots({"auto": partitions}, most_continuous(heap_mb))
 
     assert choose_mode("auto", spark="4.2.0", slots=slots, partitions=partitions).mode == mode
 
 
 def test_a_configured_realtime_mode_gets_its_slots_whatever_the_heap() -> None:
-    slots = local_slots({"realtime": 2 * MOST}, HEAP_MB)
+    slots = local_slots({"realtime": 2 * MOST}, MOST)
 
     choice = choose_mode("realtime", spark="4.2.0", slots=slots, partitions=2 * MOST)
     assert choice.mode == "realtime"
@@ -90,7 +92,7 @@ def test_a_configured_realtime_mode_gets_its_slots_whatever_the_heap() -> None:
 
 @pytest.mark.parametrize("mode", ["auto", "microbatch", "drain"])
 def test_few_tasks_of_batches_run_at_once(mode: Mode) -> None:
-    slots = local_slots({mode: MOST + 1}, HEAP_MB)
+    slots = local_slots({mode: MOST + 1}, MOST)
 
     assert slots == LOCAL_BATCH_SLOTS + LOCAL_SPARE_SLOTS
 
@@ -111,7 +113,7 @@ def test_a_heap_that_is_too_small_is_named(mode: Mode, partitions: int, text: st
 
 
 def test_batches_leave_the_slots_of_realtime_mode_alone() -> None:
-    slots = local_slots({"auto": MOST, "drain": 5}, HEAP_MB)
+    slots = local_slots({"auto": MOST, "drain": 5}, MOST)
 
     assert slots == MOST + 5 + LOCAL_SPARE_SLOTS
 
@@ -120,3 +122,33 @@ def test_a_platform_may_have_realtime_mode_under_a_lower_version() -> None:
     choice = choose_mode("realtime", spark="3.5.2", slots=10, partitions=8, has_realtime=True)
 
     assert choice == Choice("realtime", ENOUGH)
+
+
+@pytest.mark.parametrize(
+    ("mode", "partitions", "files", "suffices"),
+    [
+        pytest.param("auto", 60, 620, False, id="too few for any mode"),
+        pytest.param("auto", 60, 1024, True, id="a common limit"),
+        pytest.param("auto", 2000, 1024, True, id="micro-batches keep few consumers"),
+        pytest.param("realtime", 2000, 1024, False, id="Real-Time Mode has one for each"),
+        pytest.param("realtime", 2000, None, True, id="no limit"),
+    ],
+)
+def test_open_files_must_suffice_for_the_partitions(
+    mode: Mode,
+    partitions: int,
+    files: int | None,
+    suffices: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    problem = few_files({mode: partitions}, 1, files)
+
+    assert (problem == "") == suffices
+    assert suffices or f"may open {files}: raise the hard limit (ulimit -Hn" in problem
+
+
+def test_auto_takes_micro_batches_where_open_files_are_few() -> None:
+    most = most_continuous(HEAP_MB, 1, 1024)
+    slots = local_slots({"auto": 200}, most)
+
+    assert choose_mode("auto", spark="4.2.0", slots=slots, partitions=200).mode == "microbatch"
+    assert most_continuous(HEAP_MB, 1, None) == MOST

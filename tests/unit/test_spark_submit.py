@@ -59,6 +59,63 @@ def test_nothing_is_imported_from_the_current_folder(ready: Clone) -> None:
     assert (process.returncode, out) == (0, "started\n"), err
 
 
+def test_the_script_is_found_through_a_link_and_nothing_of_another_spark_counts(
+    ready: Clone,
+) -> None:
+    submits(ready, 'echo "started by ${PYTHONPATH-nobody} for ${SPARK_REMOTE-nobody}"')
+    folder = ready.folder / "bin"
+    folder.mkdir()
+    (folder / "second").symlink_to("../spark-submit.sh")
+    (folder / "mirror").symlink_to("second")
+
+    done = subprocess.run(
+        ["bash", "bin/mirror", "--config=a.yaml"],  # noqa: S607
+        cwd=ready.folder, capture_output=True, text=True, check=False,
+        env=ready.environment(
+            {"CDPATH": ".:/", "PYTHONPATH": "/x", "PYTHONHOME": "/x", "SPARK_REMOTE": "sc://x"}
+        ),
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (0, "started by nobody for nobody\n"), done.stderr
+
+
+def test_what_a_job_has_open_begins_after_the_three_that_every_program_has(ready: Clone) -> None:
+    submits(ready, 'readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2 >"$REPLICATION_HOME/open"')
+
+    closed = ["bash", "-c", 'exec "$0" "$@" <&- >&- 2>&-', str(ready.folder / "spark-submit.sh")]
+    code = subprocess.run(
+        [*closed, "--config", "a.yaml"], env=ready.environment({}), check=False
+    ).returncode
+
+    assert code == 0
+    assert (ready.home / "open").read_text().split() == ["/dev/null"] * 3
+
+
+def test_a_job_has_a_folder_of_its_own_where_nobody_cleans(ready: Clone) -> None:
+    submits(ready, 'echo "$REPLICATION_RUN"; echo "$*"')
+
+    code, out, err = ready.run("--config", "a.yaml", TMPDIR=str(ready.folder))
+
+    folder, command = out.splitlines()
+    assert code == 0, err
+    assert folder.startswith(f"{ready.home}/scratch/replication-run-")
+    assert f" -Djava.io.tmpdir={folder}" in command
+    assert list((ready.home / "scratch").iterdir()) == [], "it is removed in the end"
+
+
+def test_a_folder_that_cannot_be_used_is_refused(ready: Clone) -> None:
+    submits(ready, "echo started")
+
+    code, out, err = ready.run("--config", "a.yaml", REPLICATION_SCRATCH="/proc/scratch")
+
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1] == (
+        "spark-submit.sh: a job needs a folder for its files and native libraries, and can use "
+        "none of: /proc/scratch (No such file or directory); name another one in "
+        "REPLICATION_SCRATCH"
+    )
+
+
 def test_a_job_uses_the_class_archive(ready: Clone) -> None:
     archive = ready.home / "class-archive"
     archive.mkdir()

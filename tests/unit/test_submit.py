@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,6 +136,9 @@ def test_wrong_arguments(theirs: list[str], problem: str) -> None:
         ),
         pytest.param(["--conf", "spark.driver.memory=1tb"], {}, 1 << 20, id="of a setting"),
         pytest.param(["--driver-memory", "8388608"], {}, 8, id="bytes"),
+        pytest.param(
+            [], {"DRIVER_MEMORY": "4g", "_JAVA_OPTIONS": "-Xmx1g -Xmx512m"}, 512, id="Java's own"
+        ),
     ],
 )
 def test_the_drivers_memory(theirs: list[str], environ: dict[str, str], heap_mb: int) -> None:
@@ -212,6 +216,28 @@ def test_executors_elsewhere_get_the_jars(master: str) -> None:
     assert ours.endswith("/connector.jar")
     assert (interceptor, theirs) == (str(OUR_JAR), "their.jar")
     assert str(OUR_JAR) not in "".join(values(words, "--driver-class-path"))
+
+
+def test_java_gets_paths_with_odd_characters_as_they_are() -> None:
+    job = submit.Job(Path("/my mirror's/100%"), "mirror", "orders.yaml", [])
+    run = "/my mirror's scratch"
+
+    words = submit.command(job, "local[4]", [], {"REPLICATION_RUN": run}, PYTHON)
+
+    (options,) = values(words, "--driver-java-options")
+    split = shlex.split(options)  # as Spark's launcher does
+    assert f"-Djava.io.tmpdir={run}" in split
+    logging = "file:///my%20mirror%27s/100%25/conf/log4j2.properties"
+    assert f"-Dlog4j2.configurationFile={logging}" in split
+
+
+def test_a_local_driver_needs_no_host_name_that_resolves() -> None:
+    def names(master: str, **environ: str) -> list[str]:
+        words = command(master=master, **environ)
+        return [word for word in words if word.startswith("SPARK_LOCAL_HOSTNAME=")]
+
+    assert names("local[4]") == ["SPARK_LOCAL_HOSTNAME=localhost"]
+    assert names("spark://m:7077") == names("local[4]", SPARK_LOCAL_IP="127.0.0.1") == []
 
 
 def test_client_mode_uses_the_files_of_this_machine(home: Path) -> None:

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from replication.config.home import run_folder
 from replication.config.tree import FlowConfig
 from replication.errors import StateError
 from replication.flows.context import FlowContext
@@ -102,7 +103,7 @@ class Generation:
         """
         config, spark = context.config, context.spark
         limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
-        folder = Path(tempfile.mkdtemp(prefix=f"{config.flow.slug}-{number}-"))
+        folder = Path(tempfile.mkdtemp(prefix=f"{config.flow.slug}-{number}-", dir=run_folder()))
         name = f"{config.flow.slug} generation {number}"
         starts = {tp: positions[tp].upstream for tp in plan.partitions}
         reports = Reports(context, plan, number)
@@ -237,7 +238,7 @@ def replication_query(
         limits: For each remote topic the bytes of a batch that it takes.
     """
     is_bounded = mode != "realtime"
-    slots = task_slots(spark)
+    slots = max(1, task_slots(spark))  # none before the first executor has come
     tasks = min(len(starts), slots)
     options = source_options(
         config.source.consumer,

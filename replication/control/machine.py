@@ -1,0 +1,258 @@
+"""What this machine must have before Spark starts on it: looked at once, a line for each problem.
+
+`look` reads the facts, `problems` and `warnings` judge them. They ask no cluster and start nothing.
+"""
+
+import os
+import pwd
+import resource
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from replication.config.home import OUR_JAR, home
+from replication.config.tree import MirrorConfig
+from replication.model import is_local_mode
+from replication.state.paths import local_path
+
+SEPARATORS: Final = ",:"
+"""Between paths in a list of Spark's, and in a class path of Java's."""
+
+NAMED_ELSEWHERE: Final = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
+CLEANED: Final = ("/tmp/", "/var/tmp/")  # noqa: S108 - named, not used
+OWN_RIGHTS: Final = 0o700
+OURS: Final = "ours"
+SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A file or folder of a job.
+
+    Args:
+        name: What it is, for an operator.
+        path: Where it is.
+        is_listed: Whether Spark or Java has it in a list of paths.
+        is_lasting: Whether a job needs it as long as it runs.
+        obstacle: Why a job cannot use it; empty if it can.
+    """
+
+    name: str
+    path: str
+    is_listed: bool = False
+    is_lasting: bool = False
+    obstacle: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What was seen.
+
+    Args:
+        host: Its name.
+        has_address: Whether that name resolves, or the environment names another one.
+        has_local_ip: Whether ``SPARK_LOCAL_IP`` is an address of this machine, or not set.
+        user: The user's name, empty if its number has none.
+        user_id: That number.
+        umask: What is taken from the rights of new files.
+        memory_mb: All memory; 0 if unknown.
+        places: The files and folders of a job.
+        other_spark: The Spark that ``spark-env.sh`` starts in place of ours; empty if none.
+    """
+
+    host: str
+    has_address: bool = True
+    has_local_ip: bool = True
+    user: str
+    user_id: int
+    umask: int = 0o022
+    memory_mb: int = 0
+    places: tuple[Place, ...] = ()
+    other_spark: str = ""
+
+
+def problems(machine: Machine, master: str) -> list[str]:
+    """One line for each reason why a driver on *machine* cannot run with Spark's *master*."""
+    found = [line for place in machine.places for line in _place_problems(place)]
+    if not machine.has_local_ip:
+        found.append("SPARK_LOCAL_IP is no address of this machine: correct it, or unset it")
+    elif not machine.has_address and not is_local_mode(master):
+        found.append(
+            f"the host name {machine.host!r} has no address, so that executors cannot reach the "
+            "driver: add it to /etc/hosts, or set SPARK_LOCAL_IP to an address of this machine"
+        )
+    if machine.other_spark:
+        found.append(
+            f"SPARK_CONF_DIR has a spark-env.sh that sets SPARK_HOME={machine.other_spark}, which "
+            "would start another Spark than the one of this set-up: unset SPARK_CONF_DIR, or name "
+            "a folder whose spark-env.sh leaves SPARK_HOME alone"
+        )
+    if not machine.user:
+        found.append(
+            f"the user {machine.user_id} has no name on this machine, and Spark's Hadoop needs "
+            "one: add the user to /etc/passwd, or start the job as another one"
+        )
+    if machine.umask & OWN_RIGHTS:
+        found.append(
+            f"umask {machine.umask:04o} takes your own rights to files that a job creates: set "
+            "umask 022 or 077"
+        )
+    return found
+
+
+def warnings(machine: Machine, heap_mb: int) -> list[str]:
+    """What an operator of *machine* should know, though a job with that heap can start."""
+    found = [
+        f"{place.name} {place.path} lies in a folder that systems clean after days: move it"
+        for place in machine.places
+        if place.is_lasting and place.path.startswith(CLEANED)
+    ]
+    if 0 < machine.memory_mb < heap_mb:
+        found.append(
+            f"the driver's heap may grow to {heap_mb} MB, and this machine has "
+            f"{machine.memory_mb} MB: set DRIVER_MEMORY to less"
+        )
+    return found
+
+
+def _place_problems(place: Place) -> list[str]:
+    found = []
+    try:
+        place.path.encode()
+    except UnicodeEncodeError:
+        found.append(f"{place.name} {place.path!a} is not UTF-8, and Java cannot open that: rename")
+    if place.is_listed and (bad := [char for char in SEPARATORS if char in place.path]):
+        found.append(
+            f"{place.name} {place.path} has {bad[0]!r} in its path, which separates paths in lists "
+            "of Spark and Java: move it"
+        )
+    if place.obstacle:
+        found.append(f"{place.name} {place.path} {place.obstacle}")
+    return found
+
+
+def look(config: MirrorConfig, environ: Mapping[str, str]) -> Machine:
+    """Looks at this machine, for a driver that runs *config*."""
+    mask = os.umask(0)
+    os.umask(mask)
+    host, user = socket.gethostname(), os.geteuid()
+    state = local_path(config.state_dir)
+    places = [
+        Place(name="the checkout", path=str(OUR_JAR.parents[2]), is_listed=True, is_lasting=True),
+        Place(name="REPLICATION_HOME", path=str(home()), is_listed=True, is_lasting=True),
+        Place(name="the configuration", path=config.file),
+        *(
+            _writable(f"the folder {path} of SPARK_LOCAL_DIRS", Path(path))
+            for path in environ.get("SPARK_LOCAL_DIRS", "").split(",")
+            if path
+        ),
+        *([replace(_writable("state.dir", state), is_lasting=True)] if state else []),
+        _temporary(),
+    ]
+    return Machine(
+        host=host,
+        has_address=any(environ.get(name) for name in NAMED_ELSEWHERE) or _resolves(host),
+        has_local_ip=_is_own(environ.get("SPARK_LOCAL_IP", "")),
+        user=_name_of(user) or "",
+        user_id=user,
+        umask=mask,
+        memory_mb=_memory_mb(),
+        places=tuple(places),
+        other_spark=_other_spark(environ.get("SPARK_CONF_DIR", "")),
+    )
+
+
+def open_files_limit() -> int | None:
+    """How many files a JVM of this user may open, which raises the soft limit; None if any."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return None if hard == resource.RLIM_INFINITY else hard
+
+
+def _writable(name: str, folder: Path) -> Place:
+    """*folder*, or the nearest one above it that is there, in which a job creates it."""
+    found = next(path for path in (folder, *folder.parents) if path.exists() or path == path.parent)
+    obstacle = ""
+    if not found.is_dir():
+        obstacle = f"cannot be a folder, because {found} is a file: name another path"
+    elif not os.access(found, os.W_OK | os.X_OK):
+        obstacle = f"cannot be written by this user in {found}: change its owner, or name another"
+    return Place(name=name, path=str(folder), obstacle=obstacle)
+
+
+def _temporary() -> Place:
+    try:
+        return Place(name="the temporary folder", path=tempfile.gettempdir())
+    except OSError as error:
+        step = "let one of them be writable, or set TMPDIR"
+        return Place(name="the temporary folder", path="", obstacle=f"is missing: {error}; {step}")
+
+
+def java_temporary_obstacle(folder: str) -> str:
+    """Why Java cannot load a native library from *folder*, and the next step; "" if it can."""
+    step = "name another folder in the driver's Java options with -Djava.io.tmpdir=FOLDER"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"java.io.tmpdir {folder} cannot be written by this user: {step}"
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return (
+            f"java.io.tmpdir {folder} is mounted with noexec, so that Java cannot load the native "
+            f"libraries which read topics compressed by zstd or snappy: {step}"
+        )
+    return ""
+
+
+def _resolves(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except (OSError, UnicodeError):
+        return False
+
+
+def _is_own(address: str) -> bool:
+    if not address:
+        return True
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.bind(place)
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
+def _other_spark(conf_dir: str) -> str:
+    """What ``spark-env.sh`` of *conf_dir* makes of SPARK_HOME; empty if it leaves that alone."""
+    script = Path(conf_dir, "spark-env.sh")
+    if not conf_dir or not script.is_file():
+        return ""
+    program = '. "$0" >/dev/null 2>&1 </dev/null; printf %s "$SPARK_HOME"'
+    environ = {**os.environ, "SPARK_HOME": OURS}
+    try:
+        done = subprocess.run(  # noqa: S603 - spark-submit runs it, too
+            ["bash", "-c", program, str(script)],  # noqa: S607
+            env=environ,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = os.fsdecode(done.stdout)
+    return "" if found == OURS else found
+
+
+def _name_of(user_id: int) -> str | None:
+    try:
+        return pwd.getpwuid(user_id).pw_name
+    except KeyError:
+        return None
+
+
+def _memory_mb() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    except (ValueError, OSError):
+        return 0
