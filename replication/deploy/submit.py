@@ -210,9 +210,23 @@ def _files(
     jars = [*own_jars, *filter(None, environ.get("CLIENT_JARS", "").split(","))]
     return [
         *((("--jars", ",".join(jars)),) if jars else ()),
-        ("--py-files", str(py_files(repository, home() / "py-files"))),
+        ("--py-files", str(_our_code(repository, environ.get(RUN_FOLDER)))),
         ("--driver-java-options", logging),
     ]
+
+
+def _our_code(repository: Path, run_folder: str | None) -> Path:
+    """The file of our code; of this process alone where the set-up is another user's.
+
+    Raises:
+        SetupError: It cannot be written anywhere.
+    """
+    try:
+        return py_files(repository, home() / "py-files")
+    except SetupError:
+        if not run_folder:
+            raise
+        return py_files(repository, Path(run_folder))
 
 
 def _defaults(given: Arguments, environ: Mapping[str, str], spark_home: Path) -> dict[str, str]:

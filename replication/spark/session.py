@@ -88,6 +88,14 @@ QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 """Of JVMs that run for minutes: it halves the CPU seconds of a start. By default this compiler gets
 48 MB for its code. Spark and Delta fill them, and then it drops code and compiles it again."""
 
+OTHER_SPARKS = (
+    "PYSPARK_SUBMIT_ARGS",
+    "SPARK_REMOTE",
+    "SPARK_API_MODE",
+    "SPARK_CONNECT_MODE_ENABLED",
+)
+"""Variables that would start another Spark, or the same one with other arguments."""
+
 LOCAL = {PAGE: "false", "spark.redaction.regex": SPARK_REDACTION}
 
 
@@ -184,6 +192,7 @@ def local_session(
         archive: Class path and options for another class archive than that of the set-up.
         settings: Further settings of Spark.
     """
+    _use_own_spark()
     archived, java_options = archive_options() if archive is None else archive
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = f"local[{slots}]"
@@ -199,6 +208,13 @@ def local_session(
     spark = builder.config("spark.jars", ",".join(map(str, jars))).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _use_own_spark() -> None:
+    """Lets Python start the Spark that it has imported, whatever a shell's profile names."""
+    os.environ["SPARK_HOME"] = str(Path(inspect.getfile(SparkContext)).parents[1])
+    for name in OTHER_SPARKS:
+        os.environ.pop(name, None)
 
 
 def _plugins() -> dict[str, str]:

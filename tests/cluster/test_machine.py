@@ -22,6 +22,9 @@ as_root = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="only root may change a host's name"
 )
 
+UNWANTED = shutil.ignore_patterns(".local", ".git", "tests", "__pycache__")
+"""What a copy of the checkout does not need."""
+
 STRANGE: Mapping[str, str] = {
     "SPARK_HOME": "/opt/another-spark",
     "SPARK_REMOTE": "sc://elsewhere",
@@ -43,12 +46,20 @@ def drain(
     script: Path = SCRIPT,
     prefix: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
-    current: Path = REPOSITORY,
+    options: Sequence[str] = (),
 ) -> Completed:
     """Runs a drain; *prefix* is a command that starts the script."""
-    command = [*prefix, str(script), f"--config={config}", "--mode", "drain", *QUICK_START]
+    command = [
+        *prefix,
+        str(script),
+        f"--config={config}",
+        "--mode",
+        "drain",
+        *options,
+        *QUICK_START,
+    ]
     return subprocess.run(
-        [*command, *arguments], cwd=current, env={**os.environ, **(environ or {})},
+        [*command, *arguments], cwd=REPOSITORY, env={**os.environ, **(environ or {})},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
     )  # fmt: skip
 
@@ -59,14 +70,14 @@ def test_a_job_runs_whatever_path_host_name_and_environment_it_has(
 ) -> None:
     fill(clusters[0], topic_name, 1, 10)
     checkout = tmp_path / "my mörror's 100%"
-    unwanted = shutil.ignore_patterns(".local", ".git", "tests", "__pycache__")
-    shutil.copytree(REPOSITORY, checkout, ignore=unwanted)
+    shutil.copytree(REPOSITORY, checkout, ignore=UNWANTED)
     link = tmp_path / "start"
     link.symlink_to(checkout / "spark-submit.sh")
     strange = tmp_path / "strange" / "pyspark"
     strange.mkdir(parents=True)
     (strange / "__init__.py").write_text("raise SystemExit('another PySpark')")
-    name = ["unshare", "--uts", "sh", "-c", 'hostname no-such-host; exec "$0" "$@" <&-']
+    start = 'hostname no-such-host; cd "$0"; exec "$@" <&-'
+    name = ["unshare", "--uts", "sh", "-c", start, str(tmp_path)]
     environ = {
         **STRANGE,
         "PYTHONPATH": str(strange.parent),
@@ -75,7 +86,7 @@ def test_a_job_runs_whatever_path_host_name_and_environment_it_has(
 
     done = drain(
         write_config(tmp_path, clusters, topic_name),
-        script=link, prefix=name, environ=environ, current=tmp_path,
+        script=link, prefix=name, environ=environ,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stdout
@@ -120,27 +131,27 @@ def test_a_folder_without_programs_damages_no_record(
 
 
 @as_root
-def test_a_set_up_that_cannot_be_written_is_said_in_one_line(
+def test_a_set_up_that_cannot_be_written_runs_a_newer_checkout(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
-    create_topic(clusters[0].bootstrap, topic_name, 1)
+    fill(clusters[0], topic_name, 1, 10)
     checkout = tmp_path / "newer"
-    unwanted = shutil.ignore_patterns(".local", ".git", "tests", "__pycache__")
-    shutil.copytree(REPOSITORY, checkout, ignore=unwanted)
+    shutil.copytree(REPOSITORY, checkout, ignore=UNWANTED)
     with (checkout / "replication" / "model.py").open("a") as module:
         module.write("\n# an update of the checkout\n")
     read_only = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
+    config = write_config(tmp_path, clusters, topic_name)
+    start = ["unshare", "--mount", "sh", "-c", read_only, "-", str(home())]
+    places = {"REPLICATION_HOME": str(home()), "REPLICATION_CACHE": str(tmp_path / "cache")}
+    script = checkout / "spark-submit.sh"
 
-    done = drain(
-        write_config(tmp_path, clusters, topic_name),
-        script=checkout / "spark-submit.sh",
-        prefix=["unshare", "--mount", "sh", "-c", read_only, "-", str(home())],
-        environ={"REPLICATION_HOME": str(home())},
-    )
+    shown = drain(config, script=script, prefix=start, environ=places, options=["--dry-run"])
+    done = drain(config, script=script, prefix=start, environ=places)
 
-    assert done.returncode == 2, done.stdout
-    assert "run ./spark-submit.sh --setup as a user who may write there" in done.stdout
-    assert "Traceback" not in done.stdout
+    assert shown.returncode == 2, "where nothing is started, nothing has a folder of its own"
+    assert "run ./spark-submit.sh --setup as a user who may write there" in shown.stdout
+    assert done.returncode == 0, done.stdout
+    assert_equal(clusters, topic_name)
 
 
 def test_a_job_without_open_files_names_the_limit_and_goes_on(
