@@ -103,7 +103,7 @@ run_until_stopped() {
   local pid code stops=0 deadline
   export REPLICATION_STOP_FILE=$REPLICATION_RUN/stop REPLICATION_SCRIPT_PID=$$
   # The trap writes the file, so that a signal before the wait counts, too.
-  trap 'stops=$((stops + 1)); touch "$REPLICATION_STOP_FILE"' INT TERM HUP
+  trap 'stops=$((stops + 1)); mkdir -p "$REPLICATION_RUN" && touch "$REPLICATION_STOP_FILE"' INT TERM HUP
   say_what_stops_it
   set -m # the job gets its own process group, which Ctrl-C does not reach
   "$@" </dev/null &

@@ -55,5 +55,5 @@ def shortage(opened: int, limit: int) -> str:
     return (
         f"{opened} of {limit} files are open, and beyond that the process cannot connect, read or "
         "write: raise the limit (ulimit -n; LimitNOFILE= of a systemd unit) and start the job "
-        "again; each partition in Real-Time Mode takes about five"
+        "again; each partition in Real-Time Mode takes about six"
     )

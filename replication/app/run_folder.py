@@ -1,13 +1,14 @@
 """The folder of this process's files: held while it runs, and those of dead processes removed."""
 
 import fcntl
+import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from replication.config.home import run_folder
+from replication.config.home import RUN_FOLDER
 
 LOCK: Final = "lock"
 
@@ -19,12 +20,13 @@ def hold_run_folder() -> Iterator[None]:
     The script removes the folder of a job that ends. Nothing else would: it is not where systems
     clean.
     """
-    folder = run_folder()
-    if folder is None:
+    folder = os.environ.get(RUN_FOLDER)
+    if not folder:
         yield
         return
-    with Path(folder, LOCK).open("w") as lock:
-        with suppress(OSError):  # a file system without locks, on which nothing is removed
+    with ExitStack() as stack:
+        with suppress(OSError):  # a full disk, or no locks there: then nothing is removed
+            lock = stack.enter_context(Path(folder, LOCK).open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove_stale(Path(folder))
         yield

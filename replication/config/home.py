@@ -19,14 +19,6 @@ RUN_FOLDER: Final = "REPLICATION_RUN"
 """The environment variable with the folder that spark-submit.sh has made for this process alone."""
 
 
-def run_folder() -> str | None:
-    """The folder for the files of this process; None for the system's temporary one.
-
-    Systems delete what has been in that for ten days, and a process may run for months.
-    """
-    return os.environ.get(RUN_FOLDER) or None
-
-
 def connector_jars(name: str = "*") -> list[Path]:
     """The jars called *name*, without ``.jar``, that set-up has downloaded for Spark."""
     return sorted((home() / "jars" / "spark").glob(f"{name}.jar"))

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,7 @@ NAMED_ELSEWHERE: Final = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 CLEANED: Final = ("/tmp/", "/var/tmp/")  # noqa: S108 - named, not used
 OWN_RIGHTS: Final = 0o700
 OURS: Final = "ours"
+CONTAINER_MEMORY: Final = Path("/sys/fs/cgroup/memory.max")
 SECONDS: Final = 10.0
 
 
@@ -252,7 +254,11 @@ def _name_of(user_id: int) -> str | None:
 
 
 def _memory_mb() -> int:
+    """All memory of this machine, or of this container; 0 if unknown."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        with suppress(OSError, ValueError):  # "max" where there is no limit
+            found = min(found, int(CONTAINER_MEMORY.read_text()))
     except (ValueError, OSError):
         return 0
+    return found // 2**20

@@ -15,11 +15,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from replication.config.home import run_folder
 from replication.errors import ReplicationError
 from replication.flows.head_start import HeadStart
 from replication.log import Log
-from replication.spark.checkpoint import checkpoint_location
+from replication.spark.checkpoint import checkpoint_location, temporary_folder
 from replication.state.lease import Lease
 
 log = Log(__name__)
@@ -71,7 +70,7 @@ class Supervised(threading.Thread):
         self._head_start.await_end(self._stop_event)
         pause = 1.0
         with tempfile.TemporaryDirectory(
-            prefix="replication-", dir=run_folder(), ignore_cleanup_errors=True
+            prefix="replication-", dir=temporary_folder(self._spark), ignore_cleanup_errors=True
         ) as scratch:
             while not self._stop_event.is_set():
                 try:

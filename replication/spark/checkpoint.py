@@ -13,6 +13,15 @@ SCHEME: Final = "plain"
 FILE_SYSTEM: Final = "replication.PlainFiles"
 
 
+def temporary_folder(spark: SparkSession) -> str | None:
+    """Java's folder for temporary files, which a platform has chosen; None if it is not here.
+
+    Python's is ``/tmp`` where nothing is said, and systems delete what has been there for ten days.
+    """
+    folder = str(jvm_of(spark).java.lang.System.getProperty("java.io.tmpdir"))
+    return folder if Path(folder).is_dir() else None
+
+
 def checkpoint_location(spark: SparkSession, folder: Path) -> str:
     """The option ``checkpointLocation`` for *folder*, which is on the driver's machine.
 

@@ -34,9 +34,8 @@ FILES_OF_A_DRIVER = 350
 FILES_PER_FLOW = 50
 """Clients, their connections, and tables."""
 
-FILES_PER_TASK = 5
-"""A consumer has four files beside a cluster of one broker, and a connection for each further one
-that it asks."""
+FILES_PER_TASK = 6
+"""A consumer of a cluster with one broker has four, and a connection to each further one."""
 
 KEPT_CONSUMERS = 2 * (LOCAL_BATCH_SLOTS + LOCAL_SPARE_SLOTS)
 """Of micro-batches and drains, from one batch to the next."""

@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from replication.config.home import run_folder
 from replication.config.tree import FlowConfig
 from replication.errors import StateError
 from replication.flows.context import FlowContext
@@ -33,7 +32,7 @@ from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.acknowledged import generation_tag
-from replication.spark.checkpoint import checkpoint_location
+from replication.spark.checkpoint import checkpoint_location, temporary_folder
 from replication.spark.kafka_options import source_options
 from replication.spark.kept_consumers import keeps_all
 from replication.spark.progress import Batch, Progress
@@ -103,7 +102,8 @@ class Generation:
         """
         config, spark = context.config, context.spark
         limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
-        folder = Path(tempfile.mkdtemp(prefix=f"{config.flow.slug}-{number}-", dir=run_folder()))
+        prefix = f"{config.flow.slug}-{number}-"
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=temporary_folder(spark)))
         name = f"{config.flow.slug} generation {number}"
         starts = {tp: positions[tp].upstream for tp in plan.partitions}
         reports = Reports(context, plan, number)
