@@ -23,9 +23,11 @@ from replication.state.paths import local_path
 SEPARATORS: Final = ",:"
 """Between paths in a list of Spark's, and in a class path of Java's."""
 
+SCRATCH: Final = "REPLICATION_SCRATCH"
 NAMED_ELSEWHERE: Final = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 CLEANED: Final = ("/tmp/", "/var/tmp/")  # noqa: S108 - named, not used
 OWN_RIGHTS: Final = 0o700
+NOEXEC: Final[int] = getattr(os, "ST_NOEXEC", 0)  # Python knows it on Linux only
 OURS: Final = "ours"
 CONTAINER_MEMORY: Final = Path("/sys/fs/cgroup/memory.max")
 SECONDS: Final = 10.0
@@ -146,6 +148,7 @@ def look(config: MirrorConfig, environ: Mapping[str, str]) -> Machine:
     places = [
         Place(name="the checkout", path=str(OUR_JAR.parents[2]), is_listed=True, is_lasting=True),
         Place(name="REPLICATION_HOME", path=str(home()), is_listed=True, is_lasting=True),
+        Place(name=SCRATCH, path=environ.get(SCRATCH, ""), is_listed=True),
         Place(name="the configuration", path=config.file),
         *(
             _writable(f"the folder {path} of SPARK_LOCAL_DIRS", Path(path))
@@ -198,7 +201,7 @@ def java_temporary_obstacle(folder: str) -> str:
     step = "name another folder in the driver's Java options with -Djava.io.tmpdir=FOLDER"
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"java.io.tmpdir {folder} cannot be written by this user: {step}"
-    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+    if os.statvfs(folder).f_flag & NOEXEC:
         return (
             f"java.io.tmpdir {folder} is mounted with noexec, so that Java cannot load the native "
             f"libraries which read topics compressed by zstd or snappy: {step}"

@@ -212,7 +212,9 @@ def local_session(
 
 def _use_own_spark() -> None:
     """Lets Python start the Spark that it has imported, whatever a shell's profile names."""
-    os.environ["SPARK_HOME"] = str(Path(inspect.getfile(SparkContext)).parents[1])
+    ours = Path(inspect.getfile(SparkContext)).parents[1]
+    if (ours / "bin" / "spark-submit").exists():  # installed by pip, and not a platform's
+        os.environ["SPARK_HOME"] = str(ours)
     for name in OTHER_SPARKS:
         os.environ.pop(name, None)
 

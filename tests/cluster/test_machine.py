@@ -78,8 +78,10 @@ def test_a_job_runs_whatever_path_host_name_and_environment_it_has(
     (strange / "__init__.py").write_text("raise SystemExit('another PySpark')")
     start = 'hostname no-such-host; cd "$0"; exec "$@" <&-'
     name = ["unshare", "--uts", "sh", "-c", start, str(tmp_path)]
+    scratch = tmp_path / "a scratch's 100%"
     environ = {
         **STRANGE,
+        "REPLICATION_SCRATCH": str(scratch),
         "PYTHONPATH": str(strange.parent),
         "REPLICATION_HOME": os.path.relpath(home(), tmp_path),
     }
@@ -91,7 +93,7 @@ def test_a_job_runs_whatever_path_host_name_and_environment_it_has(
 
     assert done.returncode == 0, done.stdout
     assert_equal(clusters, topic_name)
-    assert not [*(home() / "scratch").glob("replication-run-*/stop")], "a job leaves nothing"
+    assert list(scratch.iterdir()) == [], "a job leaves nothing"
 
 
 @as_root
