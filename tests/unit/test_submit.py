@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from replication.config.home import OUR_JAR
-from replication.config.java_options import SERIAL, VARIABLES, collector
+from replication.config.java_options import SERIAL, VARIABLES, collector, written
 from replication.deploy import submit
 from replication.deploy.arguments import (
     Arguments,
@@ -229,6 +229,21 @@ def test_java_gets_paths_with_odd_characters_as_they_are() -> None:
     assert f"-Djava.io.tmpdir={run}" in split
     logging = "file:///my%20mirror%27s/100%25/conf/log4j2.properties"
     assert f"-Dlog4j2.configurationFile={logging}" in split
+
+
+def test_sparks_own_launcher_takes_options_as_they_were_written() -> None:
+    spark = next(PYTHON.parents[1].glob("lib/python*/site-packages/pyspark"))
+    option = '-Da=/my mirror\'s "home"/$x\\y 100%'
+    launcher = "org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"
+
+    command = ["java", "-cp", f"{spark}/jars/*", *launcher]
+    done = subprocess.run(
+        [*command, "--driver-java-options", written(option), "job.py"],
+        env={**os.environ, "SPARK_HOME": str(spark), "SPARK_SCALA_VERSION": "2.13"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert option in done.stdout.split("\0")
 
 
 def test_a_local_driver_needs_no_host_name_that_resolves() -> None:
