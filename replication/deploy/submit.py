@@ -140,21 +140,17 @@ def command(
     if is_cluster and master.startswith("k8s:"):  # Spark would give the image this machine's path
         removed = ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"]
     if not is_cluster:
-        variables["PYSPARK_PYTHON"] = environ.get("PYSPARK_PYTHON") or str(python)
-        variables["PYSPARK_DRIVER_PYTHON"] = str(python)
+        workers = environ.get("PYSPARK_PYTHON") or str(python)
+        variables |= {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": str(python)}
         # which a properties file of other jobs may have set, and it comes before the variable
         ours += [("--conf", f"{DRIVER_PYTHON}={python}")]
         archived, java_options = archive_options()
         class_path, jars = [archived, storage_class_path()], _own_jars()
-        options = [DRIVER_OPTIONS, java_options]
-        if RUN_FOLDER in environ:  # Java's and Spark's temporary files
-            options.append(written(f"-Djava.io.tmpdir={environ[RUN_FOLDER]}"))
+        options = [DRIVER_OPTIONS, java_options, *_temporary_files(environ.get(RUN_FOLDER))]
         if is_local_mode(master):  # tasks run in the driver, and have its class path
-            if LOCAL_IP not in environ:  # Spark's web page, if it is asked for, listens there
-                variables[LOCAL_IP] = LOOPBACK
+            if LOCAL_IP not in environ:
+                variables |= _own_address(environ)
                 ours += [("--conf", f"{PAGE}=false")] if PAGE not in known else []
-                # this machine's own name may have no address
-                variables["SPARK_LOCAL_HOSTNAME"] = environ.get("SPARK_LOCAL_HOSTNAME", "localhost")
             options[:0] = _collector(given, known, environ)
             # ours is not in the archive, which must begin the class path
             class_path[0] = archived or os.pathsep.join(jars[:-1])
@@ -213,6 +209,20 @@ def _files(
         ("--py-files", str(_our_code(repository, environ.get(RUN_FOLDER)))),
         ("--driver-java-options", logging),
     ]
+
+
+def _temporary_files(folder: str | None) -> list[str]:
+    """The option for Java's and Spark's temporary files."""
+    return [written(f"-Djava.io.tmpdir={folder}")] if folder else []
+
+
+def _own_address(environ: Mapping[str, str]) -> dict[str, str]:
+    """Where a driver listens, with Spark's web page if it is asked for: on this machine only.
+
+    The machine's own name may have no address.
+    """
+    name = environ.get("SPARK_LOCAL_HOSTNAME", "localhost")
+    return {LOCAL_IP: LOOPBACK, "SPARK_LOCAL_HOSTNAME": name}
 
 
 def _our_code(repository: Path, run_folder: str | None) -> Path:
