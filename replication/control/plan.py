@@ -12,7 +12,7 @@ from replication.control.starts import StoredMap, find_starts
 from replication.errors import SetupError
 from replication.flows.metadata.acl_changes import plan_acl_sync
 from replication.flows.metadata.config_changes import TopicChanges, plan_config_sync
-from replication.flows.replicate.place import Match
+from replication.flows.replicate.place import Match, describe_emptied
 from replication.flows.replicate.prepare import look, topic_warnings
 from replication.flows.replicate.take_over import take_over
 from replication.kafka.acls import NoAclsError, TopicAcls
@@ -228,19 +228,44 @@ def _starts(
             found[tp] = Start(tp, decision.position.upstream, "created again", starts.void[tp])
         else:
             found[tp] = _start(config, tp, decision)
-    ends = {  # of targets that this mirror has not written
-        tp: decision.position.downstream
+    tails = {
+        tp: decision.position
         for tp, decision in starts.decisions.items()
-        if isinstance(decision, MatchTail) and tp not in stored.anchors
+        if isinstance(decision, MatchTail)
     }
+    emptied = _emptied(config, topics, clusters, tails)
+    found |= emptied
+    # of targets that this mirror has not written
+    ends = {tp: at.downstream for tp, at in tails.items() if tp not in stored.anchors}
     taken_over = take_over(config, clusters, ends)
-    if taken_over.found:
-        remote = {tp: topics.copy_of(tp) for tp in ends}
-        firsts = clusters[1].earliest(remote.values())
-        for tp, match in taken_over.found.items():
-            is_empty = firsts.get(remote[tp]) == ends[tp]
-            found[tp] = _taken_over(found[tp], match, is_empty=is_empty)
+    for tp, match in taken_over.found.items():
+        found[tp] = _taken_over(found[tp], match, is_empty=tp in emptied)
     return tuple(found.values()), taken_over.warnings
+
+
+def _emptied(
+    config: FlowConfig,
+    topics: TopicPlan,
+    clusters: tuple[Cluster, Cluster],
+    tails: Mapping[TopicPartition, Position],
+) -> dict[TopicPartition, Start]:
+    """The starts of those of *tails* whose remote partition has no record that could tell them."""
+    if not tails:
+        return {}
+    source, target = clusters
+    remote = {tp: topics.copy_of(tp) for tp in tails}
+    firsts = target.earliest(remote.values())
+    emptied = [tp for tp, at in tails.items() if firsts.get(remote[tp]) == at.downstream]
+    source_ends = source.log_ends(emptied, config.isolation)
+    return {
+        tp: Start(
+            tp,
+            tails[tp].upstream,
+            "target",
+            describe_emptied(config.flow, tp, remote[tp], tails[tp], source_ends.get(tp, 0)),
+        )
+        for tp in emptied
+    }
 
 
 def _taken_over(start: Start, match: Match, *, is_empty: bool) -> Start:

@@ -159,7 +159,7 @@ def decide(
     existing = {tp: Existing(log_ends.remote[tp], fresh) for tp, fresh in tails.items()}
     found = {tp: at for tp, at in decided.found.items() if tp not in tails}
     matches = match_existing_targets(context, existing)
-    unknown = {tp for tp, at in matches.items() if isinstance(at, GuardError) or not at.text}
+    unknown = {tp for tp, at in matches.items() if isinstance(at, GuardError) or at.is_emptied}
     unknown -= stored.anchors.keys() | decided.void.keys()  # copied by this mirror before
     ends = {tp: tails[tp].downstream for tp in unknown} | _unknown_of_shared(plan, decided)
     taken_over = take_over(context.config, (context.source, context.target), ends)

@@ -21,7 +21,7 @@ from replication.flows.replicate.tails import (
 )
 from replication.flows.replicate.verify import Placed, Verified, verify
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
-from replication.model import NewEvent, Position, TopicPartition
+from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.fingerprint import Fingerprint
 from replication.offsets.runs import OffsetRun, anchor, runs_between
 from replication.spark.fingerprints import equal_originals
@@ -37,22 +37,20 @@ MOST_CANDIDATES = 100
 class Match:
     """Resume at *position*, which the target's records give; *text* says how.
 
-    ``text`` is empty where the target holds no record any more, so that nothing can be repeated.
-
     Args:
         position: Where to resume.
         text: For an operator.
         has_gap: Whether the target may have records of the source behind the position.
+        is_emptied: Whether the target holds no record any more, so that it tells nothing.
     """
 
     position: Position
-    text: str = ""
+    text: str
     has_gap: bool = False
+    is_emptied: bool = False
 
     def events(self, tp: TopicPartition) -> list[NewEvent]:
-        """An event for *tp*, if records were compared."""
-        if not self.text:
-            return []
+        """An event for *tp*."""
         columns = {**tp._asdict(), "offset_until": self.position.upstream}
         event = NewEvent("adopted", self.text, "match", columns)
         return [replace(event, policy="at least once") if self.has_gap else event]
@@ -127,12 +125,15 @@ def _place(
     counts = dict.fromkeys(remotes, COMPARED_RECORDS)
     last = last_fingerprints(target, spans, counts, printed_copies(config))
     written = {tp: last[own.remote] for tp, own in existing.items() if last[own.remote]}
+    emptied = existing.keys() - written.keys()
+    source_ends = search.context.source.log_ends(emptied, config.isolation)
     places = search.by_time(written)
     found: dict[TopicPartition, Placed | Match | GuardError] = {}
     for tp, own in existing.items():
         if tp not in written:
-            # retention has emptied the target, so nothing can be repeated
-            found[tp] = Match(own.fresh)
+            end = source_ends.get(tp, own.fresh.upstream)
+            text = describe_emptied(config.flow, tp, own.remote, own.fresh, end)
+            found[tp] = Match(own.fresh, text, has_gap=True, is_emptied=True)
             continue
         place = places.get(tp) or search.by_sequence(tp, own.remote, written[tp])
         if place is None:
@@ -148,6 +149,22 @@ def _place(
             newer = sum(one.offset > place[0].offset for one in written[tp])
             found[tp] = Placed(own.remote, place[0].offset, place[1], newer)
     return found
+
+
+def describe_emptied(
+    flow: Flow, tp: TopicPartition, remote: TopicPartition, fresh: Position, end: int
+) -> str:
+    """What an operator should know of a start at *fresh*, for the source's log ends at *end*.
+
+    The target was written up to there, and retention has deleted all of it.
+    """
+    return (
+        f"{remote} on cluster {flow.target} was written up to offset {fresh.downstream}, but "
+        f"retention has deleted all of it, and state.dir does not say what it was. {tp} is copied "
+        f"from offset {fresh.upstream} on: of its records up to offset {end} those that were there "
+        "are copied a second time. If MirrorMaker 2 wrote them, replication.takeover.topic gives "
+        "the exact place"
+    )
 
 
 def _match(tp: TopicPartition, own: Existing, at: Placed, verified: Verified) -> Match:
