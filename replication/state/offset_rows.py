@@ -43,7 +43,7 @@ class StoredProgress:
     replicated_until: dict[TopicPartition, int]
     rows: int = field(default=0, compare=False)
     compacted_rows: int = field(default=0, compare=False)
-    placed: frozenset[TopicPartition] = field(default=frozenset(), compare=False)
+    placed: frozenset[TopicPartition] = frozenset()
 
 
 class OffsetReader(Protocol):

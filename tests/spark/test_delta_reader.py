@@ -86,6 +86,16 @@ def test_both_readers_give_the_same_answers(tables: Tables) -> None:
     assert answers(without) == before
 
 
+def test_both_readers_say_where_nothing_was_copied_since_a_position_was_given(
+    tables: Tables,
+) -> None:
+    rewound = {LOG_0: [anchor(Position(2, 55))]}
+    OffsetTable(tables, FLOW).append(FinishedRuns(9, rewound, {"log": "id-2"}))
+
+    for reader in (SparkReader(tables), DeltaReader(tables.root)):
+        assert reader.offsets(FLOW).progress().placed == {LOG_0}
+
+
 def test_both_readers_count_the_rows_of_a_map(tables: Tables) -> None:
     compacting = OffsetTable(tables, FLOW, compact_after=1)
     compacting.append(FinishedRuns(8, {ORDERS_1: [OffsetRun(0, 9, 0, 9)]}, {"orders": "id-3"}))

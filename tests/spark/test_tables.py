@@ -44,6 +44,9 @@ def test_a_later_generation_counts_although_it_was_rewound(tables: Tables) -> No
     progress = OffsetTable(tables, FLOW).progress()
     assert progress.anchors[ORDERS_0].position == Position(40, 50)
     assert progress.replicated_until == {ORDERS_0: 50}
+    assert progress.placed == {ORDERS_0}, "nothing was copied since: the next record is tried alone"
+    OffsetTable(tables, FLOW).append(FinishedRuns(3, {ORDERS_0: [OffsetRun(40, 41, 50, 1)]}, IDS))
+    assert OffsetTable(tables, FLOW).progress().placed == frozenset()
 
 
 def test_a_recreated_topic_has_a_new_map(tables: Tables) -> None:
