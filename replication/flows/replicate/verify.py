@@ -203,11 +203,15 @@ def _complete(end: EqualEnds | None, *, is_sampled: bool, is_searched: bool) -> 
     """What was compared, where nothing is missing."""
     if is_searched or end is None:
         return "all records before it are there, too"
-    compared = f"the {end.records - 1} records before it are there in the same order"
+    if end.records == 1:
+        return "no record before it is on both sides"
+    compared = f"the records before it are there in the same order ({end.records - 1} compared)"
     return f"{compared}, and older ones were sampled" if is_sampled else compared
 
 
 def _incomplete(missing: Missing) -> Verified:
+    if missing.records == 1:
+        return Verified(f"the record before it at offset {missing.first} is not there", missing)
     text = (
         f"{missing.records} records before it are not there, the first one of which has offset "
         f"{missing.first}"
