@@ -82,6 +82,21 @@ def test_on_a_calm_machine_what_is_late_has_failed_and_does_not_run_again(tmp_pa
     assert "runs once more" not in done.stdout
 
 
+def test_what_is_interrupted_when_it_runs_again_has_not_passed(tmp_path: Path) -> None:
+    interrupted = """
+def test_late_and_interrupted():
+    if Path("began").exists():
+        raise KeyboardInterrupt
+    Path("began").touch()
+    wait_until(lambda: False, 0.05)
+"""
+
+    done = run(tmp_path, CRAWLING + TESTS.partition("@pytest.mark.guarantee")[0] + interrupted)
+
+    assert "decided 1, late and then passed 0, not decided 1" in done.stdout
+    assert done.returncode == 0, done.stdout
+
+
 def test_what_is_not_run_for_lack_of_time_is_counted(tmp_path: Path) -> None:
     done = run(tmp_path, CRAWLING + TESTS, "--until", "1")
 

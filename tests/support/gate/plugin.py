@@ -151,10 +151,11 @@ class Gate:
         return None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keeps the worst of a test's reports."""
+        """Keeps the worst of a test's reports; one whose call has no report did not pass."""
         said, outcome = report.__dict__.get("gate", {}), self._outcome(report)
-        before = self._outcomes.get(report.nodeid, outcome)
-        self._outcomes[report.nodeid] = min(before, outcome, key=WORST_FIRST.index)
+        if outcome is not Outcome.PASSED or report.when == "call":
+            before = self._outcomes.get(report.nodeid, outcome)
+            self._outcomes[report.nodeid] = min(before, outcome, key=WORST_FIRST.index)
         if "missed" in said:
             self._missed[report.nodeid] = Missed(**said["missed"])
         if "seconds" in said:
