@@ -98,6 +98,7 @@ public final class SendFailuresCheck {
       Random own = new Random(random.nextLong());
       tasks.add(new Thread(() -> task(producer, number, own, isTransactional)));
     }
+    tasks.forEach(task -> task.setDaemon(true)); // one that hangs fails the check, and does not hold it
     tasks.forEach(Thread::start);
     if (isPaused) {
       Thread.sleep(random.nextInt(300));
