@@ -67,6 +67,7 @@ EventKind = Literal[
     "stalled",
     "jumped",
     "no-topics",
+    "table-damaged",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 

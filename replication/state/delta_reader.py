@@ -5,15 +5,15 @@ credentials of its own for remote storage.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
-from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError
+from deltalake import DeltaTable, Field, QueryBuilder
 
-from replication.errors import StateError
 from replication.model import Flow, TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import OffsetRun
+from replication.state.delta_writer import has_table
 from replication.state.offset_rows import (
     COMPACTED,
     OFFSET_RUNS,
@@ -25,6 +25,7 @@ from replication.state.offset_rows import (
     runs_of,
 )
 from replication.state.paths import local_path
+from replication.state.table_errors import check_columns, odd_rows, table_errors
 
 OUT_OF_REACH: Final = frozenset("%[]^|\\")
 """Characters of a folder's name that delta-rs decodes twice, or cannot take at all."""
@@ -86,6 +87,10 @@ class DeltaReader:
     def __init__(self, state_dir: str) -> None:
         self._folder = local_path(state_dir)
 
+    def path(self, table: str) -> str:
+        """The folder of *table*."""
+        return f"{self._folder}/{table}"
+
     def rows(self, table: str, flow: Flow) -> list[dict[str, Any]]:
         """The rows of *flow* in *table*; none if the table does not exist.
 
@@ -118,16 +123,13 @@ class DeltaReader:
         Raises:
             StateError: The table cannot be read.
         """
-        path = f"{self._folder}/{table}"
-        try:
-            if not DeltaTable.is_deltatable(path):
+        path = self.path(table)
+        with table_errors("read", table, path):
+            if not has_table(Path(path)):
                 return []
-            found = QueryBuilder().register("runs", DeltaTable(path)).execute(sql).read_all()
-        except (DeltaError, OSError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise StateError(
-                f"cannot read table {table} at {path}: {reason}; check that state.dir is readable"
-            ) from error
+            stored = DeltaTable(path)
+            check_columns(table, path, dict(map(_name_and_kind, stored.schema().fields)))
+            found = QueryBuilder().register("runs", stored).execute(sql).read_all()
         names = found.column_names
         columns = [found.column(name).to_pylist() for name in names]
         return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
@@ -136,10 +138,12 @@ class DeltaReader:
 class _DeltaOffsets:
     def __init__(self, reader: DeltaReader, flow: Flow) -> None:
         self._reader, self._flow = reader, _literal(flow)
+        self._path = reader.path(OFFSET_RUNS)
 
     def runs(self, tp: TopicPartition) -> list[OffsetRun]:
         partition = f'topic = {_literal(tp.topic)} AND "partition" = {tp.partition:d}'
-        return runs_of(self._select(f"flow = {self._flow} AND {partition}"))
+        with odd_rows(OFFSET_RUNS, self._path):
+            return runs_of(self._select(f"flow = {self._flow} AND {partition}"))
 
     def maps(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
         if not least:
@@ -153,16 +157,22 @@ class _DeltaOffsets:
             wanted=wanted,
             flow=self._flow,
         )
-        return maps_of(self._reader.query(OFFSET_RUNS, sql))
+        with odd_rows(OFFSET_RUNS, self._path):
+            return maps_of(self._reader.query(OFFSET_RUNS, sql))
 
     def progress(self) -> StoredProgress:
         sql = PROGRESS.format(newest_first=NEWEST_FIRST, flow=self._flow, compacted=COMPACTED)
-        return progress_of(self._reader.query(OFFSET_RUNS, sql))
+        with odd_rows(OFFSET_RUNS, self._path):
+            return progress_of(self._reader.query(OFFSET_RUNS, sql))
 
     def _select(self, condition: str) -> list[dict[str, Any]]:
         order = _names(OLDEST_FIRST)
         sql = f"SELECT * FROM runs WHERE {condition} ORDER BY {order}"  # noqa: S608 - literals only
         return self._reader.query(OFFSET_RUNS, sql)
+
+
+def _name_and_kind(field: Field) -> tuple[str, str]:
+    return field.name, getattr(field.type, "type", "a structure")
 
 
 def _names(columns: Sequence[str]) -> str:

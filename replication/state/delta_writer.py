@@ -29,13 +29,13 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class LocalTable:
-    """A `StoredTable` in *folder*; it raises `DeltaError` and `OSError`."""
+    """A `StoredTable` in *folder*; its errors are those of `table_errors`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def exists(self) -> bool:
-        return (self._folder / "_delta_log").exists()
+        return has_table(self._folder)
 
     def append(self, rows: Sequence[Mapping[str, Any]], schema: str) -> None:
         columns = [column.split() for column in schema.split(", ")]
@@ -75,6 +75,22 @@ class LocalTable:
 
     def _open(self) -> DeltaTable:
         return DeltaTable(self._folder)
+
+
+def has_table(folder: Path) -> bool:
+    """Whether a table was ever written to *folder*, however it looks now.
+
+    Raises:
+        OSError: That cannot be seen.
+    """
+    try:
+        names = [file.name for file in (folder / "_delta_log").iterdir()]
+    except FileNotFoundError:
+        if folder.is_symlink():  # to a disk that is not there
+            raise
+        return False
+    # a process that was killed in its first commit leaves an empty folder, or an unfinished file
+    return any(name.endswith((".json", ".parquet", "_last_checkpoint")) for name in names)
 
 
 def _array(values: Sequence[Any], kind: str) -> Array:

@@ -11,7 +11,7 @@ import os
 import socket
 import stat
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -83,9 +83,14 @@ def take_lock(path: Path) -> FileLock | None:
             file = _open(path)
     now = datetime.now(timezone.utc)
     owner = Owner(socket.gethostname(), os.getpid(), f"{now:%Y-%m-%d %H:%M:%S} UTC")
-    file.truncate(0)
-    file.write(json.dumps(asdict(owner)))
-    file.flush()
+    try:
+        file.truncate(0)
+        file.write(json.dumps(asdict(owner)))
+        file.flush()
+    except OSError as error:
+        with suppress(OSError):  # it writes again what it could not
+            file.close()
+        raise _not_written(path, error) from error
     return FileLock(file, owner)
 
 
@@ -128,7 +133,7 @@ def _open(path: Path) -> IO[str]:
         _check_folder(path.parent)
         descriptor = _descriptor(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     except OSError as error:
-        raise StateError(f"cannot write the lock file {path}: {error.strerror}") from error
+        raise _not_written(path, error) from error
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
@@ -161,8 +166,15 @@ def _is_at(file: IO[str], path: Path) -> bool:
     """Whether *path* still leads to *file*."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
-    except FileNotFoundError:
+    except OSError:
         return False
+
+
+def _not_written(path: Path, error: OSError) -> StateError:
+    return StateError(
+        f"cannot write the lock file {path}: {error.strerror}; check that its folder is writable "
+        "and has space"
+    )
 
 
 def _try_lock(file: IO[str], path: Path, kind: int) -> bool:

@@ -107,7 +107,7 @@ def hold_lease(
             yield None
             return
         newest = _newest(tables, claim.name)
-        if not _await_end_of(newest, claim, stop):
+        if not _await_end_of(tables, newest, claim, stop):
             yield None
             return
         lease = Lease(tables, claim, newest["epoch"] + 1 if newest is not None else 1)
@@ -165,9 +165,11 @@ def executors_of(tables: Tables) -> Executors:
     return "local" if is_local_mode(tables.spark.sparkContext.master) else "cluster"
 
 
-def _await_end_of(newest: Mapping[str, Any] | None, claim: Claim, stop: Event) -> bool:
+def _await_end_of(
+    tables: Tables, newest: Mapping[str, Any] | None, claim: Claim, stop: Event
+) -> bool:
     """Waits until nothing of the last owner can write; returns whether *stop* is not set."""
-    last = None
+    last = LastOwner("", released=False) if tables.was_set_aside("leases") else None
     if newest is not None:  # a table of an earlier version lacks the last two columns
         machine, executors = newest.get("machine"), newest.get("executors")
         last = LastOwner(newest["owner"], newest["released"], machine, executors)
@@ -187,5 +189,7 @@ def _await_end_of(newest: Mapping[str, Any] | None, claim: Claim, stop: Event) -
 
 
 def _newest(tables: Tables, name: LeaseName) -> dict[str, Any] | None:
-    rows = reader_of(tables).newest("leases", str(name), ["flow"], ["epoch", "renewed"])
-    return next(iter(rows), None)
+    def read() -> list[dict[str, Any]]:
+        return reader_of(tables).newest("leases", str(name), ["flow"], ["epoch", "renewed"])
+
+    return next(iter(tables.mended("leases", name.flow, read)), None)

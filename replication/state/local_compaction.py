@@ -84,7 +84,13 @@ def compact_local(folder: Path, flow: Flow, slice_rows: int = SLICE_ROWS) -> int
     if not batches:
         return 0
     written = Table.from_batches(batches, schema=_SCHEMA)
-    write_deltalake(table, written, mode="overwrite", predicate=f"flow = {_literal(flow)}")
+    write_deltalake(
+        table,
+        written,
+        mode="overwrite",
+        predicate=f"flow = {_literal(flow)}",
+        schema_mode="merge",  # of columns that others have added, the new rows have none
+    )
     return int(written.num_rows)
 
 

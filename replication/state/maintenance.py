@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import functions as F
 
 from replication.config.tree import StateConfig
+from replication.errors import StateError
 from replication.log import Log
 from replication.model import Flow
 from replication.state.offset_rows import OFFSET_RUNS
@@ -63,15 +64,25 @@ class Maintenance:
             LeaseError: Another process owns the flow now.
             StateError: A table cannot be read or written; what was not done is still due.
         """
-        tables = [table for table in SCHEMAS if self._tables.exists(table)]
-        for table in tables:
-            for step in (self._set_properties, self._delete_old_rows, self._merge_files):
-                if is_over():
-                    return
-                step(table, now)
-        if OFFSET_RUNS in tables and not is_over():
+        failure: StateError | None = None
+        for table in SCHEMAS:
+            try:
+                self._maintain(table, now, is_over)
+            except StateError as error:  # noqa: PERF203 - the others are maintained
+                failure = failure or error
+        if failure:
+            raise failure
+        if not is_over() and self._tables.exists(OFFSET_RUNS):
             self._tables.set_properties(OFFSET_RUNS, {self._done_at: now.isoformat()})
-            log.info("tables_maintained", flow=self._flow, tables=len(tables))
+            log.info("tables_maintained", flow=self._flow)
+
+    def _maintain(self, table: str, now: datetime, is_over: Callable[[], bool]) -> None:
+        if not self._tables.exists(table):
+            return
+        for step in (self._set_properties, self._delete_old_rows, self._merge_files):
+            if is_over():
+                return
+            step(table, now)
 
     def _set_properties(self, table: str, _now: datetime) -> None:
         """Gives a table of an earlier version what new ones are created with."""

@@ -25,6 +25,7 @@ from replication.state.offset_rows import (
     runs_of,
 )
 from replication.state.schemas import SCHEMAS
+from replication.state.table_errors import odd_rows
 from replication.state.tables import Tables, now
 
 log = Log(__name__)
@@ -75,7 +76,8 @@ class OffsetTable:
 
     def progress(self) -> StoredProgress:
         """How far the flow is replicated, by all its rows."""
-        return progress_of(self._newest())
+        with odd_rows(OFFSET_RUNS, self._tables.path(OFFSET_RUNS)):
+            return progress_of(self._newest())
 
     def resume(self, stored: StoredProgress) -> None:
         """Counts the rows of earlier processes, *stored*, for the next compaction."""
@@ -86,7 +88,8 @@ class OffsetTable:
         """The map of one partition, merged, for the newest topic id; [] if there is none."""
         of_partition = (F.col("topic") == tp.topic) & (F.col("partition") == tp.partition)
         rows = self._tables.of(OFFSET_RUNS, self._flow).where(of_partition)
-        return runs_of(self._collect(rows.orderBy(*OLDEST_FIRST)))
+        with odd_rows(OFFSET_RUNS, self._tables.path(OFFSET_RUNS)):
+            return runs_of(self._collect(rows.orderBy(*OLDEST_FIRST)))
 
     def maps(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
         """The maps of the newest topic ids as far as they concern offsets *least* and later.
@@ -129,7 +132,8 @@ class OffsetTable:
             .union(always)
             .orderBy(*OLDEST_FIRST)
         )
-        return maps_of(rows)
+        with odd_rows(OFFSET_RUNS, self._tables.path(OFFSET_RUNS)):
+            return maps_of(rows)
 
     def _newest(self) -> list[dict[str, Any]]:
         """The newest row of each partition and topic id, and how many there are."""
@@ -184,7 +188,7 @@ class OffsetTable:
         """Compacts the map in the table; returns how many rows it has then."""
         tables, folder = self._tables, self._tables.local_folder(OFFSET_RUNS)
         if folder is not None:
-            with tables.committing("compact", OFFSET_RUNS):
+            with tables.committing("compact", OFFSET_RUNS), odd_rows(OFFSET_RUNS, str(folder)):
                 return compact_local(folder, self._flow)
         source = f"delta.`{tables.path(OFFSET_RUNS)}`"
         self._overwrite("compact", tables.spark.sql(compacted(source, self._flow)))

@@ -1,4 +1,7 @@
-"""What the Delta tables are created with. Pure data."""
+"""What the Delta tables are created with, and whether a table is still one of them. Pure."""
+
+from collections.abc import Mapping
+from typing import Final
 
 SCHEMAS = {
     "offset_runs": (
@@ -38,6 +41,15 @@ SCHEMAS = {
 }
 """The columns of each table, as in SQL. Each is partitioned by ``flow``."""
 
+LATER: Final = frozenset(
+    {"executors", "last_batch", "machine", "partitions", "remote_id", "topic_id"}
+)
+"""Columns that tables of earlier versions do not have."""
+
+_WHOLE: Final = frozenset(
+    {"bigint", "int", "smallint", "tinyint", "long", "integer", "short", "byte"}
+)
+
 PROPERTIES = {
     # Delta removes the log of whole days, so a day of it is up to two days of commits.
     "delta.logRetentionDuration": "interval 1 day",
@@ -53,3 +65,23 @@ SESSION_SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
 }
 """Of sessions that create and maintain tables."""
+
+
+def odd_column(table: str, columns: Mapping[str, str]) -> str:
+    """What keeps a table with *columns* from being read as *table*; empty if nothing does.
+
+    Further columns do no harm.
+
+    Args:
+        table: A key of `SCHEMAS`.
+        columns: The type of each column that is there, in the words of Spark or of delta-rs.
+    """
+    for column in SCHEMAS[table].split(", "):
+        name, kind = column.split()
+        found = columns.get(name)
+        if found is None:
+            if name not in LATER:
+                return f"it has no column {name}"
+        elif found != kind and not {found, kind} <= _WHOLE:
+            return f"its column {name} is {found} instead of {kind}"
+    return ""

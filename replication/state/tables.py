@@ -6,15 +6,15 @@ record: the next start recovers its positions from the last rows and the target'
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
-from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -26,6 +26,7 @@ from replication.model import EventKind, EventPolicy, Flow, NewEvent
 from replication.spark.frames import frame_of
 from replication.spark.local import local_spark
 from replication.spark.session import small_query_session
+from replication.state.aside import EXPENDABLE, is_set_aside, set_aside
 from replication.state.commit_lock import hold_commit_lock
 from replication.state.delta_reader import can_reach
 from replication.state.delta_writer import LocalTable
@@ -33,12 +34,22 @@ from replication.state.paths import local_path
 from replication.state.schemas import SCHEMAS, SESSION_SETTINGS
 from replication.state.spark_writer import SparkTable
 from replication.state.stored_table import Before, StoredTable
+from replication.state.table_errors import (
+    LOST_IN_SPARK,
+    DamagedTableError,
+    check_columns,
+    state_error,
+    table_errors,
+)
 
 log = Log(__name__)
+
+ValueT = TypeVar("ValueT")
 
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
 OPTIMIZE_EVERY_APPENDS = 100
+MOST_UNWRITTEN_EVENTS = 10_000
 
 
 class Tables:
@@ -98,11 +109,14 @@ class Tables:
         values = list(rows)
         if not values:
             return
-        with self.committing("append to", table):
-            self._stored(table).append(values, SCHEMAS[table])
+        self.mended(table, values[0]["flow"], partial(self._append, table, values))
         self._appends[table] += 1
         if self._appends[table] % self._optimize_every == 0:
             self.optimize(table)
+
+    def _append(self, table: str, values: Sequence[Mapping[str, Any]]) -> None:
+        with self.committing("append to", table):
+            self._stored(table).append(values, SCHEMAS[table])
 
     def delete(self, table: str, condition: str, before: Before | None = None) -> None:
         """Deletes the rows of *table* that meet an SQL *condition* and, if given, *before*."""
@@ -156,12 +170,13 @@ class Tables:
         self.check()
         with ExitStack() as held:
             if self._folder:
+                lock = hold_commit_lock(self._folder / "_locks" / f"{table}.commit")
                 try:
-                    held.enter_context(
-                        hold_commit_lock(self._folder / "_locks" / f"{table}.commit")
-                    )
+                    self.begin_folder()
+                    held.enter_context(lock)
                 except StateError as error:
-                    raise self._error(verb, table, str(error)) from error
+                    text = f"cannot {verb} table {table} at {self.path(table)}: {error}"
+                    raise StateError(text) from error
             held.enter_context(self.state_errors(verb, table))
             yield
 
@@ -198,6 +213,7 @@ class Tables:
             except StateError as error:
                 kinds = ", ".join(sorted({row["kind"] for row in rows}))
                 log.warning("event_not_written", flow=flow, kind=kinds, text=error)
+                del self._unwritten_events[:-MOST_UNWRITTEN_EVENTS]  # the log has them all
             else:
                 self._unwritten_events.clear()
 
@@ -206,7 +222,9 @@ class Tables:
         if not self.exists(table):
             return frame_of(self.spark, [], SCHEMAS[table])
         with self.state_errors("read", table):
-            return self.spark.read.format("delta").load(self.path(table))
+            frame = self.spark.read.format("delta").load(self.path(table))
+            check_columns(table, self.path(table), dict(frame.dtypes))
+            return frame
 
     def of(self, table: str, flow: Flow | str) -> DataFrame:
         """The rows of *flow* in *table*."""
@@ -219,23 +237,60 @@ class Tables:
 
     @contextmanager
     def state_errors(self, verb: str, table: str) -> Iterator[None]:
-        """Turns errors of Spark and delta-rs into a `StateError` that names *table*."""
+        """Turns errors of Spark and delta-rs into a `StateError` that names *table*.
+
+        Raises:
+            DamagedTableError: The table's folder holds something else.
+            StateError: The table cannot be reached or written.
+        """
+        path = self.path(table).removeprefix("file:")
         try:
-            yield
-        except (DeltaError, OSError) as error:
-            raise self._error(verb, table, str(error).strip().splitlines()[0]) from error
+            with table_errors(verb, table, path):
+                yield
         except (PySparkException, Py4JJavaError) as error:
             # the last cause is the operating system's: no space, no permission
             own = error.java_exception.toString() if isinstance(error, Py4JJavaError) else ""
             causes = [own or str(error).strip(), *_CAUSE.findall(str(error))]
             reason = causes[-1].splitlines()[0]
-            raise self._error(verb, table, reason) from error
+            is_damaged = LOST_IN_SPARK.search(str(error)) is not None
+            raise state_error(verb, table, path, reason, is_damaged=is_damaged) from error
 
-    def _error(self, verb: str, table: str, reason: str) -> StateError:
-        return StateError(
-            f"cannot {verb} table {table} at {self.path(table)}: {reason}; "
-            "check that state.dir exists, is writable and has space"
-        )
+    def mended(self, table: str, flow: Flow | str, attempt: Callable[[], ValueT]) -> ValueT:
+        """What *attempt* returns; if *table* is damaged and holds no positions, with a new one.
+
+        The damaged one is kept beside it, and `events` gets a row.
+
+        Args:
+            table: What is read or appended to.
+            flow: For whom; the event names it.
+            attempt: Reads or appends; may be called three times.
+        """
+        try:
+            return attempt()
+        except DamagedTableError:
+            if (folder := self.local_folder(table)) is None or table not in EXPENDABLE:
+                raise
+        with hold_commit_lock(folder.parent / "_locks" / f"{table}.aside"):
+            try:
+                return attempt()  # another thread was first
+            except DamagedTableError as damage:
+                with self.state_errors("move aside", table):
+                    text = f"{set_aside(folder)} has the old one: {damage}"
+        name = str(flow).partition(" ")[0]  # of a lease may have the name of a part behind it
+        log.warning("table_damaged", flow=name, table=table, text=text)
+        row = {"flow": name, "at": now(), "kind": "table-damaged", "policy": "restart"}
+        write = partial(self._append, "events", [{**row, "text": text}])
+        with suppress(StateError):  # it is in the log
+            if table == "events":
+                write()
+            else:
+                self.mended("events", flow, write)
+        return attempt()
+
+    def was_set_aside(self, table: str) -> bool:
+        """Whether an earlier, damaged *table* lies aside, so that the new one lacks rows."""
+        folder = self.local_folder(table)
+        return folder is not None and is_set_aside(folder)
 
 
 def now() -> datetime:

@@ -47,6 +47,29 @@ def holder(state_dir: str) -> Iterator["subprocess.Popen[bytes]"]:
         process.kill()
 
 
+ON_A_FULL_DISK = """
+import resource, sys
+from replication.errors import StateError
+from replication.model import Flow
+from replication.state.job_lock import hold_jobs
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # every write fails
+try:
+    hold_jobs(sys.argv[1], [Flow("A", "B")], "mirror").__enter__()
+except StateError as error:
+    print(error)
+"""
+
+
+def test_a_lock_that_cannot_be_written_is_an_error_with_the_reason(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ON_A_FULL_DISK, tmp_path.as_uri()]
+
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    path = tmp_path / "_locks" / "A-to-B.job.lock"
+    assert answer.stdout == f"cannot write the lock file {path}: {os.strerror(errno.EFBIG)}\n"
+    assert find_owner(tmp_path.as_uri(), FLOW) is None
+
+
 def test_a_second_process_is_refused_by_the_first_ones_name(tmp_path: Path) -> None:
     state_dir = tmp_path.as_uri()
     with holder(state_dir) as first:

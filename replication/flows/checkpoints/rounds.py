@@ -6,7 +6,7 @@ Spark job: the map is in memory, or is read without Spark, and the tables are wr
 """
 
 import time
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Event, Lock
 
 from pyspark.sql import DataFrame
@@ -156,7 +156,8 @@ class Checkpoints:
             return
         self._gone |= gone
         tables, flow = self._context.tables, self._config.flow
-        events = reader_of(tables).newest("events", flow, ["kind", "group"], ["at"])
+        read = partial(reader_of(tables).newest, "events", flow, ["kind", "group"], ["at"])
+        events = tables.mended("events", flow, read)
         known = {event["group"] for event in events if event["kind"] == "group-gone"}
         tables.record_events(flow, (_gone(flow, group) for group in sorted(gone - known)))
 

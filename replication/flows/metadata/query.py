@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.config.tree import FlowConfig
-from replication.errors import ClusterError
+from replication.errors import ClusterError, StateError
 from replication.flows.context import FlowContext
 from replication.flows.metadata.acl_rounds import AclSync
 from replication.flows.metadata.config_rounds import ConfigSync
@@ -94,5 +94,5 @@ class MetadataSync:
     def _try(self, part: Sync) -> None:
         try:
             part.round()
-        except ClusterError as error:
+        except (ClusterError, StateError) as error:
             log.warning(part.failure, flow=self._context.config.flow, text=error)

@@ -5,6 +5,7 @@ own tools: one that cannot be written is retried with the next ones and never st
 Runs of a running query that cannot be written are kept, and written with the next ones.
 """
 
+import time
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -22,8 +23,8 @@ from replication.state.spark_reader import reader_of
 
 log = Log(__name__)
 
-WRITE_ATTEMPTS = 6
-"""How many writes in a row may fail while a query runs: a minute of them. Nothing is lost."""
+KEEP_SECONDS = 60.0
+"""How long writes may fail while queries run. Nothing is lost."""
 
 
 class MapWriter:
@@ -54,7 +55,7 @@ class MapWriter:
         self.topics = TopicRows(context.tables, config.flow)
         self._syncs = Syncs(context, stored.replicated_until)
         self._kept: deque[FinishedRuns] = deque()
-        self._failures = 0
+        self._failing_since: float | None = None
 
     @property
     def remote_ids(self) -> Mapping[str, str]:
@@ -113,23 +114,25 @@ class MapWriter:
         """As `write`, but runs that cannot be written are kept for the next call.
 
         Raises:
-            StateError: Several calls in a row have failed; the runs are kept all the same.
+            StateError: Writes have failed for a minute; the runs are kept all the same.
         """
         if finished.runs:
             self._kept.append(finished)
         try:
             self._write_kept()
         except StateError as error:
-            self._failures += 1
-            if self._failures >= WRITE_ATTEMPTS:
+            clock = time.monotonic()
+            self._failing_since = self._failing_since or clock
+            seconds = clock - self._failing_since
+            if seconds >= KEEP_SECONDS:
                 raise
-            log.warning("map_write_failed", flow=self.flow, attempt=self._failures, text=error)
+            log.warning("map_write_failed", flow=self.flow, seconds=round(seconds), text=error)
 
     def _write_kept(self) -> None:
         while self._kept:
             self._append(self._kept[0])
             self._kept.popleft()
-        self._failures = 0
+        self._failing_since = None
 
     def _append(self, finished: FinishedRuns) -> None:
         self._table.append(finished)

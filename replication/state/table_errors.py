@@ -1,0 +1,165 @@
+"""What goes wrong with a table, as one `StateError`: what was tried, why it failed, what helps.
+
+The libraries behind the tables raise more than they say: delta-rs an `Exception` without a class
+where it queries, and what its Rust panics with; both put the cause last.
+"""
+
+import errno
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import takewhile
+from pathlib import Path
+from typing import Final
+
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from replication.errors import StateError, printable
+from replication.state.schemas import odd_column
+
+MOST_CHARACTERS: Final = 500
+"""Of a cause. The libraries add the tree of a query, or the whole log."""
+
+FORGOTTEN: Final = {
+    "offset_runs": "the next start finds the positions in the target's log; groups are "
+    "translated by what is copied from then on",
+    "events": "the events until then are only there",
+    "topics": "the topics are recorded anew; one that was deleted and created again in between "
+    "may not be noticed",
+    "topic_configs": "settings are compared anew; one that the source has no longer stays on the "
+    "remote topic",
+    "topic_acls": "ACLs are compared anew; one that the source has no longer stays on the target",
+    "topic_deletions": "the time for which a topic must be missing on the source begins anew",
+    "checkpoints": "the checkpoints until then are only there; groups are translated as before",
+    "leases": "nobody knows who held a lease before, so the next owner waits for half a minute",
+}
+"""What follows from moving a table's folder away."""
+
+STEPS: Final = {
+    errno.ENOSPC: "free some space there",
+    errno.EDQUOT: "raise the quota of the job's user there, or free some space",
+    errno.EROFS: "mount the file system so that it can be written",
+    errno.EACCES: "give the job's user the right to read and write all of the folder",
+    errno.EPERM: "give the job's user the right to read and write all of the folder",
+}
+ELSEWHERE: Final = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EBUSY)
+"""Further errors of the operating system that say nothing about what lies in the folder."""
+
+_OWN_STEP: Final = "check that state.dir exists, is writable and has space"
+_COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
+_FRAME: Final = re.compile(r"\d+: |stack backtrace:")
+LOST_IN_SPARK: Final = re.compile(
+    r"FILE_NOT_(EXIST|FOUND)|NOT_CONTIGUOUS|DELTA_(TRUNCATED|MISSING|STATE_RECOVER)"
+    r"|(Checksum|JsonEOF|JsonParse|BadRecord)Exception|not a Parquet file|FOOTER|MALFORMED|CORRUPT"
+)
+
+"""What Spark and Delta say of a table whose files are gone or torn."""
+
+
+class DamagedTableError(StateError):
+    """What lies in a table's folder is no longer the table that was written there."""
+
+
+@contextmanager
+def table_errors(verb: str, table: str, path: str) -> Iterator[None]:
+    """Turns errors of delta-rs and the operating system into a `StateError`.
+
+    Args:
+        verb: What is tried in the block, for example ``append to``.
+        table: The table.
+        path: Its folder.
+
+    Raises:
+        DamagedTableError: The folder holds something else than the table.
+        StateError: The table cannot be reached or written.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not _is_of_library(error):
+            raise
+        reason = cause_of(error)
+        if isinstance(error, CommitFailedError):
+            if not (odd := _folder_in_log(path)):
+                text = f"cannot {verb} table {table} at {path}: {reason}"
+                raise StateError(f"{text}; let no other program write to it") from error
+            reason = f"{reason} ({odd} is a folder)"
+        is_damaged = Path(path).parent.is_dir()
+        raise state_error(verb, table, path, reason, is_damaged=is_damaged) from error
+
+
+@contextmanager
+def odd_rows(table: str, path: str) -> Iterator[None]:
+    """Turns what unexpected rows of *table* do to the block into a `DamagedTableError`."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"it has rows that the mirror does not write ({error!r})"
+        raise _damaged(f"cannot read table {table} at {path}: {reason}", table) from error
+
+
+def check_columns(table: str, path: str, columns: Mapping[str, str]) -> None:
+    """Makes sure that a table with *columns*, which have types, is *table*.
+
+    Raises:
+        DamagedTableError: It is another one.
+    """
+    if odd := odd_column(table, columns):
+        raise _damaged(f"cannot read table {table} at {path}: {odd}", table)
+
+
+def state_error(verb: str, table: str, path: str, reason: str, *, is_damaged: bool) -> StateError:
+    """The error of *table*, which cannot be used for a *reason*.
+
+    Args:
+        verb: What was tried.
+        table: The table.
+        path: Its folder or URI.
+        reason: In the words of the library.
+        is_damaged: Whether the folder is to blame, unless the operating system is.
+    """
+    text = f"cannot {verb} table {table} at {path}: {reason}"
+    code = _code_of(reason)
+    if code is not None:
+        return StateError(f"{text}; {STEPS.get(code, _OWN_STEP)}")
+    if not is_damaged:
+        return StateError(f"{text}; {_OWN_STEP}")
+    return _damaged(text, table)
+
+
+def cause_of(error: BaseException) -> str:
+    """The text of *error* in one line, without colours and frames; its name if it has no text."""
+    lines = (_COLOUR.sub("", line).strip(" \t↳") for line in str(error).splitlines())
+    told = takewhile(lambda line: not _FRAME.match(line), filter(None, lines))
+    text = printable(": ".join(told)) or type(error).__name__
+    half = MOST_CHARACTERS // 2
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
+
+
+def _damaged(text: str, table: str) -> DamagedTableError:
+    step = "stop the mirror, move this folder away, and start it again"
+    return DamagedTableError(f"{text}; {step}: {FORGOTTEN[table]}")
+
+
+def _code_of(reason: str) -> int | None:
+    """The operating system's error in *reason* if it is not about what lies in the folder."""
+    for code in (*STEPS, *ELSEWHERE):
+        if f"(os error {code})" in reason or os.strerror(code) in reason:
+            return code
+    return None
+
+
+def _folder_in_log(path: str) -> Path | None:
+    """A folder in the place of one of the table's commits, None if there is none."""
+    with suppress(OSError):
+        return next(
+            (file for file in Path(path, "_delta_log").glob("*.json") if file.is_dir()), None
+        )
+    return None
+
+
+def _is_of_library(error: BaseException) -> bool:
+    kind = type(error)
+    is_panic = kind.__module__ == "pyo3_runtime"  # the class cannot be imported
+    return isinstance(error, DeltaError | OSError) or kind is Exception or is_panic
