@@ -3,18 +3,16 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from replication.config.clients.defaults import with_defaults
 from replication.config.clients.java_keys import Role
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.spark.kafka_options import CONSUMER_DEFAULTS, PRODUCER_DEFAULTS
 
 _BYTES: Final = "org.apache.kafka.common.serialization.ByteArray"
 _PRODUCER: Final = {
-    **PRODUCER_DEFAULTS,
     "key.serializer": f"{_BYTES}Serializer",
     "value.serializer": f"{_BYTES}Serializer",
 }
 _CONSUMER: Final = {
-    **CONSUMER_DEFAULTS,
     "key.deserializer": f"{_BYTES}Deserializer",
     "value.deserializer": f"{_BYTES}Deserializer",
 }
@@ -28,13 +26,13 @@ def clients_of(config: MirrorConfig) -> Iterator[Client]:
     for flow in config.flows:
         yield from _clients_of_flow(flow)
     for pair in config.heartbeats:
-        yield pair.alias, "producer", {**_PRODUCER, **pair.producer}
-        yield pair.alias, "admin", pair.admin
+        yield pair.alias, "producer", with_defaults("producer", {**_PRODUCER, **pair.producer})
+        yield pair.alias, "admin", with_defaults("admin", pair.admin)
 
 
 def _clients_of_flow(flow: FlowConfig) -> Iterator[Client]:
     source, target = flow.source, flow.target
-    yield source.alias, "consumer", {**_CONSUMER, **source.consumer}
-    yield source.alias, "admin", source.admin
-    yield target.alias, "producer", {**_PRODUCER, **target.producer}
-    yield target.alias, "admin", target.admin
+    yield source.alias, "consumer", with_defaults("consumer", {**_CONSUMER, **source.consumer})
+    yield source.alias, "admin", with_defaults("admin", source.admin)
+    yield target.alias, "producer", with_defaults("producer", {**_PRODUCER, **target.producer})
+    yield target.alias, "admin", with_defaults("admin", target.admin)

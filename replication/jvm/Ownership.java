@@ -108,9 +108,7 @@ public final class Ownership {
     config.put("heartbeat.interval.ms", sessionMs / 5);
     config.putIfAbsent("retry.backoff.ms", POLL.toMillis()); // how often its thread wakes up
     config.put("max.poll.interval.ms", rebalanceMs);
-    config.putIfAbsent("enable.metrics.push", false); // a look at the clock in each poll, for nothing
     config.put("enable.auto.commit", false);
-    config.put("allow.auto.create.topics", false);
     config.put("partition.assignment.strategy", List.of(OwnerAssignor.class.getName()));
     config.put("key.deserializer", ByteArrayDeserializer.class.getName());
     config.put("value.deserializer", ByteArrayDeserializer.class.getName());

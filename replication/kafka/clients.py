@@ -12,12 +12,17 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from py4j.java_gateway import JVMView
 
+from replication.config.clients.defaults import with_defaults
 from replication.config.clients.librdkafka import librdkafka_properties
 from replication.kafka.diagnosis import ClientDiagnostics
 from replication.kafka.java_consumer import JavaConsumer
 from replication.kafka.java_producer import JavaProducer
 from replication.kafka.java_topics import JavaTopics
 from replication.kafka.jvm import has_our_classes, shared_jvm
+
+READER: Final = "replication-reader"
+WRITER: Final = "replication-writer"
+"""client.id of a consumer and a producer whose file names none."""
 
 CONSUMER: Final[Mapping[str, Any]] = {
     "auto.offset.reset": "earliest",  # retention may delete the first offset before it is read
@@ -28,12 +33,6 @@ CONSUMER: Final[Mapping[str, Any]] = {
     "fetch.queue.backoff.ms": 10,  # by default, a partition with so many pauses for a second
     "fetch.wait.max.ms": 50,  # for the end of a partition that holds nothing more
 }
-PRODUCER: Final = {"acks": "all", "enable.idempotence": "true", "linger.ms": "0"}
-"""A retry must not reorder the syncs of a partition."""
-
-
-RECONNECT_MS: Final = "1000"
-"""As Java's client: librdkafka's ten seconds are all that a flow has to go on after an outage."""
 
 
 def is_secured(properties: Mapping[str, str]) -> bool:
@@ -51,12 +50,13 @@ def open_admin(
         ConfigError: There is no JVM with our classes, and confluent-kafka cannot connect this way.
         SetupError: Java does not start.
     """
+    properties = with_defaults("admin", properties)
     if (jvm := _jvm(properties)) is not None:
         timeout_ms = str(int(timeout_s * 1000))
         own = {"default.api.timeout.ms": timeout_ms, "request.timeout.ms": timeout_ms}
         return JavaTopics(jvm, {**properties, **own, "client.id": client_id})
     settings: dict[str, Any] = {
-        **_librdkafka(properties),
+        **librdkafka_properties(properties),
         "client.id": client_id,
         "error_cb": diagnostics.on_error,
     }
@@ -74,11 +74,12 @@ def open_consumer(
         ConfigError: As `open_admin`.
         SetupError: As `open_admin`.
     """
+    properties = with_defaults("consumer", {"client.id": READER, **properties})
     if (jvm := _jvm(properties)) is not None:
         return JavaConsumer(jvm, {**properties, "isolation.level": isolation})
     settings: dict[str, Any] = {
-        "group.id": "replication-reader",  # required by librdkafka, never joined
-        **_librdkafka(properties),
+        "group.id": READER,  # required by librdkafka, never joined
+        **librdkafka_properties(properties),
         **CONSUMER,
         "isolation.level": isolation,
         "error_cb": diagnostics.on_error,
@@ -98,24 +99,17 @@ def open_producer(
         SetupError: As `open_admin`.
     """
     timeout_ms = str(int(timeout_s * 1000))
-    own = {**PRODUCER, "delivery.timeout.ms": timeout_ms}
+    own = {"linger.ms": "0", "delivery.timeout.ms": timeout_ms}  # each answer is awaited
+    properties = with_defaults("producer", {"client.id": WRITER, **properties}) | own
     if (jvm := _jvm(properties)) is not None:
         blocking = {"max.block.ms": timeout_ms, "request.timeout.ms": timeout_ms}
-        return JavaProducer(jvm, {**properties, **own, **blocking})
+        return JavaProducer(jvm, {**properties, **blocking})
     settings: dict[str, Any] = {
-        **_librdkafka(properties),
-        **own,
+        **librdkafka_properties(properties),
         "error_cb": diagnostics.on_error,
         "logger": diagnostics,
     }
     return Producer(settings)
-
-
-def _librdkafka(properties: Mapping[str, str]) -> Mapping[str, Any]:
-    settings = librdkafka_properties(properties)
-    if "reconnect.backoff.ms" in settings:  # it may be longer, which librdkafka refuses
-        return settings
-    return {"reconnect.backoff.max.ms": RECONNECT_MS, **settings}
 
 
 def _jvm(properties: Mapping[str, str]) -> JVMView | None:

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JJavaError
 
+from replication.config.clients.defaults import with_defaults
 from replication.kafka.calls import timeout_s
 from replication.kafka.diagnosis import call_error, kafka_error
 
@@ -50,7 +51,7 @@ class JavaAdmin:
         timeout_ms = str(int(timeout_s(properties) * 1000))
         own = {"default.api.timeout.ms": timeout_ms, "request.timeout.ms": timeout_ms}
         name = "|".join(filter(None, (properties.get("client.id"), f"replication-{self.role}")))
-        for key, value in {**properties, **own, "client.id": name}.items():
+        for key, value in {**with_defaults("admin", properties), **own, "client.id": name}.items():
             settings.setProperty(key, value)
         with self.named("creating a client"):
             self._admin = self._client.admin.AdminClient.create(settings)

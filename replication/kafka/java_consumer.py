@@ -26,7 +26,6 @@ from replication.kafka.jvm import java_map
 COUNT: Final = Struct(">i")
 RECORD: Final = Struct(">iqq?")  # partition, offset, timestamp, whether the cluster has set it
 SETTINGS: Final = {
-    "allow.auto.create.topics": "false",
     "auto.offset.reset": "earliest",  # retention may delete the first offset before it is read
     "enable.auto.commit": "false",
     "fetch.max.bytes": "16777216",  # what one round trip brings to Python at most

@@ -5,26 +5,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from replication.config.clients.defaults import with_defaults
 from replication.model import Flow, TopicPartition
 from replication.spark.interceptor import INTERCEPTOR, OWNER_ONLY
-
-SIZED_BY_KERNEL: Final = "-1"
-"""The size of a socket's buffer: it grows with the speed and the distance. With 128 KiB to send, as
-Kafka's default is, and 256 KiB to receive, a record took a quarter more CPU."""
-
-PRODUCER_DEFAULTS: Final = {
-    # A partition's log on the target must always be a prefix of the source's. Idempotence keeps
-    # the order over retries; with an endless delivery timeout no batch is given up while the next
-    # one is sent.
-    "acks": "all",
-    "enable.idempotence": "true",
-    "max.in.flight.requests.per.connection": "5",
-    "delivery.timeout.ms": "2147483647",
-    "linger.ms": "0",
-    # The topic's own limit applies, on the broker; the client's default of 1 MiB would be lower.
-    "max.request.size": "104857600",
-    "send.buffer.bytes": SIZED_BY_KERNEL,
-}
 
 BUFFER_BYTES: Final = 16_777_216
 """``buffer.memory``. The garbage collector copies what waits in it: with 64 MiB a record took a
@@ -51,10 +34,6 @@ POLL_RECORDS: Final = (100, 2000)
 
 POLLED_RECORDS: Final = 128_000
 """What all tasks of a query hold as records: compressed, a fetch may have many."""
-
-CONSUMER_DEFAULTS: Final = {
-    "receive.buffer.bytes": SIZED_BY_KERNEL,
-}
 
 BOUNDED_READS: Final = {
     # Spark asks where a partition ends after each fetch. The client has then sent its next fetch on
@@ -99,6 +78,11 @@ OWNED_BY_SPARK: Final = frozenset(
 )
 
 
+def named(consumer: Mapping[str, str], flow: Flow) -> dict[str, str]:
+    """*consumer* with the client id of what reads the data of *flow*, unless it has one."""
+    return {"client.id": f"{flow.slug}-replication-consumer", **consumer}
+
+
 def client_id(flow: Flow) -> str:
     """The client id of the data producer, for quotas, JMX and the interceptor's counts."""
     return f"{flow.slug}-replication-producer"
@@ -136,7 +120,7 @@ def source_options(
     }
     known = {} if is_bounded else _known(consumer)
     return {
-        **_kafka({**CONSUMER_DEFAULTS, **shared, **waiting, **known, **consumer}),
+        **_kafka(with_defaults("consumer", {**shared, **waiting, **known, **consumer})),
         "assign": json.dumps(_by_topic_partitions(starts)),
         "startingOffsets": offsets_json(starts),
         "includeHeaders": "true",
@@ -165,7 +149,7 @@ def sink_options(
     """
     batch_bytes = _share(BUFFER_BYTES // 4, tasks, BATCH_BYTES)
     ours = {"client.id": client_id(flow), "batch.size": str(batch_bytes)}
-    properties = {**PRODUCER_DEFAULTS, **ours, **producer}
+    properties = with_defaults("producer", {**ours, **producer})
     sizes = [int(properties["batch.size"]), *limits]
     room = max(BUFFER_BYTES, 2 * max(sizes), 2 * tasks * batch_bytes)
     properties.setdefault("buffer.memory", str(min(MOST_BUFFER_BYTES, room)))

@@ -21,6 +21,7 @@ from typing import Final, Literal
 
 from py4j.java_gateway import JVMView
 
+from replication.config.clients.defaults import with_defaults
 from replication.errors import ClusterError
 from replication.kafka.jvm import has_our_classes
 from replication.kafka.ownership import Member, Ownership
@@ -197,7 +198,7 @@ def join_from(jvm: JVMView, properties: Mapping[str, str], name: LeaseName) -> J
     if not has_our_classes(jvm):
         return None
     client_id = "|".join(filter(None, (properties.get("client.id"), "replication-lease")))
-    settings = {**properties, "client.id": client_id}
+    settings = {**with_defaults("consumer", properties), "client.id": client_id}
     return lambda member: Ownership(jvm, settings, name.group, member)
 
 

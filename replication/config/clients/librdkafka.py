@@ -17,9 +17,11 @@ _SAME: Final = frozenset(
     """
     acks allow.auto.create.topics batch.size bootstrap.servers check.crcs client.dns.lookup
     client.id client.rack compression.type connections.max.idle.ms delivery.timeout.ms
-    enable.auto.commit enable.idempotence fetch.max.bytes fetch.min.bytes group.id
-    isolation.level linger.ms max.in.flight.requests.per.connection max.partition.fetch.bytes
-    metadata.max.age.ms reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retries
+    enable.auto.commit enable.idempotence enable.metrics.push fetch.max.bytes fetch.min.bytes
+    group.id isolation.level linger.ms max.in.flight.requests.per.connection
+    max.partition.fetch.bytes metadata.max.age.ms metadata.recovery.rebootstrap.trigger.ms
+    metadata.recovery.strategy
+    reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retries
     retry.backoff.max.ms retry.backoff.ms sasl.kerberos.min.time.before.relogin
     sasl.kerberos.service.name sasl.mechanism sasl.oauthbearer.scope
     sasl.oauthbearer.token.endpoint.url security.protocol session.timeout.ms

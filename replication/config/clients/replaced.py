@@ -62,6 +62,8 @@ def replacement(role: Role | None, name: str, value: str) -> tuple[str, bool] | 
         return _WEAKENED[name], True
     if name == "enable.auto.commit" and value.lower() != "false":
         return _NO_GROUP, False
+    if name == "allow.auto.create.topics" and value.lower() != "false":
+        return "the mirror creates no topic on a source; a deleted one would come back", True
     if role in ("producer", None) and name in _GUARANTEED:
         allowed, reason = _GUARANTEED[name]
         return None if re.fullmatch(allowed, value) else (reason, True)

@@ -33,7 +33,7 @@ from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.acknowledged import generation_tag
 from replication.spark.checkpoint import checkpoint_location, temporary_folder
-from replication.spark.kafka_options import source_options
+from replication.spark.kafka_options import named, source_options
 from replication.spark.kept_consumers import keeps_all
 from replication.spark.progress import Batch, Progress
 from replication.spark.projection import counts_column
@@ -241,7 +241,7 @@ def replication_query(
     slots = max(1, task_slots(spark))  # none before the first executor has come
     tasks = min(len(starts), slots)
     options = source_options(
-        config.source.consumer,
+        named(config.source.consumer, config.flow),
         starts,
         is_bounded=is_bounded,
         is_kept=keeps_all(spark, slots),
