@@ -82,12 +82,14 @@ def wait_for_all(
         running[0].join(POLL_SECONDS)  # its own end is noticed at once, that of others in a second
         for thread in threads:
             if not thread.is_alive():
-                requests.answer(thread.flow)
+                failure = thread.failure
+                requests.answer(thread.flow, failure.outcome.exit_code if failure else 0)
                 locks.release(thread.flow)
         if time.monotonic() >= remind_at:
             remind_at = time.monotonic() + remind_seconds
             for thread in threads:
-                if thread.failure:
-                    log.error("flow_down", flow=thread.flow, text=thread.failure.error)
+                if failure := thread.failure:
+                    minutes = round((time.monotonic() - failure.at) / 60)
+                    log.error("flow_down", flow=thread.flow, minutes=minutes, text=failure.error)
     failures = [thread.failure for thread in threads if thread.failure]
     return min(failures, key=lambda failure: failure.at).outcome if failures else Outcome()

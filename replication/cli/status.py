@@ -14,6 +14,7 @@ from replication.cli.options import (
 )
 from replication.config.file import load_config
 from replication.control.status import FlowStatus, Trouble, flow_status
+from replication.state.folder import check_begun
 from replication.state.readers import open_reader
 
 HEADINGS = ("topic", "partition", "event", "since", "reason")
@@ -33,6 +34,8 @@ def status(file: str, name: str | None, clusters: str, *, as_json: bool) -> None
     config = load_config(file, clusters)
     with open_reader(config.state_dir, config.hadoop) as state:
         found = [flow_status(flow.flow, state) for flow in chosen_flows(config, name)]
+    if all(one.process is None for one in found):
+        check_begun(config.state_dir)
     if as_json:
         print_json({"flows": [_document(one) for one in found]})
         return

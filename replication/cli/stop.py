@@ -18,10 +18,18 @@ from replication.state.stop_requests import request_stop
 def stop(file: str, name: str | None, clusters: str, timeout: int, job: Job) -> None:
     """Stop the running job cleanly, and wait until it has ended.
 
-    The request is a file in the state directory.
+    The request is a file in the state directory. If a flow failed, the exit code is its.
     """
     config = load_config(file, clusters)
     flows = chosen_names(config, name)
     stopped = request_stop(config.state_dir, flows, timeout, job, config.hadoop)
     for flow in flows:
-        click.echo(f"{flow} stopped" if flow in stopped else f"{flow} is not running")
+        click.echo(f"{flow} {_answer(stopped.get(flow))}")
+    if failed := [code for code in stopped.values() if code]:
+        click.get_current_context().exit(failed[0])
+
+
+def _answer(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "is not running"
+    return f"failed with exit code {exit_code}; its log says why" if exit_code else "stopped"

@@ -13,6 +13,7 @@ from replication.errors import LeaseError
 from replication.model import RECORDS, Flow, Job
 from replication.state import file_lock
 from replication.state.file_lock import FileLock, Owner, take_lock
+from replication.state.folder import StateFolder
 from replication.state.paths import job_name, local_path
 
 ENDING_SECONDS = 1.5
@@ -53,6 +54,8 @@ class JobLocks:
 
     def __init__(self, state_dir: str, job: Job) -> None:
         self._state_dir, self._job = state_dir, job
+        folder = local_path(state_dir)
+        self._folder = StateFolder(folder) if folder else None
         self._locks: dict[Flow, FileLock] = {}
         self._ended: set[Flow] = set()
 
@@ -61,11 +64,23 @@ class JobLocks:
         if flow in self._locks:
             return True
         path = lock_path(self._state_dir, flow, self._job)
-        if path is None or flow in self._ended:
+        if path is None or flow in self._ended or not self._is_folder_there():
             return False
         if (lock := take_lock(path)) is not None:
             self._locks[flow] = lock
         return flow in self._locks
+
+    def begin(self) -> None:
+        """Makes the folder of the locks.
+
+        Raises:
+            StateError: The state directory cannot be written.
+        """
+        if self._folder is not None:
+            self._folder.begin()
+
+    def _is_folder_there(self) -> bool:
+        return self._folder is not None and self._folder.is_there()
 
     def address(self, flow: Flow) -> str:
         """The address of this process in requests to *flow*, whose lock it holds."""
@@ -93,6 +108,7 @@ def hold_jobs(
         StateError: The state directory cannot be written.
     """
     locks = JobLocks(state_dir, job)
+    locks.begin()
     try:
         for flow in flows:
             is_free = locks.holds(flow) or standby or job not in RECORDS

@@ -102,6 +102,7 @@ def hold_lease(
         StateError: The state directory cannot be read or written.
     """
     stop = stop or Event()
+    tables.begin_folder()
     with claim:
         if not await_lease(claim, stop, standby=standby, when_late=when_late):
             yield None

@@ -58,6 +58,12 @@ def new_request(state_dir: str, flow: Flow, job: Job = "mirror", addressee: str 
     return f"{request_prefix(state_dir, flow, job)}{addressee}@{uuid.uuid4().hex}"
 
 
+def answer_prefix(request: str) -> str:
+    """How the path of the answer to *request* begins, if the job had failed."""
+    folder, _, name = request.rpartition("/")
+    return f"{folder}/ended-{name.removeprefix('stop-')}@"
+
+
 def acceptance_prefix(state_dir: str, flow: Flow) -> str:
     """How the paths of all requests to accept a loss or a repetition in *flow* begin."""
     return f"{state_dir.rstrip('/')}/_control/accept-{flow.slug}@"

@@ -39,6 +39,9 @@ class RequestFiles(Protocol):
     def delete(self, path: str) -> None:
         """Deletes the file, if it is there."""
 
+    def rename(self, path: str, new: str) -> None:
+        """Calls the file *new*; that needs no space on a full disk."""
+
 
 class LocalFiles(RequestFiles):
     """Files of this machine."""
@@ -78,6 +81,10 @@ class LocalFiles(RequestFiles):
     def delete(self, path: str) -> None:
         """Deletes the file, if it is there."""
         _file(path).unlink(missing_ok=True)
+
+    def rename(self, path: str, new: str) -> None:
+        """Calls the file *new*; that needs no space on a full disk."""
+        _file(path).rename(_file(new))
 
 
 class HadoopFiles(RequestFiles):
@@ -126,6 +133,11 @@ class HadoopFiles(RequestFiles):
         """Deletes the file, if it is there."""
         system, java = self._locate(path)
         system.delete(java, False)
+
+    def rename(self, path: str, new: str) -> None:
+        """Calls the file *new*; that needs no space on a full disk."""
+        system, java = self._locate(path)
+        system.rename(java, self._locate(new)[1])
 
     def _locate(self, path: str) -> tuple[Any, Any]:
         java = self._jvm.org.apache.hadoop.fs.Path(path)

@@ -47,7 +47,11 @@ def reader_of(tables: Tables) -> StateReader:
     """A reader of *tables* for a job: delta-rs where it reaches them, else Spark.
 
     A query of Spark's over a small table takes a task slot and hundreds of milliseconds.
+
+    Raises:
+        StateError: The state directory has disappeared.
     """
+    tables.check_folder()  # of a folder that is gone, no row would be an answer
     return DeltaReader(tables.root) if can_reach(tables.root) else SparkReader(tables)
 
 

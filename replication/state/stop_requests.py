@@ -17,11 +17,13 @@ from replication.kafka.jvm import open_jvm
 from replication.log import Log
 from replication.model import Flow, Job
 from replication.spark.hadoop import hadoop_conf
+from replication.state.folder import check_begun
 from replication.state.job_lock import find_owner
 from replication.state.paths import (
     ANYONE,
     addressee_of,
     all_requests_prefix,
+    answer_prefix,
     local_path,
     new_request,
     request_prefix,
@@ -70,6 +72,7 @@ class StopRequests:
         self._prefixes = {flow: request_prefix(state_dir, flow, job) for flow in flows}
         self._old: frozenset[str] | None = None
         self._found: dict[Flow, set[str]] = {}
+        self._answered: set[str] = set()
         self._said: set[str] = set()
 
     def watch(self) -> None:
@@ -97,9 +100,23 @@ class StopRequests:
                 self._look(flow, [path for path in there if path.startswith(prefix)])
         return set(self._found)
 
-    def answer(self, flow: Flow) -> None:
-        """Removes the requests that `find` has found for *flow*: its job has ended."""
-        for path in self._found.get(flow, ()):
+    def answer(self, flow: Flow, exit_code: int = 0) -> None:
+        """Answers the requests that `find` has found for *flow*: its job has ended.
+
+        The answer to a request is that it is gone; if the job had failed, a file names the code.
+        """
+        paths = self._found.get(flow, set()) - self._answered
+        self._answered |= paths
+        for path in paths:
+            if exit_code:
+                try:
+                    self._files.rename(path, f"{answer_prefix(path)}{exit_code}")
+                    continue
+                except (OSError, Py4JError) as error:
+                    text = (
+                        f"its requester is not told of exit code {exit_code}: {first_line(error)}"
+                    )
+                    self._say("stop_request_left", flow=flow, path=path, text=text)
             self._delete(flow, path)
 
     def _look(self, flow: Flow, requests: Iterable[str]) -> None:
@@ -140,7 +157,7 @@ def request_stop(
     timeout_seconds: float,
     job: Job = "mirror",
     hadoop: Mapping[str, str] | None = None,
-) -> list[Flow]:
+) -> dict[Flow, int]:
     """Asks the process that runs *job* of *flows* to stop, and waits until it has.
 
     Args:
@@ -151,26 +168,28 @@ def request_stop(
         hadoop: Hadoop's properties for a remote state directory.
 
     Returns:
-        The flows that were running; the others need no stop. On a remote state directory that is
-        known only when the process answers.
+        The exit code of each flow that was running, 0 for a clean end; the others need no stop. On
+        a remote state directory that is known only when the process answers.
 
     Raises:
         StateError: The process did not stop in time, or the state directory cannot be written.
+        NoAnswerError: No job ever began with the local state directory.
         SetupError: The state directory is remote, and Java, which is needed then, does not start.
     """
     if local_path(state_dir) is None:
         with open_jvm(hadoop_class_path()) as jvm:
             files = HadoopFiles(jvm, hadoop_conf(jvm, hadoop or {}))
-            paths = [new_request(state_dir, flow, job) for flow in flows]
-            request_and_wait(files, paths, timeout_seconds)
-        return list(flows)
+            paths = {flow: new_request(state_dir, flow, job) for flow in flows}
+            request_and_wait(files, paths.values(), timeout_seconds)
+            return {flow: _exit_code(files, path) for flow, path in paths.items()}
     return _stop_local(state_dir, flows, timeout_seconds, job)
 
 
 def _stop_local(
     state_dir: str, flows: Collection[Flow], timeout_seconds: float, job: Job
-) -> list[Flow]:
+) -> dict[Flow, int]:
     """Requests to the owners of the job locks; waits until each lock is free or has a new owner."""
+    check_begun(state_dir)
     files = LocalFiles()
     owners = {flow: find_owner(state_dir, flow, job) for flow in flows}
     requests = {
@@ -193,7 +212,17 @@ def _stop_local(
         time.sleep(POLL_SECONDS / 4)
     for path in requests.values():
         files.delete(path)
-    return list(requests)
+    return {flow: _exit_code(files, path) for flow, path in requests.items()}
+
+
+def _exit_code(files: RequestFiles, request: str) -> int:
+    """The exit code in the answer to *request*, which is removed; 0 without an answer."""
+    prefix, code = answer_prefix(request), 0
+    for answer in files.find(prefix):
+        text = answer.removeprefix(prefix)
+        code = int(text) if text.isdecimal() else code
+        files.delete(answer)
+    return code
 
 
 def request_and_wait(files: RequestFiles, paths: Collection[str], timeout_seconds: float) -> None:

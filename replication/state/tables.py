@@ -30,6 +30,7 @@ from replication.state.aside import EXPENDABLE, is_set_aside, set_aside
 from replication.state.commit_lock import hold_commit_lock
 from replication.state.delta_reader import can_reach
 from replication.state.delta_writer import LocalTable
+from replication.state.folder import StateFolder
 from replication.state.paths import local_path
 from replication.state.schemas import SCHEMAS, SESSION_SETTINGS
 from replication.state.spark_writer import SparkTable
@@ -75,6 +76,7 @@ class Tables:
         self.check: Callable[[], None] = lambda: None
         self.root = state_dir.rstrip("/")
         self._folder = local_path(self.root)
+        self.state_folder = StateFolder(self._folder) if self._folder else None
         # Hadoop does not decode the escapes of a URI: %20 would become a folder's name
         self._location = f"file:{self._folder}" if self._folder else self.root
 
@@ -90,12 +92,31 @@ class Tables:
         guarded.check = both
         return guarded
 
+    def begin_folder(self) -> None:
+        """Makes a local state directory if this process has not used it yet; else checks it.
+
+        Raises:
+            StateError: It cannot be made, or has disappeared.
+        """
+        if self.state_folder is not None:
+            self.state_folder.begin()
+
+    def check_folder(self) -> None:
+        """Makes sure that a local state directory has not disappeared since this process began.
+
+        Raises:
+            StateError: It has, and is not made anew.
+        """
+        if self.state_folder is not None:
+            self.state_folder.check()
+
     def path(self, table: str) -> str:
         """The folder of *table*, as SQL takes it: ``delta.`path` ``."""
         return f"{self._location}/{table}"
 
     def exists(self, table: str) -> bool:
         """Whether anything was ever appended to *table*."""
+        self.check_folder()
         with self.state_errors("find", table):
             return self._stored(table).exists()
 
@@ -170,6 +191,7 @@ class Tables:
         self.check()
         with ExitStack() as held:
             if self._folder:
+                self.begin_folder()
                 lock = hold_commit_lock(self._folder / "_locks" / f"{table}.commit")
                 try:
                     self.begin_folder()

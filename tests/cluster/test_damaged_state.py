@@ -1,16 +1,20 @@
 """Flows whose tables were damaged: what the error advises helps, and leases and events heal."""
 
+import logging
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from replication.model import TopicPartition
 from replication.state.table_errors import DamagedTableError
 from tests.support.damage import commit_cut, data_gone
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.local import Clusters
-from tests.support.topics import assert_copies, assert_equal, fill, send
+from tests.support.mirror_files import FLOW
+from tests.support.stored import stored_runs
+from tests.support.topics import assert_copies, assert_equal, copied, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -54,3 +58,35 @@ def test_a_flow_goes_on_with_damaged_leases_and_events(
     assert_copies(clusters, {topic_name: f"{config.flow.source}.{topic_name}"})
     assert kinds(flow.tables) == ["table-damaged", "table-damaged"]
     assert len(list(tmp_path.glob("*.damaged-*"))) == 2
+
+
+def test_a_state_directory_that_was_away_is_not_made_again_and_misses_no_run(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source, target = clusters
+    fill(source, topic_name, 1, 100)
+    config = flow_config(source, target, topic_name, {"state.write.interval.seconds": "1"})
+    state = tmp_path / "state"
+    flow = RunningFlow(spark, state, config, "microbatch")
+    flow.until(lambda: copied(clusters, topic_name) >= 100)
+
+    away = state.rename(tmp_path / "away")
+    with caplog.at_level(logging.WARNING):
+        send(source, topic_name, 1, 50)
+        # a write is due every second: what is kept for a minute is not lost after six of them
+        flow.until(lambda: caplog.text.count("event=map_write_failed") >= 8)
+    is_made_again = state.exists()
+    away.rename(state)
+    send(source, topic_name, 1, 50)
+    flow.until(lambda: copied(clusters, topic_name) >= 200)
+    flow.stop()
+
+    assert not is_made_again
+    assert "state.dir" in caplog.text
+    assert_equal(clusters, topic_name)
+    (run,) = stored_runs(flow.tables, FLOW, TopicPartition(topic_name, 0))
+    assert (run.count, run.is_dense) == (200, True)

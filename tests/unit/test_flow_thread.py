@@ -87,7 +87,8 @@ def test_a_failed_flow_is_logged_again_while_others_run(
 
     class Reminders(logging.Handler):
         def emit(self, _record: logging.LogRecord) -> None:
-            if caplog.messages.count('flow=B->A event=flow_down text="no longer there"') == 2:
+            line = 'flow=B->A event=flow_down minutes=0 text="no longer there"'
+            if caplog.messages.count(line) == 2:
                 reminded.set()
 
     def until_reminded_twice(_stop: threading.Event) -> None:

@@ -65,8 +65,8 @@ def test_a_lock_that_cannot_be_written_is_an_error_with_the_reason(tmp_path: Pat
 
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
 
-    path = tmp_path / "_locks" / "A-to-B.job.lock"
-    assert answer.stdout == f"cannot write the lock file {path}: {os.strerror(errno.EFBIG)}\n"
+    assert f"cannot write {tmp_path}/_locks/" in answer.stdout
+    assert os.strerror(errno.EFBIG) in answer.stdout
     assert find_owner(tmp_path.as_uri(), FLOW) is None
 
 
@@ -124,20 +124,22 @@ def test_a_file_system_without_locks_is_not_another_process(
 
 
 def test_a_stop_with_nothing_running_says_so_at_once(tmp_path: Path) -> None:
+    with hold_jobs(tmp_path.as_uri(), [FLOW], "mirror"):
+        pass
     with in_time(1, "a stop with nothing running"):
-        assert request_stop(tmp_path.as_uri(), [FLOW, BACK], timeout_seconds=60) == []
+        assert request_stop(tmp_path.as_uri(), [FLOW, BACK], timeout_seconds=60) == {}
 
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "_locks"]
 
 
 def test_a_stop_is_seen_by_the_process_that_holds_the_lock_and_by_no_other(
     tmp_path: Path, until: Until
 ) -> None:
     state_dir = tmp_path.as_uri()
-    stopped: list[Flow] = []
+    stopped: dict[Flow, int] = {}
 
     def stop() -> None:
-        stopped.extend(request_stop(state_dir, [FLOW, BACK], timeout_seconds=30, job="checkpoints"))
+        stopped.update(request_stop(state_dir, [FLOW, BACK], timeout_seconds=30, job="checkpoints"))
 
     with (
         hold_jobs(state_dir, [FLOW], "checkpoints") as first,
@@ -157,7 +159,7 @@ def test_a_stop_is_seen_by_the_process_that_holds_the_lock_and_by_no_other(
         first.release(FLOW)
         wait_until(lambda: not thread.is_alive(), 10)
 
-        assert stopped == [FLOW]
+        assert stopped == {FLOW: 0}
         assert others.find() == set()
 
 

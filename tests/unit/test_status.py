@@ -11,7 +11,9 @@ from click.testing import CliRunner
 
 from replication.cli.main import main
 from replication.control.status import Process, troubles_of
+from replication.model import Flow
 from replication.state.delta_writer import LocalTable
+from replication.state.job_lock import hold_jobs
 from replication.state.schemas import SCHEMAS
 
 Row = Mapping[str, Any]
@@ -87,7 +89,9 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
         f"A->B.enabled: true\nstate.dir: {state.as_uri()}\n"
     )
 
-    never = CliRunner().invoke(main, ["status", str(file)])
+    unknown = CliRunner().invoke(main, ["status", str(file)])
+    with hold_jobs(state.as_uri(), [Flow("A", "B")], "mirror"):
+        never = CliRunner().invoke(main, ["status", str(file)])
     standby = START - timedelta(minutes=5)
     held = {"flow": "A->B", "epoch": 2, "host": "h1 7", "since": standby}
     append(state, "leases", [{**held, "renewed": START, "released": False}])
@@ -99,6 +103,8 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
     append(state, "leases", [{**held, "renewed": end, "released": True}])
     ended = CliRunner().invoke(main, ["status", str(file)])
 
+    assert (unknown.exit_code, unknown.stdout) == (8, "")
+    assert "its file system is not mounted, or the folder was moved" in unknown.stderr
     assert (never.exit_code, never.stdout) == (0, "A->B: no process has run it\n")
     assert json.loads(running.stdout) == {
         "flows": [

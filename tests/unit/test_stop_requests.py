@@ -1,6 +1,7 @@
 """Requests to stop, among whatever else lies in their folder."""
 
 import string
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from replication.state.job_lock import hold_jobs
 from replication.state.paths import ANYONE, addressee_of, new_request
 from replication.state.request_files import LocalFiles
 from replication.state.stop_requests import StopRequests, request_stop
+from tests.support.local import Until
 
 FLOW, BACK = Flow("A", "B"), Flow("B", "A")
 STRAYS = [
@@ -84,3 +86,29 @@ def test_whatever_a_file_is_called_it_is_a_request_or_it_is_not(folder: str, nam
     assert addressee is None or addressee.isalnum()
     assert addressee_of(new_request("file:/state", FLOW)) == ANYONE
     assert addressee_of(new_request("file:/state", FLOW, addressee="0123456789ab")) is not None
+
+
+def test_who_stops_a_flow_that_has_failed_is_told_its_exit_code(
+    tmp_path: Path, until: Until
+) -> None:
+    state_dir = tmp_path.as_uri()
+    stopped: dict[Flow, int] = {}
+
+    def stop() -> None:
+        stopped.update(request_stop(state_dir, [FLOW, BACK], timeout_seconds=30))
+
+    with hold_jobs(state_dir, [FLOW, BACK], "mirror") as locks:
+        requests = StopRequests(
+            LocalFiles(), state_dir, [FLOW, BACK], "mirror", locks.holds, locks.address
+        )
+        thread = threading.Thread(target=stop)
+        thread.start()
+        until(lambda: requests.find() == {FLOW, BACK}, 10)
+        for flow, exit_code in ((FLOW, 7), (BACK, 0)):
+            requests.answer(flow, exit_code)
+            requests.answer(flow, exit_code)  # as on every look after its end
+            locks.release(flow)
+        thread.join(10)
+
+    assert stopped == {FLOW: 7, BACK: 0}
+    assert list((tmp_path / "_control").iterdir()) == []
