@@ -104,6 +104,7 @@ def test_a_job_runs_whatever_path_host_name_and_environment_it_has(
         pytest.param(["-DZstdTempFolder={}"], 6, id="of zstd"),
     ],
 )
+@pytest.mark.guarantee
 def test_a_folder_without_programs_damages_no_record(
     clusters: Clusters, tmp_path: Path, topic_name: str, options: list[str], code: int
 ) -> None:

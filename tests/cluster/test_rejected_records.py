@@ -142,6 +142,7 @@ TOO_LARGE = Rejected(
 @pytest.mark.parametrize(
     "case", [TOO_LARGE, FROM_THE_FUTURE, WITHOUT_KEY], ids=["size", "time", "key"]
 )
+@pytest.mark.guarantee
 def test_no_start_repeats_what_is_behind_a_rejected_record(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, case: Rejected
 ) -> None:
