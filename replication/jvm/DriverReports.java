@@ -7,7 +7,10 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
+import java.util.StringJoiner;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkContext;
@@ -27,6 +30,8 @@ public final class DriverReports implements DriverPlugin {
   private static final String LEASE_KEY = "spark.replication.executor.lease.ms";
   private static final String INTERVAL_MS = "500";
   private static final String LEASE_MS = "10000";
+  static final String HURRY = "hurry"; // in an answer: the next report should come at once
+
   private static final long MARGIN_NANOS = TimeUnit.SECONDS.toNanos(1);
 
   /** Characters of runs kept for a flow that takes none; then the oldest go. */
@@ -35,6 +40,7 @@ public final class DriverReports implements DriverPlugin {
   // Static, since Python reaches classes and not Spark's plugin objects. Guarded by the class.
   private static final Map<String, Executor> EXECUTORS = new TreeMap<>();
   private static final Map<String, Runs> RUNS = new HashMap<>();
+  private static final Set<String> ABANDONED = new TreeSet<>(); // flows
   private static boolean isLoaded;
   private static String token = newToken();
   private static long leaseNanos;
@@ -135,7 +141,15 @@ public final class DriverReports implements DriverPlugin {
             found.append("executor ").append(id).append(' ').append(reason);
           }
         });
+    if (found.length() == 0) {
+      ABANDONED.remove(flow);
+    }
     return found.toString();
+  }
+
+  /** Lets executors give up what {@code flow} has in flight, until {@link #mayWrite} finds none. */
+  public static synchronized void abandon(String flow) {
+    ABANDONED.add(flow);
   }
 
   private static String reason(
@@ -179,6 +193,7 @@ public final class DriverReports implements DriverPlugin {
   static synchronized Map<String, String> start(String intervalMs, String leaseMs) {
     EXECUTORS.clear();
     RUNS.clear();
+    ABANDONED.clear();
     isLoaded = true;
     leaseNanos = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(leaseMs));
     token = newToken();
@@ -194,8 +209,9 @@ public final class DriverReports implements DriverPlugin {
   }
 
   /**
-   * Takes a report; the answer is whether the next one should come at once. One without the token of
-   * this driver's executors gets none, so that its sender knows that it was not heard.
+   * Takes a report; the answer is whether to hurry, then a line for each flow to abandon. A report
+   * without the token of this driver's executors gets none, so that its sender knows that it was not
+   * heard.
    */
   @Override
   public Object receive(Object message) {
@@ -217,7 +233,9 @@ public final class DriverReports implements DriverPlugin {
           keep(executor, lines[i]);
         }
       }
-      return hurryUntil - now > 0;
+      StringJoiner answer = new StringJoiner("\n").add(hurryUntil - now > 0 ? HURRY : "");
+      ABANDONED.forEach(answer::add);
+      return answer.toString();
     }
   }
 

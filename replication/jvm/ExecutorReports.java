@@ -143,12 +143,22 @@ final class ExecutorReports implements ExecutorPlugin {
       unsent = next();
     }
     try {
-      Object answer = context.ask(unsent);
+      String[] orders = ((String) context.ask(unsent)).split("\n", -1);
       unsent = null;
       heardAt = at;
-      return Boolean.TRUE.equals(answer) ? Math.min(50, intervalMs) : intervalMs;
+      for (int i = 1; i < orders.length; i++) {
+        abandon(orders[i]);
+      }
+      return orders[0].equals(DriverReports.HURRY) ? Math.min(50, intervalMs) : intervalMs;
     } catch (Exception e) { // the driver is busy, or ends; the lease says when that is too long
       return intervalMs;
+    }
+  }
+
+  /** Gives up what {@code flow} has in flight, unless the next generation has begun already. */
+  private static void abandon(String flow) {
+    if (!tasks().containsKey(flow)) {
+      KeptProducers.abandon(flow);
     }
   }
 

@@ -3,6 +3,7 @@ package replication;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -56,6 +57,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   private final Map<TopicPartition, PartitionCopy> copies = new ConcurrentHashMap<>();
   private PartitionCopy lastAcknowledged;
   private int batchSize;
+  private String clientId;
 
   /** What a task's thread is sending. One task writes one partition, so this changes rarely. */
   private static final class Sending {
@@ -110,6 +112,17 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     return Long.toString(sum[0]);
   }
 
+  /** The client ids of the producers that have records of {@code flow} in flight. */
+  static Set<String> clientsWithRecords(String flow) {
+    Set<String> found = new HashSet<>();
+    for (PreserveTimestamps producer : OPEN) {
+      if (producer.copies.values().stream().anyMatch(copy -> copy.unacknowledged(flow) > 0)) {
+        found.add(producer.clientId);
+      }
+    }
+    return found;
+  }
+
   static void forEachCopy(BiConsumer<TopicPartition, PartitionCopy> action) {
     OPEN.forEach(producer -> producer.copies.forEach(action));
   }
@@ -133,6 +146,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   public void configure(Map<String, ?> configs) {
     Object given = configs.get("batch.size");
     batchSize = given == null ? 16_384 : Integer.parseInt(given.toString()); // Kafka's default
+    clientId = String.valueOf(configs.get("client.id"));
     OPEN.add(this);
   }
 

@@ -174,8 +174,8 @@ def _refusal(anchor: Position, log_end: int, earliest: int, end: int) -> Refusal
     return None
 
 
-def start_over(void: Position, earliest: int, end: int, *, keeps_offset: bool) -> Position:
-    """Where to start in an empty remote partition in place of one that no longer exists.
+def start_over(void: Position, earliest: int, end: int, *, keeps_offset: bool) -> int:
+    """The source offset at which a remote partition starts in place of one that no longer exists.
 
     With ``auto.offset.reset=latest`` the start must not be the log end, which is for partitions
     that the flow sees for the first time: records in between were never replicated.
@@ -186,4 +186,4 @@ def start_over(void: Position, earliest: int, end: int, *, keeps_offset: bool) -
         end: The source's log end offset.
         keeps_offset: Whether to go on after ``void.upstream`` instead of at *earliest*.
     """
-    return Position(max(earliest, min(void.upstream, end)) if keeps_offset else earliest, 0)
+    return max(earliest, min(void.upstream, end)) if keeps_offset else earliest

@@ -134,16 +134,26 @@ def _report(text: str) -> Report:
     )
 
 
-def await_silence(spark: SparkSession, flow: Flow, seconds: float) -> str:
+def await_silence(
+    spark: SparkSession, flow: Flow, seconds: float, *, gives_up: bool = False
+) -> str:
     """Waits until no executor can write for *flow* any more, up to *seconds*.
 
     Executors that are lost but may still live are waited for until they must have ended.
+
+    Args:
+        spark: The session whose executors write.
+        flow: Must not be running.
+        seconds: How long to wait.
+        gives_up: Whether executors give up what they have in flight.
 
     Returns:
         Which executors may still write, and why; empty if none.
     """
     driver: Any = _driver(spark)
     since = driver.now()
+    if gives_up:
+        driver.abandon(str(flow))
     deadline = time.monotonic() + seconds
     while (writers := str(driver.mayWrite(str(flow), since))) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)  # executors report on their own schedule

@@ -92,6 +92,14 @@ class TopicPlan:
         names = {tp.topic for tp in added}
         return replace(self.without(self.topics.keys() - names), partitions=added)
 
+    def replaces(self, remote_ids: Mapping[str, str]) -> frozenset[str]:
+        """Those of the topics of *remote_ids* that were deleted, or are other ones now."""
+        return frozenset(
+            remote
+            for remote in self.topics.values()
+            if remote in remote_ids and self.remote_ids.get(remote) != remote_ids[remote]
+        )
+
     def without(self, names: Collection[str]) -> "TopicPlan":
         """The plan for the other topics than *names*, which are upstream ones."""
         topics = {name: remote for name, remote in self.topics.items() if name not in names}

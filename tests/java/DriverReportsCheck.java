@@ -20,6 +20,7 @@ final class DriverReportsCheck {
     checkGenerations();
     checkNumbers();
     checkSilence();
+    checkAbandoned();
     checkLost();
     checkUnheard();
     System.out.println("ok");
@@ -94,7 +95,7 @@ final class DriverReportsCheck {
     now.report(2, 0);
     long since = DriverReports.now();
     check(now.mayWrite(since).equals("executor 1 has not reported yet, executor 2 has not reported yet"), "two");
-    check(Boolean.TRUE.equals(now.report(1, 1)), "while one waits, the next report comes at once");
+    check(DriverReports.HURRY.equals(now.report(1, 1)), "while one waits, the next report comes at once");
     check(now.mayWrite(since).startsWith("executor 1 has not"), "one report may have been made before");
     now.report(1, 2);
     check(now.mayWrite(since).equals("executor 2 has not reported yet"), "the other one");
@@ -110,6 +111,20 @@ final class DriverReportsCheck {
     now.report(2, 6, "flow\tC->B\t7\t7");
     check(now.mayWrite(since).isEmpty(), "a flow that the newest report does not name");
     check(!DriverReports.mayWrite("C->B", since).isEmpty(), "are those of that flow");
+  }
+
+  /** Each executor is told to give up what a flow has in flight, until nothing of it is. */
+  private static void checkAbandoned() {
+    DriverReportsCheck now = new DriverReportsCheck(60_000);
+    now.report(1, 0, "flow\tA->B\t5\t0");
+    long since = DriverReports.now();
+    DriverReports.abandon("A->B");
+    check(now.report(1, 1, "flow\tA->B\t5\t0").toString().endsWith("\nA->B"), "the order");
+    now.report(1, 2, "flow\tA->B\t2\t0");
+    check(!now.mayWrite(since).isEmpty(), "two records are left");
+    check(now.report(1, 3).toString().endsWith("\nA->B"), "the order stays");
+    check(now.mayWrite(since).isEmpty(), "none is left");
+    check(DriverReports.HURRY.equals(now.report(1, 4)), "the order is over");
   }
 
   /** A lost executor may write until its lease is over, whatever it has said. */

@@ -186,7 +186,7 @@ def test_each_kind_of_problem_names_its_offsets(
 def test_an_empty_remote_partition_starts_over(
     earliest: int, end: int, expected: int, *, keeps_offset: bool
 ) -> None:
-    assert start_over(ANCHOR, earliest, end, keeps_offset=keeps_offset) == Position(expected, 0)
+    assert start_over(ANCHOR, earliest, end, keeps_offset=keeps_offset) == expected
 
 
 SHARED_LOG_END = 70

@@ -65,6 +65,12 @@ def test_a_deleted_remote_topic_is_filled_again_from_the_earliest_offset() -> No
     assert starts.void == {TP: "remote topic A.t was deleted and created again"}
 
 
+def test_records_in_a_new_remote_topic_say_nothing_of_those_before_them() -> None:
+    starts = plan_starts(flow("earliest"), plan("s1", "r2"), Map(), offsets(7))
+
+    assert starts.decisions == {TP: StartFresh(Position(40, 7))}
+
+
 def test_with_reset_latest_a_deleted_remote_topic_goes_on_where_it_was() -> None:
     starts = plan_starts(flow("latest"), plan("s1", "r2"), Map(), offsets(0))
 

@@ -9,9 +9,10 @@ from replication.flows.replicate.admitted import Reserve
 from replication.flows.replicate.decide import find_problems, topics_of
 from replication.flows.replicate.locate import Located
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.prepare import prepare_topics
+from replication.flows.replicate.prepare import carry_out, look
 from replication.flows.replicate.rejected_records import rejected_records
 from replication.flows.replicate.set_aside import Part, SetAside, joined
+from replication.flows.replicate.settle import give_up_in_flight
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, NewEvent, TopicPartition
 from replication.offsets.guard import Refusal
@@ -57,8 +58,11 @@ class TopicChoice:
         times = RetryTimes[Part](min(first, LEADER_RETRY_SECONDS), LONGEST_LEADER_PAUSE_SECONDS)
         self._leaderless = SetAside(context.tables, config.flow, times)
 
-    def plan(self) -> TopicPlan:
+    def plan(self, running: TopicPlan | None = None) -> TopicPlan:
         """Prepares the target, and tries topics that were set aside and are due again.
+
+        Changes nothing if a remote topic of the plan that is *running* was deleted: what its
+        producers have in flight would be the first that a new topic gets.
 
         Raises:
             GuardError: No topic is left that can be replicated without losing or repeating
@@ -66,9 +70,9 @@ class TopicChoice:
             ClusterError: A cluster does not answer, rejects all topics, or leads no partition.
         """
         waiting = self._topics.waiting()
-        plan = self._try_all_but(waiting)
+        plan = self._try_all_but(waiting, running)
         if waiting and not plan.topics:
-            plan = self._try_all_but(())
+            plan = self._try_all_but((), running)
         if not plan.partitions:
             if plan.leaderless:
                 text = str(joined(self._flow, self._leaderless.errors))
@@ -154,13 +158,18 @@ class TopicChoice:
         errors = {**self._topics.errors, **self._leaderless.errors}
         return joined(self._flow, errors) if errors else None
 
-    def _try_all_but(self, waiting: Collection[Part]) -> TopicPlan:
+    def _try_all_but(self, waiting: Collection[Part], running: TopicPlan | None) -> TopicPlan:
         config, topics = self._context.config, self._topics
         retried = topics.errors.keys() - set(waiting)
         clusters = self._context.source, self._context.target
         without = {str(name) for name in waiting}
         known = self._known | {str(name) for name in topics.errors}
-        plan = prepare_topics(config, *clusters, without, known, self._reserve)
+        plan = look(config, *clusters, without, known)
+        if running is not None and plan.replaces(running.remote_ids):
+            return plan
+        if plan.replaces(self._stored.remote_ids):
+            give_up_in_flight(self._context.spark, self._flow)
+        plan = carry_out(plan, config, self._context.target, self._reserve)
         denied = self.denied(plan.without(plan.topics.keys() - topics.errors.keys()))
         plan = plan.without(denied.keys())
         rejected = {**plan.rejected, **denied}

@@ -146,10 +146,21 @@ def _events(tp: TopicPartition, found: Found, void: str | None) -> list[NewEvent
         columns |= {"offset_from": first, "offset_until": end}
         return [NewEvent("jumped", found.text(tp), found.decided_by, columns)]
     if isinstance(found, StartFresh) and void:
-        start = found.position.upstream
-        text = f"{void}; {tp} is copied to an empty partition from offset {start} on"
-        return [NewEvent("started-over", text, "restart", {**columns, "offset_from": start})]
+        text = f"{void}; {tp} is copied again, {_from(found.position)}"
+        columns |= {"offset_from": found.position.upstream}
+        return [NewEvent("started-over", text, "restart", columns)]
     return []
+
+
+def _from(start: Position) -> str:
+    """From where on a partition is copied, and what its remote partition holds already."""
+    if not start.downstream:
+        return f"to an empty partition from offset {start.upstream} on"
+    return (
+        f"from offset {start.upstream} on, behind what the new topic holds already: its offsets up "
+        f"to {start.downstream - 1}, which this flow may have written before it saw that the topic "
+        "is a new one. Those records are repeated"
+    )
 
 
 def _is_of_new_topic(found: Found) -> bool:

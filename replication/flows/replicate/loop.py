@@ -233,7 +233,7 @@ class _FlowLoop:
     def _follow(self, running: Generations) -> bool:
         """Looks at the topics again, and starts what is new; false if *running* must end for it."""
         try:
-            refreshed = self._choice.plan()
+            refreshed = self._choice.plan(running.plan)
             return refreshed.fingerprint == running.plan.fingerprint or self._add(
                 running, refreshed
             )

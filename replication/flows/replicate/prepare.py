@@ -55,7 +55,17 @@ def prepare_topics(
         GuardError: Source and target are one cluster.
         ClusterError: A cluster does not answer.
     """
-    plan = look(config, source, target, without, known)
+    return carry_out(look(config, source, target, without, known), config, target, reserve)
+
+
+def carry_out(
+    plan: TopicPlan, config: FlowConfig, target: Cluster, reserve: Reserve = reserve_all
+) -> TopicPlan:
+    """Creates and grows what *plan*, which `look` has made, needs on the target.
+
+    Raises:
+        ClusterError: The target does not answer.
+    """
     kept = reserve(plan)
     plan = replace(plan.without(kept), kept=kept)
     rejections = Rejections()

@@ -11,15 +11,20 @@ from pyspark.sql import SparkSession
 
 from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
+from replication.log import Log
 from replication.model import Flow, TopicPartition
 from replication.spark.acknowledged import await_silence, is_reported
 from replication.spark.interceptor import unacknowledged
 from replication.spark.requirements import has_interceptor
 from replication.spark.session import task_slots
 
+log = Log(__name__)
+
 STILL_SECONDS = 0.6
 POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 30
+GIVE_UP_SECONDS = 30
+"""For executors that were lost and may still live; those that are reached take a second."""
 
 
 class UnsettledError(ClusterError):
@@ -74,6 +79,20 @@ def settled_log_ends(
         f"the topics on cluster {target.alias} still grow {after}, although no executor writes to "
         "them; find the other producer that writes to them, then start again"
     )
+
+
+def give_up_in_flight(spark: SparkSession, flow: Flow) -> None:
+    """Ends what *flow*, which does not run, has in flight, before topics are created for it.
+
+    Records whose remote topic was deleted wait in the producers without an end. A new topic of that
+    name would get them first, and its head would be missing.
+    """
+    writers = ""
+    if is_reported(spark):
+        writers = await_silence(spark, flow, GIVE_UP_SECONDS, gives_up=True)
+    if writers:
+        text = f"a remote topic is created although records for it may be in flight: {writers}"
+        log.warning("records_in_flight", flow=flow, text=text)
 
 
 def _writers(spark: SparkSession, flow: Flow, patience_seconds: float) -> str:

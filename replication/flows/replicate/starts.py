@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from replication.config.tree import FlowConfig
-from replication.model import TopicPartition
+from replication.model import Position, TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal, recreated, rule, with_map
 from replication.offsets.resume import Decision, Missing, StartFresh, plan_positions, start_over
 from replication.offsets.runs import OffsetRun
@@ -67,8 +67,10 @@ def plan_starts(
     """Decides where the partitions of *plan* start.
 
     A position of a deleted topic is not used. Where the target holds no record of the deleted
-    source topic, nothing can be lost or repeated, and the partition starts over. Where something
-    would be, the flow's policy or what operators have *accepted* decides.
+    source topic, nothing can be lost, and the partition starts over. Records that a new remote
+    topic holds already say nothing of those before them: the flow's own producers, which knew the
+    deleted topic, may have written them. Where something would be lost, the flow's policy or what
+    operators have *accepted* decides.
     """
     anchors = stored.anchors
     verdicts = {
@@ -89,15 +91,15 @@ def plan_starts(
         )
     )
     for tp in void:
-        if isinstance(decisions[tp], StartFresh):
+        if not isinstance(decisions[tp], Missing):
             is_same_source = anchors[tp].topic_id == plan.source_ids[tp.topic]
-            position = start_over(
+            upstream = start_over(
                 anchors[tp].position,
                 offsets.earliest[tp],
                 offsets.source_ends[tp],
                 keeps_offset=is_same_source and config.auto_offset_reset == "latest",
             )
-            decisions[tp] = StartFresh(position)
+            decisions[tp] = StartFresh(Position(upstream, offsets.target_ends[tp]))
     for tp, verdict in verdicts.items():
         if isinstance(verdict, Recreated) and not isinstance(decisions[tp], Missing):
             span = offsets.earliest[tp], offsets.source_ends[tp]
