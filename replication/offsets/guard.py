@@ -31,6 +31,7 @@ class Refusal:
         skip: Where a skip goes on.
         restart: Where a restart goes on.
         since: The last position that the offset map keeps; None if it begins again.
+        copied: The source offsets above ``replicated`` that may be on the target, first and end.
         kept: The map as far as the target still holds its records, if it no longer holds all.
         matched: Runs that are not in the map yet.
     """
@@ -44,6 +45,7 @@ class Refusal:
     skip: int
     restart: int
     since: Position | None = None
+    copied: tuple[int, int] | None = None
     kept: tuple[OffsetRun, ...] | None = None
     matched: tuple[OffsetRun, ...] = ()
 
@@ -79,7 +81,8 @@ class Jump:
     def repeated(self) -> tuple[int, int] | None:
         """The source offsets that are, or may be, copied again: first and end. None if none."""
         known, at = self.refusal.replicated, self.position.upstream
-        return _span(at, at, self.refusal.end if known is None else known)
+        first, until = self.refusal.copied or (at, self.refusal.end if known is None else known)
+        return _span(max(at, first), at, until)
 
     @property
     def deleted(self) -> tuple[int, int] | None:
@@ -98,7 +101,8 @@ class Jump:
         gone = "are copied, and the target may delete them at once"
         spans = ((self.lost, lost), (self.repeated, again), (self.deleted, gone))
         phrases = [f"source offsets {s[0]} to {s[1] - 1} {verb}" for s, verb in spans if s]
-        return " and ".join(phrases) or "no record is lost or repeated"
+        of = " of the new topic" if self.refusal.cause == "source-recreated" else ""
+        return " and ".join(phrases) or f"no record{of} is lost or repeated"
 
     def text(self, tp: TopicPartition) -> str:
         """The whole story of *tp*, for an operator."""
@@ -140,24 +144,42 @@ def unmatched(
     )
 
 
-def recreated(text: str, offsets: tuple[int, int], log_end: int) -> Refusal:
+def recreated(text: str, known: Position, offsets: tuple[int, int], log_end: int) -> Refusal:
     """The refusal of a new source topic whose remote topic holds records of the deleted one.
+
+    What the target got after the position that is *known* to be of the deleted topic may be of
+    either: Kafka's consumer goes on at its offset in the new topic.
 
     Args:
         text: Why, for an operator.
+        known: The last position of the offset map.
         offsets: The new topic's first offset and its log end.
         log_end: The target's log end.
     """
     earliest, end = offsets
+    first, records = max(earliest, known.upstream), log_end - known.downstream
+    text = f"{text}. What the deleted topic had from offset {known.upstream} on is gone, unless it "
+    text += "was copied"
+    if records <= 0 or first >= end:
+        copied, replicated, until = None, earliest, earliest
+    else:
+        until = min(end, first + records)
+        copied, replicated = (first, until), None
+        text += (
+            f". The last {records} records of the target were copied after the ids of the topics "
+            f"were last compared: they may be of the new topic, from its offset {first} to "
+            f"{until - 1}, or further where its offsets have gaps, but not from before {first}"
+        )
     return Refusal(
         "source-recreated",
         text,
         earliest,
         end,
         log_end,
-        replicated=earliest,
-        skip=earliest,
+        replicated=replicated,
+        skip=until,
         restart=earliest,
+        copied=copied,
     )
 
 

@@ -4,9 +4,20 @@ import random
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from replication.model import GuardPolicy
-from replication.offsets.guard import Jump, Refusal, cut, foreign, recreated, rule, with_map
+from replication.model import GuardPolicy, Position
+from replication.offsets.guard import (
+    Accepted,
+    Jump,
+    Refusal,
+    cut,
+    foreign,
+    recreated,
+    rule,
+    with_map,
+)
 from replication.offsets.map import NoAnswer, OffsetMap
 from replication.offsets.runs import OffsetRun
 
@@ -85,11 +96,38 @@ def test_another_producers_records_stay_outside_the_map() -> None:
 @pytest.mark.parametrize(
     ("start", "effect"),
     [
-        pytest.param("skip", "no record is lost or repeated", id="the whole new topic"),
+        pytest.param(
+            "skip", "no record of the new topic is lost or repeated", id="the whole new topic"
+        ),
         pytest.param("stop", None, id="none"),
     ],
 )
 def test_the_effect_of_a_decision_in_words(start: GuardPolicy, effect: str | None) -> None:
-    ruled = rule(recreated("", (3, 9), 60), start, None, "id")
+    ruled = rule(recreated("", Position(100, 60), (3, 9), 60), start, None, "id")
 
     assert (ruled.effect if isinstance(ruled, Jump) else None) == effect
+
+
+@given(st.data())
+def test_a_claim_about_a_new_topic_covers_what_was_copied_before_anybody_noticed(
+    data: st.DataObject,
+) -> None:
+    """The consumer has gone on at its offset, so the target ends with records of either topic."""
+    known = Position(data.draw(st.integers(0, 20)), data.draw(st.integers(0, 20)))
+    earliest = data.draw(st.integers(0, 30))
+    end = data.draw(st.integers(earliest, 40))
+    first = max(earliest, known.upstream)
+    copied = set(range(first, first + data.draw(st.integers(0, max(0, end - first)))))
+    log_end = known.downstream + data.draw(st.integers(0, 5)) + len(copied)
+    start = data.draw(st.integers(earliest, end))
+
+    refusal = recreated("", known, (earliest, end), log_end)
+    jump = rule(refusal, "fail", Accepted(start, "id"), "id")
+
+    assert isinstance(jump, Jump)
+    assert {*range(earliest, start)} - copied <= {*range(*(jump.lost or (0, 0)))}
+    assert {*range(start, end)} & copied <= {*range(*(jump.repeated or (0, 0)))}
+    skip = rule(refusal, "skip", None, "id")
+    assert isinstance(skip, Jump)
+    assert skip.repeated is None
+    assert copied.isdisjoint(range(skip.position.upstream, end))

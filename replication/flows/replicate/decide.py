@@ -17,6 +17,7 @@ from replication.flows.replicate.settle import settled_log_ends
 from replication.flows.replicate.shared_cuts import find_cuts
 from replication.flows.replicate.starts import Offsets, plan_starts, rule_for
 from replication.flows.replicate.take_over import take_over
+from replication.flows.replicate.topic_ids import compare_ids
 from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal, regrown, unmatched
@@ -41,12 +42,17 @@ FOREIGN = (
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """The remote partitions, and the offsets of both sides, by upstream partition."""
+    """The remote partitions, and the offsets of both sides, by upstream partition.
+
+    ``replaced`` are the upstream topics that were not those of the plan any more when the offsets
+    had been read.
+    """
 
     remote: Mapping[TopicPartition, TopicPartition]
     earliest: Mapping[TopicPartition, int]
     source_ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, int]
+    replaced: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ def settled_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
         context.config.flow,
         shared={copy for tp, copy in copies.items() if plan.is_shared(tp)},
     )
-    return _log_ends(context, copies, ends)
+    return _log_ends(context, plan, ends)
 
 
 def current_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
@@ -92,8 +98,7 @@ def current_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
     Raises:
         ClusterError: A cluster does not answer.
     """
-    copies = _copies(plan)
-    return _log_ends(context, copies, context.target.log_ends(copies.values()))
+    return _log_ends(context, plan, context.target.log_ends(_copies(plan).values()))
 
 
 def find_problems(
@@ -222,7 +227,7 @@ def _decide(
         decisions[tp] = regrown(text, resumed[tp], span, log_ends.target_ends[tp])
     found: dict[TopicPartition, Found] = {}
     refused: dict[TopicPartition, Refusal] = {}
-    gone = set()
+    gone = set(log_ends.replaced)
     for tp, first in decisions.items():
         decision: Decision | Jump = first
         refusal = first.refusal if isinstance(first, Jump) else first
@@ -277,14 +282,12 @@ def _copies(plan: TopicPlan) -> dict[TopicPartition, TopicPartition]:
     return {tp: plan.copy_of(tp) for tp in plan.partitions}
 
 
-def _log_ends(
-    context: FlowContext,
-    copies: Mapping[TopicPartition, TopicPartition],
-    ends: Mapping[TopicPartition, int],
-) -> LogEnds:
+def _log_ends(context: FlowContext, plan: TopicPlan, ends: Mapping[TopicPartition, int]) -> LogEnds:
+    copies = _copies(plan)
     return LogEnds(
         copies,
         context.source.earliest(copies),
         context.source.log_ends(copies, context.config.isolation),
         {tp: ends[copy] for tp, copy in copies.items() if copy in ends},
+        compare_ids(context.source, context.target, plan).changed,  # after the offsets
     )

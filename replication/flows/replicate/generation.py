@@ -22,6 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.config.tree import FlowConfig
 from replication.errors import StateError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.checked_runs import CheckedRuns, Looks
 from replication.flows.replicate.crossing import crossing, sink
 from replication.flows.replicate.failures import spark_errors
 from replication.flows.replicate.map_writer import MapWriter
@@ -43,6 +44,9 @@ from replication.topics.topic_plan import TopicPlan
 log = Log(__name__)
 
 
+Written = tuple[MapWriter, Looks]
+
+
 class Generation:
     """A running query and its progress: made by `start`, ended by `close`.
 
@@ -54,7 +58,7 @@ class Generation:
     def __init__(
         self,
         query: StreamingQuery,
-        map_writer: MapWriter,
+        written: Written,
         plan: TopicPlan,
         positions: Mapping[TopicPartition, Position],
         reports: Reports,
@@ -63,13 +67,14 @@ class Generation:
         number: int,
     ) -> None:
         self.plan, self.number = plan, number
-        self._query, self._map_writer, self._folder = query, map_writer, folder
-        self._reports = reports
-        self._flow = map_writer.flow
+        self._map_writer, looks = written
+        self._query, self._folder, self._reports = query, folder, reports
+        self._flow = self._map_writer.flow
         copies = {tp: plan.copy_of(tp) for tp in plan.partitions}
         self._progress = Progress(query, query.name, copies)
         shared = {tp for tp in plan.partitions if plan.is_shared(tp)}
         self.pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
+        self._checked = CheckedRuns(self.pending, looks, reports.spacing)
         self.had_news = self.has_copied = False
         self._is_quiet = False
         self._batches = (-1, -1)
@@ -79,7 +84,7 @@ class Generation:
     def start(
         cls,
         context: FlowContext,
-        map_writer: MapWriter,
+        written: Written,
         plan: TopicPlan,
         positions: Mapping[TopicPartition, Position],
         *,
@@ -90,7 +95,7 @@ class Generation:
 
         Args:
             context: The flow.
-            map_writer: Takes the finished runs.
+            written: Takes the finished runs, once the looks have found the plan's topic ids.
             plan: The topics to replicate.
             positions: Where each partition of the plan resumes.
             number: Of the generation.
@@ -118,7 +123,7 @@ class Generation:
                 ):
                     checkpoint = checkpoint_location(spark, folder)
                     query = start_query(writer, mode, reports.batch_seconds, checkpoint)
-            return cls(query, map_writer, plan, positions, reports, folder, number=number)
+            return cls(query, written, plan, positions, reports, folder, number=number)
         except BaseException:
             reports.close()
             shutil.rmtree(folder, ignore_errors=True)
@@ -167,17 +172,18 @@ class Generation:
         self.had_news = bool(new or batches)
         self.has_copied = self.has_copied or self.had_news
         self._map_writer.record(new, self.plan.source_ids, self.pending.mirror_syncs())
+        self._checked.advance()
         if time.monotonic() - self._written_at >= self._map_writer.interval_seconds:
             self.write_pending()
         return bool(batches)
 
     def write_pending(self) -> None:
-        """Writes the pending runs to the offset map, if there are any.
+        """Writes the checked runs to the offset map, if there are any.
 
         Raises:
             StateError: Several attempts in a row have failed; the runs are kept all the same.
         """
-        runs = self.pending.take()
+        runs = self._checked.take()
         self._map_writer.write_or_keep(
             FinishedRuns(self.number, runs, self.plan.source_ids, self._batches)
         )
@@ -203,6 +209,7 @@ class Generation:
                 self.record_progress()
             except ProgressGapError as gap:  # `find_positions` counts what follows the gap
                 log.warning("progress_missing", flow=flow, generation=self.number, text=gap)
+            self._checked.finish()
             self.write_pending()
         except StateError as error:  # the map writer keeps what it could not write
             log.warning("map_write_failed", flow=flow, text=error)
@@ -212,7 +219,7 @@ class Generation:
         finally:
             self._reports.close()
             shutil.rmtree(self._folder, ignore_errors=True)
-        return self.pending.positions()
+        return dict(self._checked.positions())
 
 
 def replication_query(

@@ -4,7 +4,7 @@ A new topic or partition gets a query of its own, so that the others go on witho
 become one again when something ends them: a topic that goes, an error, a stop.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from replication.flows.context import FlowContext
@@ -12,6 +12,7 @@ from replication.flows.replicate.failures import explain
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.topic_ids import TopicIdWatch
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.spark.polling import limit_polling
@@ -34,15 +35,29 @@ class Generations:
         mode: How the queries run.
 
     Attributes:
-        plan: What they replicate together.
         mode: How the queries run.
     """
 
     def __init__(
         self, context: FlowContext, map_writer: MapWriter, plan: TopicPlan, mode: Mode
     ) -> None:
-        self._context, self._map_writer, self.plan, self.mode = context, map_writer, plan, mode
+        self._context, self._map_writer, self.mode = context, map_writer, mode
+        self._ids = TopicIdWatch(context, plan)
         self._running: list[tuple[Generation, IdlePartitions]] = []
+
+    @property
+    def plan(self) -> TopicPlan:
+        """What they replicate together."""
+        return self._ids.plan
+
+    @property
+    def replaced(self) -> Collection[str]:
+        """Upstream names of topics that are not those of the plan any more, on either side."""
+        return self._ids.replaced
+
+    def extend(self, plan: TopicPlan) -> None:
+        """Takes *plan*, which has more than the last one, for what they replicate together."""
+        self._ids.plan = plan
 
     def start(
         self,
@@ -64,7 +79,7 @@ class Generations:
         keep_events(context.spark, len(self.plan.partitions))
         limit_polling(context.spark, len(plan.partitions))
         generation = Generation.start(
-            context, self._map_writer, plan, positions, number=number, mode=self.mode
+            context, (self._map_writer, self._ids), plan, positions, number=number, mode=self.mode
         )
         self._running.append((generation, IdlePartitions(context, plan)))
         log.info(
@@ -120,11 +135,15 @@ class Generations:
             idle.check(generation.pending, now)
 
     def close(self) -> dict[TopicPartition, Position]:
-        """Stops all queries, writes what they finished, and returns each partition's position."""
+        """Stops all queries, writes what they finished, and returns each partition's position.
+
+        What was copied after the last look at a topic's id is not in it; see `CheckedRuns`.
+        """
         for generation, _ in self._running:
             generation.stop()
         positions: dict[TopicPartition, Position] = {}
         for generation, _ in self._running:
             positions |= generation.close()
+        self._ids.close()
         self._running.clear()
         return positions

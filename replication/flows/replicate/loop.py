@@ -26,6 +26,8 @@ from replication.flows.replicate.pace import LEAST_SECONDS, Pace
 from replication.flows.replicate.prepare import topic_warnings
 from replication.flows.replicate.recover import Recovery
 from replication.flows.replicate.selected import SelectionReport
+from replication.flows.replicate.settle import give_up_in_flight
+from replication.flows.replicate.topic_ids import names_of
 from replication.flows.replicate.try_alone import try_alone
 from replication.log import Log
 from replication.model import Position, TopicPartition
@@ -122,6 +124,7 @@ class _FlowLoop:
         self._plan: TopicPlan | None = None
         self._warned: set[str] = set()
         self._has_looked_at_age = False
+        self._has_gone = False  # topics of the last plan, so that a refresh is due at once
         self._selection = SelectionReport(context)
         self._map_writer = MapWriter(context)
         self._number = self._map_writer.last_generation
@@ -169,9 +172,12 @@ class _FlowLoop:
         try:
             running.start(plan, positions, self._number)
             self._log_old_records(plan, positions)
-            return self._attend(running)
+            ending = self._attend(running)
         finally:
             self._remember(running.plan, running.close())
+            if running.replaced:  # records for a topic that is gone would be in flight for ever
+                give_up_in_flight(self._context.spark, self._config.flow)
+        return "changed" if ending == "drained" and running.replaced else ending
 
     def _log_warnings(self, plan: TopicPlan) -> None:
         """Logs what the target would not keep, once per topic."""
@@ -212,17 +218,28 @@ class _FlowLoop:
                 return "drained"
             if stopped:
                 return "stopped"
-            if self._modes.has_changed(running.mode, time.monotonic()):
-                log.info("mode_no_longer_fits", flow=self._config.flow, mode=running.mode)
+            if self._is_outdated(running):
                 return "changed"
             is_due = self._config.refresh_topics_enabled and time.monotonic() >= refresh_at
-            if is_due or self._choice.has_retry():
+            if is_due or self._has_gone or self._choice.has_retry():
+                self._has_gone = False
                 if not self._follow(running):
                     return "changed"
                 refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
             if time.monotonic() >= check_at:
                 self._check_idle(running)
                 check_at = time.monotonic() + check_seconds
+
+    def _is_outdated(self, running: Generations) -> bool:
+        """Whether *running* must end: its topics are other ones now, or another mode fits."""
+        if running.replaced:
+            text = names_of(self._config.flow, running.replaced)
+            log.info("topics_replaced", flow=self._config.flow, text=text)
+            return True
+        if self._modes.has_changed(running.mode, time.monotonic()):
+            log.info("mode_no_longer_fits", flow=self._config.flow, mode=running.mode)
+            return True
+        return False
 
     def _check_idle(self, running: Generations) -> None:
         try:
@@ -264,7 +281,8 @@ class _FlowLoop:
         names = refreshed.topics.keys() - added.topics.keys()
         self._map_writer.topics.record(refreshed.without(names), self._number)
         self._lease.check()
-        self._plan = running.plan = refreshed
+        self._plan = refreshed
+        running.extend(refreshed)
         if added.partitions:
             running.start(added, located.positions, self._number)
         return True
@@ -290,6 +308,7 @@ class _FlowLoop:
         self._lease.has_settled = True  # nothing of the generation before was in flight
         self._remember(plan, located.positions)
         self._plan = self._choice.narrow(plan, located)
+        self._has_gone = bool(located.gone)
         return located.positions
 
     def _try_alone(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> bool:

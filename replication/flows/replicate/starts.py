@@ -103,7 +103,8 @@ def plan_starts(
     for tp, verdict in verdicts.items():
         if isinstance(verdict, Recreated) and not isinstance(decisions[tp], Missing):
             span = offsets.earliest[tp], offsets.source_ends[tp]
-            decisions[tp] = recreated(verdict.text, span, offsets.target_ends[tp])
+            known, log_end = anchors[tp].position, offsets.target_ends[tp]
+            decisions[tp] = recreated(verdict.text, known, span, log_end)
     for tp, decision in decisions.items():
         if isinstance(decision, Refusal):
             is_cut = decision.cause == "target-truncated"

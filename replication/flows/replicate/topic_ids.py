@@ -1,0 +1,159 @@
+"""Looks, every second, whether the topics of running queries are still those of their plan.
+
+Kafka's clients do not notice a topic that is deleted and created again: the consumer goes on at its
+offset in the new topic, and the producer writes there. So what was copied counts only once a later
+look has found the same ids. The looks have a thread of their own, because a cluster may take long
+to answer.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from threading import Condition, Event, Thread
+from typing import Final
+
+from replication.errors import ClusterError
+from replication.flows.context import FlowContext
+from replication.kafka.cluster import Cluster
+from replication.kafka.rejections import Rejections
+from replication.log import Log
+from replication.model import Flow
+from replication.topics.topic_plan import TopicPlan
+
+log = Log(__name__)
+
+LOOK_SECONDS: Final = 1.0
+LARGEST_SHARE: Final = 0.1
+"""Of the time that looks may take: thousands of topics are looked at less often."""
+
+LAST_LOOK_SECONDS: Final = 5.0
+"""How long the end of a generation waits for its last look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one look has found, by upstream names.
+
+    Args:
+        others: Topics that are other ones now on one of the clusters.
+        missing: Topics that one of the clusters does not have. A broker learns of a new topic a
+            moment after the others, so one look does not prove it.
+        unknown: Topics of which a cluster does not tell.
+    """
+
+    others: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """Topics that are not those of the plan."""
+        return self.others | self.missing
+
+
+def compare_ids(source: Cluster, target: Cluster, plan: TopicPlan) -> Found:
+    """Compares the ids of *plan* with those of today: one request to each cluster.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    copies = {name: plan.remote_ids[remote] for name, remote in plan.topics.items()}
+    ours = _compare(source, plan.source_ids, {name: name for name in plan.topics})
+    theirs = _compare(target, copies, plan.topics)
+    return Found(
+        ours.others | theirs.others,
+        ours.missing | theirs.missing,
+        ours.unknown | theirs.unknown,
+    )
+
+
+def _compare(cluster: Cluster, ids: Mapping[str, str], names: Mapping[str, str]) -> Found:
+    """Compares *ids*, by upstream names, with those of *cluster*, where topics have *names*."""
+    rejections = Rejections()
+    found = rejections.call(partial(cluster.describe, listed=True), names.values())
+    unknown = frozenset(topic for topic in ids if names[topic] in rejections.texts)
+    shown = {topic: found.get(names[topic]) for topic in ids.keys() - unknown}
+    return Found(
+        frozenset(topic for topic, now in shown.items() if now and now.topic_id != ids[topic]),
+        frozenset(topic for topic, now in shown.items() if now is None),
+        unknown,
+    )
+
+
+class TopicIdWatch:
+    """The looks at the topics of one flow's running queries; `close` ends them.
+
+    Attributes:
+        plan: The topics.
+        replaced: Upstream names of the topics that are not those of the plan any more.
+        begun: How many looks have begun.
+    """
+
+    def __init__(self, context: FlowContext, plan: TopicPlan) -> None:
+        self.plan, self.replaced, self.begun = plan, frozenset[str](), 0
+        self._flow = context.config.flow
+        self._compare: Callable[[TopicPlan], Found] = partial(
+            compare_ids, context.source, context.target
+        )
+        self._same: dict[str, int] = {}  # by topic: the last look that found the plan's ids
+        self._missing = frozenset[str]()  # at the last look
+        self._ended, self._is_waited_for, self._is_closed = 0, Event(), False
+        self._news = Condition()
+        Thread(target=self._look_on, name=f"{self._flow} topic ids", daemon=True).start()
+
+    def is_same(self, topic: str, look: int) -> bool:
+        """Whether *look*, by its number, or a later one has found the ids of upstream *topic*."""
+        return self._same.get(topic, 0) >= look
+
+    def look_again(self) -> int:
+        """Waits for one more look, not for long; returns its number."""
+        with self._news:
+            number = self.begun + 1
+            self._is_waited_for.set()
+            if not self._is_closed:  # and no earlier look was late
+                self._is_closed = not self._news.wait_for(
+                    lambda: self._ended >= number, LAST_LOOK_SECONDS
+                )
+        return number
+
+    def close(self) -> None:
+        """Ends the looks. One that waits for a cluster ends with its request."""
+        self._is_closed = True
+        self._is_waited_for.set()
+
+    def _look_on(self) -> None:
+        pause = LOOK_SECONDS
+        while True:
+            self._is_waited_for.wait(pause)
+            if self._is_closed:
+                return
+            self._is_waited_for.clear()
+            began = time.monotonic()
+            self._look()
+            pause = max(LOOK_SECONDS, (time.monotonic() - began) / LARGEST_SHARE)
+
+    def _look(self) -> None:
+        with self._news:
+            self.begun += 1
+            number, plan = self.begun, self.plan
+        found = Found(unknown=frozenset(plan.topics))
+        try:
+            found = self._compare(plan)
+        except ClusterError as error:  # whoever copies meets the same, and decides
+            log.info("topic_ids_unknown", flow=self._flow, text=error)
+        except Exception:  # the thread must outlive what nobody has foreseen
+            log.exception("topic_ids_unknown", flow=self._flow, text="please report this")
+        with self._news:
+            same = plan.topics.keys() - found.changed - found.unknown
+            self._same.update(dict.fromkeys(same, number))
+            self.replaced |= found.others | (found.missing & self._missing)
+            self._missing, self._ended = found.missing, number
+            self._news.notify_all()
+
+
+def names_of(flow: Flow, topics: Iterable[str]) -> str:
+    """What an operator reads of *topics* that were replaced."""
+    return (
+        f"deleted on {flow.source} or {flow.target}, or created again: {', '.join(sorted(topics))}"
+    )
