@@ -46,6 +46,8 @@ Origin = Literal[
 ]
 Purpose = Literal["heartbeats", "checkpoints", "offset syncs"]
 
+LATER = "earliest: it is newer than the flow; latest is for what was there at its first start"
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -226,6 +228,8 @@ def _starts(
     for tp, decision in starts.decisions.items():
         if tp in starts.void and isinstance(decision, StartFresh):
             found[tp] = Start(tp, decision.position.upstream, "created again", starts.void[tp])
+        elif isinstance(decision, StartFresh) and tp in starts.later:
+            found[tp] = Start(tp, decision.position.upstream, "auto.offset.reset", LATER)
         else:
             found[tp] = _start(config, tp, decision)
     tails = {

@@ -10,9 +10,11 @@ from replication.flows.replicate.expire import with_expired
 from replication.flows.replicate.starts import Offsets, Starts, plan_starts
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
+from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted
 from replication.offsets.runs import OffsetRun
 from replication.state.accept_requests import pending_acceptances
+from replication.state.first_topics import FIRST_TOPICS, first_start_of
 from replication.state.offset_rows import Anchor
 from replication.state.readers import StateReader
 from replication.topics.topic_plan import TopicPlan
@@ -27,12 +29,14 @@ class StoredMap:
         remote_ids: The ids of remote topics, without those whose last generation was that of an
             earlier version.
         runs: The map of a partition.
+        first: What existed on the source when the flow first started; None if it has not yet.
         accepted: What operators have accepted, and no start has used yet.
     """
 
     anchors: Mapping[TopicPartition, Anchor]
     remote_ids: Mapping[str, str]
     runs: Callable[[TopicPartition], Sequence[OffsetRun]]
+    first: FirstStart | None = None
     accepted: Mapping[TopicPartition, Accepted] = field(default_factory=dict)
 
 
@@ -44,10 +48,13 @@ def stored_map(state_dir: str, config: FlowConfig, state: StateReader) -> Stored
     """
     offsets = state.offsets(config.flow)
     rows = sorted(state.rows("topics", config.flow), key=itemgetter("at"))
+    anchors = offsets.progress().anchors
+    first = first_start_of(state.rows(FIRST_TOPICS, config.flow), has_started=bool(anchors))
     return StoredMap(
-        offsets.progress().anchors,
+        anchors,
         {row["remote_topic"]: row["remote_id"] for row in rows if row.get("remote_id")},
         offsets.runs,
+        first,
         pending_acceptances(state_dir, config.flow),
     )
 

@@ -6,9 +6,13 @@ written by a batch that was never recorded; resuming must neither lose nor repea
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
 
-from replication.model import Location, Position, Reset, TopicPartition
+from replication.model import Location, Position, TopicPartition
 from replication.offsets.guard import Refusal
+
+NOTHING: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ def plan_positions(
     earliest: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     *,
-    reset: Reset,
+    latest: Mapping[TopicPartition, int] = NOTHING,
     shared: Collection[TopicPartition] = (),
 ) -> dict[TopicPartition, Decision]:
     """Decides where each partition resumes, or why it cannot.
@@ -86,7 +90,7 @@ def plan_positions(
         log_ends: Log end offsets of the target; none where the partition is missing.
         earliest: The source's first offsets; none where the partition is missing.
         ends: The source's log end offsets, or its last stable ones.
-        reset: Where a partition without an offset map starts.
+        latest: Where partitions without an offset map start, unless at the earliest offset.
         shared: Partitions whose remote partition others write, too. The length of its log says
             nothing of this flow's records, so these resume at the anchor, and what was copied and
             not recorded is copied again.
@@ -103,7 +107,7 @@ def plan_positions(
         elif tp in anchors:
             decisions[tp] = _resume_from_anchor(anchors[tp], log_ends[tp], earliest[tp], ends[tp])
         else:
-            start = Position(earliest[tp] if reset == "earliest" else ends[tp], log_ends[tp])
+            start = Position(latest.get(tp, earliest[tp]), log_ends[tp])
             is_empty = not log_ends[tp] or tp in shared
             decisions[tp] = StartFresh(start) if is_empty else MatchTail(start)
     return decisions

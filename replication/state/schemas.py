@@ -17,6 +17,9 @@ SCHEMAS = {
         "flow string, generation bigint, topic string, remote_topic string, topic_id string, "
         "remote_id string, partitions int, at timestamp"
     ),
+    "first_topics": (
+        "flow string, topic string, topic_id string, partition int, end_offset bigint, at timestamp"
+    ),
     "topic_configs": (
         "flow string, topic string, remote_topic string, remote_id string, key string, "
         "value string, previous string, rejection string, at timestamp"

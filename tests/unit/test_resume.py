@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from replication.model import Position, Reset, TopicPartition
+from replication.model import Position, TopicPartition
 from replication.offsets.guard import Refusal
 from replication.offsets.resume import (
     CountAhead,
@@ -36,14 +36,14 @@ def decide(
     log_end: int | None = 40,
     earliest: int | None = 0,
     end: int | None = 150,
-    reset: Reset = "earliest",
+    latest: int | None = None,
 ) -> Decision:
     def known(offset: int | None) -> dict[TopicPartition, int]:
         return {} if offset is None else {TP: offset}
 
     anchors = {} if anchor is None else {TP: anchor}
     decided = plan_positions(
-        [TP], anchors, known(log_end), known(earliest), known(end), reset=reset
+        [TP], anchors, known(log_end), known(earliest), known(end), latest=known(latest)
     )
     assert list(decided) == [TP]
     return decided[TP]
@@ -79,7 +79,7 @@ def test_a_recorded_partition_resumes_or_counts_ahead(
             id="from earliest",
         ),
         pytest.param(
-            decide(anchor=None, log_end=0, reset="latest"),
+            decide(anchor=None, log_end=0, latest=150),
             StartFresh(Position(150, 0)),
             id="latest",
         ),
@@ -213,7 +213,6 @@ def test_other_writers_records_are_not_counted(
         {TP: SHARED_LOG_END},
         {TP: earliest},
         {TP: end},
-        reset="earliest",
         shared={TP},
     )[TP]
 

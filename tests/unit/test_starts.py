@@ -9,6 +9,7 @@ from replication.config.parse import parse
 from replication.config.tree import FlowConfig
 from replication.flows.replicate.starts import Offsets, plan_starts
 from replication.model import Position, TopicPartition
+from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted, Jump, Refusal
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.resume import Missing, Resume, StartFresh
@@ -28,6 +29,7 @@ class Map:
         default_factory=lambda: {TP: Anchor(Position(100, 60), "s1")}
     )
     remote_ids: dict[str, str] = field(default_factory=lambda: REMOTE_IDS)
+    first: FirstStart | None = None
 
     def runs(self, _tp: TopicPartition) -> Sequence[OffsetRun]:
         return [OffsetRun(40, 100, 0, 60)]
@@ -235,3 +237,28 @@ def test_an_acceptance_changes_nothing_where_the_flow_goes_on_by_itself() -> Non
     starts = plan_starts(flow("earliest"), plan("s1", "r1"), Map(), offsets(60), accepted)
 
     assert starts.decisions == {TP: Resume(Position(100, 60))}
+
+
+OLD = FirstStart(frozenset({"t", "excluded"}), {TP: 90}, {"t": "s1"})
+
+
+@pytest.mark.parametrize(
+    ("first", "source_id", "start"),
+    [
+        pytest.param(None, "s1", 120, id="the first start"),
+        pytest.param(OLD, "s1", 90, id="there at the first start, and set aside until now"),
+        pytest.param(OLD, "s2", 40, id="created again since"),
+        pytest.param(FirstStart(frozenset({"t"})), "s1", 120, id="excluded until now"),
+        pytest.param(FirstStart(), "s1", 40, id="born later"),
+        pytest.param(FirstStart(frozenset({"t"}), {}, {"t": "s1"}), "s1", 40, id="a new partition"),
+    ],
+)
+def test_latest_is_for_what_there_was_when_the_flow_first_started(
+    first: FirstStart | None, source_id: str, start: int
+) -> None:
+    stored = Map(anchors={}, first=first)
+
+    starts = plan_starts(flow("latest"), plan(source_id, "r1"), stored, offsets(0))
+
+    assert starts.decisions == {TP: StartFresh(Position(start, 0))}
+    assert starts.later == ({TP} if start == 40 else set())

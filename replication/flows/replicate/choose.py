@@ -7,6 +7,7 @@ from replication.errors import ClusterError, FlowError, GuardError, ReplicationE
 from replication.flows.context import FlowContext
 from replication.flows.replicate.admitted import Reserve
 from replication.flows.replicate.decide import find_problems, topics_of
+from replication.flows.replicate.first_topics import FirstTopics
 from replication.flows.replicate.locate import Located
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.prepare import carry_out, look
@@ -164,7 +165,9 @@ class TopicChoice:
         clusters = self._context.source, self._context.target
         without = {str(name) for name in waiting}
         known = self._known | {str(name) for name in topics.errors}
+        first = FirstTopics(self._context, self._stored)
         plan = look(config, *clusters, without, known)
+        first.record(plan)
         if running is not None and plan.replaces(running.remote_ids):
             return plan
         if running is None and plan.replaces(self._stored.remote_ids):

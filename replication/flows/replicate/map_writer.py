@@ -18,6 +18,7 @@ from replication.mm2.wire import OffsetSync
 from replication.model import TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun, is_placed
 from replication.offsets.syncs import offset_syncs
+from replication.state.first_topics import FIRST_TOPICS, first_start_of
 from replication.state.offset_table import OffsetTable
 from replication.state.spark_reader import reader_of
 
@@ -37,6 +38,7 @@ class MapWriter:
         topics: The topics of the last generation, with their ids.
         placed: Partitions that were given a position on a target with records, and of which nothing
             was copied since: the target may have rejected the next record.
+        first: What existed on the source when the flow first started; None if it has not yet.
 
     Raises:
         StateError: The offset map cannot be read; `write` raises it, too.
@@ -53,6 +55,8 @@ class MapWriter:
         self.last_generation, self.anchors = stored.last_generation, stored.anchors
         self.placed = set(stored.placed)
         self.topics = TopicRows(context.tables, config.flow)
+        rows = reader_of(context.tables).rows(FIRST_TOPICS, config.flow)
+        self.first = first_start_of(rows, has_started=bool(stored.anchors))
         self._syncs = Syncs(context, stored.replicated_until)
         self._kept: deque[FinishedRuns] = deque()
         self._failing_since: float | None = None

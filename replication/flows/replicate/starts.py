@@ -10,6 +10,7 @@ from typing import Protocol
 
 from replication.config.tree import FlowConfig
 from replication.model import Position, TopicPartition
+from replication.offsets.first_start import FirstStart, starts_at_latest
 from replication.offsets.guard import Accepted, Jump, Refusal, recreated, rule, with_map
 from replication.offsets.resume import Decision, Missing, StartFresh, plan_positions, start_over
 from replication.offsets.runs import OffsetRun
@@ -31,6 +32,10 @@ class Stored(Protocol):
     def remote_ids(self) -> Mapping[str, str]:
         """The ids of remote topics; topics of an earlier version of this software are absent."""
 
+    @property
+    def first(self) -> FirstStart | None:
+        """What existed on the source when the flow first started; None if it has not yet."""
+
     def runs(self, tp: TopicPartition) -> Sequence[OffsetRun]:
         """The merged map of one upstream partition, for the newest topic id."""
 
@@ -51,10 +56,12 @@ class Starts:
     Args:
         decisions: For each partition of the plan.
         void: Partitions whose stored position is of a deleted topic, and what was deleted.
+        later: Partitions that are newer than the flow, to which ``latest`` does not apply.
     """
 
     decisions: Mapping[TopicPartition, Decision | Jump]
     void: Mapping[TopicPartition, str]
+    later: frozenset[TopicPartition] = frozenset()
 
 
 def plan_starts(
@@ -79,6 +86,10 @@ def plan_starts(
         if tp in anchors
     }
     void = {tp: found.text for tp, found in verdicts.items() if isinstance(found, Void)}
+    new = plan.partitions if config.auto_offset_reset == "latest" else ()
+    latest = starts_at_latest(
+        stored.first, new, plan.source_ids, offsets.earliest, offsets.source_ends
+    )
     decisions: dict[TopicPartition, Decision | Jump] = dict(
         plan_positions(
             plan.partitions,
@@ -86,7 +97,7 @@ def plan_starts(
             offsets.target_ends,
             offsets.earliest,
             offsets.source_ends,
-            reset=config.auto_offset_reset,
+            latest=latest,
             shared={tp for tp in plan.partitions if plan.is_shared(tp)},
         )
     )
@@ -111,7 +122,7 @@ def plan_starts(
             runs = stored.runs(tp) if is_cut else ()
             refusal = with_map(decision, runs, decision.log_end) if is_cut else decision
             decisions[tp] = rule_for(config, plan, tp, refusal, accepted)
-    return Starts(decisions, void)
+    return Starts(decisions, void, frozenset(new) - latest.keys() - anchors.keys())
 
 
 def rule_for(
