@@ -3,6 +3,7 @@
     ReplicationError            1  an internal error: please report it
     |- ConfigError              2  the configuration or command line is wrong; nothing was started
     |- SetupError               2  this machine or Spark lacks something: a jar, a class, a port
+    |- IdentityError            2  the state directory is of other Kafka clusters than the file
     |- ClusterError             3  a Kafka cluster does not answer or rejects a request
     |- LeaseError               4  another process runs this flow, or has taken it over
     |- GuardError               5  continuing would lose or repeat records; an operator must decide
@@ -54,6 +55,12 @@ class ConfigError(ReplicationError):
 
 class SetupError(ReplicationError):
     """Something is not installed or not available. The text says where it comes from."""
+
+    exit_code = 2
+
+
+class IdentityError(ReplicationError):
+    """A flow's clusters are not those that its state is of. The text has both ids."""
 
     exit_code = 2
 

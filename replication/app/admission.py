@@ -8,6 +8,7 @@ from functools import partial
 from replication.config.tree import FlowConfig
 from replication.flows.context import FlowContext
 from replication.flows.replicate.admitted import Admitted
+from replication.kafka.same_cluster import distinct_ids
 from replication.log import Log
 from replication.model import Flow, Mode
 from replication.spark.mode import BATCH_MODES, Choice, SlotsError, choose_mode
@@ -53,7 +54,7 @@ class Admission:
         config = context.config
 
         def reserve(plan: TopicPlan) -> Mapping[str, str]:
-            ids = {side.alias: side.cluster_id() for side in (context.source, context.target)}
+            ids = distinct_ids((context.source, context.target))
             return self.reserve(config, plan, ids)
 
         return Admitted(reserve, partial(self.admit, config, stop), partial(self.mode, config))

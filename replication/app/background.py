@@ -13,6 +13,7 @@ from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.context import FlowContext
 from replication.flows.head_start import HeadStart
 from replication.flows.heartbeats import Heartbeats, emit_once
+from replication.flows.identity import Identity
 from replication.flows.metadata.query import MetadataSync, is_wanted
 from replication.flows.supervised import Supervised
 from replication.model import Flow, Job, runs
@@ -52,6 +53,7 @@ def checkpoints_once(context: FlowContext, job: Job) -> None:
     """
     config = context.config
     if wants_checkpoints(config, job):
+        Identity(context).check()
         with hold_lease(context.tables, context.claim("checkpoints")):
             Checkpoints(context).round(at_once=True)
 
@@ -86,6 +88,7 @@ def background_metadata(context: FlowContext, job: Job, stop: threading.Event) -
     if not wants_metadata(config, job):
         yield
     elif config.mode == "drain":
+        Identity(context).check()
         with hold_lease(context.tables, context.claim("metadata")):
             MetadataSync(context).round()
         yield
@@ -150,6 +153,7 @@ def _flow_query(
     name = f"{context.config.flow.slug} {part}"
 
     def lease() -> AbstractContextManager[Lease | None]:
+        Identity(context).check()
         return hold_lease(context.tables, context.claim(part), stop, standby=True)
 
     thread = Supervised(

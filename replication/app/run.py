@@ -34,9 +34,16 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.clients import clients_of
 from replication.control.loops import check_loops
 from replication.control.machine import java_temporary_obstacle
-from replication.errors import ConfigError, ReplicationError, SetupError
+from replication.errors import (
+    ConfigError,
+    IdentityError,
+    ReplicationError,
+    SetupError,
+    StateError,
+)
 from replication.flows.context import FlowContext
 from replication.flows.head_start import HeadStart
+from replication.flows.identity import check_identity
 from replication.flows.replicate.loop import replicate
 from replication.kafka.client_check import rejected_properties
 from replication.kafka.cluster import Cluster
@@ -181,6 +188,21 @@ def _wait(stop: threading.Event) -> None:
     stop.wait()
 
 
+def _raise(error: ReplicationError, _stop: threading.Event) -> None:
+    raise error
+
+
+def _refusal(context: FlowContext) -> tuple[Flow, IdentityError | None]:
+    """The flow, and why it must not run; what else may keep it from running is left to it."""
+    try:
+        check_identity(context)
+    except IdentityError as error:
+        return context.config.flow, error
+    except StateError as error:
+        log.info("clusters_not_checked", flow=context.config.flow, text=error)
+    return context.config.flow, None
+
+
 class _Application:
     """The flows of one process, from the first one's start to the last one's end."""
 
@@ -198,15 +220,19 @@ class _Application:
         patience = EXECUTOR_SECONDS if executors_of(tables) == "cluster" else 0.0
         slots = partial(task_slots, self._spark)
         admission = Admission(self._spark.version, slots, patience, has_realtime=has_own_realtime())
+        refused = {flow: error for flow, error in map(_refusal, contexts) if error is not None}
         threads = [
-            FlowThread(context.config.flow, partial(_run_flow, context, admission, self._job))
+            FlowThread(flow, partial(_raise, refused[flow]))
+            if (flow := context.config.flow) in refused
+            else FlowThread(flow, partial(_run_flow, context, admission, self._job))
             for context in contexts
         ]
+        chosen = [flow for flow in self._chosen if flow.flow not in refused]
         config = self._launch.config
         if not self._chosen and not is_drain(config, ()):  # heartbeats only, until a stop
             threads = [FlowThread(name, _wait) for name in self._launch.names]
         stop_on_signals([thread.stop for thread in threads])
-        with background_heartbeats(tables.spark, config, self._chosen, self._job, self._head_start):
+        with background_heartbeats(tables.spark, config, chosen, self._job, self._head_start):
             for thread in threads:
                 thread.start()
             return wait_for_all(threads, requests, locks)

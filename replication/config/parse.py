@@ -149,7 +149,9 @@ def _flow_config(values: FlowValues) -> FlowConfig:
 
 
 def _cluster_config(values: FlowValues, location: Location) -> ClusterConfig:
+    expected_id = values.text(f"replication.{location}.cluster.id").strip()
     return ClusterConfig(
+        expected_id=expected_id,
         alias=values.alias(location),
         consumer=values.client(location, "consumer"),
         producer=values.client(location, "producer"),

@@ -125,6 +125,17 @@ RECORDS: Final = (
         "partition whose remote records do not tell where to resume resumes there",
         "not a key of MirrorMaker 2",
     ),
+    *(
+        ConfigKey(
+            f"replication.{side}.cluster.id",
+            "text",
+            "",
+            f"the id of the flow's {side} cluster; with it, a cluster that was rebuilt on purpose "
+            "is accepted, and no other one. Without it, the first start decides",
+            "not a key of MirrorMaker 2",
+        )
+        for side in ("source", "target")
+    ),
     flag(
         "replication.drain.empty.allowed",
         "false",

@@ -24,12 +24,16 @@ from replication.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """One cluster of a flow, with the effective properties of each kind of client."""
+    """One cluster of a flow, with the effective properties of each kind of client.
+
+    ``expected_id`` is the id that the file gives for it, "" if it gives none.
+    """
 
     alias: str
     consumer: Mapping[str, str]
     producer: Mapping[str, str]
     admin: Mapping[str, str]
+    expected_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from replication.config.loops import endless_loops
 from replication.config.tree import MirrorConfig
 from replication.errors import ClusterError, ConfigError
 from replication.kafka.cluster import Cluster
+from replication.kafka.same_cluster import distinct_ids
 from replication.log import Log
 from replication.mm2.policy import IdentityPolicy
 from replication.topics.conflicts import find_topic_loops
@@ -37,7 +38,7 @@ def check_loops(config: MirrorConfig) -> None:
         with ExitStack() as stack:
             clusters = [stack.enter_context(Cluster(*side)) for side in admins.items()]
             names = {cluster.alias: cluster.topic_names() for cluster in clusters}
-            ids = {cluster.alias: cluster.cluster_id() for cluster in clusters}
+            ids = distinct_ids(clusters)
     except ClusterError as error:
         log.warning("loops_not_checked", text=error)
         return

@@ -19,6 +19,7 @@ from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import faults_of
 from replication.kafka.jvm import shared_jvm
+from replication.kafka.same_cluster import distinct_ids
 from replication.model import Position, TopicPartition
 from replication.offsets.guard import Jump, Refusal
 from replication.offsets.resume import (
@@ -170,8 +171,15 @@ def plan_flow(
         tuple(internal),
         tuple(_settings(config, clusters, histories.configs)),
         acls,
-        {cluster.alias: cluster.cluster_id() for cluster in clusters},
-        (*topics.warnings, *topic_warnings(topics, source, target), *faults, *notes, *not_taken),
+        distinct_ids(clusters),
+        (
+            *filter(None, [topics.shared_id]),
+            *topics.warnings,
+            *topic_warnings(topics, source, target),
+            *faults,
+            *notes,
+            *not_taken,
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted
 from replication.offsets.runs import OffsetRun
 from replication.state.accept_requests import pending_acceptances
+from replication.state.cluster_ids import check_ids, stored_ids
 from replication.state.first_topics import FIRST_TOPICS, first_start_of
 from replication.state.offset_rows import Anchor
 from replication.state.readers import StateReader
@@ -30,6 +31,8 @@ class StoredMap:
             earlier version.
         runs: The map of a partition.
         first: What existed on the source when the flow first started; None if it has not yet.
+        cluster_ids: Of the clusters that it is of, by alias.
+        state_dir: The state directory.
         accepted: What operators have accepted, and no start has used yet.
     """
 
@@ -38,6 +41,8 @@ class StoredMap:
     runs: Callable[[TopicPartition], Sequence[OffsetRun]]
     first: FirstStart | None = None
     accepted: Mapping[TopicPartition, Accepted] = field(default_factory=dict)
+    cluster_ids: Mapping[str, str] = field(default_factory=dict)
+    state_dir: str = ""
 
 
 def stored_map(state_dir: str, config: FlowConfig, state: StateReader) -> StoredMap:
@@ -56,6 +61,8 @@ def stored_map(state_dir: str, config: FlowConfig, state: StateReader) -> Stored
         offsets.runs,
         first,
         pending_acceptances(state_dir, config.flow),
+        stored_ids(state, config),
+        state_dir,
     )
 
 
@@ -68,9 +75,12 @@ def find_starts(
     """Where the partitions of *topics* would start, as far as offsets and ids decide.
 
     Raises:
+        IdentityError: The state is of other clusters.
         ClusterError: A cluster does not answer.
     """
     source, target = clusters
+    found = {cluster.alias: cluster.cluster_id() for cluster in clusters}
+    check_ids(config, stored.state_dir, stored.cluster_ids, found)
     remote = {tp: topics.copy_of(tp) for tp in topics.partitions}
     found_ends = target.log_ends(remote.values())
     offsets = Offsets(

@@ -1,13 +1,15 @@
 """What a command reads of one flow: its clusters, their groups, and its offset map."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
+from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
+from replication.state.cluster_ids import check_ids, stored_ids
 from replication.state.offset_rows import OffsetReader
 from replication.state.readers import open_reader
 
@@ -33,12 +35,22 @@ class FlowView:
 
 @contextmanager
 def open_view(mirror: MirrorConfig, config: FlowConfig) -> Iterator[FlowView]:
-    """Opens the clusters of *config*'s flow and the state directory of *mirror* for the block."""
+    """Opens the clusters of *config*'s flow and the state directory of *mirror* for the block.
+
+    Raises:
+        IdentityError: The state is of other clusters, as far as these answer.
+        StateError: The tables cannot be read.
+    """
     with (
         open_reader(mirror.state_dir, mirror.hadoop) as state,
         Cluster(config.source.alias, config.source.admin) as source,
         Cluster(config.target.alias, config.target.admin) as target,
     ):
+        found = {}
+        for cluster in (source, target):
+            with suppress(ClusterError):  # a failover may have lost it
+                found[cluster.alias] = cluster.cluster_id()
+        check_ids(config, mirror.state_dir, stored_ids(state, config), found)
         yield FlowView(
             config,
             source,

@@ -57,7 +57,7 @@ public final class AdminCalls implements AutoCloseable {
     closing.clean();
   }
 
-  /** Of the cluster: {@code {"": {"ok": {"id": "...", "brokers": [1, ...], "topics": [...]}}}}. */
+  /** Of the cluster: {@code {"": {"ok": {"id": "...", "brokers": [[1, host, port], ...], "topics": [...]}}}}. */
   public String cluster(int timeoutMs) {
     ObjectNode results = JSON.createObjectNode();
     var described = admin.describeCluster(new DescribeClusterOptions().timeoutMs(timeoutMs));
@@ -71,7 +71,8 @@ public final class AdminCalls implements AutoCloseable {
         found -> {
           ObjectNode node = JSON.createObjectNode().put("id", id.join());
           ArrayNode brokers = node.putArray("brokers");
-          nodes.join().forEach(broker -> brokers.add(broker.id()));
+          nodes.join().forEach(
+              at -> brokers.addArray().add(at.id()).add(at.host()).add(at.port()));
           found.forEach(node.putArray("topics")::add);
           return node;
         });

@@ -51,6 +51,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         self._calls = Calls(alias, properties, client_id)
         self._admin = self._calls.admin
         self._id, self._known_until = "", 0.0
+        self._brokers = frozenset[str]()
 
     def __exit__(self, *_: object) -> None:
         """Close the connections. The object is of no use afterwards."""
@@ -70,6 +71,12 @@ class Cluster(AbstractContextManager["Cluster"]):
             self._list("reading the cluster id")
         return self._id
 
+    def brokers(self) -> frozenset[str]:
+        """The addresses of all brokers, as this client is told to connect to them."""
+        if time.monotonic() >= self._known_until:
+            self._list("reading the brokers")
+        return self._brokers
+
     def topic_names(self) -> set[str]:
         """The names of all topics this user may see, Kafka's own among them."""
         return set(self._list("listing topics").topics)
@@ -77,6 +84,8 @@ class Cluster(AbstractContextManager["Cluster"]):
     def _list(self, call: str) -> Any:  # noqa: ANN401 - confluent-kafka's, or alike
         metadata = self._calls.call_blocking(call, self._admin.list_topics)
         self._id, self._known_until = str(metadata.cluster_id), time.monotonic() + ID_SECONDS
+        brokers = metadata.brokers.values()
+        self._brokers = frozenset(f"{broker.host}:{broker.port}" for broker in brokers)
         return metadata
 
     def describe(self, names: Iterable[str], *, listed: bool = False) -> dict[str, Topic]:

@@ -75,11 +75,13 @@ class JavaTopics:
         time.sleep(timeout)
 
     def list_topics(self, timeout: float) -> Any:  # noqa: ANN401 - as confluent-kafka's
-        """The cluster's id, the ids of its brokers, and the names of its topics."""
+        """The cluster's id, its brokers by their ids, and the names of its topics."""
         answer = self._call("cluster", [""], timeout)[""].result()
-        return SimpleNamespace(
-            cluster_id=answer["id"], brokers=answer["brokers"], topics=answer["topics"]
-        )
+        brokers = {
+            number: SimpleNamespace(host=host, port=port)
+            for number, host, port in answer["brokers"]
+        }
+        return SimpleNamespace(cluster_id=answer["id"], brokers=brokers, topics=answer["topics"])
 
     def describe_topics(
         self,

@@ -17,6 +17,7 @@ SCHEMAS = {
         "flow string, generation bigint, topic string, remote_topic string, topic_id string, "
         "remote_id string, partitions int, at timestamp"
     ),
+    "clusters": "flow string, alias string, cluster_id string, at timestamp",
     "first_topics": (
         "flow string, topic string, topic_id string, partition int, end_offset bigint, at timestamp"
     ),

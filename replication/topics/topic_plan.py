@@ -35,6 +35,7 @@ class TopicPlan:
             no counting of their records, so they are copied at least once.
         has_provenance: Whether the flow marks its records, and copies none back to where it was.
         warnings: What speaks against the lists of topics, one line each: an item that selects none.
+        shared_id: A warning if both clusters have one id, although they differ; "" if not.
         is_empty: Whether the lists name topics and select none, except heartbeats.
     """
 
@@ -50,6 +51,7 @@ class TopicPlan:
     shared: frozenset[str] = frozenset()
     has_provenance: bool = False
     warnings: tuple[str, ...] = ()
+    shared_id: str = ""
     is_empty: bool = False
 
     def copy_of(self, tp: TopicPartition) -> TopicPartition:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
 from replication.flows.context import FlowContext
+from replication.flows.identity import Identity
 from replication.flows.replicate.admitted import Reserve
 from replication.flows.replicate.decide import find_problems, topics_of
 from replication.flows.replicate.first_topics import FirstTopics
@@ -49,7 +50,7 @@ class TopicChoice:
     def __init__(self, context: FlowContext, stored: MapWriter, reserve: Reserve) -> None:
         config = context.config
         self._context, self._flow, self._stored = context, config.flow, stored
-        self._reserve = reserve
+        self._reserve, self._identity = reserve, Identity(context)
         self._accepted, self._look_at = set[str](), 0.0
         self._unmatched: dict[TopicPartition, int] = {}
         self._known: set[str] = set()
@@ -161,6 +162,7 @@ class TopicChoice:
 
     def _try_all_but(self, waiting: Collection[Part], running: TopicPlan | None) -> TopicPlan:
         config, topics = self._context.config, self._topics
+        self._identity.record()
         retried = topics.errors.keys() - set(waiting)
         clusters = self._context.source, self._context.target
         without = {str(name) for name in waiting}

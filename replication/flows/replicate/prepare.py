@@ -11,6 +11,7 @@ from replication.flows.replicate.admitted import Reserve, reserve_all
 from replication.flows.replicate.create import RemoteTopics
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
+from replication.kafka.same_cluster import are_one, have_one_id
 from replication.log import Log
 from replication.model import Topic
 from replication.topics.configs import describe_losses, settings_to_create
@@ -104,7 +105,7 @@ def look(
         ClusterError: A cluster does not answer.
     """
     names = source.topic_names()
-    _reject_one_cluster(config, source, target)
+    shared_id = _check_clusters(config, source, target)
     hidden = remote_topics(config, set(known) - names).keys() - set(without)
     refused = source.refused("READ", hidden)
     if hidden - refused.keys():  # deleted, or granted since the list was made
@@ -126,6 +127,7 @@ def look(
     plan = replace(
         plan,
         warnings=selection_warnings(config, names, selected),
+        shared_id=shared_id,
         is_empty=selects_nothing(config, selected),
     )
     return _without_rejected(plan, of_source.texts, of_target.texts)
@@ -199,13 +201,28 @@ def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[s
     )
 
 
-def _reject_one_cluster(config: FlowConfig, source: Cluster, target: Cluster) -> None:
-    """Topics copied within a cluster match the flow's own filter and grow forever (KAFKA-9914)."""
-    cluster_id = source.cluster_id()
-    if cluster_id == target.cluster_id():
+def _check_clusters(config: FlowConfig, source: Cluster, target: Cluster) -> str:
+    """A warning if both clusters have one id, although they differ; "" if not.
+
+    Topics copied within a cluster match the flow's own filter and grow forever (KAFKA-9914).
+
+    Raises:
+        GuardError: They are one cluster.
+    """
+    if not have_one_id(source, target):
+        return ""
+    both = (
+        f"{source.alias} (bootstrap.servers={source.servers}) and {target.alias} "
+        f"(bootstrap.servers={target.servers})"
+    )
+    if are_one(source, target):
         raise GuardError(
-            f"flow {config.flow}: {source.alias} (bootstrap.servers={source.servers}) and "
-            f"{target.alias} (bootstrap.servers={target.servers}) are the same Kafka cluster "
-            f"(id {cluster_id}); replicating it to itself would loop forever. Correct one "
-            "bootstrap.servers, or disable the flow"
+            f"flow {config.flow}: {both} are the same Kafka cluster (id {source.cluster_id()}); "
+            "replicating it to itself would loop forever. Correct one bootstrap.servers, or "
+            "disable the flow"
         )
+    return (
+        f"{both} were formatted with the same cluster id {source.cluster_id()}, but have neither "
+        "a broker nor a topic in common, so they are taken for two clusters: give each an id of "
+        "its own when it is built anew (kafka-storage random-uuid)"
+    )

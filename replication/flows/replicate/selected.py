@@ -20,10 +20,11 @@ class SelectionReport:
     def report(self, plan: TopicPlan) -> None:
         """Logs each item that selects nothing once; that the whole list does is an event."""
         flow = self._config.flow
-        for text in plan.warnings:
-            if text not in self._logged:
+        found = [("topics_not_found", text) for text in plan.warnings]
+        for event, text in [*found, ("cluster_ids_equal", plan.shared_id)]:
+            if text and text not in self._logged:
                 self._logged.add(text)
-                log.warning("topics_not_found", flow=flow, text=text)
+                log.warning(event, flow=flow, text=text)
         if plan.is_empty and not self._is_empty:
             text = f"no topic of {flow.source} matches the list topics"
             self._context.tables.record_events(flow, [NewEvent("no-topics", text, "retry")])

@@ -1,0 +1,66 @@
+"""Keeps a flow from the state and from the topics of other clusters than its own."""
+
+from replication.errors import ClusterError
+from replication.flows.context import FlowContext
+from replication.log import Log
+from replication.state.cluster_ids import CLUSTERS, check_ids, rows_of, stored_ids
+from replication.state.spark_reader import reader_of
+
+log = Log(__name__)
+
+
+class Identity:
+    """The ids of one flow's clusters.
+
+    Args:
+        context: The flow.
+
+    Raises:
+        StateError: The table cannot be read.
+    """
+
+    def __init__(self, context: FlowContext) -> None:
+        self._context, self._config = context, context.config
+        self._stored = stored_ids(reader_of(context.tables), context.config)
+
+    def check(self) -> dict[str, str]:
+        """The ids that are not recorded yet, by alias.
+
+        Raises:
+            IdentityError: The state is of other clusters.
+            ClusterError: A cluster does not answer.
+        """
+        clusters = self._context.source, self._context.target
+        found = {cluster.alias: cluster.cluster_id() for cluster in clusters}
+        return check_ids(self._config, self._context.tables.root, self._stored, found)
+
+    def record(self) -> None:
+        """Checks the ids, and records those that are new.
+
+        Only the process that holds the lease of the flow's records may do so.
+
+        Raises:
+            IdentityError: The state is of other clusters.
+            ClusterError: A cluster does not answer.
+            StateError: The table cannot be written.
+        """
+        new = self.check()
+        if new:
+            self._context.tables.append(CLUSTERS, rows_of(self._config, new))
+            self._stored |= new
+
+
+def check_identity(context: FlowContext) -> None:
+    """Checks the clusters of a flow before anything is changed for it.
+
+    Without an answer of a cluster nothing is known; nothing can be changed there either, and the
+    flow checks again.
+
+    Raises:
+        IdentityError: The state is of other clusters.
+        StateError: The table cannot be read.
+    """
+    try:
+        Identity(context).check()
+    except ClusterError as error:
+        log.info("clusters_not_checked", flow=context.config.flow, text=error)

@@ -1,0 +1,56 @@
+"""Whether two aliases are one cluster. Ids alone do not tell: quick starts share theirs.
+
+``kafka-storage format`` takes any id, and compose files and tutorials carry one. Two addresses lead
+to one cluster if the id is the same, and the brokers or the topics are.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from replication.kafka.cluster import Cluster
+from replication.kafka.rejections import Rejections
+
+
+def have_one_id(source: Cluster, target: Cluster) -> bool:
+    """Whether both clusters have the same id, which proves nothing by itself.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    return source.cluster_id() == target.cluster_id()
+
+
+def are_one(source: Cluster, target: Cluster) -> bool:
+    """Whether both are the same cluster: with one id, and a broker or a topic in common.
+
+    Brokers of one cluster have several addresses if it has several listeners; then a topic of
+    both tells. Two clusters that show no common topic cannot be copied in a circle yet.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    if not have_one_id(source, target):
+        return False
+    if source.brokers() & target.brokers():
+        return True
+    names = source.topic_names() & target.topic_names()
+    ours = Rejections().call(source.describe, names)
+    theirs = Rejections().call(target.describe, names)
+    return any(ours[name].topic_id == theirs[name].topic_id for name in ours.keys() & theirs.keys())
+
+
+def distinct_ids(clusters: Sequence[Cluster]) -> Mapping[str, str]:
+    """The ids of *clusters* by alias; those that are others' ids, too, with the alias behind.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    return {
+        cluster.alias: f"{cluster.cluster_id()} of {cluster.alias}"
+        if any(
+            have_one_id(cluster, other) and not are_one(cluster, other)
+            for other in clusters
+            if other is not cluster
+        )
+        else cluster.cluster_id()
+        for cluster in clusters
+    }
