@@ -169,7 +169,8 @@ def command(
         config = Path(config).name
         # --files brings it into the driver's current folder
         logging = "-Dlog4j2.configurationFile=log4j2.properties"
-        ours += _files(job.repository, logging, environ, _own_jars())
+        # this machine's folder of the process is gone before the driver has its files
+        ours += _files(job.repository, logging, {**environ, RUN_FOLDER: ""}, _own_jars())
         ours += [("--files", f"{job.config},{job.repository}/conf/log4j2.properties")]
         if PYTHON_SETTING not in known and not master.startswith("k8s:"):
             archive = environment(home() / "py-files")
