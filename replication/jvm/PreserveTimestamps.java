@@ -40,7 +40,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
    * Task property: the token that reports of a generation need, a tab, and the generation that a record
    * belongs to, {@code A->B#7}. Spark hides the values of settings with such a name.
    */
-  static final String GENERATION = "spark.replication.generation.token";
+  static final String GENERATION = "replication.generation.token";
 
   /** Task property: records between two borders in the sparse parts of the offset map. */
   static final String SPACING = "replication.spacing";

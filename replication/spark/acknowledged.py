@@ -20,13 +20,14 @@ from replication.spark.kafka_options import limits_text
 PLUGIN: Final = "replication.Acknowledgements"
 PLUGINS: Final = "spark.plugins"
 
-GENERATION_PROPERTY: Final = "spark.replication.generation.token"
+GENERATION_PROPERTY: Final = "replication.generation.token"
 SPACING_PROPERTY: Final = "replication.spacing"
 LIMITS_PROPERTY: Final = "replication.limits"
 
 TAGS: Final = {GENERATION_PROPERTY: "of each generation"}
 """Settings of a session: its event log hides the values of task properties that are settings, too,
-and have the name of a secret."""
+and have the name of a secret. A query would put a setting that begins with ``spark`` in the place
+of the task's property."""
 
 NOT_REPORTED: Final = (
     f"this Spark session runs without the plugin {PLUGIN}: the offset map learns of records when "

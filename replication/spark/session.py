@@ -197,7 +197,7 @@ def local_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = f"local[{slots}]"
     builder = SparkSession.builder.master(master).appName(app)
-    ours = {**REQUIRED, **BOUNDED, **LOCAL, **closed(master, settings), **TAGS}
+    ours = {**REQUIRED, **BOUNDED, **LOCAL, **closed(master, settings)}
     ours |= {PLUGINS: PLUGIN, CAPACITY: str(room_for(slots))}
     for key, value in {**ours, **settings}.items():
         builder = builder.config(key, value)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from replication.spark.acknowledged import GENERATION_PROPERTY
+from replication.spark.local import spark_jars
 from tests.support.local import REPOSITORY
 
 pytestmark = pytest.mark.spark
@@ -53,31 +54,37 @@ def test_an_operator_may_have_the_page_on_this_machine_only() -> None:
 
 
 TAGGED = """
-import sys
+from pyspark import TaskContext
+from pyspark.sql.functions import udf
 from replication.model import Flow
-from replication.spark.acknowledged import Acknowledged, generation_tag
-from replication.spark.local import spark_jars
-from replication.spark.session import local_session
-log = {"spark.eventLog.enabled": "true", "spark.eventLog.compress": "false"}
-log["spark.eventLog.dir"] = sys.argv[1]
-spark = local_session(spark_jars(), 2, "test", settings=log)
+from replication.spark.acknowledged import GENERATION_PROPERTY, Acknowledged, generation_tag
+from replication.spark.session import session
+spark = session("test")
 reports = Acknowledged(spark, Flow("A", "B"), 1)
 with generation_tag(spark, Flow("A", "B"), 1, limits={}):
-    print(spark.range(1).collect(), spark.sparkContext.getLocalProperty(sys.argv[2]))
+    seen = udf(lambda: TaskContext.get().getLocalProperty(GENERATION_PROPERTY))
+    print(spark.range(1).select(seen()).collect()[0][0])
 spark.stop()
 """
 
 
-def test_the_token_of_a_generation_is_in_no_event_log(tmp_path: Path) -> None:
+def test_a_querys_tasks_have_the_token_of_their_generation_and_no_event_log_has_it(
+    tmp_path: Path,
+) -> None:
+    log = {"enabled": "true", "compress": "false", "dir": tmp_path.as_uri()}
+    settings = [f"--conf spark.eventLog.{key}={value}" for key, value in log.items()]
+    jars = os.pathsep.join(map(str, spark_jars()))
+    submit = " ".join([f"--driver-class-path {jars}", *settings, "pyspark-shell"])
     done = subprocess.run(
-        [sys.executable, "-c", TAGGED, tmp_path.as_uri(), GENERATION_PROPERTY],
-        cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        [sys.executable, "-c", TAGGED],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYSPARK_SUBMIT_ARGS": submit},
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    token, generation = done.stdout.split()[-2:]
+    token, generation = done.stdout.split()
     text = "".join(file.read_text(encoding="utf-8") for file in tmp_path.rglob("events_*"))
 
     assert (len(token), generation) == (36, "A->B#1")
-    assert GENERATION_PROPERTY in text
+    assert f'"{GENERATION_PROPERTY}":"*********(redacted)"' in text
     assert token not in text
