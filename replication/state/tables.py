@@ -191,7 +191,6 @@ class Tables:
         self.check()
         with ExitStack() as held:
             if self._folder:
-                self.begin_folder()
                 lock = hold_commit_lock(self._folder / "_locks" / f"{table}.commit")
                 try:
                     self.begin_folder()
