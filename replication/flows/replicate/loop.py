@@ -158,6 +158,7 @@ class _FlowLoop:
         self._plan = plan
         self._log_warnings(plan)
         positions = self._find_positions(plan)
+        self._map_writer.topics.record(self._plan, self._number)  # the positions are of their ids
         if self._try_alone(self._plan, positions):
             positions = self._find_positions(self._plan)
         plan = self._plan
@@ -274,12 +275,12 @@ class _FlowLoop:
         if located.refused or located.gone:
             return False
         self._plan = refreshed  # an error is about one of its topics
+        names = refreshed.topics.keys() - added.topics.keys()
+        self._map_writer.topics.record(refreshed.without(names), self._number)
         if self._try_alone(added, located.positions):
             return False
         self._log_warnings(added)
         self._choice.accept(added)
-        names = refreshed.topics.keys() - added.topics.keys()
-        self._map_writer.topics.record(refreshed.without(names), self._number)
         self._lease.check()
         self._plan = refreshed
         running.extend(refreshed)
