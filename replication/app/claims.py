@@ -108,7 +108,7 @@ def await_first(launch: Launch, claims: Claims) -> bool:
 
 
 def _leave(claims: Sequence[Claim]) -> None:
-    """Ends *claims* at the same time: each asks its cluster; twenty in turn take ten seconds."""
+    """Ends *claims* at the same time: each asks its cluster, which may be silent for seconds."""
     if claims:
         with ThreadPoolExecutor(len(claims), "leave") as pool:
             list(pool.map(Claim.__exit__, claims))  # raises what one of them has raised
