@@ -92,5 +92,6 @@ step format "$python" -m ruff format --check .
 step lint "$python" -m ruff check .
 step types "$python" -m mypy
 step 'shell syntax' shell_syntax
+step 'Java style' tests/java/style.sh
 step wheel wheel
 step tests tests "$gate"

@@ -32,10 +32,11 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.common.config.ConfigResource;
 
 /**
- * Java's admin client with one round trip from Python for each call: arguments and results are JSON.
+ * Java's admin client with one round trip from Python for each call: arguments and results are
+ * JSON.
  *
- * <p>A result has an object for each key of the call: {@code {"ok": ...}}, or the error as {@link ClientErrors}
- * writes it. Every call returns within its timeout.
+ * <p>A result has an object for each key of the call: {@code {"ok": ...}}, or the error as {@link
+ * ClientErrors} writes it. Every call returns within its timeout.
  */
 public final class AdminCalls implements AutoCloseable {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -57,13 +58,17 @@ public final class AdminCalls implements AutoCloseable {
     closing.clean();
   }
 
-  /** Of the cluster: {@code {"": {"ok": {"id": "...", "brokers": [[1, host, port], ...], "topics": [...]}}}}. */
+  /**
+   * Of the cluster: {@code {"": {"ok": {"id": "...", "brokers": [[1, host, port], ...], "topics":
+   * [...]}}}}.
+   */
   public String cluster(int timeoutMs) {
     ObjectNode results = JSON.createObjectNode();
     var described = admin.describeCluster(new DescribeClusterOptions().timeoutMs(timeoutMs));
     var id = described.clusterId().toCompletionStage().toCompletableFuture();
     var nodes = described.nodes().toCompletionStage().toCompletableFuture();
-    var names = admin.listTopics(new ListTopicsOptions().timeoutMs(timeoutMs).listInternal(true)).names();
+    var names =
+        admin.listTopics(new ListTopicsOptions().timeoutMs(timeoutMs).listInternal(true)).names();
     Settled.put(
         results,
         "",
@@ -71,15 +76,16 @@ public final class AdminCalls implements AutoCloseable {
         found -> {
           ObjectNode node = JSON.createObjectNode().put("id", id.join());
           ArrayNode brokers = node.putArray("brokers");
-          nodes.join().forEach(
-              at -> brokers.addArray().add(at.id()).add(at.host()).add(at.port()));
+          nodes.join().forEach(at -> brokers.addArray().add(at.id()).add(at.host()).add(at.port()));
           found.forEach(node.putArray("topics")::add);
           return node;
         });
     return results.toString();
   }
 
-  /** Topics by name: {@code {"id": uuid, "partitions": [[0, true], ...]}}, true if it has a leader. */
+  /**
+   * Topics by name: {@code {"id": uuid, "partitions": [[0, true], ...]}}, true if it has a leader.
+   */
   public String describeTopics(String names, int timeoutMs) throws JsonProcessingException {
     ObjectNode results = JSON.createObjectNode();
     admin
@@ -92,34 +98,46 @@ public final class AdminCalls implements AutoCloseable {
                     name,
                     future,
                     topic -> {
-                      ObjectNode node = JSON.createObjectNode().put("id", topic.topicId().toString());
+                      ObjectNode node =
+                          JSON.createObjectNode().put("id", topic.topicId().toString());
                       ArrayNode partitions = node.putArray("partitions");
                       topic
                           .partitions()
-                          .forEach(it -> partitions.addArray().add(it.partition()).add(OffsetCalls.hasLeader(it)));
+                          .forEach(
+                              it ->
+                                  partitions
+                                      .addArray()
+                                      .add(it.partition())
+                                      .add(OffsetCalls.hasLeader(it)));
                       return node;
                     }));
     return results.toString();
   }
 
-  /** What this user may do with topics: {@code ["READ", "DESCRIBE"]}, null if the broker does not say it. */
+  /**
+   * What this user may do with topics: {@code ["READ", "DESCRIBE"]}, null if the broker does not
+   * say it.
+   */
   public String authorizedOperations(String names, int timeoutMs) throws JsonProcessingException {
     ObjectNode results = JSON.createObjectNode();
-    var options = new DescribeTopicsOptions().timeoutMs(timeoutMs).includeAuthorizedOperations(true);
+    var options =
+        new DescribeTopicsOptions().timeoutMs(timeoutMs).includeAuthorizedOperations(true);
     admin
         .describeTopics(list(names), options)
         .topicNameValues()
         .forEach(
             (name, future) ->
-                Settled.put(results, name, future, it -> JSON.valueToTree(it.authorizedOperations())));
+                Settled.put(
+                    results, name, future, it -> JSON.valueToTree(it.authorizedOperations())));
     return results.toString();
   }
 
   /**
-   * Offsets of partitions, {@code [[topic, partition, time], ...]}, in that order; a time of -1 is the log
-   * end, one of -2 its start.
+   * Offsets of partitions, {@code [[topic, partition, time], ...]}, in that order; a time of -1 is
+   * the log end, one of -2 its start.
    */
-  public String listOffsets(String partitions, boolean committed, int timeoutMs) throws JsonProcessingException {
+  public String listOffsets(String partitions, boolean committed, int timeoutMs)
+      throws JsonProcessingException {
     return new OffsetCalls(admin, timeoutMs).list(JSON.readTree(partitions), committed).toString();
   }
 
@@ -138,8 +156,10 @@ public final class AdminCalls implements AutoCloseable {
     for (var it : JSON.readTree(topics).properties()) {
       JsonNode topic = it.getValue();
       short factor = (short) topic.get("factor").asInt();
-      Map<String, String> configs = JSON.convertValue(topic.get("configs"), new TypeReference<>() {});
-      created.add(new NewTopic(it.getKey(), topic.get("partitions").asInt(), factor).configs(configs));
+      Map<String, String> configs =
+          JSON.convertValue(topic.get("configs"), new TypeReference<>() {});
+      created.add(
+          new NewTopic(it.getKey(), topic.get("partitions").asInt(), factor).configs(configs));
     }
     ObjectNode results = JSON.createObjectNode();
     admin
@@ -162,7 +182,8 @@ public final class AdminCalls implements AutoCloseable {
   /** Grows topics to {@code {name: count}}. */
   public String createPartitions(String counts, int timeoutMs) throws JsonProcessingException {
     Map<String, NewPartitions> wanted = new HashMap<>();
-    JSON.readTree(counts).properties()
+    JSON.readTree(counts)
+        .properties()
         .forEach(it -> wanted.put(it.getKey(), NewPartitions.increaseTo(it.getValue().asInt())));
     ObjectNode results = JSON.createObjectNode();
     admin
@@ -182,20 +203,28 @@ public final class AdminCalls implements AutoCloseable {
     return describe(ConfigResource.Type.BROKER, ids, timeoutMs);
   }
 
-  private String describe(ConfigResource.Type type, String names, int timeoutMs) throws JsonProcessingException {
-    List<ConfigResource> resources = list(names).stream().map(name -> new ConfigResource(type, name)).toList();
+  private String describe(ConfigResource.Type type, String names, int timeoutMs)
+      throws JsonProcessingException {
+    List<ConfigResource> resources =
+        list(names).stream().map(name -> new ConfigResource(type, name)).toList();
     ObjectNode results = JSON.createObjectNode();
     admin
         .describeConfigs(resources, new DescribeConfigsOptions().timeoutMs(timeoutMs))
         .values()
-        .forEach((resource, future) -> Settled.put(results, resource.name(), future, AdminCalls::settings));
+        .forEach(
+            (resource, future) ->
+                Settled.put(results, resource.name(), future, AdminCalls::settings));
     return results.toString();
   }
 
   private static JsonNode settings(Config config) {
     ObjectNode node = JSON.createObjectNode();
     for (ConfigEntry it : config.entries()) {
-      node.putArray(it.name()).add(it.value()).add(it.source().name()).add(it.isReadOnly()).add(it.isSensitive());
+      node.putArray(it.name())
+          .add(it.value())
+          .add(it.source().name())
+          .add(it.isReadOnly())
+          .add(it.isSensitive());
     }
     return node;
   }

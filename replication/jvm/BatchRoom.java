@@ -4,8 +4,8 @@ package replication;
  * Which records of a partition may be in flight together.
  *
  * <p>Kafka's client joins records in flight to batches. A batch that the topic rejects as too large
- * is split by {@code batch.size}: endlessly, if that joins the same records again (KAFKA-8350). Hence
- * what is in flight fits into one batch that the topic takes, or is a single record.
+ * is split by {@code batch.size}: endlessly, if that joins the same records again (KAFKA-8350).
+ * Hence what is in flight fits into one batch that the topic takes, or is a single record.
  */
 final class BatchRoom {
   /** Bytes of a record's own fields in a batch, at most. As in Kafka's DefaultRecord. */

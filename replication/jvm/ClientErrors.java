@@ -10,11 +10,16 @@ import org.apache.kafka.common.errors.SslAuthenticationException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.protocol.Errors;
 
-/** The errors of Kafka's clients as text for Python: a broker's error code, or the client's name for its own. */
+/**
+ * The errors of Kafka's clients as text for Python: a broker's error code, or the client's name for
+ * its own.
+ */
 public final class ClientErrors {
   private ClientErrors() {}
 
-  /** {@code {"code": 29, "text": "..."}}; the code is a name, {@code "_SSL"}, if no broker gave it. */
+  /**
+   * {@code {"code": 29, "text": "..."}}; the code is a name, {@code "_SSL"}, if no broker gave it.
+   */
   static ObjectNode node(Throwable failure) {
     Throwable error = unwrapped(failure);
     ObjectNode node = JsonNodeFactory.instance.objectNode();
@@ -29,7 +34,9 @@ public final class ClientErrors {
     } else if (text(error).contains("No resolvable bootstrap urls")) {
       node.put("code", "_RESOLVE");
     } else {
-      node.put("code", "_INVALID_ARG"); // a client that cannot be created; everything else is an ApiException
+      node.put(
+          "code",
+          "_INVALID_ARG"); // a client that cannot be created; everything else is an ApiException
     }
     return node.put("text", text(error));
   }
@@ -71,6 +78,8 @@ public final class ClientErrors {
 
   private static String message(Throwable error) {
     String message = error.getMessage();
-    return message == null || message.isBlank() ? error.getClass().getSimpleName() : message.strip();
+    return message == null || message.isBlank()
+        ? error.getClass().getSimpleName()
+        : message.strip();
   }
 }

@@ -22,8 +22,8 @@ import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
 
 /**
- * The driver's half: keeps the executors' reports until Python takes them, and knows which executors
- * may still write.
+ * The driver's half: keeps the executors' reports until Python takes them, and knows which
+ * executors may still write.
  */
 public final class DriverReports implements DriverPlugin {
   private static final String INTERVAL_KEY = "spark.replication.report.interval.ms";
@@ -95,8 +95,9 @@ public final class DriverReports implements DriverPlugin {
   }
 
   /**
-   * Whether nothing is new: {@code query} runs, its newest progress event is {@code newest}, its batch
-   * and its time, and nothing was reported of {@code generation}. One call from Python, not five.
+   * Whether nothing is new: {@code query} runs, its newest progress event is {@code newest}, its
+   * batch and its time, and nothing was reported of {@code generation}. One call from Python, not
+   * five.
    */
   public static boolean isQuiet(StreamingQuery query, String newest, String generation) {
     if (!query.isActive()) {
@@ -198,7 +199,12 @@ public final class DriverReports implements DriverPlugin {
     leaseNanos = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(leaseMs));
     token = newToken();
     return Map.of(
-        ExecutorReports.INTERVAL, intervalMs, ExecutorReports.LEASE, leaseMs, ExecutorReports.TOKEN, token);
+        ExecutorReports.INTERVAL,
+        intervalMs,
+        ExecutorReports.LEASE,
+        leaseMs,
+        ExecutorReports.TOKEN,
+        token);
   }
 
   static synchronized void lost(String id) {
@@ -210,8 +216,8 @@ public final class DriverReports implements DriverPlugin {
 
   /**
    * Takes a report; the answer is whether to hurry, then a line for each flow to abandon. A report
-   * without the token of this driver's executors gets none, so that its sender knows that it was not
-   * heard.
+   * without the token of this driver's executors gets none, so that its sender knows that it was
+   * not heard.
    */
   @Override
   public Object receive(Object message) {

@@ -34,7 +34,9 @@ final class ExecutorReports implements ExecutorPlugin {
 
   private static final int REPORTS_BETWEEN_CLEANUPS = 100;
 
-  /** Generations run side by side: one in which nothing was sent for less than this may be alive. */
+  /**
+   * Generations run side by side: one in which nothing was sent for less than this may be alive.
+   */
   private static final long IDLE_NANOS = TimeUnit.HOURS.toNanos(1);
 
   private static final Set<TaskContext> TASKS = ConcurrentHashMap.newKeySet();
@@ -123,7 +125,8 @@ final class ExecutorReports implements ExecutorPlugin {
       long now = System.nanoTime();
       if (complainedAt == 0 || now - complainedAt > TimeUnit.MINUTES.toNanos(1)) {
         complainedAt = now;
-        System.err.println("replication: a report to the driver failed, the next one follows: " + reason);
+        System.err.println(
+            "replication: a report to the driver failed, the next one follows: " + reason);
       }
     } catch (Throwable e) {
       // no memory for a line either
@@ -173,8 +176,14 @@ final class ExecutorReports implements ExecutorPlugin {
     PreserveTimestamps.forEachCopy((tp, copy) -> copy.countInto(records));
     records.forEach(
         (flow, count) ->
-            lines.append("flow\t").append(flow).append('\t').append(count)
-                .append('\t').append(tasks.getOrDefault(flow, 0L)).append('\n'));
+            lines
+                .append("flow\t")
+                .append(flow)
+                .append('\t')
+                .append(count)
+                .append('\t')
+                .append(tasks.getOrDefault(flow, 0L))
+                .append('\n'));
     PreserveTimestamps.forEachCopy((tp, copy) -> copy.report(lines));
     if (number % REPORTS_BETWEEN_CLEANUPS == 0) {
       PreserveTimestamps.dropIdle(ExecutorReports::isRunning, IDLE_NANOS);

@@ -13,7 +13,8 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 
 /**
- * What a round of checkpoints asks about consumer groups, with one round trip from Python for each question.
+ * What a round of checkpoints asks about consumer groups, with one round trip from Python for each
+ * question.
  *
  * <p>Without it, a round with three groups takes some ninety. The answers are JSON.
  */
@@ -36,9 +37,11 @@ public final class GroupCalls {
   }
 
   /**
-   * The committed offsets of {@code ["group", ...]}: {@code {"group": [["topic", 0, 42, "metadata"], ...]}}.
+   * The committed offsets of {@code ["group", ...]}: {@code {"group": [["topic", 0, 42,
+   * "metadata"], ...]}}.
    *
-   * <p>A group whose offsets cannot be read has the error instead, an object as {@link ClientErrors} writes it.
+   * <p>A group whose offsets cannot be read has the error instead, an object as {@link
+   * ClientErrors} writes it.
    */
   public String committed(String groups) throws JsonProcessingException, InterruptedException {
     Map<String, ListConsumerGroupOffsetsSpec> asked = new HashMap<>();

@@ -27,7 +27,8 @@ final class KeptConsumers {
       for (Object partition : kept.getKeys()) {
         while (kept.getNumIdle(partition) > 0) {
           Object entry = kept.borrowObject(partition);
-          ((KafkaConsumer<?, ?>) field(entry.getClass(), "consumer").get(entry)).close(Duration.ZERO);
+          ((KafkaConsumer<?, ?>) field(entry.getClass(), "consumer").get(entry))
+              .close(Duration.ZERO);
           kept.invalidateObject(partition, entry);
         }
       }

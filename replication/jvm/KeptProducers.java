@@ -13,16 +13,20 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The producers that Spark's Kafka sink keeps in this process from one batch to the next.
  *
- * <p>Spark closes them by a shutdown hook, which waits until all that they hold is written: for ever, if
- * the target does not answer. The process would live on after its lease. Records whose topic was deleted
- * wait without an end, too, and would be the first that the next topic of that name gets. As
- * {@link KeptConsumers} does, this reads Spark's fields by name; where that fails, the process waits.
+ * <p>Spark closes them by a shutdown hook, which waits until all that they hold is written: for
+ * ever, if the target does not answer. The process would live on after its lease. Records whose
+ * topic was deleted wait without an end, too, and would be the first that the next topic of that
+ * name gets. As {@link KeptConsumers} does, this reads Spark's fields by name; where that fails,
+ * the process waits.
  */
 final class KeptProducers {
   private static final String PACKAGE = "org.apache.spark.sql.kafka010.producer.";
   private static final Duration PATIENCE = Duration.ofSeconds(3);
 
-  /** Closes all; what the target does not take in this time is given up, and copied by the next start. */
+  /**
+   * Closes all; what the target does not take in this time is given up, and copied by the next
+   * start.
+   */
   static void close() {
     try {
       long deadline = System.nanoTime() + PATIENCE.toNanos(); // of all together
@@ -63,7 +67,8 @@ final class KeptProducers {
       HashMap<Seq<Tuple2<String, Object>>, Object> cache = cache(pool);
       for (Seq<Tuple2<String, Object>> key : CollectionConverters.asJava(cache.keySet().toSeq())) {
         for (Tuple2<String, Object> property : CollectionConverters.asJava(key)) {
-          if (property._1().equals("client.id") && clients.contains(String.valueOf(property._2()))) {
+          if (property._1().equals("client.id")
+              && clients.contains(String.valueOf(property._2()))) {
             found.add(producer(cache.apply(key)));
             cache.remove(key);
             break;
@@ -74,9 +79,9 @@ final class KeptProducers {
     return found;
   }
 
-  private static Object pool()
-      throws ReflectiveOperationException {
-    return KeptConsumers.field(Class.forName(PACKAGE + "InternalKafkaProducerPool$"), "pool").get(null);
+  private static Object pool() throws ReflectiveOperationException {
+    return KeptConsumers.field(Class.forName(PACKAGE + "InternalKafkaProducerPool$"), "pool")
+        .get(null);
   }
 
   @SuppressWarnings("unchecked")

@@ -3,9 +3,9 @@ package replication;
 import java.util.Arrays;
 
 /**
- * The pairs of offsets that MirrorMaker 2 would translate by: which records it writes an offset sync
- * for, and which 64 of those {@code OffsetSyncStore} keeps. The map keeps a border at each, so that
- * no group is ever sent further back than by MirrorMaker 2. Not thread-safe.
+ * The pairs of offsets that MirrorMaker 2 would translate by: which records it writes an offset
+ * sync for, and which 64 of those {@code OffsetSyncStore} keeps. The map keeps a border at each, so
+ * that no group is ever sent further back than by MirrorMaker 2. Not thread-safe.
  */
 final class MirrorSyncs {
   private static final int SLOTS = 64;

@@ -37,7 +37,8 @@ final class OffsetCalls {
   /**
    * The offset of each of {@code [[topic, partition, time], ...]}, in that order, or its error.
    *
-   * <p>The client would wait for a partition that does not exist until the timeout, hence the look before.
+   * <p>The client would wait for a partition that does not exist until the timeout, hence the look
+   * before.
    */
   ArrayNode list(JsonNode partitions, boolean committed) {
     List<TopicPartition> asked = new ArrayList<>();
@@ -74,8 +75,11 @@ final class OffsetCalls {
     return time == -2 ? OffsetSpec.earliest() : OffsetSpec.forTimestamp(time);
   }
 
-  /** The partitions of {@code asked} that have a leader; the others are put into {@code failures}. */
-  private Set<TopicPartition> led(List<TopicPartition> asked, Map<TopicPartition, Throwable> failures) {
+  /**
+   * The partitions of {@code asked} that have a leader; the others are put into {@code failures}.
+   */
+  private Set<TopicPartition> led(
+      List<TopicPartition> asked, Map<TopicPartition, Throwable> failures) {
     Set<String> names = new HashSet<>();
     asked.forEach(it -> names.add(it.topic()));
     Map<String, Object> topics = new HashMap<>();
@@ -94,7 +98,9 @@ final class OffsetCalls {
     for (TopicPartition partition : asked) {
       if (topics.get(partition.topic()) instanceof TopicDescription topic) {
         Optional<TopicPartitionInfo> info =
-            topic.partitions().stream().filter(it -> it.partition() == partition.partition()).findAny();
+            topic.partitions().stream()
+                .filter(it -> it.partition() == partition.partition())
+                .findAny();
         if (info.isPresent() && hasLeader(info.get())) {
           led.add(partition);
         } else {

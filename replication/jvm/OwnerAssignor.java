@@ -13,8 +13,8 @@ import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Configurable;
 
 /**
- * Names the owner among the members of an {@link Ownership}'s group, and tells all of them. Public only
- * because Kafka creates it by its class name.
+ * Names the owner among the members of an {@link Ownership}'s group, and tells all of them. Public
+ * only because Kafka creates it by its class name.
  */
 public final class OwnerAssignor implements ConsumerPartitionAssignor, Configurable {
   private Ownership ownership;

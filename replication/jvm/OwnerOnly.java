@@ -9,10 +9,10 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 /**
  * Lets a producer send only while this process holds the lease of its flow.
  *
- * <p>The check is made for each record, in the thread that sends it. Hence a process that was paused
- * and goes on sends no further record, whatever its other threads do first. Records that a producer
- * had taken before the pause are beyond its reach. Without a deadline, as in the executors of a
- * cluster, all records pass: those executors end when they lose the driver.
+ * <p>The check is made for each record, in the thread that sends it. Hence a process that was
+ * paused and goes on sends no further record, whatever its other threads do first. Records that a
+ * producer had taken before the pause are beyond its reach. Without a deadline, as in the executors
+ * of a cluster, all records pass: those executors end when they lose the driver.
  */
 public final class OwnerOnly implements ProducerInterceptor<byte[], byte[]> {
   private static final Map<String, Deadline> DEADLINES = new ConcurrentHashMap<>();

@@ -25,17 +25,17 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * One owner among the members of a consumer group, as Connect's workers have one leader.
  *
- * <p>The members subscribe to a pattern that matches no topic, so the group needs no topic and reads
- * no record. The group's leader names one member the owner and sends the name to all. An owner stays
- * the owner over rebalances for as long as it stays the same member: it reports the generation in
- * which it last was the owner, and the greatest such generation wins. A member that was expelled
- * comes back under another member id, and is not the owner any more.
+ * <p>The members subscribe to a pattern that matches no topic, so the group needs no topic and
+ * reads no record. The group's leader names one member the owner and sends the name to all. An
+ * owner stays the owner over rebalances for as long as it stays the same member: it reports the
+ * generation in which it last was the owner, and the greatest such generation wins. A member that
+ * was expelled comes back under another member id, and is not the owner any more.
  *
- * <p>Loss is final and noticed in three ways: another member is named, this member's id has changed,
- * or no heartbeat was answered for {@code silenceMs}. The last one needs no broker: it holds for an
- * owner that is cut off, and for a process that was stopped and goes on later. No clock of another
- * machine is compared. Whoever is named next must wait longer than {@code silenceMs} if the last
- * owner did not release the lease.
+ * <p>Loss is final and noticed in three ways: another member is named, this member's id has
+ * changed, or no heartbeat was answered for {@code silenceMs}. The last one needs no broker: it
+ * holds for an owner that is cut off, and for a process that was stopped and goes on later. No
+ * clock of another machine is compared. Whoever is named next must wait longer than {@code
+ * silenceMs} if the last owner did not release the lease.
  */
 public final class Ownership {
   /** Matches nothing: no position is a word boundary and none at the same time. */
@@ -82,8 +82,8 @@ public final class Ownership {
    * @param producer client.id of the producers that may send only while this member is the owner;
    *     empty for none
    * @param sessionMs after which the coordinator expels a silent member
-   * @param rebalanceMs for which a rebalance waits for its members; longer than a session, so that a
-   *     dead member is expelled and not named
+   * @param rebalanceMs for which a rebalance waits for its members; longer than a session, so that
+   *     a dead member is expelled and not named
    * @param silenceMs after which an owner that hears nothing stops being one
    */
   public Ownership(
@@ -209,7 +209,8 @@ public final class Ownership {
   }
 
   private void poll(KafkaConsumer<byte[], byte[]> joined) {
-    if (isSettled()) { // Kafka's own thread sends the heartbeats; a poll that waits wakes up for each
+    if (isSettled()) {
+      // Kafka's own thread sends the heartbeats; a poll that waits wakes up for each.
       LockSupport.parkNanos(this, POLL.toNanos());
       joined.poll(Duration.ZERO);
     } else {
@@ -226,7 +227,9 @@ public final class Ownership {
     return isLost;
   }
 
-  /** Whether the group has its owner and heartbeats are answered, so that `poll` has nothing to do. */
+  /**
+   * Whether the group has its owner and heartbeats are answered, so that `poll` has nothing to do.
+   */
   private synchronized boolean isSettled() {
     return isAssigned && !isJoining && System.nanoTime() - answeredAt < silenceNanos / 2;
   }
@@ -269,7 +272,10 @@ public final class Ownership {
     }
   }
 
-  /** What this member tells the group's leader as it joins: when it last was the owner, and who it is. */
+  /**
+   * What this member tells the group's leader as it joins: when it last was the owner, and who it
+   * is.
+   */
   synchronized ByteBuffer report() {
     isJoining = true;
     joinedAt = System.nanoTime();
@@ -278,10 +284,13 @@ public final class Ownership {
     return ByteBuffer.wrap(report.getBytes(StandardCharsets.UTF_8));
   }
 
-  /** The leader has named an owner, whom it shows as {@code shown}; this process is {@code member}. */
+  /**
+   * The leader has named an owner, whom it shows as {@code shown}; this process is {@code member}.
+   */
   synchronized void assigned(String named, String shown, ConsumerGroupMetadata member) {
     String id = identity(member.groupInstanceId().orElse(null), member.memberId());
-    refuseSilence(); // before the answer is counted: it may have waited while the process was paused
+    // Before the answer is counted: it may have waited while the process was paused.
+    refuseSilence();
     if (isLost) {
       return;
     }

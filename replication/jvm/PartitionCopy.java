@@ -55,7 +55,9 @@ final class PartitionCopy {
   }
 
   private static long numberOf(String generation) {
-    return generation.isEmpty() ? -1 : Long.parseLong(generation.substring(generation.lastIndexOf('#') + 1));
+    return generation.isEmpty()
+        ? -1
+        : Long.parseLong(generation.substring(generation.lastIndexOf('#') + 1));
   }
 
   boolean isOf(String topic, int number) {
@@ -93,7 +95,8 @@ final class PartitionCopy {
 
   /**
    * Whether it is of no more use: its task, begun a while ago, has ended, all is acknowledged and
-   * reported, and its flow has a newer generation. The caller drops it before another task can begin.
+   * reported, and its flow has a newer generation. The caller drops it before another task can
+   * begin.
    */
   synchronized boolean isOver(Map<String, Long> newest, LongPredicate isRunning, long idleNanos) {
     isDropped =
@@ -258,7 +261,9 @@ final class PartitionCopy {
     }
   }
 
-  /** Joins neighbours up to {@code most} records, and to a share of the records after them unless 0. */
+  /**
+   * Joins neighbours up to {@code most} records, and to a share of the records after them unless 0.
+   */
   private void join(long most, int share) {
     long end = count == 0 ? 0 : runs[count * WIDTH - 2] + runs[count * WIDTH - 1];
     int kept = 0; // index of the run that the next one may join

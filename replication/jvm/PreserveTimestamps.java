@@ -26,8 +26,8 @@ import org.apache.spark.util.TaskFailureListener;
  * <p>The query puts both before the key; the interceptor removes that carrier. Kafka logs and
  * swallows what an interceptor throws, and would then send the record with the wrong time and the
  * wrong key. Hence a record that must not be written goes to a topic name that no broker accepts:
- * the send fails at once, and with it the Spark task. Such records are those whose carrier cannot be
- * read, and all records of a task's second attempt, which would repeat what the first one wrote:
+ * the send fails at once, and with it the Spark task. Such records are those whose carrier cannot
+ * be read, and all records of a task's second attempt, which would repeat what the first one wrote:
  * Spark runs the tasks of a lost executor again, whatever {@code spark.task.maxFailures} says.
  */
 public final class PreserveTimestamps implements ProducerInterceptor<byte[], byte[]> {
@@ -37,8 +37,8 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   private static final int CARRIER_BYTES = Integer.BYTES + 2 * Long.BYTES;
 
   /**
-   * Task property: the token that reports of a generation need, a tab, and the generation that a record
-   * belongs to, {@code A->B#7}. Spark hides the values of settings with such a name.
+   * Task property: the token that reports of a generation need, a tab, and the generation that a
+   * record belongs to, {@code A->B#7}. Spark hides the values of settings with such a name.
    */
   static final String GENERATION = "replication.generation.token";
 
@@ -87,7 +87,9 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
       return true;
     }
 
-    /** A task has failed: Kafka tells interceptors of exceptions in send(), and of no other errors. */
+    /**
+     * A task has failed: Kafka tells interceptors of exceptions in send(), and of no other errors.
+     */
     private void failed(long attempt, Throwable reason) {
       if (task == attempt && isErrorOfSend(reason)) {
         takeBack(producer);
@@ -105,7 +107,9 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     }
   }
 
-  /** Records of {@code flow} that this JVM has sent and the target has not answered, in decimals. */
+  /**
+   * Records of {@code flow} that this JVM has sent and the target has not answered, in decimals.
+   */
   public static String unacknowledged(String flow) {
     long[] sum = {0};
     forEachCopy((tp, copy) -> sum[0] += copy.unacknowledged(flow));
@@ -271,10 +275,10 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   /**
    * Called for each record that is acknowledged or fails.
    *
-   * <p>A record that send() could not hand to a batch fails in the thread of its task. It is known by
-   * that thread, not by the topic: the interceptor behind this one may have renamed that. Any other
-   * one is known by the topic of its batch. A producer that may not write any more, as after a fatal
-   * error, may do both for one record, so {@link PartitionCopy} does not count below zero.
+   * <p>A record that send() could not hand to a batch fails in the thread of its task. It is known
+   * by that thread, not by the topic: the interceptor behind this one may have renamed that. Any
+   * other one is known by the topic of its batch. A producer that may not write any more, as after
+   * a fatal error, may do both for one record, so {@link PartitionCopy} does not count below zero.
    */
   @Override
   public void onAcknowledgement(RecordMetadata metadata, Exception exception) {

@@ -38,8 +38,10 @@ public final class RecordReader implements AutoCloseable {
   public long[] bounds(String topic, int partition, int timeoutMs) {
     Duration timeout = Duration.ofMillis(timeoutMs);
     // The client would wait for a partition that does not exist until the timeout.
-    if (consumer.partitionsFor(topic, timeout).stream().noneMatch(it -> it.partition() == partition)) {
-      throw new UnknownTopicOrPartitionException("the cluster has no partition " + topic + "-" + partition);
+    if (consumer.partitionsFor(topic, timeout).stream()
+        .noneMatch(it -> it.partition() == partition)) {
+      throw new UnknownTopicOrPartitionException(
+          "the cluster has no partition " + topic + "-" + partition);
     }
     List<TopicPartition> one = List.of(new TopicPartition(topic, partition));
     long first = consumer.beginningOffsets(one, timeout).get(one.get(0));
@@ -54,7 +56,10 @@ public final class RecordReader implements AutoCloseable {
     consumer.unsubscribe();
   }
 
-  /** Reads {@code topic} from {@code offset}, too. Partitions count from 0 in the order they are added. */
+  /**
+   * Reads {@code topic} from {@code offset}, too. Partitions count from 0 in the order they are
+   * added.
+   */
   public void add(String topic, int partition, long offset) {
     TopicPartition added = new TopicPartition(topic, partition);
     numbers.put(added, partitions.size());
@@ -73,9 +78,10 @@ public final class RecordReader implements AutoCloseable {
   }
 
   /**
-   * Records, then the partitions whose end was reached, big-endian: a count and so many records of partition
-   * number, offset, timestamp, whether the cluster has set it, key, value, count of headers, headers; a count and so many partition numbers.
-   * Bytes have their length before them, -1 for null.
+   * Records, then the partitions whose end was reached, big-endian: a count and so many records of
+   * partition number, offset, timestamp, whether the cluster has set it, key, value, count of
+   * headers, headers; a count and so many partition numbers. Bytes have their length before them,
+   * -1 for null.
    */
   public byte[] poll(int timeoutMs) throws IOException {
     var records = consumer.poll(Duration.ofMillis(timeoutMs));

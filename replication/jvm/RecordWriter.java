@@ -20,14 +20,16 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /** Java's producer for the few records of an internal topic. Sending never blocks the caller. */
 public final class RecordWriter {
   private static final ObjectMapper JSON = new ObjectMapper();
-  private static final Cleaner CLEANER = Cleaner.create(); // Python drops writers without closing them
+  private static final Cleaner CLEANER =
+      Cleaner.create(); // Python drops writers without closing them
   private final KafkaProducer<byte[], byte[]> producer;
   private final BlockingQueue<ObjectNode> finished = new LinkedBlockingQueue<>();
   private final ExecutorService sender; // the client blocks until it knows the topic
 
   public RecordWriter(Map<String, String> properties) {
     var bytes = new ByteArraySerializer();
-    KafkaProducer<byte[], byte[]> created = new KafkaProducer<>(new HashMap<>(properties), bytes, bytes);
+    KafkaProducer<byte[], byte[]> created =
+        new KafkaProducer<>(new HashMap<>(properties), bytes, bytes);
     ExecutorService started =
         Executors.newSingleThreadExecutor(
             task -> {
@@ -45,14 +47,17 @@ public final class RecordWriter {
         });
   }
 
-  /** Sends a record; {@link #finished} tells {@code number} once it is acknowledged or has failed. */
+  /**
+   * Sends a record; {@link #finished} tells {@code number} once it is acknowledged or has failed.
+   */
   public void send(int number, String topic, int partition, byte[] key, byte[] value) {
     var record = new ProducerRecord<>(topic, partition, key, value);
     sender.execute(
         () -> {
           try {
             producer.send(record, (metadata, failure) -> finish(number, failure));
-          } catch (Throwable failure) { // whoever waits for the record is to be told of an error, too
+          } catch (
+              Throwable failure) { // whoever waits for the record is to be told of an error, too
             finish(number, failure instanceof Exception e ? e : new KafkaException(failure));
           }
         });
@@ -63,7 +68,10 @@ public final class RecordWriter {
     finished.add(node.put("number", number));
   }
 
-  /** The records finished since the last call, each with its error if it failed; waits for one if there is none. */
+  /**
+   * The records finished since the last call, each with its error if it failed; waits for one if
+   * there is none.
+   */
   public String finished(int waitMs) throws InterruptedException {
     ArrayNode nodes = JSON.createArrayNode();
     ObjectNode first = finished.poll(waitMs, TimeUnit.MILLISECONDS);

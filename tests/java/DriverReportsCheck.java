@@ -31,7 +31,8 @@ final class DriverReportsCheck {
     String stale = now.token;
     DriverReportsCheck next = new DriverReportsCheck(60_000);
     check(!stale.equals(next.token), "each application has a token of its own");
-    for (String line : new String[] {"1\t0", "1\t0\t", "1\t0\t" + stale, "1\t0\t" + next.token + "x"}) {
+    for (String line :
+        new String[] {"1\t0", "1\t0\t", "1\t0\t" + stale, "1\t0\t" + next.token + "x"}) {
       try {
         next.driver.receive("executor\t" + line + "\nflow\tA->B\t0\t0\n");
         check(false, "answered " + line);
@@ -52,7 +53,11 @@ final class DriverReportsCheck {
     String other = DriverReports.tagOf("A->B#4").split("\t")[0];
     check(!tag.startsWith(other), "each generation has a token of its own");
     check(PartitionCopy.flowOf(tag).equals("A->B"), "the flow of a tag");
-    now.report(1, 0, "runs\t" + GENERATION + '\t' + RUNS, "runs\t" + other + '\t' + GENERATION + '\t' + RUNS);
+    now.report(
+        1,
+        0,
+        "runs\t" + GENERATION + '\t' + RUNS,
+        "runs\t" + other + '\t' + GENERATION + '\t' + RUNS);
     check(DriverReports.take(GENERATION).isEmpty(), "runs without the token of the generation");
     now.report(1, 1, "rejected\t" + tag + "\torders\t0\ttoo large", "runs\t" + tag + '\t' + RUNS);
     check(
@@ -67,14 +72,18 @@ final class DriverReportsCheck {
     StringBuilder lines = new StringBuilder();
     copy.report(lines);
     now.report(1, 2, lines.toString());
-    check(DriverReports.take(GENERATION).equals("runs\torders\t0\t5,6,9,1;\t5,"), "what a partition reports");
+    check(
+        DriverReports.take(GENERATION).equals("runs\torders\t0\t5,6,9,1;\t5,"),
+        "what a partition reports");
     DriverReports.close(GENERATION);
     DriverReports.open(GENERATION);
     now.report(1, 3, "runs\t" + tag + '\t' + RUNS);
     check(DriverReports.take(GENERATION).isEmpty(), "runs of a generation that is closed");
   }
 
-  /** A report that comes again counts once, and one that comes late does not replace a newer one. */
+  /**
+   * A report that comes again counts once, and one that comes late does not replace a newer one.
+   */
   private static void checkNumbers() {
     DriverReportsCheck now = new DriverReportsCheck(60_000);
     DriverReports.open(GENERATION);
@@ -88,22 +97,35 @@ final class DriverReportsCheck {
     check(DriverReports.tagOf(GENERATION).equals(GENERATION), "another application's generation");
   }
 
-  /** Nothing may be written once each executor has reported twice since, and is idle for the flow. */
+  /**
+   * Nothing may be written once each executor has reported twice since, and is idle for the flow.
+   */
   private static void checkSilence() {
     DriverReportsCheck now = new DriverReportsCheck(60_000);
     now.report(1, 0);
     now.report(2, 0);
     long since = DriverReports.now();
-    check(now.mayWrite(since).equals("executor 1 has not reported yet, executor 2 has not reported yet"), "two");
-    check(DriverReports.HURRY.equals(now.report(1, 1)), "while one waits, the next report comes at once");
-    check(now.mayWrite(since).startsWith("executor 1 has not"), "one report may have been made before");
+    check(
+        now.mayWrite(since)
+            .equals("executor 1 has not reported yet, executor 2 has not reported yet"),
+        "two");
+    check(
+        DriverReports.HURRY.equals(now.report(1, 1)),
+        "while one waits, the next report comes at once");
+    check(
+        now.mayWrite(since).startsWith("executor 1 has not"),
+        "one report may have been made before");
     now.report(1, 2);
     check(now.mayWrite(since).equals("executor 2 has not reported yet"), "the other one");
     now.report(2, 1);
     now.report(2, 2, "flow\tA->B\t0\t1", "flow\tC->B\t7\t7");
-    check(now.mayWrite(since).equals("executor 2 has 0 records in flight and runs 1 tasks"), "a task");
+    check(
+        now.mayWrite(since).equals("executor 2 has 0 records in flight and runs 1 tasks"),
+        "a task");
     now.report(2, 3, "flow\tA->B\t1\t0");
-    check(now.mayWrite(since).equals("executor 2 has 1 records in flight and runs 0 tasks"), "a record");
+    check(
+        now.mayWrite(since).equals("executor 2 has 1 records in flight and runs 0 tasks"),
+        "a record");
     now.report(2, 4, "flow\tA->B\t0\t0", "flow\tC->B\t7\t7");
     check(now.mayWrite(since).isEmpty(), "another flow's records");
     now.report(2, 5, "flow\tA->B\t3\t0");
@@ -138,19 +160,26 @@ final class DriverReportsCheck {
     DriverReports.lost("1");
     DriverReports.lost("never reported");
     check(now.mayWrite(since).startsWith("executor 1 is lost and may live for another "), "lost");
-    check(awaitSilence(now, since) - heard >= (LEASE_MS + 1_000) * 1_000_000L, "the lease, and a second");
+    check(
+        awaitSilence(now, since) - heard >= (LEASE_MS + 1_000) * 1_000_000L,
+        "the lease, and a second");
   }
 
-  /** One that has been silent for its lease has ended by itself; the driver's own threads have not. */
+  /**
+   * One that has been silent for its lease has ended by itself; the driver's own threads have not.
+   */
   private static void checkUnheard() throws InterruptedException {
     DriverReportsCheck now = new DriverReportsCheck(LEASE_MS);
     now.report(1, 0, "flow\tA->B\t5\t1");
     long heard = System.nanoTime();
-    check(awaitSilence(now, 0) - heard >= (LEASE_MS + 1_000) * 1_000_000L, "the lease, and a second");
+    check(
+        awaitSilence(now, 0) - heard >= (LEASE_MS + 1_000) * 1_000_000L, "the lease, and a second");
     DriverReportsCheck local = new DriverReportsCheck(-1_001);
     local.report(ExecutorReports.LOCAL, 0, "flow\tA->B\t5\t1");
     local.report(1, 0, "flow\tA->B\t5\t1");
-    check(local.mayWrite(0).equals("executor driver has 5 records in flight and runs 1 tasks"), "local mode");
+    check(
+        local.mayWrite(0).equals("executor driver has 5 records in flight and runs 1 tasks"),
+        "local mode");
   }
 
   private static long awaitSilence(DriverReportsCheck now, long since) throws InterruptedException {
@@ -161,11 +190,13 @@ final class DriverReportsCheck {
   }
 
   private String mayWrite(long since) {
-    return DriverReports.mayWrite("A->B", since == 0 ? Long.MIN_VALUE / 2 + System.nanoTime() : since);
+    return DriverReports.mayWrite(
+        "A->B", since == 0 ? Long.MIN_VALUE / 2 + System.nanoTime() : since);
   }
 
   private Object report(Object executor, int number, String... lines) {
-    return driver.receive("executor\t" + executor + '\t' + number + '\t' + token + '\n' + String.join("\n", lines));
+    return driver.receive(
+        "executor\t" + executor + '\t' + number + '\t' + token + '\n' + String.join("\n", lines));
   }
 
   private static void check(boolean isTrue, String what) {

@@ -13,7 +13,10 @@ import org.apache.kafka.common.security.scram.ScramLoginModule;
 public final class FileLogin extends ScramLoginModule {
   @Override
   public void initialize(
-      Subject subject, CallbackHandler handler, Map<String, ?> sharedState, Map<String, ?> options) {
+      Subject subject,
+      CallbackHandler handler,
+      Map<String, ?> sharedState,
+      Map<String, ?> options) {
     Map<String, ?> complete =
         Map.of("username", options.get("user"), "password", content(options.get("file")));
     super.initialize(subject, handler, sharedState, complete);

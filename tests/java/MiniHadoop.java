@@ -8,8 +8,8 @@ import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.MiniYARNCluster;
 
 /**
- * HDFS and YARN in one JVM on the loopback address: {@code MiniHadoop FOLDER MEGABYTES}. FOLDER/conf
- * is HADOOP_CONF_DIR once FOLDER/ready exists. It ends when its standard input ends.
+ * HDFS and YARN in one JVM on the loopback address: {@code MiniHadoop FOLDER MEGABYTES}.
+ * FOLDER/conf is HADOOP_CONF_DIR once FOLDER/ready exists. It ends when its standard input ends.
  */
 public final class MiniHadoop {
   private static final String HOST = "127.0.0.1";
@@ -31,7 +31,8 @@ public final class MiniHadoop {
     MiniDFSCluster dfs = new MiniDFSCluster.Builder(hdfs).numDataNodes(1).format(true).build();
     dfs.waitActive();
 
-    System.setProperty("test.build.data", folder.resolve("yarn").toString()); // where its folders are
+    System.setProperty(
+        "test.build.data", folder.resolve("yarn").toString()); // where its folders are
     YarnConfiguration yarn = new YarnConfiguration();
     yarn.set("fs.defaultFS", dfs.getFileSystem().getUri().toString());
     yarn.set("dfs.replication", "1");
@@ -64,13 +65,19 @@ public final class MiniHadoop {
     Path conf = Files.createDirectories(folder.resolve("conf"));
     write(cluster.getConfig(), conf.resolve("core-site.xml"), "fs.defaultFS");
     write(hdfs, conf.resolve("hdfs-site.xml"), "dfs.replication");
-    write(cluster.getConfig(), conf.resolve("yarn-site.xml"),
-        "yarn.resourcemanager.hostname", "yarn.resourcemanager.address",
-        "yarn.resourcemanager.scheduler.address", "yarn.resourcemanager.admin.address",
-        "yarn.resourcemanager.resource-tracker.address", "yarn.resourcemanager.webapp.address",
-        "yarn.scheduler.maximum-allocation-mb", "yarn.scheduler.minimum-allocation-mb");
+    write(
+        cluster.getConfig(),
+        conf.resolve("yarn-site.xml"),
+        "yarn.resourcemanager.hostname",
+        "yarn.resourcemanager.address",
+        "yarn.resourcemanager.scheduler.address",
+        "yarn.resourcemanager.admin.address",
+        "yarn.resourcemanager.resource-tracker.address",
+        "yarn.resourcemanager.webapp.address",
+        "yarn.scheduler.maximum-allocation-mb",
+        "yarn.scheduler.minimum-allocation-mb");
     Files.createFile(folder.resolve("ready"));
-    while (System.in.read() >= 0) { }
+    while (System.in.read() >= 0) {}
     System.exit(0);
   }
 

@@ -60,7 +60,9 @@ final class PartitionCopyCheck {
     check(Arrays.equals(new long[] {0, 101, 202}, dense.kept()), Arrays.toString(dense.kept()));
   }
 
-  /** Another producer's record lies after each: no two runs can be joined, however many there are. */
+  /**
+   * Another producer's record lies after each: no two runs can be joined, however many there are.
+   */
   private static void checkOthersBetween() throws InterruptedException {
     PartitionCopy shared = new PartitionCopy(new TopicPartition("t", 0));
     shared.begin(1, GENERATION, "100");

@@ -24,8 +24,8 @@ import org.apache.spark.TaskContextImpl;
 import scala.collection.immutable.Map$;
 
 /**
- * Real producers whose sends fail in every way, in random order: what is in flight by the interceptor's
- * count is what Kafka's client has taken and not ended.
+ * Real producers whose sends fail in every way, in random order: what is in flight by the
+ * interceptor's count is what Kafka's client has taken and not ended.
  *
  * <p>Arguments: servers, topic (its largest batch has 10 000 bytes), its partitions, the broker's
  * process, the seed.
@@ -98,7 +98,8 @@ public final class SendFailuresCheck {
       Random own = new Random(random.nextLong());
       tasks.add(new Thread(() -> task(producer, number, own, isTransactional)));
     }
-    tasks.forEach(task -> task.setDaemon(true)); // one that hangs fails the check, and does not hold it
+    tasks.forEach(
+        task -> task.setDaemon(true)); // one that hangs fails the check, and does not hold it
     tasks.forEach(Thread::start);
     if (isPaused) {
       Thread.sleep(random.nextInt(300));
@@ -192,7 +193,8 @@ public final class SendFailuresCheck {
       if (left == counted) {
         return;
       }
-      check(System.currentTimeMillis() < deadline, counted + " in flight, not " + left + ' ' + when);
+      check(
+          System.currentTimeMillis() < deadline, counted + " in flight, not " + left + ' ' + when);
       Thread.sleep(5);
     }
   }
@@ -256,7 +258,17 @@ public final class SendFailuresCheck {
     properties.put(PreserveTimestamps.GENERATION, GENERATION);
     TaskContextImpl context =
         new TaskContextImpl(
-            0, 0, 0, ATTEMPTS.incrementAndGet(), 0, 1, null, properties, null, null, 1,
+            0,
+            0,
+            0,
+            ATTEMPTS.incrementAndGet(),
+            0,
+            1,
+            null,
+            properties,
+            null,
+            null,
+            1,
             Map$.MODULE$.empty());
     TaskContext$.MODULE$.setTaskContext(context);
     return context;

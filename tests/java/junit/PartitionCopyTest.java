@@ -76,7 +76,9 @@ final class PartitionCopyTest {
     send(1);
     copy.failed(new RecordTooLargeException("too large"));
     assertEquals(
-        "rejected\tA->B#1\tt\t0\tRecordTooLargeException: too large\n", report(), "the first report");
+        "rejected\tA->B#1\tt\t0\tRecordTooLargeException: too large\n",
+        report(),
+        "the first report");
     assertEquals("", report(), "the second report");
 
     copy.begin(2, "A->B#1", "0");

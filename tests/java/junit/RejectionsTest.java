@@ -26,7 +26,8 @@ final class RejectionsTest {
 
   @Test
   void theFirstTextOfABatchStays() {
-    String known = Rejections.more(null, new KafkaException("Failed to append record to the batch"));
+    String known =
+        Rejections.more(null, new KafkaException("Failed to append record to the batch"));
 
     assertEquals(OF_BATCH, known);
     assertEquals(OF_BATCH, Rejections.more(known, new KafkaException("another text")));
