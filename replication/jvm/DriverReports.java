@@ -155,11 +155,11 @@ public final class DriverReports implements DriverPlugin {
 
   private static String reason(
       Executor executor, String flow, long since, long now, boolean isLocal) {
-    long leftMs = TimeUnit.NANOSECONDS.toMillis(leftNanos(executor, now));
+    long leftNanos = leftNanos(executor, now);
     if (executor.isLost) {
-      return "is lost and may live for another " + leftMs + " ms";
+      return "is lost and may live for another " + TimeUnit.NANOSECONDS.toMillis(leftNanos) + " ms";
     }
-    if (leftMs <= 0 && !isLocal) {
+    if (leftNanos <= 0 && !isLocal) {
       return ""; // it has ended by itself, though Spark has not noticed yet
     }
     if (executor.heardBefore - since <= 0) { // the last report may have been made before

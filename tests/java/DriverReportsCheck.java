@@ -152,8 +152,8 @@ final class DriverReportsCheck {
   /** A lost executor may write until its lease is over, whatever it has said. */
   private static void checkLost() throws InterruptedException {
     DriverReportsCheck now = new DriverReportsCheck(LEASE_MS);
-    now.report(1, 0);
     long heard = System.nanoTime();
+    now.report(1, 0);
     long since = DriverReports.now();
     now.report(1, 1);
     now.report(1, 2);
@@ -170,8 +170,8 @@ final class DriverReportsCheck {
    */
   private static void checkUnheard() throws InterruptedException {
     DriverReportsCheck now = new DriverReportsCheck(LEASE_MS);
-    now.report(1, 0, "flow\tA->B\t5\t1");
     long heard = System.nanoTime();
+    now.report(1, 0, "flow\tA->B\t5\t1");
     check(
         awaitSilence(now, 0) - heard >= (LEASE_MS + 1_000) * 1_000_000L, "the lease, and a second");
     DriverReportsCheck local = new DriverReportsCheck(-1_001);
