@@ -39,15 +39,19 @@ def test_records():
 """
 
 
-def run(folder: Path, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, machine: str, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs *text*; every process of pytest measures *machine*, which is a plugin."""
     (folder / "test_small.py").write_text(text)
-    options = (
-        f"-p tests.conftest --rootdir={folder} -c {REPOSITORY / 'setup.cfg'} -p no:cacheprovider"
-    )
+    (folder / "machine.py").write_text(machine)
+    options = f"-p machine -p tests.conftest -p no:cacheprovider --rootdir={folder}"
     return subprocess.run(
         [sys.executable, "-m", "pytest", "--gate=all", *arguments, "test_small.py"],
         cwd=folder,
-        env={**os.environ, "PYTEST_ADDOPTS": options, "PYTHONPATH": str(REPOSITORY)},
+        env={
+            **os.environ,
+            "PYTEST_ADDOPTS": f"{options} -c {REPOSITORY}/setup.cfg",
+            "PYTHONPATH": f"{REPOSITORY}:{folder}",
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -55,7 +59,7 @@ def run(folder: Path, text: str, *arguments: str) -> subprocess.CompletedProcess
 
 
 def test_a_machine_that_crawls_is_not_red(tmp_path: Path) -> None:
-    done = run(tmp_path, CRAWLING + TESTS, "-n", "2")
+    done = run(tmp_path, CRAWLING, TESTS, "-n", "2")
 
     assert done.returncode == 0, done.stdout
     assert "decided 1, late and then passed 1, not decided 1, quarantined 0" in done.stdout
@@ -66,7 +70,7 @@ def test_a_machine_that_crawls_is_not_red(tmp_path: Path) -> None:
 
 
 def test_a_lost_record_is_red_on_a_machine_that_crawls(tmp_path: Path) -> None:
-    done = run(tmp_path, CRAWLING + TESTS + LOSES_A_RECORD)
+    done = run(tmp_path, CRAWLING, TESTS + LOSES_A_RECORD)
 
     assert done.returncode == 1, done.stdout
     assert "RED: 1 failed" in done.stdout
@@ -75,7 +79,7 @@ def test_a_lost_record_is_red_on_a_machine_that_crawls(tmp_path: Path) -> None:
 
 
 def test_on_a_calm_machine_what_is_late_has_failed_and_does_not_run_again(tmp_path: Path) -> None:
-    done = run(tmp_path, CALM + TESTS)
+    done = run(tmp_path, CALM, TESTS)
 
     assert done.returncode == 1, done.stdout
     assert "decided 3, late and then passed 0, not decided 0" in done.stdout
@@ -91,23 +95,24 @@ def test_late_and_interrupted():
     wait_until(lambda: False, 0.05)
 """
 
-    done = run(tmp_path, CRAWLING + TESTS.partition("@pytest.mark.guarantee")[0] + interrupted)
+    done = run(tmp_path, CRAWLING, TESTS.partition("@pytest.mark.guarantee")[0] + interrupted)
 
     assert "decided 1, late and then passed 0, not decided 1" in done.stdout
     assert done.returncode == 0, done.stdout
 
 
 def test_what_is_not_run_for_lack_of_time_is_counted(tmp_path: Path) -> None:
-    done = run(tmp_path, CRAWLING + TESTS, "--until", "1")
+    done = run(tmp_path, CRAWLING, TESTS, "--until", "1")
 
     assert "decided 0, late and then passed 0, not decided 3 (3 not run)" in done.stdout
+    assert "= 3 not run in" in done.stdout.splitlines()[-1]
     assert done.returncode == 1, "no test passed"
 
 
 def test_the_end_of_the_run_ends_what_runs(tmp_path: Path) -> None:
     hangs = "import time\ndef test_hangs():\n    time.sleep(300)\ndef test_right():\n    pass\n"
 
-    done = run(tmp_path, CRAWLING + hangs, "--hard-end", "1")
+    done = run(tmp_path, CRAWLING, hangs, "--hard-end", "1")
 
     assert done.returncode == 0, done.stdout
     assert "decided 1, late and then passed 0, not decided 1" in done.stdout

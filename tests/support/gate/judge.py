@@ -66,7 +66,7 @@ class Judge:
         if late:
             is_out = isinstance(late, OutOfTime)
             said["missed"] = asdict(Missed(str(late.msg), late.share, late.seconds, is_out))
-        if item.stash.get(NOT_RUN, False):
+        if report.skipped and item.stash.get(NOT_RUN, False):
             said["not_run"] = True
         report.__dict__["gate"] = said
         return report

@@ -231,6 +231,8 @@ class Gate:
     ) -> Generator[None, None, None]:
         """Prints the verdict, the last but pytest's own line."""
         yield
+        if self._mode == "again":  # the first run says what that means
+            return
         terminalreporter.section("gate")
         for name, missed in self._missed.items():
             word = self._outcomes[name].value
