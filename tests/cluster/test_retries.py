@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
 from replication.kafka.cluster import Cluster
-from replication.model import Isolation, TopicPartition
+from replication.model import Isolation, Topic, TopicPartition
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
@@ -20,17 +20,26 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 class DyingCluster(Cluster):
-    """A real cluster that dies after the first answer about log ends."""
+    """A real cluster that dies after the last answers before its records are counted.
+
+    These are its log ends, and then the ids of its topics.
+    """
 
     broker: Broker
-    has_died = False
+    has_told_ends = has_died = False
 
     def log_ends(
         self, partitions: Iterable[TopicPartition], isolation: Isolation = "read_uncommitted"
     ) -> dict[TopicPartition, int]:
-        """The answer; the broker is killed before it returns, once."""
+        """The answer."""
         answer = super().log_ends(partitions, isolation)
-        if not self.has_died:
+        self.has_told_ends = True
+        return answer
+
+    def describe(self, names: Iterable[str], *, listed: bool = False) -> dict[str, Topic]:
+        """The answer; the broker is killed before it returns, once."""
+        answer = super().describe(names, listed=listed)
+        if self.has_told_ends and not self.has_died:
             self.has_died = True
             self.broker.kill()
         return answer
