@@ -82,7 +82,8 @@ def background_metadata(context: FlowContext, job: Job, stop: threading.Event) -
 
     Raises:
         ClusterError: In a drain: a cluster does not answer or rejects a request.
-        StateError: In a drain: the tables cannot be read or written.
+        StateError: In a drain: the tables cannot be read or written; behind the block, unless they
+            are those of the settings.
     """
     config = context.config
     if not wants_metadata(config, job):
@@ -90,8 +91,10 @@ def background_metadata(context: FlowContext, job: Job, stop: threading.Event) -
     elif config.mode == "drain":
         Identity(context).check()
         with hold_lease(context.tables, context.claim("metadata")):
-            MetadataSync(context).round()
+            error = MetadataSync(context).round()
         yield
+        if error is not None:
+            raise error
     else:
         with _flow_query(context, "metadata", stop, MetadataSync(context).query):
             yield

@@ -266,13 +266,17 @@ def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: thread
     """
     config = context.config
     left_out: ReplicationError | None = None
-    with context.source, context.target:  # while other flows run, the clients of this one end
+    with (
+        context.source,  # while other flows run, the clients of this one end
+        context.target,
         # a stop ends all parts at once: each of them takes seconds on a remote state directory
-        with background_metadata(context, job, stop), background_checkpoints(context, job, stop):
-            if runs(job, "records"):
-                left_out = replicate(context, admission.of(context, stop), stop)
-            elif config.mode != "drain":
-                stop.wait()
+        background_metadata(context, job, stop),
+        background_checkpoints(context, job, stop),
+    ):
+        if runs(job, "records"):
+            left_out = replicate(context, admission.of(context, stop), stop)
+        elif config.mode != "drain":
+            stop.wait()
         if config.mode == "drain" and not stop.is_set():
             checkpoints_once(context, job)  # after the records, so that it covers all of them
     if left_out is not None:

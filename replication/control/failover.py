@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from replication.config.tree import FlowConfig
 from replication.control.groups import IsWanted, source_positions
 from replication.control.view import FlowView
+from replication.errors import ClusterError
 from replication.flows.checkpoints.emit import checkpoints_topic, read_checkpoints
 from replication.groups.csv_file import GroupOffset
 from replication.groups.moves import Move, commits_by_group, plan_moves
@@ -141,10 +142,17 @@ def moves_to(groups: Groups, offsets: Collection[GroupOffset]) -> list[Move]:
 
 
 def commit_moves(groups: Groups, moves: Iterable[Move]) -> None:
-    """Commits *moves*, group by group.
+    """Commits *moves*, group by group; a group that is rejected holds up no other.
 
     Raises:
-        GroupActiveError: A group has members; the groups before it are already moved.
+        ClusterError: Names every group that is not moved; all others are.
     """
-    for group, offsets in commits_by_group(moves).items():
-        groups.commit(group, offsets)
+    commits, errors = commits_by_group(moves), []
+    for group, offsets in commits.items():
+        try:
+            groups.commit(group, offsets)
+        except ClusterError as error:  # noqa: PERF203 - the other groups still count
+            errors.append(error)
+    if errors:
+        lines = "".join(f"\n  - {error}" for error in errors)
+        raise ClusterError(f"{len(errors)} of {len(commits)} groups are not moved:{lines}")

@@ -66,23 +66,36 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         Raises:
             CallError: The offsets of none of the groups can be read.
         """
+        found, failures = self.readable(groups)
+        if failures and not found:
+            raise next(iter(failures.values()))
+        for one in failures.values():
+            log.warning("group_skipped", text=one)
+        return found
+
+    def readable(
+        self, groups: Iterable[str]
+    ) -> tuple[dict[str, dict[TopicPartition, Committed]], dict[str, CallError]]:
+        """The committed offsets of each group, and why those of the others cannot be read.
+
+        Raises:
+            CallError: The cluster does not answer for any of the groups.
+        """
         names = list(dict.fromkeys(groups))
         if not names:
-            return {}
+            return {}, {}
         found: dict[str, dict[TopicPartition, Committed]] = {}
-        failures: list[CallError] = []
+        failures: dict[str, CallError] = {}
         offsets_of = self._ask(names)
         for name in names:
             try:
                 with self.named(f"reading the committed offsets of group {name}"):
                     found[name] = offsets_of(name)
             except CallError as failure:  # noqa: PERF203 - the other groups still count
-                failures.append(failure)
-        if failures and not found:
-            raise failures[0]
-        for one in failures:
-            log.warning("group_skipped", text=one)
-        return found
+                failures[name] = failure
+        if len(failures) == len(names) and all(one.is_temporary for one in failures.values()):
+            raise failures[names[0]]
+        return found, failures
 
     def _ask(self, names: Sequence[str]) -> Callable[[str], dict[TopicPartition, Committed]]:
         """A function that returns a group's offsets, or raises why they cannot be read."""

@@ -4,7 +4,8 @@ Offset syncs, checkpoints and heartbeats: some records a minute. Replicated reco
 written this way.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -23,6 +24,8 @@ from replication.model import NewTopic, TopicPartition
 log = Log(__name__)
 
 PARTITION: Final = 0
+TOO_LARGE: Final = frozenset({"MSG_SIZE_TOO_LARGE", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
+"""Of one record, which is rejected whatever the others are."""
 COMPACTED: Final = (("cleanup.policy", "compact"),)
 
 
@@ -97,28 +100,56 @@ class InternalTopic:
         """Writes keys and values in order, and returns when all are acknowledged.
 
         Raises:
-            ClusterError: A record was not acknowledged; those before it are written.
+            ClusterError: A record was not acknowledged; the others may be written.
         """
-        producer = self._producer = self._producer or self._new_producer()
-        failures: list[KafkaError] = []
+        for error in self.write_each(list(records)).values():
+            raise error
 
-        def delivered(error: KafkaError | None, _message: Message) -> None:
+    def write_each(self, records: Sequence[tuple[bytes, bytes]]) -> dict[int, CallError]:
+        """Writes keys and values in order, and returns when each is acknowledged or rejected.
+
+        Returns:
+            Why records were rejected for their size, by their places in *records*.
+
+        Raises:
+            ClusterError: A record was not acknowledged for another reason.
+        """
+        failures = self._send(records)
+        sizes = {at for at, error in failures.items() if error.name() in TOO_LARGE}
+        if len(sizes) > 1:  # a batch is rejected as a whole
+            for at in sizes:
+                failures.pop(at)
+                if alone := self._send([records[at]]):
+                    failures[at] = alone[0]
+        errors = {at: self._error(error) for at, error in failures.items()}
+        for error in errors.values():
+            if error.code not in TOO_LARGE:
+                raise error
+        return errors
+
+    def _send(self, records: Sequence[tuple[bytes, bytes]]) -> dict[int, KafkaError]:
+        """Why records were not acknowledged, by their places in *records*."""
+        producer = self._producer = self._producer or self._new_producer()
+        failures: dict[int, KafkaError] = {}
+
+        def delivered(at: int, error: KafkaError | None, _message: Message) -> None:
             if error is not None:
-                failures.append(error)
+                failures[at] = error
 
         self._diagnostics.reset()
-        try:
-            for key, value in records:
-                producer.produce(self.name, value, key, partition=PARTITION, on_delivery=delivered)
+        for at, (key, value) in enumerate(records):
+            try:
+                producer.produce(
+                    self.name, value, key, partition=PARTITION, on_delivery=partial(delivered, at)
+                )
                 producer.poll(0)
-            # longer than the delivery timeout, so that every record is delivered or fails
-            producer.flush(2 * timeout_s(self._properties))
-        except KafkaException as failure:
-            failures.append(kafka_error(failure))
-        except BufferError:
-            failures.append(KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - its only name
-        if failures:
-            raise self._error(failures[0])
+            except KafkaException as failure:  # noqa: PERF203 - the other records still count
+                failures[at] = kafka_error(failure)
+            except BufferError:
+                failures[at] = KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001 - its only name
+        # longer than the delivery timeout, so that every record is delivered or fails
+        producer.flush(2 * timeout_s(self._properties))
+        return failures
 
     def records(self) -> list[KafkaRecord]:
         """All records of the topic, oldest first; none if it does not exist.

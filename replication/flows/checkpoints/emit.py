@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from replication.config.tree import FlowConfig
 from replication.errors import StateError
+from replication.flows.checkpoints.rejected_groups import RejectedGroups
 from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPartition, GroupPosition, should_emit
 from replication.kafka.cluster import Cluster
@@ -27,8 +28,8 @@ HISTORY_SECONDS = 60.0
 class Emission:
     """The checkpoints of one flow, and the newest one of each group and partition."""
 
-    def __init__(self, context: FlowContext) -> None:
-        self._context, self._flow = context, context.config.flow
+    def __init__(self, context: FlowContext, rejected: RejectedGroups) -> None:
+        self._context, self._flow, self._rejected = context, context.config.flow, rejected
         self._topic = checkpoints_topic(context.target, context.config)
         self._newest: dict[GroupPartition, Checkpoint] | None = None
         self._unanswered: set[GroupPartition] = set()
@@ -54,8 +55,10 @@ class Emission:
     def emit(self, positions: Iterable[GroupPosition]) -> None:
         """Emits a checkpoint for each of *positions* that needs one.
 
+        A group whose checkpoint the target rejects is reported once.
+
         Raises:
-            ClusterError: The target does not answer.
+            ClusterError: The target does not answer, or rejects all checkpoints.
         """
         newest, changed = self.newest(), []
         for position in positions:
@@ -66,11 +69,13 @@ class Emission:
         if not changed:
             return
         checkpoints = [position.checkpoint() for position in changed]
-        self._topic.write((checkpoint.key(), checkpoint.value()) for checkpoint in checkpoints)
-        for position, checkpoint in zip(changed, checkpoints, strict=True):
-            newest[position.key] = checkpoint
-        self._history += [self._row(position) for position in changed]
-        log.info("checkpoints_emitted", flow=self._flow, checkpoints=len(changed))
+        rejected = self._topic.write_each([(it.key(), it.value()) for it in checkpoints])
+        written = [it for number, it in enumerate(changed) if number not in rejected]
+        for position in written:
+            newest[position.key] = position.checkpoint()
+        self._history += [self._row(position) for position in written]
+        self._rejected.report({changed[at].group: str(why) for at, why in rejected.items()})
+        log.info("checkpoints_emitted", flow=self._flow, checkpoints=len(written))
 
     def write_history(self, *, at_once: bool = False) -> None:
         """Appends what was emitted to the table ``checkpoints``, if that is due or *at_once*.

@@ -8,9 +8,11 @@ from functools import cached_property
 from itertools import groupby
 
 from replication.errors import ClusterError
+from replication.flows.checkpoints.rejected_groups import RejectedGroups
 from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPartition, GroupPosition, plan_commits
 from replication.kafka.consumer_groups import GroupActiveError, Groups
+from replication.kafka.diagnosis import CallError
 from replication.log import Log
 from replication.model import Committed, TopicPartition
 
@@ -26,8 +28,11 @@ class GroupSync:
     target; the checkpoint rounds add to it.
     """
 
-    def __init__(self, context: FlowContext, target: Groups | None = None) -> None:
+    def __init__(
+        self, context: FlowContext, rejected: RejectedGroups, target: Groups | None = None
+    ) -> None:
         self._context, self._config, self._given = context, context.config, target
+        self._rejected = rejected
         self.rewound: set[GroupPartition] = set()
         self._blocked: dict[str, str] = {}
 
@@ -37,17 +42,20 @@ class GroupSync:
         flow = self._config.flow
         return self._given or Groups(self._context.jvm, flow.target, self._config.target.admin)
 
-    def move(self, positions: Iterable[GroupPosition]) -> None:
+    def move(self, positions: Iterable[GroupPosition]) -> ClusterError | None:
         """Commits what `replication.groups.positions.plan_commits` returns, group by group.
 
         A group whose offsets on the target could not be read is skipped: without them, a commit
-        might move the group back.
+        might move the group back. A group that the target rejects is reported once.
 
         Args:
             positions: Translated positions of the source's groups, sorted by group.
 
+        Returns:
+            Why a group was not moved that may move at the next try; all others are moved.
+
         Raises:
-            ClusterError: The target does not answer, or rejects a group; all others are moved.
+            ClusterError: The target does not answer.
         """
         states = self._target.states()
         by_group = {
@@ -57,17 +65,21 @@ class GroupSync:
         idle = [name for name in by_group if states.get(name, "EMPTY") in IDLE]
         for group in by_group.keys() - set(idle):
             self._report_blocked(group, states[group])
-        current = self._target.committed([name for name in idle if name in states])
-        rejected: list[ClusterError] = []
+        current, failures = self._target.readable([name for name in idle if name in states])
         for group in idle:
-            if group not in states or group in current:
-                rejected += self._move(by_group[group], current.get(group, {}))
-        if rejected:
-            raise rejected[0]
+            if group in failures or (group in states and group not in current):
+                continue
+            error = self._move(by_group[group], current.get(group, {}))
+            if error is not None:
+                failures[group] = error
+        self._rejected.report(
+            {group: str(error) for group, error in failures.items() if not error.is_temporary}
+        )
+        return next((error for error in failures.values() if error.is_temporary), None)
 
     def _move(
         self, positions: Sequence[GroupPosition], current: Mapping[TopicPartition, Committed]
-    ) -> list[ClusterError]:
+    ) -> CallError | None:
         """Moves one group; returns the error if the target rejects that."""
         group, on_rewind = positions[0].group, self._config.groups.sync_on_rewind
         wanted = plan_commits(positions, current, self.rewound, on_rewind)
@@ -75,15 +87,14 @@ class GroupSync:
             self._target.commit(group, wanted)
         except GroupActiveError as error:  # it became active after its state was read
             log.warning("group_became_active", flow=self._config.flow, group=group, text=error)
-            return []
-        except ClusterError as error:
-            log.warning("group_not_moved", flow=self._config.flow, group=group, text=error)
-            return [error]
+            return None
+        except CallError as error:
+            return error
         self.rewound -= {position.key for position in positions}
         self._blocked.pop(group, None)
         if wanted:
             log.info("group_moved", flow=self._config.flow, group=group, partitions=len(wanted))
-        return []
+        return None
 
     def _report_blocked(self, group: str, state: str) -> None:
         """Records which members keep *group* active; again only when they change."""

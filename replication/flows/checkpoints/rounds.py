@@ -6,6 +6,7 @@ Spark job: the map is in memory, or is read without Spark, and the tables are wr
 """
 
 import time
+from collections.abc import Iterable
 from functools import cached_property, partial
 from threading import Event, Lock
 
@@ -15,14 +16,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.errors import ClusterError
 from replication.flows.checkpoints.emit import Emission
 from replication.flows.checkpoints.group_sync import GroupSync
+from replication.flows.checkpoints.rejected_groups import RejectedGroups
 from replication.flows.checkpoints.translate import Translator, live_maps
 from replication.flows.context import FlowContext
 from replication.flows.replicate.reports import UNREPORTED_BATCH_SECONDS
 from replication.groups.first_sight import FirstSight
-from replication.groups.positions import is_rewound
+from replication.groups.positions import GroupPosition, is_rewound
 from replication.kafka.consumer_groups import Groups
 from replication.log import Log
-from replication.model import Flow, NewEvent
+from replication.model import Committed, Flow, NewEvent, TopicPartition
 from replication.spark.frames import trigger_stream
 from replication.state.spark_reader import reader_of
 
@@ -46,9 +48,12 @@ class Checkpoints:
     def __init__(self, context: FlowContext, target_groups: Groups | None = None) -> None:
         config = context.config
         self._context, self._config = context, config
-        self._emission = Emission(context)
+        self._rejected = RejectedGroups(context)
+        self._emission = Emission(context, self._rejected)
         self._translator = Translator(config, context.source, live_maps(context))
-        self._sync = GroupSync(context, target_groups) if config.groups.sync_enabled else None
+        self._sync: GroupSync | None = None
+        if config.groups.sync_enabled:
+            self._sync = GroupSync(context, self._rejected, target_groups)
         self._first_sight = FirstSight(STALLED_SECONDS)
         self._groups: set[str] = set()
         self._gone: set[str] = set()
@@ -65,6 +70,8 @@ class Checkpoints:
     def round(self, *, at_once: bool = False) -> None:
         """Runs the due steps; all of them if *at_once*, also for groups that wait for the copy.
 
+        A group that a cluster rejects is reported once, and never ends what follows.
+
         Raises:
             ClusterError: A cluster does not answer. Nothing is lost, the next round catches up.
             StateError: The tables cannot be read or written.
@@ -75,22 +82,46 @@ class Checkpoints:
         sync = self._sync is not None and (at_once or clock >= self._sync_at)
         if not emit and not sync:
             return
-        translated = self._translator.translate(self._source.committed(self._groups))
+        translated = self._translator.translate(self._committed())
         newest = self._emission.newest()
         positions = translated.positions
         if self._sync is not None:
             self._sync.rewound |= {p.key for p in positions if is_rewound(p, newest.get(p.key))}
         if not at_once:
             positions = self._first_sight.ready(positions, translated.replicated_until, clock)
-        if emit:
+        errors: list[ClusterError] = []
+        try:
+            if emit:
+                errors += self._emit(positions)
+                self._emit_at = clock + groups.checkpoints_interval_seconds
+            if self._sync is not None and sync:
+                errors += self._move(self._sync, positions)
+                self._sync_at = clock + groups.sync_interval_seconds
+        finally:
+            self._emission.write_history(at_once=at_once)
+        if errors:
+            raise errors[0]
+
+    def _committed(self) -> dict[str, dict[TopicPartition, Committed]]:
+        """What the source's groups have committed, of those that can be read."""
+        found, failures = self._source.readable(self._groups)
+        self._rejected.report({group: str(error) for group, error in failures.items()})
+        return found
+
+    def _emit(self, positions: Iterable[GroupPosition]) -> list[ClusterError]:
+        """Emits checkpoints; returns the error if the topic cannot be written."""
+        try:
             self._emission.emit(positions)
-            self._emit_at = clock + groups.checkpoints_interval_seconds
-        if self._sync is not None and sync:
-            # of a shared topic, another source's groups of that name would lose their place
-            shares = self._config.shares
-            self._sync.move(it for it in positions if not shares(it.remote.topic))
-            self._sync_at = clock + groups.sync_interval_seconds
-        self._emission.write_history(at_once=at_once)
+        except ClusterError as error:
+            return [error]
+        return []
+
+    def _move(self, sync: GroupSync, positions: Iterable[GroupPosition]) -> list[ClusterError]:
+        """Moves the groups on the target; returns the error of one that may move later."""
+        # of a shared topic, another source's groups of that name would lose their place
+        shares = self._config.shares
+        error = sync.move(it for it in positions if not shares(it.remote.topic))
+        return [error] if error else []
 
     def query(self) -> DataStreamWriter:
         """The streaming query that runs the rounds; `end_batch` ends its batch early."""

@@ -7,6 +7,7 @@ from replication.config.tree import FlowConfig
 from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPartition, GroupPosition
 from replication.kafka.cluster import Cluster
+from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Committed, TopicPartition
 from replication.offsets.live_map import TopicMap
@@ -52,6 +53,7 @@ class Translator:
         self._config, self._source, self._maps_of = config, source, maps_of
         self._known: dict[GroupPartition, _Known] = {}
         self._recreated: set[str] = set()
+        self._hidden: set[str] = set()
 
     def translate(self, committed: Mapping[str, Mapping[TopicPartition, Committed]]) -> Translated:
         """Translates the *committed* offsets of the source's groups, by group and partition.
@@ -79,7 +81,11 @@ class Translator:
         self._find_recreated(known)
         self._known = known
         return Translated(
-            [it.position for (_, tp), it in known.items() if tp.topic not in self._recreated],
+            [
+                it.position
+                for (_, tp), it in known.items()
+                if tp.topic not in self._recreated | self._hidden
+            ],
             {tp: topic_map.offsets.replicated_until for tp, topic_map in maps.items()},
         )
 
@@ -102,15 +108,21 @@ class Translator:
     def _find_recreated(self, known: Mapping[GroupPartition, _Known]) -> None:
         """Finds the topics whose map belongs to a deleted topic: its offsets mean other records.
 
-        Describes only the topics of which a position changed.
+        Describes only the topics of which a position changed. Of a topic that the source rejects
+        nobody knows whether it was recreated; the others are translated.
         """
         changed = {
             tp.topic: newest.topic_map.topic_id
             for (group, tp), newest in known.items()
-            if newest.topic_map and newest is not self._known.get((group, tp))
+            if newest.topic_map
+            and (newest is not self._known.get((group, tp)) or tp.topic in self._hidden)
         }
-        living = self._source.describe(changed) if changed else {}
+        rejections = Rejections()
+        living = rejections.call(self._source.describe, changed) if changed else {}
+        self._hide(rejections.texts)
         for topic, topic_id in sorted(changed.items()):
+            if topic in self._hidden:
+                continue
             if topic in living and living[topic].topic_id == topic_id:
                 self._recreated.discard(topic)
             elif topic not in self._recreated:
@@ -121,6 +133,17 @@ class Translator:
                     topic=topic,
                     text=f"topic {topic} on {self._config.flow.source} was deleted or recreated",
                 )
+
+    def _hide(self, rejections: Mapping[str, str]) -> None:
+        """Leaves out the topics of *rejections* for now; logs each when that begins."""
+        for topic in sorted(rejections.keys() - self._hidden):
+            log.warning(
+                "groups_not_translated",
+                flow=self._config.flow,
+                topic=topic,
+                text=rejections[topic],
+            )
+        self._hidden = set(rejections)
 
 
 def translate_groups(

@@ -10,6 +10,7 @@ from typing import Final
 
 from replication.flows.context import FlowContext
 from replication.flows.metadata.history import FlowHistory
+from replication.kafka.diagnosis import CallError
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import NewEvent
@@ -42,6 +43,7 @@ class Deletions:
         self._context, self._config = context, context.config
         self.history = FlowHistory(context, TABLE, missing_since)
         self._is_doubtful = False
+        self._rejected: dict[str, str] = {}
 
     @property
     def interval_seconds(self) -> int:
@@ -52,7 +54,7 @@ class Deletions:
         """Compares what was replicated with both clusters.
 
         Raises:
-            ClusterError: A cluster does not answer, or rejects a deletion.
+            ClusterError: A cluster does not answer.
             StateError: The tables cannot be read or written.
         """
         config = self._config
@@ -116,9 +118,16 @@ class Deletions:
         self._context.tables.record_events(flow, events)
 
     def _delete(self, topics: Iterable[Replicated]) -> None:
+        """Deletes remote topics; one that the target does not delete is reported once."""
         flow = self._config.flow
         for it in topics:
-            self._context.target.delete_topic(it.remote)
+            try:
+                self._context.target.delete_topic(it.remote)
+            except CallError as error:
+                if error.is_temporary:
+                    raise
+                self._report_rejected(it, str(error))
+                continue
             self._context.tables.record_event(
                 flow,
                 "remote-topic-deleted",
@@ -128,6 +137,17 @@ class Deletions:
                 policy="delete",
             )
             self._record(DELETED, [it])
+
+    def _report_rejected(self, topic: Replicated, reason: str) -> None:
+        if self._rejected.get(topic.remote) != reason:
+            self._rejected[topic.remote] = reason
+            self._context.tables.record_event(
+                self._config.flow,
+                "deletion-rejected",
+                f"{reason}. The deletion of {topic.remote} is tried again at every round",
+                topic=topic.topic,
+                policy="retry",
+            )
 
     def _record(self, state: str, topics: Iterable[Replicated]) -> None:
         rows = self.history.append(

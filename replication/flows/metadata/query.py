@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.config.tree import FlowConfig
-from replication.errors import ClusterError, StateError
+from replication.errors import ClusterError, ReplicationError, StateError
 from replication.flows.context import FlowContext
 from replication.flows.metadata.acl_rounds import AclSync
 from replication.flows.metadata.config_rounds import ConfigSync
@@ -35,7 +35,7 @@ class Sync(Protocol):
         """What earlier rounds did."""
 
     def round(self) -> None:
-        """Compares source and target, and changes what differs; may raise a `ClusterError`."""
+        """Compares source and target, and changes what differs; an error ends this round only."""
 
 
 def is_wanted(config: FlowConfig) -> bool:
@@ -78,21 +78,27 @@ class MetadataSync:
         rows = trigger_stream(self._context.tables.spark)
         return rows.writeStream.foreachBatch(tick).trigger(processingTime=f"{shortest} seconds")
 
-    def round(self) -> None:
+    def round(self) -> StateError | None:
         """One round of everything, for a drain, before the records are copied.
+
+        Returns:
+            Why a table of another part than the settings cannot be read or written.
 
         Raises:
             ClusterError: A cluster does not answer, so the settings of remote topics are unknown:
                 the target might delete what is copied.
-            StateError: The tables cannot be read or written.
+            StateError: The table of these settings cannot be read or written.
         """
         for part in self._configs:
             part.round()
-        for other in self._others:
-            self._try(other)
+        errors = [self._try(other) for other in self._others]
+        return next((error for error in errors if isinstance(error, StateError)), None)
 
-    def _try(self, part: Sync) -> None:
+    def _try(self, part: Sync) -> ReplicationError | None:
+        """Does one round of *part*; logs and returns the error that ends it."""
         try:
             part.round()
         except (ClusterError, StateError) as error:
             log.warning(part.failure, flow=self._context.config.flow, text=error)
+            return error
+        return None
