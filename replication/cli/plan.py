@@ -97,6 +97,9 @@ def _print(plan: FlowPlan) -> None:
     aside = plan.topics.rejected.items()
     if aside:
         print_table(f"topics that {flow} would set aside", ASIDE_HEADINGS, aside)
+    left_out = plan.topics.left_out.items()
+    if left_out:
+        print_table(f"topics that {flow} leaves out", ASIDE_HEADINGS, left_out)
     internal = (
         (topic.name, topic.cluster, topic.purpose, "" if topic.exists else "create")
         for topic in plan.internal_topics
@@ -163,6 +166,7 @@ def _document(plan: FlowPlan) -> dict[str, object]:
             for topic, remote in plan.topics.topics.items()
         ],
         "set_aside": dict(plan.topics.rejected),
+        "left_out": dict(plan.topics.left_out),
         "internal_topics": [
             {
                 "topic": topic.name,

@@ -6,10 +6,11 @@ from typing import Final
 
 from replication.config.clients.java_keys import BY_ROLE, CHOICES, JAVA_KEYS, SECURITY, Role
 from replication.config.clients.replaced import is_replaced, replacement
-from replication.config.clients.secrets import ClientProperties
+from replication.config.clients.secrets import ClientProperties, is_secret
 from replication.config.ignored import ignored_reason
 from replication.config.keys import KEYS
 from replication.config.values import Diagnostics, Raw, closest, one_of, text
+from replication.mm2.possible import COMMENT
 from replication.model import Location
 
 SERVERS_EXAMPLE: Final = "broker-1:9092,broker-2:9092"
@@ -105,6 +106,11 @@ def check_property(
 ) -> None:
     """Reports what is wrong with the client property *name* that *key* sets to *raw*."""
     value, known = text(raw).strip(), BY_ROLE[role] if role else JAVA_KEYS
+    if COMMENT.search(value) and not is_secret(key):
+        diagnostics.warning(
+            key,
+            "the value contains what looks like a comment; Java takes it for a part of the value",
+        )
     displayed = diagnostics.display(key, raw)
     if name == "bootstrap.servers":
         _check_servers(diagnostics, key, value)
@@ -133,7 +139,9 @@ def _check_unknown(diagnostics: Diagnostics, key: str, role: Role | None, name: 
     if (other := closest(name, known, 0.8)) is not None:
         diagnostics.problem(key, f"unknown property of this client; did you mean {other!r}?")
     elif name in JAVA_KEYS:
-        diagnostics.problem(key, "is a property of a different kind of client; remove it")
+        diagnostics.warning(
+            key, "has no effect, as in MirrorMaker 2: it is a property of another kind of client"
+        )
     elif role or is_passed(name):
         diagnostics.warning(key, "unknown property; passed to Java's client unchanged")
     else:

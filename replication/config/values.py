@@ -10,6 +10,7 @@ from replication.config.clients.secrets import MASK, is_secret
 from replication.config.config_key import ConfigKey
 from replication.errors import printable
 from replication.mm2.filters import pattern_problem
+from replication.mm2.possible import COMMENT, impossible
 
 Raw = str | tuple[str, ...]
 """A value as written; a tuple is a YAML list, whose items may contain commas."""
@@ -102,7 +103,7 @@ def read(key: ConfigKey, raw: Raw) -> Value:
         case "names" | "choices" | "patterns":
             return _items(key, items(raw))
         case "text":
-            return text(raw)
+            return _text(text(raw))
 
 
 def closest(name: str, known: Collection[str], at_least: float = 0.7) -> str | None:
@@ -145,6 +146,15 @@ def _items(key: ConfigKey, values: tuple[str, ...]) -> tuple[str, ...]:
     if key.kind == "choices" and not set(values) <= set(key.choices):
         raise InvalidValueError(f"the items must be {one_of(key.choices)}")
     problems = [pattern_problem(item) for item in values] if key.kind == "patterns" else []
+    if key.kind == "patterns" and not any(problems):
+        is_of_groups = key.name.startswith("groups")
+        problems = [impossible(item, is_of_groups=is_of_groups) for item in values]
     if found := [problem for problem in problems if problem]:
         raise InvalidValueError("; ".join(found))
     return values
+
+
+def _text(value: str) -> str:
+    if COMMENT.search(value):
+        raise InvalidValueError("a comment behind a value is a part of it; put it in another line")
+    return value

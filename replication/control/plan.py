@@ -9,7 +9,7 @@ from typing import Literal
 
 from replication.config.tree import FlowConfig, HeartbeatsConfig
 from replication.control.starts import StoredMap, find_starts
-from replication.errors import SetupError
+from replication.errors import ReplicationError, SetupError
 from replication.flows.metadata.acl_changes import plan_acl_sync
 from replication.flows.metadata.config_changes import TopicChanges, plan_config_sync
 from replication.flows.replicate.place import Match, describe_emptied
@@ -17,6 +17,7 @@ from replication.flows.replicate.prepare import look, topic_warnings
 from replication.flows.replicate.take_over import take_over
 from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Cluster
+from replication.kafka.consumer_groups import Groups
 from replication.kafka.internal_topic import faults_of
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.same_cluster import distinct_ids
@@ -32,6 +33,7 @@ from replication.offsets.resume import (
 )
 from replication.topics.acl_sync import AclHistory, AclPlan
 from replication.topics.config_sync import SyncHistory
+from replication.topics.list_notes import group_notes, names_groups
 from replication.topics.selection import writers_of
 from replication.topics.topic_plan import TopicPlan
 
@@ -175,6 +177,7 @@ def plan_flow(
         (
             *filter(None, [topics.shared_id]),
             *topics.warnings,
+            *_group_notes(config),
             *topic_warnings(topics, source, target),
             *faults,
             *notes,
@@ -212,6 +215,18 @@ def _acls(config: FlowConfig, history: AclHistory) -> tuple[AclPlan, tuple[str, 
         return NO_ACLS, (str(error),) if error.has_authorizer else ()
     except SetupError as error:
         return NO_ACLS, (f"ACLs are not compared: {error}",)
+
+
+def _group_notes(config: FlowConfig) -> tuple[str, ...]:
+    """Which items of the lists of groups have no effect; why, if that cannot be known."""
+    groups, source = config.groups, config.source
+    if not names_groups(config) or not (groups.checkpoints_enabled or groups.sync_enabled):
+        return ()
+    try:
+        with Groups(shared_jvm(), source.alias, source.admin) as found:
+            return tuple(group_notes(config, found.states().keys()))
+    except ReplicationError as error:
+        return (f"the lists of groups are not compared: {error}",)
 
 
 def _settings(

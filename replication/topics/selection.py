@@ -40,6 +40,30 @@ def remote_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
     }
 
 
+def alias_of_copy(config: FlowConfig, topic: str) -> str | None:
+    """The flow's alias with which *topic* begins, so that it is taken for a copy; None if none."""
+    flow, policy = config.flow, config.policy
+    alias = policy.topic_source(topic)
+    is_copy = alias is not None and is_cycle(policy, topic, source=flow.source, target=flow.target)
+    return alias if is_copy and alias in (flow.source, flow.target) else None
+
+
+def aliased_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
+    """Topics that the lists take, but that are taken for copies: name -> alias in their names.
+
+    As in MirrorMaker 2 since 4.4, they are left out. Heartbeats and internal topics are absent.
+    """
+    topic_filter, policy = NameFilter(config.topics, config.topics_exclude), config.policy
+    return {
+        name: alias
+        for name in sorted(set(names))
+        if topic_filter.accepts(name)
+        and not policy.is_internal_topic(name)
+        and not policy.is_heartbeats_topic(name)
+        and (alias := alias_of_copy(config, name)) is not None
+    }
+
+
 def writers_of(remote: str, flows: Iterable[FlowConfig], target: str) -> tuple[Flow, ...]:
     """Those of *flows* that may write the topic *remote* on cluster *target*, by their lists."""
     return tuple(

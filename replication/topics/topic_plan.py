@@ -34,7 +34,8 @@ class TopicPlan:
         shared: Those of the remote names that others write, too, as the flow declares; there is
             no counting of their records, so they are copied at least once.
         has_provenance: Whether the flow marks its records, and copies none back to where it was.
-        warnings: What speaks against the lists of topics, one line each: an item that selects none.
+        left_out: Why topics are not copied that look like copies, by their names.
+        warnings: What speaks against the lists of topics, one line each: an item without effect.
         shared_id: A warning if both clusters have one id, although they differ; "" if not.
         is_empty: Whether the lists name topics and select none, except heartbeats.
     """
@@ -50,6 +51,7 @@ class TopicPlan:
     kept: Mapping[str, str] = field(default_factory=dict)
     shared: frozenset[str] = frozenset()
     has_provenance: bool = False
+    left_out: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     shared_id: str = ""
     is_empty: bool = False

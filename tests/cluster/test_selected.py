@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.errors import FlowError
+from replication.demo.topic_log import log_ends
+from replication.demo.workload import create_topic
+from replication.errors import ClusterError, FlowError
+from replication.flows.replicate.prepare import look
+from replication.model import Flow
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.local import Clusters
@@ -58,3 +62,83 @@ def test_an_item_that_selects_nothing_is_named_and_the_others_are_copied(
     (text,) = (line for line in caplog.messages if "topics_not_found" in line)
     assert f"'{topic_name}-misspelt' in the list topics" in text
     assert kinds(flow.tables) == []
+
+
+def aliased(flow: Flow, topic_name: str) -> tuple[str, str, str]:
+    """Topics whose names begin with the source's alias, the target's, and none."""
+    return f"{flow.source}.{topic_name}", f"{flow.target}.{topic_name}", f"{topic_name}-plain"
+
+
+def is_copied(clusters: Clusters, flow: Flow, topic: str) -> bool:
+    """Whether the three records of *topic* are on the target."""
+    remote = f"{flow.source}.{topic}"
+    return log_ends(clusters[1].bootstrap, [remote]) == {remote: 3}
+
+
+def test_topics_that_look_like_copies_are_listed_and_named_once(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = flow_config(*clusters, f".*{topic_name}.*", {}, unique_flow())
+    own, other, plain = aliased(config.flow, topic_name)
+    for topic in (own, other, plain):
+        fill(clusters[0], topic, 1, 3)
+
+    with caplog.at_level(logging.WARNING):
+        flow = RunningFlow(spark, tmp_path, config, "microbatch")
+        flow.until(lambda: is_copied(clusters, config.flow, plain))
+        fill(clusters[0], f"{topic_name}-later", 1, 3)
+        flow.until(lambda: is_copied(clusters, config.flow, f"{topic_name}-later"))
+        flow.stop()
+    plan = look(config, flow.context.source, flow.context.target)
+
+    lines = [line for line in caplog.messages if "topics_left_out" in line]
+    assert [(own in line, other in line) for line in lines] == [(True, False), (False, True)]
+    assert "begins with the alias" in lines[0]
+    assert set(plan.left_out) == {own, other}
+    assert plan.rejected == {}
+    create_topic(clusters[1].bootstrap, topic_name, 1)  # the target's own: it is a copy of that
+    assert set(look(config, flow.context.source, flow.context.target).left_out) == {own}
+
+
+def test_a_topic_that_another_replicator_has_copied_is_not_left_out_silently(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    config = flow_config(*clusters, f".*{topic_name}.*", {}, unique_flow())
+    own, _, plain = aliased(config.flow, topic_name)
+    for topic in (own, plain):
+        fill(clusters[0], topic, 1, 3)
+    create_topic(clusters[1].bootstrap, f"{config.flow.source}.{own}", 1)  # as MM2 4.3 names it
+
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    with pytest.raises(ClusterError, match="so another replicator has copied it"):
+        flow.join()
+
+    assert kinds(flow.tables) == ["set-aside"]
+    assert is_copied(clusters, config.flow, plain)
+
+
+def test_items_without_effect_are_named_once(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fill(clusters[0], topic_name, 1, 3)
+    settings = {
+        "topics.exclude": f"{topic_name}-secrets",
+        "config.properties.exclude": "retention.msx",
+    }
+
+    with caplog.at_level(logging.WARNING):
+        config = flow_config(*clusters, topic_name, settings, unique_flow())
+        RunningFlow(spark, tmp_path, config, "drain").join()
+
+    lines = [line for line in caplog.messages if "topics_not_found" in line]
+    assert len(lines) == 2
+    assert f"'{topic_name}-secrets' in the list topics.exclude" in lines[0]
+    assert "'retention.msx' in the list config.properties.exclude" in lines[1]

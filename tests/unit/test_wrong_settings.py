@@ -159,11 +159,6 @@ from tests.support.settings import ONE_FLOW, problems_of
             id="client's typo",
         ),
         pytest.param(
-            {"A.consumer.linger.ms": "5"},
-            "A.consumer.linger.ms: is a property of a different kind of client; remove it",
-            id="another client's",
-        ),
-        pytest.param(
             {
                 "A.sasl.jaas.config": "hunter2",
                 "A.security.protocol": "SASL_SSL",

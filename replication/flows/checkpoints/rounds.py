@@ -6,7 +6,7 @@ Spark job: the map is in memory, or is read without Spark, and the tables are wr
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property, partial
 from threading import Event, Lock
 
@@ -27,6 +27,7 @@ from replication.log import Log
 from replication.model import Committed, Flow, NewEvent, TopicPartition
 from replication.spark.frames import trigger_stream
 from replication.state.spark_reader import reader_of
+from replication.topics.list_notes import group_notes
 
 log = Log(__name__)
 
@@ -57,6 +58,7 @@ class Checkpoints:
         self._first_sight = FirstSight(STALLED_SECONDS)
         self._groups: set[str] = set()
         self._gone: set[str] = set()
+        self._logged: set[str] = set()
         self._ended = Event()
         self._round = Lock()  # a stopped query's last round may still run when `finish` is called
         self._refresh_at = self._emit_at = self._sync_at = 0.0
@@ -172,13 +174,22 @@ class Checkpoints:
         due = groups.refresh_enabled and time.monotonic() >= self._refresh_at
         if self._groups and not due and not at_once:
             return
-        found = {name for name in self._source.states() if groups.accepts(name)}
+        names = self._source.states().keys()
+        self._report_unmatched(names)
+        found = {name for name in names if groups.accepts(name)}
         known = self._groups
         if not known:  # the first time: groups that are known from an earlier process count too
             known = {group for group, _ in self._emission.newest() if groups.accepts(group)}
         self._report_gone(known - found)
         self._groups = found
         self._refresh_at = time.monotonic() + groups.refresh_interval_seconds
+
+    def _report_unmatched(self, names: Collection[str]) -> None:
+        """Logs each item of the lists of groups that has no effect, once."""
+        for text in group_notes(self._config, names):
+            if text not in self._logged:
+                self._logged.add(text)
+                log.warning("groups_not_found", flow=self._config.flow, text=text)
 
     def _report_gone(self, gone: set[str]) -> None:
         """Reports each deleted group once; an event of an earlier process counts."""

@@ -8,6 +8,7 @@ from functools import partial
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
 from replication.flows.replicate.admitted import Reserve, reserve_all
+from replication.flows.replicate.aliased import find_aliased
 from replication.flows.replicate.create import RemoteTopics
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
@@ -15,11 +16,11 @@ from replication.kafka.same_cluster import are_one, have_one_id
 from replication.log import Log
 from replication.model import Topic
 from replication.topics.configs import describe_losses, settings_to_create
+from replication.topics.list_notes import names_settings, setting_notes, topic_notes
 from replication.topics.selection import (
     remote_topics,
     selects_nothing,
     too_long,
-    unmatched_items,
 )
 from replication.topics.topic_plan import TopicPlan, plan_topics
 
@@ -115,6 +116,8 @@ def look(
     of_source.texts.update(too_long(selected))
     upstream = _describe(source, of_source, selected.keys() - set(without), listed=True)
     of_source.texts.update(refused)
+    aliased = find_aliased(config, target, names - set(without))
+    of_source.texts.update(aliased.copied)
     downstream = _describe(target, of_target, [selected[name] for name in upstream])
     missing = [name for name in upstream if selected[name] not in downstream]
     settings = of_source.call(source.topic_config, missing)
@@ -126,32 +129,20 @@ def look(
     )
     plan = replace(
         plan,
-        warnings=selection_warnings(config, names, selected),
+        warnings=(*topic_notes(config, names, selected), *_setting_notes(config, source, upstream)),
         shared_id=shared_id,
+        left_out=aliased.left_out,
         is_empty=selects_nothing(config, selected),
     )
     return _without_rejected(plan, of_source.texts, of_target.texts)
 
 
-def selection_warnings(
-    config: FlowConfig, names: Collection[str], selected: Collection[str]
-) -> tuple[str, ...]:
-    """One line for each item of the list ``topics`` that selects nothing.
-
-    Args:
-        config: The flow.
-        names: All topics of the source that its user may see.
-        selected: Those that the flow replicates.
-    """
-    source = config.flow.source
-    if not names:
-        text = "shows no topic at all: either it has none, or its user lacks DESCRIBE on topics"
-        return (f"{source} {text}",)
-    return tuple(
-        f"{item!r} in the list topics of {config.flow} selects no topic of {source}: it is "
-        f"misspelt, the topic is excluded, or the user of {source} lacks DESCRIBE on it"
-        for item in unmatched_items(config, selected)
-    )
+def _setting_notes(config: FlowConfig, source: Cluster, topics: Collection[str]) -> tuple[str, ...]:
+    """Which items of ``config.properties.exclude`` exclude nothing, by one topic's settings."""
+    some = sorted(topics)[:1] if names_settings(config) else []
+    for settings in Rejections().call(source.topic_config, some).values():
+        return tuple(setting_notes(config, settings))
+    return ()
 
 
 def _describe(

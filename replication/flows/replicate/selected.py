@@ -1,7 +1,11 @@
-"""Says where a flow's list of topics selects nothing: it is probably misspelt."""
+"""Says which items of a flow's lists have no effect, and which topics look like copies."""
+
+from collections import defaultdict
+from collections.abc import Mapping
 
 from replication.errors import FlowError
 from replication.flows.context import FlowContext
+from replication.kafka.calls import join_names
 from replication.log import Log
 from replication.model import NewEvent
 from replication.topics.topic_plan import TopicPlan
@@ -25,10 +29,24 @@ class SelectionReport:
             if text and text not in self._logged:
                 self._logged.add(text)
                 log.warning(event, flow=flow, text=text)
+        self._report_left_out(plan.left_out)
         if plan.is_empty and not self._is_empty:
             text = f"no topic of {flow.source} matches the list topics"
+            if plan.left_out:
+                text += f", except those that look like copies: {join_names(plan.left_out)}"
             self._context.tables.record_events(flow, [NewEvent("no-topics", text, "retry")])
         self._is_empty = plan.is_empty
+
+    def _report_left_out(self, reasons: Mapping[str, str]) -> None:
+        """Logs the topics that look like copies, once, in a line for each reason."""
+        by_reason = defaultdict(list)
+        for topic, reason in reasons.items():
+            if topic not in self._logged:
+                self._logged.add(topic)
+                by_reason[reason].append(topic)
+        for reason, topics in by_reason.items():
+            text = f"not copied: {join_names(topics)}: {reason}"
+            log.warning("topics_left_out", flow=self._config.flow, text=text)
 
     def error(self) -> FlowError | None:
         """The error of a drain that has found none of the topics that its list names."""
