@@ -107,7 +107,12 @@ class Checkpoints:
     def _committed(self) -> dict[str, dict[TopicPartition, Committed]]:
         """What the source's groups have committed, of those that can be read."""
         found, failures = self._source.readable(self._groups)
-        self._rejected.report({group: str(error) for group, error in failures.items()})
+        for error in failures.values():
+            if error.is_temporary:
+                log.warning("group_skipped", flow=self._config.flow, text=error)
+        self._rejected.report(
+            {group: str(error) for group, error in failures.items() if not error.is_temporary}
+        )
         return found
 
     def _emit(self, positions: Iterable[GroupPosition]) -> list[ClusterError]:
