@@ -9,8 +9,11 @@ from typing import Final
 from replication.mm2.java_regex import parse
 from replication.mm2.regex_nodes import Char, Choice, Node, Possessive, Repeat, Sequence
 
-LEGAL: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
-"""What names of topics and settings consist of. Kafka allows anything in a group's name."""
+LEGAL: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-*"
+"""What names of topics and settings consist of. Kafka allows anything in a group's name.
+
+An ACL of all topics has the name ``*``, which the lists of topics select or exclude, too.
+"""
 
 COMMENT: Final = re.compile(r"\s[#!]")
 _QUOTES: Final = ('"', "'")
