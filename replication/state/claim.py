@@ -27,7 +27,7 @@ from replication.kafka.jvm import has_our_classes
 from replication.kafka.ownership import Member, Ownership
 from replication.log import Log
 from replication.model import LEASE_GROUP_PREFIX, Flow
-from replication.state.file_lock import FileLock, find_owner, take_lock
+from replication.state.file_lock import PROBE_SECONDS, FileLock, find_owner, take_lock
 from replication.state.job_lock import already_running
 from replication.state.paths import local_path
 
@@ -124,15 +124,19 @@ class Claim(AbstractContextManager["Claim"]):
             return _text(self._ownership.owner)
         return str(find_owner(self._lock_path) or "")
 
-    def look(self) -> Progress:
+    def look(self, patience_seconds: float = 0.0) -> Progress:
         """Takes the next step that is possible, and says how far the claim is.
+
+        Args:
+            patience_seconds: How long to try for the lock, which a look of another process holds
+                for an instant. A claim that is looked at again needs none.
 
         Raises:
             ClusterError: The group cannot be joined.
             StateError: The lock file cannot be written.
         """
         if self._lock is None:
-            self._lock = take_lock(self._lock_path)
+            self._lock = take_lock(self._lock_path, patience_seconds)
         if self._lock is None:
             return "waiting"
         if self._join is None:
@@ -149,7 +153,7 @@ class Claim(AbstractContextManager["Claim"]):
         Raises:
             LeaseError: Another process holds the lease, and this one does not stand by.
         """
-        progress = self.look()
+        progress = self.look(0.0 if standby else PROBE_SECONDS)
         if progress == "waiting":
             if not standby:
                 raise already_running(self.name, self.owner)

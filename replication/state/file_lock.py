@@ -64,14 +64,18 @@ class FileLock(AbstractContextManager["FileLock"]):
         self._file.close()
 
 
-def take_lock(path: Path) -> FileLock | None:
+def take_lock(path: Path, patience_seconds: float = PROBE_SECONDS) -> FileLock | None:
     """The lock of *path*, which is created if it does not exist; None if another process holds it.
+
+    Args:
+        path: The file.
+        patience_seconds: 0 for who tries again soon anyway, and must not wait for each of many.
 
     Raises:
         StateError: The file cannot be written, somebody else has prepared it or its folder, or its
             file system has no locks.
     """
-    deadline = time.monotonic() + PROBE_SECONDS
+    deadline = time.monotonic() + patience_seconds
     file = _open(path)
     while not (_try_lock(file, path, fcntl.LOCK_EX) and _is_at(file, path)):
         if time.monotonic() > deadline:

@@ -12,7 +12,7 @@ from pathlib import Path
 from replication.errors import LeaseError
 from replication.model import RECORDS, Flow, Job
 from replication.state import file_lock
-from replication.state.file_lock import FileLock, Owner, take_lock
+from replication.state.file_lock import PROBE_SECONDS, FileLock, Owner, take_lock
 from replication.state.folder import StateFolder
 from replication.state.paths import job_name, local_path
 
@@ -59,14 +59,17 @@ class JobLocks:
         self._locks: dict[Flow, FileLock] = {}
         self._ended: set[Flow] = set()
 
-    def holds(self, flow: Flow) -> bool:
-        """Whether this process has the lock of *flow*; takes it if it has become free."""
+    def holds(self, flow: Flow, patience_seconds: float = 0.0) -> bool:
+        """Whether this process has the lock of *flow*; takes it if it has become free.
+
+        A standby asks this for each of its flows every second, so by default it waits for none.
+        """
         if flow in self._locks:
             return True
         path = lock_path(self._state_dir, flow, self._job)
         if path is None or flow in self._ended or not self._is_folder_there():
             return False
-        if (lock := take_lock(path)) is not None:
+        if (lock := take_lock(path, patience_seconds)) is not None:
             self._locks[flow] = lock
         return flow in self._locks
 
@@ -110,9 +113,10 @@ def hold_jobs(
     locks = JobLocks(state_dir, job)
     locks.begin()
     try:
+        may_wait = standby or job not in RECORDS
         for flow in flows:
-            is_free = locks.holds(flow) or standby or job not in RECORDS
-            if not is_free and local_path(state_dir):
+            is_held = locks.holds(flow, 0.0 if may_wait else PROBE_SECONDS)
+            if not is_held and not may_wait and local_path(state_dir):
                 raise already_running(flow, find_owner(state_dir, flow, job))
         yield locks
     finally:

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from replication.errors import LeaseError, StateError
 from replication.model import Flow
+from replication.state.claim import Claim, LeaseName
 from replication.state.file_lock import find_owner as find_lock_owner
 from replication.state.file_lock import take_lock
 from replication.state.job_lock import JobLocks, find_owner, hold_jobs
@@ -282,3 +283,20 @@ def test_many_may_look_for_the_owner_at_once(tmp_path: Path) -> None:
         fcntl.flock(another_look, fcntl.LOCK_SH)
 
         assert find_lock_owner(lock) is None
+
+
+def test_a_standby_of_many_flows_looks_at_all_of_them_at_once(tmp_path: Path) -> None:
+    """A standby that waited for each lock noticed a stop ten seconds late with 20 flows."""
+    flows = [Flow("A", f"B{number}") for number in range(20)]
+    state_dir = tmp_path.as_uri()
+    claims = [Claim(LeaseName(flow), state_dir, None) for flow in flows]
+    with (
+        hold_jobs(state_dir, flows, "mirror"),
+        hold_jobs(state_dir, flows, "mirror", standby=True) as standby,
+        ExitStack() as leases,
+    ):
+        for flow in flows:
+            assert leases.enter_context(Claim(LeaseName(flow), state_dir, None)).look() == "owner"
+        with in_time(0.5, "a look at 40 locks of others"):
+            assert not any(standby.holds(flow) for flow in flows)
+            assert {claim.await_step(standby=True) for claim in claims} == {"waiting"}
