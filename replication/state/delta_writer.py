@@ -86,7 +86,7 @@ def has_table(folder: Path) -> bool:
     try:
         names = [file.name for file in (folder / "_delta_log").iterdir()]
     except FileNotFoundError:
-        if folder.is_symlink():  # to a disk that is not there
+        if folder.is_symlink() and not folder.exists():  # to a disk that is not there
             raise
         return False
     # a process that was killed in its first commit leaves an empty folder, or an unfinished file

@@ -32,6 +32,9 @@ FORGOTTEN: Final = {
     "topic_acls": "ACLs are compared anew; one that the source has no longer stays on the target",
     "topic_deletions": "the time for which a topic must be missing on the source begins anew",
     "checkpoints": "the checkpoints until then are only there; groups are translated as before",
+    "clusters": "the ids of the clusters are noted anew at the next start",
+    "first_topics": "with auto.offset.reset=latest, what has no position yet is copied "
+    "from its first record on",
     "leases": "nobody knows who held a lease before, so the next owner waits for half a minute",
 }
 """What follows from moving a table's folder away."""

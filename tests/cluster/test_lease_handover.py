@@ -81,7 +81,8 @@ def test_a_lease_that_was_lost_is_not_recorded_as_released(
 ) -> None:
     with hold(tables, properties, name) as lease:
         assert lease is not None
-        member = Member(instance_id(HOST, tables.root), "of the same name", "")
+        (row,) = tables.read("leases").collect()
+        member = Member(instance_id(HOST, tables.root, row.machine), "of the same name", "")
         with Ownership(spark._jvm, properties, name.group, member):  # noqa: SLF001 - a second one
             until(lambda: not lease.is_held, 30)
 

@@ -13,10 +13,11 @@ from deltalake.schema import PrimitiveType
 from replication.errors import StateError
 from replication.model import Flow
 from replication.state.delta_reader import DeltaReader
-from replication.state.delta_writer import LocalTable
+from replication.state.delta_writer import LocalTable, has_table
 from replication.state.local_compaction import compact_local
 from replication.state.schemas import SCHEMAS
 from replication.state.table_errors import (
+    FORGOTTEN,
     DamagedTableError,
     cause_of,
     odd_rows,
@@ -209,3 +210,14 @@ def test_a_cause_is_one_line_with_the_words_of_the_operating_system() -> None:
     assert cause_of(OSError(text)) == "Kernel error: cannot open x: No space"
     assert cause_of(Exception()) == "Exception"
     assert cause_of(Exception("plan " * 1000 + "No space")).endswith("No space")
+
+
+def test_of_every_table_it_is_known_what_is_forgotten_without_it() -> None:
+    assert FORGOTTEN.keys() == SCHEMAS.keys()
+
+
+def test_a_link_to_an_empty_folder_is_no_table_yet(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "table").symlink_to(tmp_path / "elsewhere")
+
+    assert not has_table(tmp_path / "table")
