@@ -33,7 +33,7 @@ def test_deleting_a_source_topic_does_not_stop_the_others(
     doomed = f"{topic_name}-doomed"
     fill(source, topic_name, 1, 100, difficult)
     fill(source, doomed, 1, 100, difficult)
-    # no refresh sees that the topic is gone before the query fails on it
+    # no refresh sees that the topic is gone
     settings = {"refresh.topics.interval.seconds": "600"}
     config = flow_config(source, target, f"{topic_name}.*", settings)
     flow = RunningFlow(spark, tmp_path, config, "microbatch")
@@ -45,8 +45,10 @@ def test_deleting_a_source_topic_does_not_stop_the_others(
     flow.stop()
 
     assert_equal(clusters, topic_name)
-    (event,) = stored(flow.tables, "events")
-    assert (event.kind, event.policy) == ("restarted", "retry")
+    assert copied(clusters, doomed) == 100
+    # The look at the topics' ids comes first, or the query fails on the topic.
+    events = [(event.kind, event.policy) for event in stored(flow.tables, "events")]
+    assert events in ([], [("restarted", "retry")])
 
 
 def test_a_recreated_source_topic_is_refused(
