@@ -33,7 +33,7 @@ class RemoteTopics:
         """
         wanted = [topic for name, topic in self._topics.items() if name in names]
         created = self._target.create_topics(wanted, self._simplify)
-        for name in created.keys() & self._trials.keys():
+        for name in sorted(created.keys() & self._trials.keys()):
             self._log(name, self._trials.pop(name).rejected)
         return created
 
