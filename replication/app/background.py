@@ -8,7 +8,8 @@ from functools import partial
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from replication.config.tree import FlowConfig, HeartbeatsConfig, MirrorConfig
+from replication.config.group_settings import HeartbeatsConfig
+from replication.config.tree import FlowConfig, MirrorConfig
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.context import FlowContext
 from replication.flows.head_start import HeadStart

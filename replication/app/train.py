@@ -16,8 +16,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from replication.config.group_settings import StateConfig
 from replication.config.java_options import written
-from replication.config.tree import StateConfig
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.spark.checkpoint import checkpoint_location

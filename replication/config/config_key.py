@@ -1,7 +1,16 @@
-"""What a configuration key is, and short forms of the usual kinds. Pure."""
+"""What a configuration key is, and how a field of the configuration declares its own. Pure.
 
+A field declares its key once, with the kind, the default, the bounds and the text::
+
+    removal: Annotated[bool, flag("replication.acls.removal.enabled", "false", "removes ...")]
+
+`replication.config.parse` reads the field by it, and the reference, the command ``keys`` and the
+documents tell what it says.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args, get_type_hints
 
 Kind = Literal["flag", "number", "text", "choice", "choices", "names", "patterns", "class"]
 Since = Literal["now", "later"]
@@ -10,7 +19,10 @@ LONGEST: Final = 31_536_000
 """The longest interval that makes sense, a year in seconds."""
 MOST_REPLICAS: Final = 32_767
 """Kafka's protocol has two bytes for a replication factor."""
+MOST: Final = 2_147_483_647
+"""Java's largest int, which MirrorMaker 2 takes as well."""
 MIRROR: Final = "org.apache.kafka.connect.mirror."
+NOT_MM2: Final = "not a key of MirrorMaker 2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +37,7 @@ class ConfigKey:
         mm2: The difference from MirrorMaker 2, as a phrase; empty if there is none.
         choices: All valid values, for the kinds choice, choices and class.
         least: The smallest valid number, for the kind number.
-        most: The largest one. By default Java's largest int, which MirrorMaker 2 takes as well.
+        most: The largest one.
         since: ``later``: the value is checked, but not used in this version.
         places: Where the key may be set: ``top``, ``flow`` or both. A flow's own value wins.
     """
@@ -37,9 +49,29 @@ class ConfigKey:
     mm2: str = ""
     choices: tuple[str, ...] = ()
     least: int = 0
-    most: int = 2_147_483_647
+    most: int = MOST
     since: Since = "now"
     places: tuple[str, ...] = ("top", "flow")
+
+
+Keys = Mapping[str, ConfigKey]
+"""The keys of a field that is a mapping, by the name that each value has in it."""
+
+
+def keys_of(section: type) -> tuple[ConfigKey, ...]:
+    """The keys that the fields of *section* declare, in order."""
+    return tuple(
+        key
+        for declared in declared_keys(section).values()
+        for each in declared
+        for key in ((each,) if isinstance(each, ConfigKey) else each.values())
+    )
+
+
+def declared_keys(section: type) -> dict[str, tuple[ConfigKey | Keys, ...]]:
+    """For each field of *section* what it declares; nothing for one that is no setting."""
+    hints = get_type_hints(section, include_extras=True)
+    return {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
 
 
 def flag(name: str, default: str, meaning: str, mm2: str = "") -> ConfigKey:
@@ -47,50 +79,34 @@ def flag(name: str, default: str, meaning: str, mm2: str = "") -> ConfigKey:
     return ConfigKey(name, "flag", default, meaning, mm2)
 
 
-def seconds(name: str, default: str, meaning: str) -> ConfigKey:
-    """A number of seconds, at least one."""
-    return ConfigKey(name, "number", default, f"{meaning}, in seconds", least=1, most=LONGEST)
+def text(name: str, meaning: str) -> ConfigKey:
+    """A key with a text, without the spaces around it; empty by default."""
+    return ConfigKey(name, "text", "", meaning, NOT_MM2)
 
 
-def factor(name: str, default: str, what: str) -> ConfigKey:
-    """A replication factor of *what*."""
-    meaning = f"replication factor of {what}; -1 for the cluster's default"
-    return ConfigKey(name, "number", default, meaning, least=-1, most=MOST_REPLICAS)
+def choice(name: str, literal: object, default: str, meaning: str, mm2: str = "") -> ConfigKey:
+    """A key with one of the values of the type *literal*."""
+    return ConfigKey(name, "choice", default, meaning, mm2, choices=get_args(literal))
 
 
-def own_number(
-    name: str, default: str, meaning: str, least: int = 1, most: int = 2_147_483_647
+def patterns(name: str, default: str, meaning: str, mm2: str = "") -> ConfigKey:
+    """A key with a list of names and regular expressions."""
+    return ConfigKey(name, "patterns", default, meaning, mm2)
+
+
+def number(
+    name: str, default: str, meaning: str, mm2: str = NOT_MM2, least: int = 0, most: int = MOST
 ) -> ConfigKey:
-    """A number that MirrorMaker 2 has no key for."""
-    mm2 = "not a key of MirrorMaker 2"
+    """A key with a number from *least* to *most*."""
     return ConfigKey(name, "number", default, meaning, mm2, least=least, most=most)
 
 
-def retention(table: str, default: str) -> ConfigKey:
-    """How long the rows of a Delta table are kept."""
-    meaning = f"how long the flow's rows of the table {table} are kept, in days"
-    return own_number(f"state.{table}.retention.days", default, meaning, most=36_500)
+def seconds(name: str, default: str, meaning: str) -> ConfigKey:
+    """A key with a number of seconds, at least one."""
+    return number(name, default, f"{meaning}, in seconds", "", least=1, most=LONGEST)
 
 
-def guard(cause: str, meaning: str, default: str = "fail") -> ConfigKey:
-    """What to do where a partition cannot go on without losing or repeating records."""
-    return ConfigKey(
-        f"replication.guard.{cause}",
-        "choice",
-        default,
-        f"what to do if {meaning}",
-        "MirrorMaker 2 does not notice it",
-        choices=("fail", "stop", "skip", "restart"),
-    )
-
-
-def mm2_class(name: str, default: str) -> ConfigKey:
-    """A class of MirrorMaker 2 that cannot be replaced."""
-    return ConfigKey(
-        name,
-        "class",
-        MIRROR + default,
-        "a pluggable class of MirrorMaker 2",
-        "unlike in MirrorMaker 2, no other class is supported",
-        choices=(MIRROR + default, default),
-    )
+def factor(name: str, default: str, what: str) -> ConfigKey:
+    """A key with the replication factor of *what*."""
+    meaning = f"replication factor of {what}; -1 for the cluster's default"
+    return number(name, default, meaning, "", least=-1, most=MOST_REPLICAS)

@@ -9,7 +9,7 @@ from replication.config.clients.java_keys import Role
 from replication.config.field_keys import TARGETS
 from replication.config.keys import KEYS
 from replication.config.scopes import Scopes
-from replication.config.topic_keys import IDENTITY_POLICIES
+from replication.config.topic_settings import IDENTITY_POLICIES
 from replication.config.values import InvalidValueError, Raw, Value, read
 from replication.model import Flow, Location
 

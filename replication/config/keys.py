@@ -1,25 +1,102 @@
 """Every configuration key, by subject. Pure data.
 
-``conf/reference.yaml`` is generated from it (`replication.config.reference`). MirrorMaker 2's keys
-that have no effect here are in `replication.config.ignored`.
+Most are declared at the fields that have their values. ``conf/reference.yaml`` is generated from
+this (`replication.config.reference`). MirrorMaker 2's keys that have no effect here are in
+`replication.config.ignored`.
 """
 
 from typing import Final
 
-from replication.config import group_keys, topic_keys
-from replication.config.config_key import ConfigKey
+from replication.config.config_key import MIRROR, NOT_MM2, ConfigKey, keys_of
+from replication.config.group_settings import (
+    GroupsConfig,
+    HeartbeatsConfig,
+    OffsetSyncsConfig,
+    StateConfig,
+)
+from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
+from replication.config.topic_settings import GuardConfig, RecordsConfig, TopicsConfig
+
+_CLUSTERS: Final = (
+    ConfigKey("clusters", "names", "", "aliases of all clusters", places=("top",)),
+    ConfigKey(
+        "enabled",
+        "flag",
+        "false",
+        "enables a flow; at top level, the default for every pair",
+    ),
+    ConfigKey(
+        "replication.target.clusters",
+        "names",
+        "",
+        "aliases of the clusters that this file's flows may write to; by default all",
+        "MirrorMaker 2 has the option --clusters, SRM the property SRM Driver Target Cluster",
+        places=("top",),
+    ),
+    *(
+        ConfigKey(
+            f"replication.{side}.cluster.id",
+            "text",
+            "",
+            f"the id of the flow's {side} cluster; with it, a cluster that was rebuilt on purpose "
+            "is accepted, and no other one. Without it, the first start decides",
+            NOT_MM2,
+        )
+        for side in ("source", "target")
+    ),
+)
+_STATE_DIR: Final = ConfigKey(
+    "state.dir",
+    "text",
+    "",
+    "where the Delta tables are stored: a URI or an absolute path; by default a local folder",
+    "not a key of MirrorMaker 2, which stores its state in Kafka",
+    places=("top",),
+)
+
+
+def _mm2_class(name: str, default: str) -> ConfigKey:
+    """A class of MirrorMaker 2 that cannot be replaced."""
+    return ConfigKey(
+        name,
+        "class",
+        default,
+        "a pluggable class of MirrorMaker 2",
+        "unlike in MirrorMaker 2, no other class is supported",
+        choices=tuple(dict.fromkeys((default, default.removeprefix(MIRROR)))),
+    )
+
+
+_CLASSES: Final = (
+    ConfigKey(
+        "metric.names.formats",
+        "choices",
+        "legacy",
+        "formats of metric names: legacy, new",
+        choices=("legacy", "new"),
+        since="later",
+    ),
+    _mm2_class("topic.filter.class", f"{MIRROR}DefaultTopicFilter"),
+    _mm2_class("group.filter.class", f"{MIRROR}DefaultGroupFilter"),
+    _mm2_class("config.property.filter.class", f"{MIRROR}DefaultConfigPropertyFilter"),
+    _mm2_class("forwarding.admin.class", "org.apache.kafka.clients.admin.ForwardingAdmin"),
+)
 
 SUBJECTS: Final[dict[str, tuple[ConfigKey, ...]]] = {
-    "Clusters and flows": topic_keys.CLUSTERS,
-    "Topics and their names": topic_keys.TOPICS,
-    "How records are copied": topic_keys.RECORDS,
-    "Where a partition cannot go on without losing or repeating records": topic_keys.GUARD,
-    "Settings, ACLs and deletion of remote topics": topic_keys.SETTINGS,
-    "Offset syncs": group_keys.OFFSET_SYNCS,
-    "Consumer groups": group_keys.GROUPS,
-    "Heartbeats": group_keys.HEARTBEATS,
-    "The Delta tables": group_keys.TABLES,
-    "Metrics, and classes of MirrorMaker 2 that cannot be replaced": group_keys.CLASSES,
+    "Clusters and flows": _CLUSTERS,
+    "Topics and their names": keys_of(TopicsConfig),
+    "How records are copied": keys_of(RecordsConfig),
+    "Where a partition cannot go on without losing or repeating records": keys_of(GuardConfig),
+    "Settings, ACLs and deletion of remote topics": (
+        *keys_of(TopicConfigsConfig),
+        *keys_of(AclsConfig),
+        *keys_of(DeletionsConfig),
+    ),
+    "Offset syncs": keys_of(OffsetSyncsConfig),
+    "Consumer groups": keys_of(GroupsConfig),
+    "Heartbeats": keys_of(HeartbeatsConfig),
+    "The Delta tables": (_STATE_DIR, *keys_of(StateConfig)),
+    "Metrics, and classes of MirrorMaker 2 that cannot be replaced": _CLASSES,
 }
 
 KEYS: Final = {key.name: key for keys in SUBJECTS.values() for key in keys}

@@ -7,19 +7,16 @@ without the mirror's own settings. A repr masks secrets.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replication.mm2.filters import NameFilter
-from replication.mm2.policy import ReplicationPolicy
-from replication.model import (
-    Flow,
-    GuardCause,
-    GuardPolicy,
-    Isolation,
-    Location,
-    Mode,
-    OnRewind,
-    Reset,
-    Timestamps,
+from replication.config.group_settings import (
+    GroupsConfig,
+    HeartbeatsConfig,
+    OffsetSyncsConfig,
+    StateConfig,
 )
+from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
+from replication.config.topic_settings import GuardConfig, RecordsConfig, TopicsConfig
+from replication.mm2.filters import NameFilter
+from replication.model import Flow, Isolation, Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,127 +33,13 @@ class ClusterConfig:
     expected_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetSyncsConfig:
-    """A flow's offset syncs for MirrorMaker 2. ``lag_max`` is the distance of two, in records."""
-
-    enabled: bool
-    location: Location
-    replication_factor: int
-    lag_max: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateConfig:
-    """A flow's rows in the Delta tables: how often the map is written, how long others are kept.
-
-    ``retention_days`` has the tables whose rows are deleted with age.
-    """
-
-    write_interval_seconds: int
-    retention_days: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfigsConfig:
-    """A flow's topic configs: which are copied, whose defaults apply, and how often to compare."""
-
-    exclude: tuple[str, ...]
-    defaults_from: Location
-    sync_enabled: bool
-    sync_interval_seconds: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AclsConfig:
-    """A flow's topic ACLs: whether they are copied, which, how often, and whether also removed."""
-
-    sync_enabled: bool
-    sync_interval_seconds: int
-    prefixed: bool
-    removal: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionsConfig:
-    """Whether a deleted topic's remote topic is deleted, too, and how much later."""
-
-    enabled: bool
-    grace_seconds: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupsConfig:
-    """A flow's consumer groups: which to translate, how often, and whether to commit."""
-
-    groups: tuple[str, ...]
-    groups_exclude: tuple[str, ...]
-    refresh_enabled: bool
-    refresh_interval_seconds: int
-    checkpoints_enabled: bool
-    checkpoints_interval_seconds: int
-    replication_factor: int
-    sync_enabled: bool
-    sync_interval_seconds: int
-    sync_on_rewind: OnRewind
-
-    def accepts(self, group: str) -> bool:
-        """Whether *group* is to be translated."""
-        return NameFilter(self.groups, self.groups_exclude).accepts(group)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardConfig:
-    """What a flow does where a partition cannot resume without losing or repeating records.
-
-    The ``policies`` are those of ``topics``; every other topic is set aside.
-    """
-
-    topics: tuple[str, ...]
-    policies: Mapping[GuardCause, GuardPolicy]
-
-    def policy(self, cause: GuardCause, topic: str) -> GuardPolicy:
-        """What to do with a partition of *topic*."""
-        return self.policies[cause] if NameFilter(self.topics, ()).accepts(topic) else "fail"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatsConfig:
-    """Heartbeats for one pair of clusters, whether its flow is enabled or not.
-
-    ``alias`` is the cluster that receives them; the properties are those of its clients.
-    """
-
-    flow: Flow
-    alias: str
-    topic: str
-    interval_seconds: int
-    replication_factor: int
-    producer: Mapping[str, str]
-    admin: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowConfig:
+@dataclass(frozen=True, kw_only=True)
+class FlowConfig(TopicsConfig, RecordsConfig):
     """One enabled flow."""
 
     flow: Flow
-    topics: tuple[str, ...]
-    topics_exclude: tuple[str, ...]
-    heartbeats_replication_enabled: bool
-    policy: ReplicationPolicy
-    aggregate_topics: tuple[str, ...]
-    replication_factor: int
-    refresh_topics_enabled: bool
-    refresh_topics_interval_seconds: int
-    mode: Mode
-    realtime_batch_seconds: int
-    batch_max_records: int
-    allow_no_topics: bool
-    takeover_topic: str
-    record_timestamps: Timestamps
-    has_provenance: bool
-    auto_offset_reset: Reset
+    source: ClusterConfig
+    target: ClusterConfig
     state: StateConfig
     guard: GuardConfig
     topic_configs: TopicConfigsConfig
@@ -164,8 +47,6 @@ class FlowConfig:
     deletions: DeletionsConfig
     offset_syncs: OffsetSyncsConfig
     groups: GroupsConfig
-    source: ClusterConfig
-    target: ClusterConfig
 
     def shares(self, remote_topic: str) -> bool:
         """Whether others write *remote_topic*, too, so that records are copied at least once."""

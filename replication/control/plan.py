@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from replication.config.tree import FlowConfig, HeartbeatsConfig
+from replication.config.group_settings import HeartbeatsConfig
+from replication.config.tree import FlowConfig
 from replication.control.starts import StoredMap, find_starts
 from replication.errors import ReplicationError, SetupError
 from replication.flows.metadata.acl_changes import plan_acl_sync

@@ -12,7 +12,7 @@ from threading import Event, Thread
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from replication.config.tree import HeartbeatsConfig
+from replication.config.group_settings import HeartbeatsConfig
 from replication.errors import ReplicationError
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import InternalTopic

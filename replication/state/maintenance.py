@@ -11,7 +11,7 @@ from typing import Final
 
 from pyspark.sql import functions as F
 
-from replication.config.tree import StateConfig
+from replication.config.group_settings import StateConfig
 from replication.errors import StateError
 from replication.log import Log
 from replication.model import Flow

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from replication.config.tree import TopicConfigsConfig
+from replication.config.metadata_settings import TopicConfigsConfig
 from replication.topics.configs import Settings, is_copied
 
 Applied = Mapping[str, str | None]

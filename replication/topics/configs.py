@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import inf
 
-from replication.config.tree import TopicConfigsConfig
+from replication.config.metadata_settings import TopicConfigsConfig
 from replication.mm2.filters import NameFilter
 from replication.model import NewTopic, TopicSetting
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from replication.config.tree import FlowConfig, HeartbeatsConfig, MirrorConfig
+from replication.config.group_settings import HeartbeatsConfig
+from replication.config.tree import FlowConfig, MirrorConfig
 from replication.model import LEASE_GROUP_PREFIX, AclPattern, Location
 
 ResourceKind = Literal["topic", "group", "cluster"]

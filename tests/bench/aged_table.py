@@ -12,7 +12,7 @@ from statistics import median
 
 from pyspark.sql import SparkSession
 
-from replication.config.tree import StateConfig
+from replication.config.group_settings import StateConfig
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.spark.local import spark_jars

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.config.tree import StateConfig
+from replication.config.group_settings import StateConfig
 from replication.flows.replicate import maintain
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.topic_rows import TopicRows

@@ -1,18 +1,14 @@
 """A configuration of nothing but addresses and one flow has MirrorMaker 2's defaults."""
 
-from replication.config.tree import (
-    AclsConfig,
-    ClusterConfig,
-    DeletionsConfig,
-    FlowConfig,
+from replication.config.group_settings import (
     GroupsConfig,
-    GuardConfig,
     HeartbeatsConfig,
-    MirrorConfig,
     OffsetSyncsConfig,
     StateConfig,
-    TopicConfigsConfig,
 )
+from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
+from replication.config.topic_settings import GuardConfig
+from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.mm2.policy import PrefixPolicy
 from replication.model import Flow
 from tests.support.settings import ONE_FLOW, parse_settings
@@ -53,7 +49,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 mode="auto",
                 realtime_batch_seconds=600,
                 batch_max_records=1_000_000,
-                allow_no_topics=False,
+                drain_empty_allowed=False,
                 takeover_topic="",
                 record_timestamps="preserve",
                 has_provenance=False,

@@ -2,16 +2,10 @@
 
 import pytest
 
-from replication.config.tree import (
-    AclsConfig,
-    DeletionsConfig,
-    FlowConfig,
-    GroupsConfig,
-    GuardConfig,
-    OffsetSyncsConfig,
-    StateConfig,
-    TopicConfigsConfig,
-)
+from replication.config.group_settings import GroupsConfig, OffsetSyncsConfig, StateConfig
+from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
+from replication.config.topic_settings import GuardConfig
+from replication.config.tree import FlowConfig
 from replication.mm2.policy import IdentityPolicy
 from replication.model import Flow
 from tests.support.settings import IDENTITY, ONE_FLOW, parse_settings
@@ -91,7 +85,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         mode="drain",
         realtime_batch_seconds=5,
         batch_max_records=1,
-        allow_no_topics=True,
+        drain_empty_allowed=True,
         takeover_topic="mm2-offsets.A.internal",
         record_timestamps="broker",
         has_provenance=False,

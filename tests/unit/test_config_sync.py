@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from replication.config.tree import TopicConfigsConfig
+from replication.config.metadata_settings import TopicConfigsConfig
 from replication.model import Location, TopicSetting
 from replication.topics.config_sync import SettingChange, SyncHistory, plan_changes
 
