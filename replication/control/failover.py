@@ -7,7 +7,7 @@ from replication.config.tree import FlowConfig
 from replication.control.groups import IsWanted, source_positions
 from replication.control.view import FlowView
 from replication.errors import ClusterError
-from replication.flows.checkpoints.emit import checkpoints_topic, read_checkpoints
+from replication.flows.checkpoints.topic import checkpoints_topic, read_checkpoints
 from replication.groups.csv_file import GroupOffset
 from replication.groups.moves import Move, commits_by_group, plan_moves
 from replication.kafka.cluster import Cluster

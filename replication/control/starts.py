@@ -12,6 +12,7 @@ from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted
+from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import OffsetRun
 from replication.state.accept_requests import pending_acceptances
 from replication.state.cluster_ids import check_ids, stored_ids
@@ -19,6 +20,11 @@ from replication.state.first_topics import FIRST_TOPICS, first_start_of
 from replication.state.offset_rows import Anchor
 from replication.state.readers import StateReader
 from replication.topics.topic_plan import TopicPlan
+
+
+def no_maps(_least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
+    """For a flow that has no offset map."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class StoredMap:
         cluster_ids: Of the clusters that it is of, by alias.
         state_dir: The state directory.
         accepted: What operators have accepted, and no start has used yet.
+        maps: The maps of some partitions, as far as they concern these offsets and later ones.
     """
 
     anchors: Mapping[TopicPartition, Anchor]
@@ -43,6 +50,7 @@ class StoredMap:
     accepted: Mapping[TopicPartition, Accepted] = field(default_factory=dict)
     cluster_ids: Mapping[str, str] = field(default_factory=dict)
     state_dir: str = ""
+    maps: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, TopicMap]] = no_maps
 
 
 def stored_map(state_dir: str, config: FlowConfig, state: StateReader) -> StoredMap:
@@ -63,6 +71,7 @@ def stored_map(state_dir: str, config: FlowConfig, state: StateReader) -> Stored
         pending_acceptances(state_dir, config.flow),
         stored_ids(state, config),
         state_dir,
+        offsets.maps,
     )
 
 

@@ -29,8 +29,8 @@ from replication.demo.brokers import QUICK_COMPACTION, BrokerSettings, two_clust
 from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.topic_log import TopicLog, log_ends
 from replication.demo.workload import create_topic, plain_records, send_transactions, sending
-from replication.flows.checkpoints.emit import checkpoints_topic, read_checkpoints
 from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints.topic import checkpoints_topic, read_checkpoints
 from replication.flows.context import FlowContext
 from replication.flows.replicate.map_writer import offset_syncs_topic
 from replication.kafka.consumer_groups import Groups

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from replication.app.background import background_checkpoints
 from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.workload import create_topic, plain_records, send_transactions
-from replication.flows.checkpoints.emit import checkpoints_topic, read_checkpoints
 from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints.topic import checkpoints_topic, read_checkpoints
 from replication.flows.context import FlowContext
 from replication.kafka.reader import read_records
 from replication.mm2.wire import Checkpoint

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from replication.cli.main import main
 from replication.demo.workload import create_topic
 from replication.errors import ClusterError, GuardError
-from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.prepare import prepare_topics
+from replication.flows.replicate.resume import settle_positions
 from replication.state.tables import Tables
 from tests.support.events import kinds, kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config, flow_context
@@ -129,7 +129,7 @@ def test_a_topic_that_is_deleted_before_its_position_is_found_is_left_out(
     plan = prepare_topics(context.config, context.source, context.target)
 
     delete_topic(source, doomed)
-    located = find_positions(context, plan, MapWriter(context), 1)
+    located = settle_positions(context, plan, MapWriter(context), 1)
 
     assert {tp.topic for tp in located.positions} == {topic_name}
     assert located.refused == {}

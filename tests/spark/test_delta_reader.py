@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.errors import StateError
-from replication.flows.checkpoints.translate import live_maps
+from replication.flows.checkpoints.live_maps import live_maps
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.map import Ahead, Bounded, Exact, OffsetMap, Translation
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor

@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
-from replication.flows.checkpoints.emit import checkpoints_topic, read_checkpoints
+from replication.flows.checkpoints.topic import checkpoints_topic, read_checkpoints
 from replication.flows.context import FlowContext
 from replication.model import Flow
 from tests.support.flows import RunningFlow, flow_config

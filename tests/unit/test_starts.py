@@ -11,6 +11,7 @@ from replication.flows.replicate.starts import Offsets, plan_starts
 from replication.model import Position, TopicPartition
 from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted, Jump, Refusal
+from replication.offsets.live_map import TopicMap
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.resume import Missing, Resume, StartFresh
 from replication.offsets.runs import OffsetRun, anchor
@@ -33,6 +34,9 @@ class Map:
 
     def runs(self, _tp: TopicPartition) -> Sequence[OffsetRun]:
         return [OffsetRun(40, 100, 0, 60)]
+
+    def maps(self, _least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
+        return {TP: TopicMap("s1", OffsetMap(self.runs(TP)))}
 
 
 def flow(reset: str, more: Mapping[str, str] | None = None) -> FlowConfig:

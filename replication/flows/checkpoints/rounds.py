@@ -16,8 +16,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.errors import ClusterError
 from replication.flows.checkpoints.emit import Emission
 from replication.flows.checkpoints.group_sync import GroupSync
+from replication.flows.checkpoints.live_maps import live_maps
 from replication.flows.checkpoints.rejected_groups import RejectedGroups
-from replication.flows.checkpoints.translate import Translator, live_maps
+from replication.flows.checkpoints.translate import Translator
 from replication.flows.context import FlowContext
 from replication.flows.replicate.reports import UNREPORTED_BATCH_SECONDS
 from replication.groups.first_sight import FirstSight

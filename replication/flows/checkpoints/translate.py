@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from replication.config.tree import FlowConfig
-from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPartition, GroupPosition
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
@@ -12,7 +11,6 @@ from replication.log import Log
 from replication.model import Committed, TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.offsets.map import NoAnswer
-from replication.state.spark_reader import reader_of
 from replication.topics.selection import remote_topics
 
 log = Log(__name__)
@@ -154,20 +152,3 @@ def translate_groups(
 ) -> list[GroupPosition]:
     """`Translator.translate` for a single question."""
     return Translator(config, source, maps_of).translate(committed).positions
-
-
-def live_maps(context: FlowContext) -> MapsOf:
-    """The flow's maps in memory; stored runs are read when an offset is first asked about.
-
-    While no flow of this process writes the map, as in a job that runs checkpoints only, every
-    question reads the table.
-    """
-    stored = reader_of(context.tables).offsets(context.config.flow)
-
-    def maps_of(least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
-        not_loaded = context.live_map.not_loaded(least)
-        if not_loaded:
-            context.live_map.load(not_loaded, stored.maps(not_loaded))
-        return context.live_map.maps(least, not_loaded)
-
-    return maps_of

@@ -1,18 +1,10 @@
 """What one flow may do next to the others, as whoever runs them all decides."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from replication.flows.replicate.prepare import Reserve, reserve_all
 from replication.model import Mode
-from replication.topics.topic_plan import TopicPlan
-
-Reserve = Callable[[TopicPlan], Mapping[str, str]]
-"""Why topics of a plan must not be replicated next to those of other flows, by upstream names."""
-
-
-def reserve_all(_plan: TopicPlan) -> Mapping[str, str]:
-    """For a flow that runs alone."""
-    return {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.identity import Identity
-from replication.flows.replicate.admitted import Reserve
+from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.decide import find_problems, topics_of
 from replication.flows.replicate.first_topics import FirstTopics
-from replication.flows.replicate.locate import Located
+from replication.flows.replicate.locate import Found
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.prepare import carry_out, look
+from replication.flows.replicate.prepare import Reserve, carry_out, look
 from replication.flows.replicate.rejected_records import rejected_records
 from replication.flows.replicate.set_aside import Part, SetAside, joined
 from replication.flows.replicate.settle import give_up_in_flight
@@ -94,7 +94,7 @@ class TopicChoice:
         self._topics.postpone()
         self._leaderless.postpone()
 
-    def narrow(self, plan: TopicPlan, located: Located) -> TopicPlan:
+    def narrow(self, plan: TopicPlan, located: Found) -> TopicPlan:
         """*plan* with the topics that have positions; sets those aside that are refused.
 
         Raises:
@@ -185,17 +185,22 @@ class TopicChoice:
         self._known = known & seen
         plan = self._without_unreported(plan)
         refused = plan.without(plan.topics.keys() - topics.errors.keys())
-        problems = (
-            find_problems(self._context, refused, self._stored, self._unmatched)
-            if refused.topics
-            else {}
-        )
+        problems = self._problems(refused) if refused.topics else {}
         topics.add(refusal_errors(self._flow, problems))
         plan = plan.without(topics_of(problems))
         plan = self._without_rejected_records(plan)
         self._set_leaderless(plan)
         self._reserve(plan)  # what was set aside may be another flow's
         return plan
+
+    def _problems(self, plan: TopicPlan) -> dict[TopicPartition, Refusal]:
+        """Why partitions of *plan*, all of which are set aside, still cannot go on."""
+        acceptances = Acceptances(self._context)
+        problems = find_problems(
+            self._context, plan, self._stored, self._unmatched, acceptances.accepted
+        )
+        acceptances.settle(plan, problems, are_positions_used=False)
+        return problems
 
     def _without_unreported(self, plan: TopicPlan) -> TopicPlan:
         """*plan* without shared topics, where executors do not report: no map of them is right."""

@@ -7,17 +7,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from replication.errors import GuardError
-from replication.flows.context import FlowContext
-from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.diverge import CUT, with_cut
 from replication.flows.replicate.expire import with_expired
-from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.place import Existing, Match, match_existing_targets
+from replication.flows.replicate.replaced import compare_ids
 from replication.flows.replicate.settle import settled_log_ends
 from replication.flows.replicate.shared_cuts import find_cuts
-from replication.flows.replicate.starts import Offsets, plan_starts, rule_for
+from replication.flows.replicate.sides import FlowSides
+from replication.flows.replicate.starts import Offsets, Stored, plan_starts, rule_for
 from replication.flows.replicate.take_over import take_over
-from replication.flows.replicate.topic_ids import compare_ids
 from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal, regrown, unmatched
@@ -26,7 +24,7 @@ from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
 
-Found = Resume | CountAhead | StartFresh | MatchTail | Match | Jump
+Verdict = Resume | CountAhead | StartFresh | MatchTail | Match | Jump
 
 UNMATCHED = (
     "the last records of its remote partition were not found in it, and the remote partition has "
@@ -68,14 +66,14 @@ class Decided:
             source; only a target that changes can help.
     """
 
-    found: dict[TopicPartition, Found]
+    found: dict[TopicPartition, Verdict]
     refused: dict[TopicPartition, Refusal]
     gone: frozenset[str]
     void: dict[TopicPartition, str]
     unmatched: dict[TopicPartition, int] = field(default_factory=dict)
 
 
-def settled_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
+def settled_ends(context: FlowSides, plan: TopicPlan) -> LogEnds:
     """The log ends of *plan*'s partitions once nothing of the flow is in flight.
 
     Raises:
@@ -92,7 +90,7 @@ def settled_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
     return _log_ends(context, plan, ends)
 
 
-def current_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
+def current_ends(context: FlowSides, plan: TopicPlan) -> LogEnds:
     """The log ends of *plan*'s partitions, to which nothing of the flow can be in flight.
 
     Raises:
@@ -102,10 +100,11 @@ def current_ends(context: FlowContext, plan: TopicPlan) -> LogEnds:
 
 
 def find_problems(
-    context: FlowContext,
+    context: FlowSides,
     plan: TopicPlan,
-    stored: MapWriter,
+    stored: Stored,
     unmatched_ends: Mapping[TopicPartition, int],
+    accepted: Mapping[TopicPartition, Accepted],
 ) -> dict[TopicPartition, Refusal]:
     """Why partitions of *plan*, which no query replicates now, cannot resume safely.
 
@@ -117,13 +116,13 @@ def find_problems(
         plan: Its topics.
         stored: The offset map.
         unmatched_ends: Target log ends of partitions whose records were compared in vain.
+        accepted: What operators have accepted.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
     ends = current_ends(context, plan)
-    acceptances = Acceptances(context)
-    decided = _decide(context, plan, stored, ends, acceptances.accepted)
+    decided = _decide(context, plan, stored, ends, accepted)
     refused = dict(decided.refused)
     for tp, found in decided.found.items():
         log_end = _compared_end(found)
@@ -131,17 +130,16 @@ def find_problems(
             refusal = _unmatched(UNMATCHED, tp, Position(0, log_end), ends, None)
             if isinstance(found, CountAhead):
                 refusal = replace(refusal, cause="foreign-records", text=FOREIGN)
-            ruled = rule_for(context.config, plan, tp, refusal, acceptances.accepted)
+            ruled = rule_for(context.config, plan, tp, refusal, accepted)
             if isinstance(ruled, Refusal):
                 refused[tp] = ruled
-    acceptances.settle(plan, refused, are_positions_used=False)
     return refused
 
 
 def decide(
-    context: FlowContext,
+    context: FlowSides,
     plan: TopicPlan,
-    stored: MapWriter,
+    stored: Stored,
     log_ends: LogEnds,
     accepted: Mapping[TopicPartition, Accepted],
 ) -> Decided:
@@ -204,9 +202,9 @@ def topics_of(partitions: Collection[TopicPartition]) -> set[str]:
 
 
 def _decide(
-    context: FlowContext,
+    context: FlowSides,
     plan: TopicPlan,
-    stored: MapWriter,
+    stored: Stored,
     log_ends: LogEnds,
     accepted: Mapping[TopicPartition, Accepted],
 ) -> Decided:
@@ -221,11 +219,13 @@ def _decide(
         for tp, at in decisions.items()
         if isinstance(at, Resume) and plan.is_shared(tp)
     }
-    cuts = find_cuts(context, {tp: at.upstream for tp, at in resumed.items()}, log_ends.remote)
+    cuts = find_cuts(
+        context.config, stored, {tp: at.upstream for tp, at in resumed.items()}, log_ends.remote
+    )
     for tp, text in cuts.items():
         span = log_ends.earliest[tp], log_ends.source_ends[tp]
         decisions[tp] = regrown(text, resumed[tp], span, log_ends.target_ends[tp])
-    found: dict[TopicPartition, Found] = {}
+    found: dict[TopicPartition, Verdict] = {}
     refused: dict[TopicPartition, Refusal] = {}
     gone = set(log_ends.replaced)
     for tp, first in decisions.items():
@@ -254,7 +254,7 @@ def _unknown_of_shared(plan: TopicPlan, decided: Decided) -> dict[TopicPartition
     }
 
 
-def _compared_end(found: Found) -> int | None:
+def _compared_end(found: Verdict) -> int | None:
     """The target's log end, where records are to be compared."""
     if isinstance(found, MatchTail):
         return found.position.downstream
@@ -282,7 +282,7 @@ def _copies(plan: TopicPlan) -> dict[TopicPartition, TopicPartition]:
     return {tp: plan.copy_of(tp) for tp in plan.partitions}
 
 
-def _log_ends(context: FlowContext, plan: TopicPlan, ends: Mapping[TopicPartition, int]) -> LogEnds:
+def _log_ends(context: FlowSides, plan: TopicPlan, ends: Mapping[TopicPartition, int]) -> LogEnds:
     copies = _copies(plan)
     return LogEnds(
         copies,

@@ -7,7 +7,7 @@ cut, each record of the source equals its copy; after it, none does. So a binary
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from replication.flows.context import FlowContext
+from replication.flows.replicate.sides import FlowSides
 from replication.flows.replicate.tails import original, printed_copies
 from replication.kafka.reader import KafkaRecord, read_records
 from replication.model import Isolation, TopicPartition
@@ -20,7 +20,7 @@ CUT = frozenset({"source-truncated", "target-truncated"})
 
 
 def with_cut(
-    context: FlowContext,
+    context: FlowSides,
     pair: tuple[TopicPartition, TopicPartition],
     refusal: Refusal,
     runs: Sequence[OffsetRun],
@@ -87,7 +87,7 @@ def _last_equal(is_equal: Callable[[int], bool | None], start: int, end: int) ->
 class _Copies:
     """A partition, its copy and its map, compared record by record."""
 
-    context: FlowContext
+    context: FlowSides
     tp: TopicPartition
     remote: TopicPartition
     offsets: OffsetMap

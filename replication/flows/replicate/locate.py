@@ -5,34 +5,32 @@ written by a batch that is not in the map, because the batch or its process was 
 are counted on the source, and the last of them are compared before the count is trusted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from replication.flows.context import FlowContext
-from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.decide import (
-    Found,
     LogEnds,
+    Verdict,
     current_ends,
     decide,
     refuse,
     settled_ends,
 )
-from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.match import (
     describe_alignment,
     realign,
     realigned_runs,
 )
 from replication.flows.replicate.place import Match
-from replication.flows.replicate.starts import rule_for
+from replication.flows.replicate.sides import FlowSides
+from replication.flows.replicate.starts import Stored, rule_for
 from replication.flows.replicate.tails import CountedTail, matching_tails
 from replication.log import Log
 from replication.model import NewEvent, Position, TopicPartition
 from replication.offsets.alignment import Alignment
-from replication.offsets.guard import Jump, Refusal, foreign
+from replication.offsets.guard import Accepted, Jump, Refusal, foreign
 from replication.offsets.resume import CountAhead, Resume, StartFresh
-from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
+from replication.offsets.runs import OffsetRun, anchor
 from replication.spark.counting import RecordSpan, offsets_after
 from replication.topics.topic_plan import TopicPlan
 
@@ -40,20 +38,40 @@ log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
-    """Where the partitions of a plan resume. Topics in ``refused`` and ``gone`` have no position.
+class Found:
+    """Where the partitions of a plan resume, and what the offset map is to say of it.
+
+    Nothing of it is written yet. Partitions of topics in ``refused`` and ``gone`` do not resume.
 
     Args:
-        positions: By upstream partition.
+        resumed: The positions that the offset map gives as it is.
+        new_runs: What the map lacks of the other partitions; they resume where it ends then.
+        recut: Whole maps of partitions whose target has lost records, up to where they resume.
+        void: Partitions whose stored map is of deleted topics, and what was deleted.
+        recreated: Partitions of a source topic that was created again.
+        adopted: Partitions of a target that was written by others and has no gap.
+        events: What an operator is to know of the starts.
         refused: Why continuing would lose or repeat records, by upstream partition.
         gone: Topics that were deleted on one of the clusters since the plan was made.
         unmatched: As in `Decided`.
     """
 
-    positions: dict[TopicPartition, Position]
-    refused: dict[TopicPartition, Refusal]
+    resumed: Mapping[TopicPartition, Position]
+    new_runs: Mapping[TopicPartition, Sequence[OffsetRun]]
+    recut: Mapping[TopicPartition, Sequence[OffsetRun]]
+    void: Mapping[TopicPartition, str]
+    recreated: frozenset[TopicPartition]
+    adopted: frozenset[TopicPartition]
+    events: tuple[NewEvent, ...]
+    refused: Mapping[TopicPartition, Refusal]
     gone: frozenset[str]
-    unmatched: dict[TopicPartition, int]
+    unmatched: Mapping[TopicPartition, int]
+
+    @property
+    def positions(self) -> dict[TopicPartition, Position]:
+        """Where partitions resume, by upstream partition."""
+        written = {**self.new_runs, **self.recut}
+        return {**self.resumed, **{tp: runs[-1].end for tp, runs in written.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +85,20 @@ class _Counted:
 
 
 def find_positions(
-    context: FlowContext,
+    context: FlowSides,
     plan: TopicPlan,
-    map_writer: MapWriter,
-    generation: int,
+    stored: Stored,
+    accepted: Mapping[TopicPartition, Accepted],
     *,
     is_quiet: bool = False,
-) -> Located:
-    """Finds where the partitions of *plan* resume, and writes what is new to the offset map.
+) -> Found:
+    """Finds where the partitions of *plan* resume; writes nothing.
 
     Args:
         context: The flow.
         plan: Its topics; no query replicates them.
-        map_writer: The offset map.
-        generation: The number of the next generation.
+        stored: The offset map.
+        accepted: What operators have accepted.
         is_quiet: Whether nothing can be in flight to these partitions, because no query has
             written to them since somebody waited for it.
 
@@ -88,42 +106,37 @@ def find_positions(
         ClusterError: A cluster does not answer.
     """
     log_ends = current_ends(context, plan) if is_quiet else settled_ends(context, plan)
-    anchors = map_writer.anchors
-    acceptances = Acceptances(context)
-    decided = decide(context, plan, map_writer, log_ends, acceptances.accepted)
-    counted = _count_ahead(context, plan, decided.found, log_ends, acceptances)
+    decided = decide(context, plan, stored, log_ends, accepted)
+    counted = _count_ahead(context, plan, decided.found, log_ends, accepted)
     decided = refuse(decided, counted.refused)
     found = {tp: counted.jumps.get(tp, at) for tp, at in decided.found.items()}
     new_runs = {tp: runs for tp, runs in counted.runs.items() if tp in found}
-    events = counted.events
+    events = list(counted.events)
     for tp, at in found.items():
-        known = anchors.get(tp) if tp not in decided.void else None
+        known = stored.anchors.get(tp) if tp not in decided.void else None
         if runs := _first_runs(at, known.position if known else None):
             new_runs[tp] = runs
         events += _events(tp, at, decided.void.get(tp))
-    context.tables.record_events(context.config.flow, events)
     recut = {
         tp: [*at.refusal.kept, *new_runs.pop(tp)]
         for tp, at in found.items()
         if isinstance(at, Jump) and at.refusal.kept is not None
     }
-    map_writer.replace(FinishedRuns(generation, recut, plan.source_ids))
-    recreated = {tp for tp, at in found.items() if _is_of_new_topic(at)}
-    map_writer.forget({*decided.void, *recreated})
-    map_writer.record(new_runs, plan.source_ids)
-    map_writer.placed -= {
-        tp for tp, at in found.items() if isinstance(at, Match) and not at.has_gap
-    }
-    map_writer.write(FinishedRuns(generation, new_runs, plan.source_ids))
-    # after the new rows: a crash in between must not leave a partition without a position
-    map_writer.delete(decided.void, before_generation=generation)
-    resumed = {tp: at.position for tp, at in found.items() if isinstance(at, Resume)}
-    acceptances.settle(plan, decided.refused, are_positions_used=True)
-    positions = resumed | {tp: runs[-1].end for tp, runs in {**new_runs, **recut}.items()}
-    return Located(positions, decided.refused, decided.gone, decided.unmatched)
+    return Found(
+        {tp: at.position for tp, at in found.items() if isinstance(at, Resume)},
+        new_runs,
+        recut,
+        decided.void,
+        frozenset(tp for tp, at in found.items() if _is_of_new_topic(at)),
+        frozenset(tp for tp, at in found.items() if isinstance(at, Match) and not at.has_gap),
+        tuple(events),
+        decided.refused,
+        decided.gone,
+        decided.unmatched,
+    )
 
 
-def _first_runs(found: Found, known: Position | None) -> list[OffsetRun]:
+def _first_runs(found: Verdict, known: Position | None) -> list[OffsetRun]:
     """What the offset map is to state of a start that it does not give.
 
     *known* is the last position of the map, None if it begins here.
@@ -135,7 +148,7 @@ def _first_runs(found: Found, known: Position | None) -> list[OffsetRun]:
     return found.new_runs() if isinstance(found, Jump) else []
 
 
-def _events(tp: TopicPartition, found: Found, void: str | None) -> list[NewEvent]:
+def _events(tp: TopicPartition, found: Verdict, void: str | None) -> list[NewEvent]:
     """What is recorded of the start of *tp*, whose map is *void* for that reason."""
     columns = tp._asdict()
     if isinstance(found, Match):
@@ -163,16 +176,16 @@ def _from(start: Position) -> str:
     )
 
 
-def _is_of_new_topic(found: Found) -> bool:
+def _is_of_new_topic(found: Verdict) -> bool:
     return isinstance(found, Jump) and found.refusal.cause == "source-recreated"
 
 
 def _count_ahead(
-    context: FlowContext,
+    context: FlowSides,
     plan: TopicPlan,
-    found: Mapping[TopicPartition, Found],
+    found: Mapping[TopicPartition, Verdict],
     log_ends: LogEnds,
-    acceptances: Acceptances,
+    accepted: Mapping[TopicPartition, Accepted],
 ) -> _Counted:
     """Counts the target records that are not yet in the offset map, and compares the last ones."""
     wanted = {tp: at for tp, at in found.items() if isinstance(at, CountAhead)}
@@ -207,7 +220,7 @@ def _count_ahead(
             continue
         remote, end = log_ends.remote[tp], log_ends.source_ends[tp]
         aligned = realign(context, tp, remote, ahead, end)
-        ruled = _rule_foreign(context, plan, tp, ahead, aligned, log_ends, acceptances)
+        ruled = _rule_foreign(context, plan, tp, ahead, aligned, log_ends, accepted)
         if isinstance(ruled, Refusal):
             counted.refused[tp] = ruled
         elif isinstance(ruled, Jump) and ruled.decided_by != "skip":
@@ -219,13 +232,13 @@ def _count_ahead(
 
 
 def _rule_foreign(
-    context: FlowContext,
+    context: FlowSides,
     plan: TopicPlan,
     tp: TopicPartition,
     ahead: CountAhead,
     aligned: Alignment,
     log_ends: LogEnds,
-    acceptances: Acceptances,
+    accepted: Mapping[TopicPartition, Accepted],
 ) -> Jump | Refusal | None:
     """The decision about records on the target that match nothing; None if there are none."""
     if not aligned.target_only:
@@ -239,4 +252,4 @@ def _rule_foreign(
         aligned.runs,
         aligned.upstream,
     )
-    return rule_for(context.config, plan, tp, refusal, acceptances.accepted)
+    return rule_for(context.config, plan, tp, refusal, accepted)

@@ -16,7 +16,6 @@ from replication.flows.replicate.admitted import Admitted
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError, spark_errors
 from replication.flows.replicate.generations import Generations
-from replication.flows.replicate.locate import find_positions
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.mode_watch import ModeWatch
@@ -25,6 +24,7 @@ from replication.flows.replicate.outage import Outage
 from replication.flows.replicate.pace import LEAST_SECONDS, Pace
 from replication.flows.replicate.prepare import topic_warnings
 from replication.flows.replicate.recover import Recovery
+from replication.flows.replicate.resume import settle_positions
 from replication.flows.replicate.selected import SelectionReport
 from replication.flows.replicate.settle import give_up_in_flight
 from replication.flows.replicate.topic_ids import names_of
@@ -268,7 +268,7 @@ class _FlowLoop:
             return False
         self._number += 1
         with spark_errors(self._config.flow):
-            located = find_positions(
+            located = settle_positions(
                 self._context, added, self._map_writer, self._number, is_quiet=True
             )
         self._remember(added, located.positions)
@@ -305,7 +305,7 @@ class _FlowLoop:
     def _find_positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
         """The positions of *plan*'s topics; those that have none are no longer in the plan."""
         with spark_errors(self._config.flow):
-            located = find_positions(self._context, plan, self._map_writer, self._number)
+            located = settle_positions(self._context, plan, self._map_writer, self._number)
         self._lease.has_settled = True  # nothing of the generation before was in flight
         self._remember(plan, located.positions)
         self._plan = self._choice.narrow(plan, located)

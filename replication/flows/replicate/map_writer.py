@@ -16,6 +16,7 @@ from replication.kafka.internal_topic import InternalTopic
 from replication.log import Log
 from replication.mm2.wire import OffsetSync
 from replication.model import TopicPartition
+from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import FinishedRuns, OffsetRun, is_placed
 from replication.offsets.syncs import offset_syncs
 from replication.state.first_topics import FIRST_TOPICS, first_start_of
@@ -49,6 +50,7 @@ class MapWriter:
         self.flow, self._live_map = config.flow, context.live_map
         self._live_map.attach()
         self.interval_seconds = config.state.write_interval_seconds
+        self._tables = context.tables
         self._table = OffsetTable(context.tables, config.flow)
         stored = reader_of(context.tables).offsets(self.flow).progress()
         self._table.resume(stored)
@@ -92,6 +94,10 @@ class MapWriter:
     def runs(self, tp: TopicPartition) -> Sequence[OffsetRun]:
         """The stored map of one partition, merged, for the newest topic id."""
         return self._table.runs(tp)
+
+    def maps(self, least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
+        """The stored maps as far as they concern offsets *least* and later."""
+        return reader_of(self._tables).offsets(self.flow).maps(least)
 
     def replace(self, finished: FinishedRuns) -> None:
         """Replaces the maps of the partitions of *finished*, in memory and in the table.

@@ -1,6 +1,6 @@
 """Compares all records of a span whose ends differ: up to which record do both sides agree?"""
 
-from replication.flows.context import FlowContext
+from replication.flows.replicate.sides import FlowSides
 from replication.model import NewEvent, Position, TopicPartition
 from replication.offsets.alignment import Alignment, align
 from replication.offsets.resume import CountAhead
@@ -9,7 +9,7 @@ from replication.spark.fingerprints import copies, originals
 
 
 def realign(
-    context: FlowContext,
+    context: FlowSides,
     tp: TopicPartition,
     remote: TopicPartition,
     counted: CountAhead,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from replication.flows.context import FlowContext
+from replication.flows.replicate.sides import FlowSides
 from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
 from replication.topics.topic_plan import TopicPlan
@@ -20,7 +20,7 @@ HOUR_MS: Final = 3_600_000
 
 
 def describe_old_records(
-    context: FlowContext, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
+    context: FlowSides, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
 ) -> str:
     """What an operator should know of records still to be copied that are so old; "" if none is.
 
@@ -56,7 +56,7 @@ def describe_old_records(
     )
 
 
-def _with_append_time(context: FlowContext, remote_topics: Collection[str]) -> set[str]:
+def _with_append_time(context: FlowSides, remote_topics: Collection[str]) -> set[str]:
     """Those of *remote_topics* whose records get the present from the target."""
     if not remote_topics:
         return set()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from replication.errors import GuardError
-from replication.flows.context import FlowContext
+from replication.flows.replicate.sides import FlowSides
 from replication.flows.replicate.tails import (
     COMPARED_RECORDS,
     last_fingerprints,
@@ -80,7 +80,7 @@ Place = tuple[Fingerprint, int]
 
 
 def match_existing_targets(
-    context: FlowContext, existing: Mapping[TopicPartition, Existing]
+    context: FlowSides, existing: Mapping[TopicPartition, Existing]
 ) -> dict[TopicPartition, Match | GuardError]:
     """Finds where to resume in partitions that have records but no offset map.
 
@@ -189,7 +189,7 @@ def _match(tp: TopicPartition, own: Existing, at: Placed, verified: Verified) ->
 class _Search:
     """Searches the source for records of the target."""
 
-    def __init__(self, context: FlowContext, source: Reader) -> None:
+    def __init__(self, context: FlowSides, source: Reader) -> None:
         self.context, self._source = context, source
 
     def by_time(

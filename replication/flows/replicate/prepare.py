@@ -1,13 +1,12 @@
 """Prepares the target's topics: lists, selects, creates and grows; returns the plan."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
-from replication.flows.replicate.admitted import Reserve, reserve_all
 from replication.flows.replicate.aliased import find_aliased
 from replication.flows.replicate.create import RemoteTopics
 from replication.kafka.cluster import Cluster
@@ -31,6 +30,14 @@ ELECTION_SECONDS = 3.0
 
 POLL_SECONDS = 0.1
 
+Reserve = Callable[[TopicPlan], Mapping[str, str]]
+"""Why topics of a plan must not be replicated next to those of other flows, by upstream names."""
+
+
+def reserve_all(_plan: TopicPlan) -> Mapping[str, str]:
+    """For a flow that runs alone."""
+    return {}
+
 
 def prepare_topics(
     config: FlowConfig,
@@ -51,7 +58,7 @@ def prepare_topics(
         target: Its target cluster.
         without: Upstream topics to leave alone.
         known: Upstream topics that were replicated or tried before.
-        reserve: As in `Admitted`; topics of other flows are neither created nor grown.
+        reserve: Tells which topics are kept by other flows, which are neither created nor grown.
 
     Raises:
         GuardError: Source and target are one cluster.

@@ -5,7 +5,7 @@ Reads both clusters.
 
 from collections.abc import Mapping
 
-from replication.flows.context import FlowContext
+from replication.flows.replicate.sides import FlowSides
 from replication.kafka.reader import KafkaRecord, Reader
 from replication.model import Position, TopicPartition
 from replication.topics.topic_plan import TopicPlan
@@ -18,7 +18,7 @@ LATEST_TIMESTAMP_MS = (2**63 - 1) // 1000
 
 
 def rejected_records(
-    context: FlowContext,
+    context: FlowSides,
     plan: TopicPlan,
     positions: Mapping[TopicPartition, Position],
 ) -> dict[TopicPartition, str]:

@@ -6,16 +6,17 @@ have written beyond that place, so the last record that the map has is compared 
 
 from collections.abc import Iterable, Mapping
 
-from replication.flows.context import FlowContext
+from replication.config.tree import FlowConfig
+from replication.flows.replicate.starts import Stored
 from replication.flows.replicate.tails import fingerprints_at, original, printed_copies
 from replication.kafka.reader import Reader
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
-from replication.state.spark_reader import reader_of
 
 
 def find_cuts(
-    context: FlowContext,
+    config: FlowConfig,
+    stored: Stored,
     resumed: Mapping[TopicPartition, int],
     remote: Mapping[TopicPartition, TopicPartition],
 ) -> dict[TopicPartition, str]:
@@ -24,7 +25,8 @@ def find_cuts(
     A record that either side no longer has is not compared: retention may have deleted it.
 
     Args:
-        context: The flow.
+        config: The flow.
+        stored: Its offset map.
         resumed: Where the partitions resume upstream, all of them by the offset map.
         remote: Their remote partitions.
 
@@ -34,8 +36,7 @@ def find_cuts(
     """
     if not resumed:
         return {}
-    config = context.config
-    maps = reader_of(context.tables).offsets(config.flow).maps(resumed)
+    maps = stored.maps(resumed)
     last = {tp: run for tp, found in maps.items() if (run := _last_copied(found.offsets.runs))}
     with Reader(config.source.consumer, config.isolation) as source:
         offsets = {tp: run.src_until - 1 for tp, run in last.items()}

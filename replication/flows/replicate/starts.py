@@ -12,6 +12,7 @@ from replication.config.tree import FlowConfig
 from replication.model import Position, TopicPartition
 from replication.offsets.first_start import FirstStart, starts_at_latest
 from replication.offsets.guard import Accepted, Jump, Refusal, recreated, rule, with_map
+from replication.offsets.live_map import TopicMap
 from replication.offsets.resume import Decision, Missing, StartFresh, plan_positions, start_over
 from replication.offsets.runs import OffsetRun
 from replication.offsets.topic_ids import Recreated, TopicIds, Void, check_topic_ids
@@ -38,6 +39,9 @@ class Stored(Protocol):
 
     def runs(self, tp: TopicPartition) -> Sequence[OffsetRun]:
         """The merged map of one upstream partition, for the newest topic id."""
+
+    def maps(self, least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
+        """The stored maps as far as they concern offsets *least* and later; some may be absent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,14 @@ to answer.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
 from threading import Condition, Event, Thread
 from typing import Final
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.kafka.cluster import Cluster
-from replication.kafka.rejections import Rejections
+from replication.flows.replicate.replaced import Compared, compare_ids
 from replication.log import Log
 from replication.model import Flow
 from replication.topics.topic_plan import TopicPlan
@@ -31,56 +29,6 @@ LAST_LOOK_SECONDS: Final = 5.0
 """How long the end of a generation waits for its last look."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What one look has found, by upstream names.
-
-    Args:
-        others: Topics that are other ones now on one of the clusters.
-        missing: Topics that one of the clusters does not have. A broker learns of a new topic a
-            moment after the others, so one look does not prove it.
-        unknown: Topics of which a cluster does not tell.
-    """
-
-    others: frozenset[str] = frozenset()
-    missing: frozenset[str] = frozenset()
-    unknown: frozenset[str] = frozenset()
-
-    @property
-    def changed(self) -> frozenset[str]:
-        """Topics that are not those of the plan."""
-        return self.others | self.missing
-
-
-def compare_ids(source: Cluster, target: Cluster, plan: TopicPlan) -> Found:
-    """Compares the ids of *plan* with those of today: one request to each cluster.
-
-    Raises:
-        ClusterError: A cluster does not answer.
-    """
-    copies = {name: plan.remote_ids[remote] for name, remote in plan.topics.items()}
-    ours = _compare(source, plan.source_ids, {name: name for name in plan.topics})
-    theirs = _compare(target, copies, plan.topics)
-    return Found(
-        ours.others | theirs.others,
-        ours.missing | theirs.missing,
-        ours.unknown | theirs.unknown,
-    )
-
-
-def _compare(cluster: Cluster, ids: Mapping[str, str], names: Mapping[str, str]) -> Found:
-    """Compares *ids*, by upstream names, with those of *cluster*, where topics have *names*."""
-    rejections = Rejections()
-    found = rejections.call(partial(cluster.describe, listed=True), names.values())
-    unknown = frozenset(topic for topic in ids if names[topic] in rejections.texts)
-    shown = {topic: found.get(names[topic]) for topic in ids.keys() - unknown}
-    return Found(
-        frozenset(topic for topic, now in shown.items() if now and now.topic_id != ids[topic]),
-        frozenset(topic for topic, now in shown.items() if now is None),
-        unknown,
-    )
-
-
 class TopicIdWatch:
     """The looks at the topics of one flow's running queries; `close` ends them.
 
@@ -93,7 +41,7 @@ class TopicIdWatch:
     def __init__(self, context: FlowContext, plan: TopicPlan) -> None:
         self.plan, self.replaced, self.begun = plan, frozenset[str](), 0
         self._flow = context.config.flow
-        self._compare: Callable[[TopicPlan], Found] = partial(
+        self._compare: Callable[[TopicPlan], Compared] = partial(
             compare_ids, context.source, context.target
         )
         self._same: dict[str, int] = {}  # by topic: the last look that found the plan's ids
@@ -137,7 +85,7 @@ class TopicIdWatch:
         with self._news:
             self.begun += 1
             number, plan = self.begun, self.plan
-        found = Found(unknown=frozenset(plan.topics))
+        found = Compared(unknown=frozenset(plan.topics))
         try:
             found = self._compare(plan)
         except ClusterError as error:  # whoever copies meets the same, and decides

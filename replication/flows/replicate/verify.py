@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from replication.flows.context import FlowContext
+from replication.flows.replicate.sides import FlowSides
 from replication.flows.replicate.tails import fingerprints_at, original, printed_copies
 from replication.kafka.reader import Reader
 from replication.kafka.rejections import Rejections
@@ -63,7 +63,7 @@ class Verified:
 
 
 def verify(
-    context: FlowContext, placed: Mapping[TopicPartition, Placed]
+    context: FlowSides, placed: Mapping[TopicPartition, Placed]
 ) -> dict[TopicPartition, Verified]:
     """Whether the target has all records of the source up to those that were *placed*.
 
@@ -100,7 +100,7 @@ def verify(
 
 
 def _whole(
-    context: FlowContext, placed: Mapping[TopicPartition, Placed]
+    context: FlowSides, placed: Mapping[TopicPartition, Placed]
 ) -> dict[TopicPartition, Copied]:
     """All that both sides still have, up to the placed records."""
     ours = context.source.earliest(placed)
@@ -123,7 +123,7 @@ def _last_of(pair: Copied, most: int) -> Copied:
     return replace(pair, originals=originals, copies=copies)
 
 
-def _sides(context: FlowContext) -> Sides:
+def _sides(context: FlowSides) -> Sides:
     config = context.config
     return Sides(
         {**config.source.consumer, "isolation.level": config.isolation},
@@ -134,7 +134,7 @@ def _sides(context: FlowContext) -> Sides:
 
 
 def _not_dense(
-    context: FlowContext, pairs: Collection[Copied], from_first: Collection[TopicPartition]
+    context: FlowSides, pairs: Collection[Copied], from_first: Collection[TopicPartition]
 ) -> set[TopicPartition]:
     """Those of *pairs* in which records at equal distances from the end are not all equal."""
     if not pairs:
@@ -180,7 +180,7 @@ def _width(span: tuple[int, int]) -> int:
 
 
 def _lacked(
-    context: FlowContext, pairs: Collection[Copied], from_first: Collection[TopicPartition]
+    context: FlowSides, pairs: Collection[Copied], from_first: Collection[TopicPartition]
 ) -> dict[TopicPartition, Missing]:
     if not pairs:
         return {}

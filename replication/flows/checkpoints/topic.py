@@ -1,0 +1,42 @@
+"""The topic of a flow's checkpoints on the target, and what it says. Needs no Spark."""
+
+from replication.config.tree import FlowConfig
+from replication.groups.positions import GroupPartition
+from replication.kafka.cluster import Cluster
+from replication.kafka.internal_topic import InternalTopic
+from replication.kafka.reader import KafkaRecord
+from replication.log import Log
+from replication.mm2.wire import Checkpoint, WireError
+
+log = Log(__name__)
+
+
+def checkpoints_topic(target: Cluster, config: FlowConfig) -> InternalTopic:
+    """The flow's checkpoints topic. It is on the target, as MirrorMaker 2's is."""
+    return InternalTopic(
+        target,
+        config.policy.checkpoints_topic(config.flow.source),
+        producer=config.target.producer,
+        consumer=config.target.consumer,
+        replication_factor=config.groups.replication_factor,
+    )
+
+
+def read_checkpoints(topic: InternalTopic) -> dict[GroupPartition, Checkpoint]:
+    """The newest checkpoint of each group and remote partition.
+
+    Records that are not checkpoints are skipped, as in MirrorMaker 2's reader.
+    """
+    newest: dict[GroupPartition, Checkpoint] = {}
+    for record in topic.records():
+        if checkpoint := _decode(topic, record):
+            newest[checkpoint.group, checkpoint.partition] = checkpoint
+    return newest
+
+
+def _decode(topic: InternalTopic, record: KafkaRecord) -> Checkpoint | None:
+    try:
+        return Checkpoint.decode(record.key, record.value)
+    except WireError as error:
+        log.warning("not_a_checkpoint", topic=topic.name, offset=record.offset, text=error)
+        return None

@@ -1,0 +1,59 @@
+"""Compares the topics of a plan with those that the clusters have now, by their ids."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from replication.kafka.cluster import Cluster
+from replication.kafka.rejections import Rejections
+from replication.topics.topic_plan import TopicPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How the topics of a plan differ from those of a moment, by upstream names.
+
+    Args:
+        others: Topics that are other ones now on one of the clusters.
+        missing: Topics that one of the clusters does not have. A broker learns of a new topic a
+            moment after the others, so one look does not prove it.
+        unknown: Topics of which a cluster does not tell.
+    """
+
+    others: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """Topics that are not those of the plan."""
+        return self.others | self.missing
+
+
+def compare_ids(source: Cluster, target: Cluster, plan: TopicPlan) -> Compared:
+    """Compares the ids of *plan* with those of today: one request to each cluster.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    copies = {name: plan.remote_ids[remote] for name, remote in plan.topics.items()}
+    ours = _compare(source, plan.source_ids, {name: name for name in plan.topics})
+    theirs = _compare(target, copies, plan.topics)
+    return Compared(
+        ours.others | theirs.others,
+        ours.missing | theirs.missing,
+        ours.unknown | theirs.unknown,
+    )
+
+
+def _compare(cluster: Cluster, ids: Mapping[str, str], names: Mapping[str, str]) -> Compared:
+    """Compares *ids*, by upstream names, with those of *cluster*, where topics have *names*."""
+    rejections = Rejections()
+    found = rejections.call(partial(cluster.describe, listed=True), names.values())
+    unknown = frozenset(topic for topic in ids if names[topic] in rejections.texts)
+    shown = {topic: found.get(names[topic]) for topic in ids.keys() - unknown}
+    return Compared(
+        frozenset(topic for topic, now in shown.items() if now and now.topic_id != ids[topic]),
+        frozenset(topic for topic, now in shown.items() if now is None),
+        unknown,
+    )

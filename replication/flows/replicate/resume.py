@@ -1,0 +1,43 @@
+"""Writes where partitions resume: to the offset map, to the events, and to what was accepted."""
+
+from replication.flows.context import FlowContext
+from replication.flows.replicate.acceptances import Acceptances
+from replication.flows.replicate.locate import Found, find_positions
+from replication.flows.replicate.map_writer import MapWriter
+from replication.offsets.runs import FinishedRuns
+from replication.topics.topic_plan import TopicPlan
+
+
+def settle_positions(
+    context: FlowContext,
+    plan: TopicPlan,
+    map_writer: MapWriter,
+    generation: int,
+    *,
+    is_quiet: bool = False,
+) -> Found:
+    """Finds where the partitions of *plan* resume, and writes what is new to the offset map.
+
+    Args:
+        context: The flow.
+        plan: Its topics; no query replicates them.
+        map_writer: The offset map.
+        generation: The number of the next generation.
+        is_quiet: As in `find_positions`.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+        StateError: The offset map cannot be written.
+    """
+    acceptances = Acceptances(context)
+    found = find_positions(context, plan, map_writer, acceptances.accepted, is_quiet=is_quiet)
+    context.tables.record_events(context.config.flow, found.events)
+    map_writer.replace(FinishedRuns(generation, found.recut, plan.source_ids))
+    map_writer.forget({*found.void, *found.recreated})
+    map_writer.record(found.new_runs, plan.source_ids)
+    map_writer.placed -= found.adopted
+    map_writer.write(FinishedRuns(generation, found.new_runs, plan.source_ids))
+    # after the new rows: a crash in between must not leave a partition without a position
+    map_writer.delete(found.void, before_generation=generation)
+    acceptances.settle(plan, found.refused, are_positions_used=True)
+    return found
