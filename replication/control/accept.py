@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from replication.config.tree import FlowConfig
 from replication.control.starts import StoredMap, find_starts
 from replication.errors import NoAnswerError
-from replication.flows.replicate.prepare import look
-from replication.flows.replicate.starts import NOTHING
 from replication.kafka.cluster import Cluster
 from replication.model import Position, TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal, Start, rule, unmatched
 from replication.offsets.resume import CountAhead, Decision, MatchTail, Missing
+from replication.positions.survey import NOTHING
 from replication.state.accept_requests import AcceptRequest
 from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.prepare import look
 
 FOREIGN = "in case that another producer wrote the last records of its remote partition"
 NOT_FOUND = "in case that none of the last records of its remote partition is found in it"

@@ -7,7 +7,6 @@ from replication.config.tree import FlowConfig
 from replication.control.groups import IsWanted, source_positions
 from replication.control.view import FlowView
 from replication.errors import ClusterError
-from replication.flows.checkpoints.topic import checkpoints_topic, read_checkpoints
 from replication.groups.csv_file import GroupOffset
 from replication.groups.moves import Move, commits_by_group, plan_moves
 from replication.kafka.cluster import Cluster
@@ -16,6 +15,7 @@ from replication.model import TopicPartition
 from replication.offsets.map import NoAnswer
 from replication.offsets.wording import quality
 from replication.topics.selection import remote_topics
+from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
 
 NOTHING = NoAnswer("nothing replicated", None)
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from replication.control.view import FlowView
-from replication.flows.checkpoints.translate import translate_groups
 from replication.groups.positions import GroupPosition
 from replication.kafka.consumer_groups import Groups
+from replication.upkeep.groups import translate_groups
 
 IsWanted = Callable[[str], bool]
 """Whether a group is one of those the operator asked for."""

@@ -1,8 +1,8 @@
 """How many source partitions a flow replicates, by which its task slots are counted."""
 
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.flows.replicate.prepare import look
 from replication.kafka.cluster import Cluster
+from replication.upkeep.prepare import look
 
 
 def partitions_now(flow: FlowConfig) -> int:

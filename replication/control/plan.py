@@ -11,11 +11,6 @@ from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig
 from replication.control.starts import StoredMap, find_starts
 from replication.errors import ReplicationError, SetupError
-from replication.flows.metadata.acl_changes import plan_acl_sync
-from replication.flows.metadata.config_changes import TopicChanges, plan_config_sync
-from replication.flows.replicate.place import Match, describe_emptied
-from replication.flows.replicate.prepare import look, topic_warnings
-from replication.flows.replicate.take_over import take_over
 from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
@@ -32,11 +27,16 @@ from replication.offsets.resume import (
     Resume,
     StartFresh,
 )
+from replication.positions.place import Match, describe_emptied
+from replication.positions.take_over import take_over
 from replication.topics.acl_sync import AclHistory, AclPlan
 from replication.topics.config_sync import SyncHistory
 from replication.topics.list_notes import group_notes, names_groups
 from replication.topics.selection import writers_of
 from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.acls import plan_acl_sync
+from replication.upkeep.prepare import look, topic_warnings
+from replication.upkeep.settings import TopicChanges, plan_config_sync
 
 NO_ACLS = AclPlan()
 Origin = Literal[

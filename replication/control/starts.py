@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from replication.config.tree import FlowConfig
-from replication.flows.replicate.expire import with_expired
-from replication.flows.replicate.starts import Offsets, Starts, plan_starts
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted
 from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import OffsetRun
+from replication.positions.expire import with_expired
+from replication.positions.survey import Offsets, Starts, plan_starts
 from replication.state.accept_requests import pending_acceptances
 from replication.state.cluster_ids import check_ids, stored_ids
 from replication.state.first_topics import FIRST_TOPICS, first_start_of

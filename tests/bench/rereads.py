@@ -30,7 +30,6 @@ from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.topic_log import TopicLog, log_ends
 from replication.demo.workload import create_topic, plain_records, send_transactions, sending
 from replication.flows.checkpoints.rounds import Checkpoints
-from replication.flows.checkpoints.topic import checkpoints_topic, read_checkpoints
 from replication.flows.context import FlowContext
 from replication.flows.replicate.map_writer import offset_syncs_topic
 from replication.kafka.consumer_groups import Groups
@@ -39,6 +38,7 @@ from replication.model import Committed, Flow, TopicPartition
 from replication.spark.local import spark_jars
 from replication.spark.session import jvm_of, local_session
 from replication.state.tables import Tables
+from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters
 from tests.support.mirror_maker_2 import mirror_maker_2

@@ -12,13 +12,13 @@ from replication.app.background import background_checkpoints
 from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.workload import create_topic, plain_records, send_transactions
 from replication.flows.checkpoints.rounds import Checkpoints
-from replication.flows.checkpoints.topic import checkpoints_topic, read_checkpoints
 from replication.flows.context import FlowContext
 from replication.kafka.reader import read_records
 from replication.mm2.wire import Checkpoint
 from replication.model import Committed, TopicPartition
 from replication.spark.mode import BOOKKEEPING_SLOTS
 from replication.state.tables import Tables
+from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
 from tests.support.checkpoints import config_of, emitted, replicated
 from tests.support.flows import RunningFlow, flow_context, unique_flow
 from tests.support.groups import commit

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from replication.cli.main import main
 from replication.demo.brokers import Broker, BrokerSettings, running
 from replication.errors import GuardError, IdentityError
-from replication.flows.replicate.prepare import look
 from replication.kafka.cluster import Cluster
+from replication.upkeep.prepare import look
 from tests.support import remote_topics
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters

@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.flows.replicate.idle import IdlePartitions
-from replication.flows.replicate.prepare import prepare_topics
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.state.tables import Tables
+from replication.upkeep.prepare import prepare_topics
 from tests.support.flows import flow_config, flow_context
 from tests.support.local import Clusters
 from tests.support.stored import stored

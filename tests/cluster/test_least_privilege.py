@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from replication.flows.replicate.prepare import look
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.kafka.reader import read_records
 from replication.model import Committed, NewTopic, TopicPartition
+from replication.upkeep.prepare import look
 from tests.support.commands import Completed, replication, spark_submit
 from tests.support.flows import flow_config
 from tests.support.groups import commit, committed

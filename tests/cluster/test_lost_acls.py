@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
 from replication.errors import ClusterError
-from replication.flows.replicate.prepare import look
 from replication.kafka.cluster import Cluster
 from replication.kafka.permissions import Operation
+from replication.upkeep.prepare import look
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, mirror_config
 from tests.support.least_privilege import Strict, grant, grant_needed, line_for, revoke

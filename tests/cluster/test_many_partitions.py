@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.errors import GuardError
-from replication.flows.replicate.place import Existing, Match, match_existing_targets
-from replication.flows.replicate.tails import CountedTail, matching_tails
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader
 from replication.model import Position, TopicPartition
+from replication.positions.place import Existing, Match, match_existing_targets
+from replication.positions.tails import CountedTail, matching_tails
 from replication.spark.fingerprints import originals
 from replication.spark.kafka_options import source_options
 from replication.state.tables import Tables

@@ -11,8 +11,8 @@ from replication.demo.brokers import Broker
 from replication.demo.compare import compare
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
-from replication.flows.replicate.rejected_records import rejected_records
 from replication.model import Mode, Position, TopicPartition
+from replication.positions.rejected_records import rejected_records
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
 from tests.support.cut_log import damage_log, log_bytes

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from replication.demo.brokers import Broker, BrokerSettings
-from replication.flows.replicate.prepare import look, prepare_topics, topic_warnings
 from replication.kafka.cluster import Cluster
 from replication.model import TopicSetting
+from replication.upkeep.prepare import look, prepare_topics, topic_warnings
 from tests.support.remote_topics import Sides, create, flow_config
 from tests.support.topic_settings import jars_with, overrides
 

@@ -8,9 +8,9 @@ from confluent_kafka.admin import AdminClient
 
 from replication.demo.ports import free_port
 from replication.errors import ClusterError, GuardError
-from replication.flows.replicate.prepare import look, prepare_topics
 from replication.kafka.cluster import Cluster
 from replication.model import NewTopic, Topic, TopicPartition
+from replication.upkeep.prepare import look, prepare_topics
 from tests.support.local import Clusters
 from tests.support.remote_topics import Sides, create, flow_config
 

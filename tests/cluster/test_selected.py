@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
 from replication.errors import ClusterError, FlowError
-from replication.flows.replicate.prepare import look
 from replication.model import Flow
+from replication.upkeep.prepare import look
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.local import Clusters

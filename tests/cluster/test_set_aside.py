@@ -11,9 +11,9 @@ from replication.cli.main import main
 from replication.demo.workload import create_topic
 from replication.errors import ClusterError, GuardError
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.prepare import prepare_topics
 from replication.flows.replicate.resume import settle_positions
 from replication.state.tables import Tables
+from replication.upkeep.prepare import prepare_topics
 from tests.support.events import kinds, kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters

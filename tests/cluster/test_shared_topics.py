@@ -13,9 +13,9 @@ from replication.demo.brokers import Broker
 from replication.demo.findings import fits
 from replication.demo.paced import PacedProducer
 from replication.demo.topic_log import Content, TopicLog, log_ends
-from replication.flows.replicate.provenance import has_passed, without_provenance
 from replication.model import PROVENANCE, Flow, Mode, TopicPartition
 from replication.offsets.map import Exact, OffsetMap
+from replication.positions.provenance import has_passed, without_provenance
 from tests.support.commands import start_mirror
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config

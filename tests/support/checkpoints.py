@@ -6,9 +6,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
-from replication.flows.checkpoints.topic import checkpoints_topic, read_checkpoints
 from replication.flows.context import FlowContext
 from replication.model import Flow
+from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW

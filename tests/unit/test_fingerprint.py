@@ -2,9 +2,9 @@
 
 import pytest
 
-from replication.flows.replicate.tails import copy, original, untimed
 from replication.kafka.reader import KafkaRecord
 from replication.model import PROVENANCE
+from replication.positions.tails import copy, original, untimed
 
 NOW_MS = 1_764_000_000_000
 

@@ -7,7 +7,6 @@ import pytest
 
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig
-from replication.flows.replicate.starts import Offsets, plan_starts
 from replication.model import Position, TopicPartition
 from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted, Jump, Refusal
@@ -15,6 +14,7 @@ from replication.offsets.live_map import TopicMap
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.resume import Missing, Resume, StartFresh
 from replication.offsets.runs import OffsetRun, anchor
+from replication.positions.survey import Offsets, plan_starts
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 

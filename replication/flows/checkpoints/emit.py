@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 from replication.errors import StateError
 from replication.flows.checkpoints.rejected_groups import RejectedGroups
-from replication.flows.checkpoints.topic import checkpoints_topic, read_checkpoints
 from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPartition, GroupPosition, should_emit
 from replication.log import Log
 from replication.mm2.wire import Checkpoint
 from replication.offsets.map import Exact, NoAnswer
 from replication.state.tables import now
+from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
 
 log = Log(__name__)
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from replication.flows.checkpoints.translate import MapsOf
 from replication.flows.context import FlowContext
 from replication.model import TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.state.spark_reader import reader_of
+from replication.upkeep.groups import MapsOf
 
 
 def live_maps(context: FlowContext) -> MapsOf:

@@ -18,7 +18,6 @@ from replication.flows.checkpoints.emit import Emission
 from replication.flows.checkpoints.group_sync import GroupSync
 from replication.flows.checkpoints.live_maps import live_maps
 from replication.flows.checkpoints.rejected_groups import RejectedGroups
-from replication.flows.checkpoints.translate import Translator
 from replication.flows.context import FlowContext
 from replication.flows.replicate.reports import UNREPORTED_BATCH_SECONDS
 from replication.groups.first_sight import FirstSight
@@ -29,6 +28,7 @@ from replication.model import Committed, Flow, NewEvent, TopicPartition
 from replication.spark.frames import trigger_stream
 from replication.state.spark_reader import reader_of
 from replication.topics.list_notes import group_notes
+from replication.upkeep.groups import Translator
 
 log = Log(__name__)
 

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from replication.flows.context import FlowContext
-from replication.flows.metadata.acl_changes import AclOutcome, apply_acls, plan_acl_sync
 from replication.flows.metadata.history import FlowHistory
 from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.log import Log
 from replication.model import NewEvent, TopicAcl
 from replication.topics.acl_sync import AclHistory
+from replication.upkeep.acls import AclOutcome, apply_acls, plan_acl_sync
 
 log = Log(__name__)
 

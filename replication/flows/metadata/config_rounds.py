@@ -9,16 +9,16 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from replication.flows.context import FlowContext
-from replication.flows.metadata.config_changes import (
+from replication.flows.metadata.history import FlowHistory
+from replication.log import Log
+from replication.model import NewEvent
+from replication.topics.config_sync import SyncHistory
+from replication.upkeep.settings import (
     Outcome,
     TopicChanges,
     apply_changes,
     plan_config_sync,
 )
-from replication.flows.metadata.history import FlowHistory
-from replication.log import Log
-from replication.model import NewEvent
-from replication.topics.config_sync import SyncHistory
 
 log = Log(__name__)
 

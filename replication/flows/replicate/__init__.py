@@ -1,4 +1,4 @@
-"""The replication loop; a record passes through the files in this order.
+"""The replication loop; its steps are in these files.
 
-loop -> prepare -> locate -> match -> generation -> settle -> map_writer.
+loop -> choose -> resume -> generation -> map_writer.
 """

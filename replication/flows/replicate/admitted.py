@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from replication.flows.replicate.prepare import Reserve, reserve_all
 from replication.model import Mode
+from replication.upkeep.prepare import Reserve, reserve_all
 
 
 @dataclass(frozen=True, slots=True)

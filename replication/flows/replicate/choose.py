@@ -7,21 +7,21 @@ from replication.errors import ClusterError, FlowError, GuardError, ReplicationE
 from replication.flows.context import FlowContext
 from replication.flows.identity import Identity
 from replication.flows.replicate.acceptances import Acceptances
-from replication.flows.replicate.decide import find_problems, topics_of
 from replication.flows.replicate.first_topics import FirstTopics
-from replication.flows.replicate.locate import Found
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.prepare import Reserve, carry_out, look
-from replication.flows.replicate.rejected_records import rejected_records
 from replication.flows.replicate.set_aside import Part, SetAside, joined
-from replication.flows.replicate.settle import give_up_in_flight
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, NewEvent, TopicPartition
 from replication.offsets.guard import Refusal
+from replication.positions.decide import find_problems, topics_of
+from replication.positions.find import Found
+from replication.positions.rejected_records import rejected_records
+from replication.positions.settle import give_up_in_flight
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.state.accept_requests import LOOK_SECONDS
 from replication.topics.retry_times import RetryTimes
 from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.prepare import Reserve, carry_out, look
 
 FIRST_RETRY_SECONDS = 60
 """The pause before a topic is tried again, unless topics are refreshed more often."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from replication.flows.context import FlowContext
-from replication.flows.replicate.provenance import has_passed
 from replication.kafka.reader import KafkaRecord, Reader
 from replication.model import NewEvent, TopicPartition
 from replication.offsets.pending import PendingRuns
+from replication.positions.provenance import has_passed
 from replication.topics.topic_plan import TopicPlan
 
 SEARCHED_OFFSETS = 10_000

@@ -19,23 +19,23 @@ from replication.flows.replicate.generations import Generations
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.mode_watch import ModeWatch
-from replication.flows.replicate.old_records import describe_old_records
 from replication.flows.replicate.outage import Outage
 from replication.flows.replicate.pace import LEAST_SECONDS, Pace
-from replication.flows.replicate.prepare import topic_warnings
 from replication.flows.replicate.recover import Recovery
 from replication.flows.replicate.resume import settle_positions
 from replication.flows.replicate.selected import SelectionReport
-from replication.flows.replicate.settle import give_up_in_flight
 from replication.flows.replicate.topic_ids import names_of
 from replication.flows.replicate.try_alone import try_alone
 from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
+from replication.positions.old_records import describe_old_records
+from replication.positions.settle import give_up_in_flight
 from replication.state.claim import NoLeaseAnswerError
 from replication.state.lease import Lease, LeaseLostError, hold_lease
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.prepare import topic_warnings
 
 log = Log(__name__)
 

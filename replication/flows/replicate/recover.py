@@ -8,11 +8,11 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError
 from replication.flows.replicate.outage import Outage, pause_seconds
-from replication.flows.replicate.rejected_records import rejected_records
-from replication.flows.replicate.settle import UnsettledError
 from replication.kafka.diagnosis import CallError
 from replication.log import Log
 from replication.model import Flow, Position, TopicPartition
+from replication.positions.rejected_records import rejected_records
+from replication.positions.settle import UnsettledError
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)

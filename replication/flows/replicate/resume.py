@@ -2,9 +2,9 @@
 
 from replication.flows.context import FlowContext
 from replication.flows.replicate.acceptances import Acceptances
-from replication.flows.replicate.locate import Found, find_positions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.offsets.runs import FinishedRuns
+from replication.positions.find import Found, find_positions
 from replication.topics.topic_plan import TopicPlan
 
 

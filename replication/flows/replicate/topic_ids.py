@@ -14,9 +14,9 @@ from typing import Final
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.flows.replicate.replaced import Compared, compare_ids
 from replication.log import Log
 from replication.model import Flow
+from replication.positions.replaced import Compared, compare_ids
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)

@@ -11,9 +11,9 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from replication.flows.replicate.sides import FlowSides
 from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
+from replication.positions.sides import FlowSides
 from replication.topics.topic_plan import TopicPlan
 
 HOUR_MS: Final = 3_600_000

@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from replication.errors import GuardError
-from replication.flows.replicate.sides import FlowSides
-from replication.flows.replicate.tails import (
+from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
+from replication.model import Flow, NewEvent, Position, TopicPartition
+from replication.offsets.fingerprint import Fingerprint
+from replication.offsets.runs import OffsetRun, anchor, runs_between
+from replication.positions.sides import FlowSides
+from replication.positions.tails import (
     COMPARED_RECORDS,
     last_fingerprints,
     original,
     printed_copies,
 )
-from replication.flows.replicate.verify import Placed, Verified, verify
-from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
-from replication.model import Flow, NewEvent, Position, TopicPartition
-from replication.offsets.fingerprint import Fingerprint
-from replication.offsets.runs import OffsetRun, anchor, runs_between
+from replication.positions.verify import Placed, Verified, verify
 from replication.spark.fingerprints import equal_originals
 
 SEARCHED_RECORDS = 10_000

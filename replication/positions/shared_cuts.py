@@ -7,11 +7,11 @@ have written beyond that place, so the last record that the map has is compared 
 from collections.abc import Iterable, Mapping
 
 from replication.config.tree import FlowConfig
-from replication.flows.replicate.starts import Stored
-from replication.flows.replicate.tails import fingerprints_at, original, printed_copies
 from replication.kafka.reader import Reader
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
+from replication.positions.survey import Stored
+from replication.positions.tails import fingerprints_at, original, printed_copies
 
 
 def find_cuts(

@@ -7,13 +7,13 @@ cut, each record of the source equals its copy; after it, none does. So a binary
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from replication.flows.replicate.sides import FlowSides
-from replication.flows.replicate.tails import original, printed_copies
 from replication.kafka.reader import KafkaRecord, read_records
 from replication.model import Isolation, TopicPartition
 from replication.offsets.guard import Refusal, with_map
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.runs import OffsetRun
+from replication.positions.sides import FlowSides
+from replication.positions.tails import original, printed_copies
 
 CUT = frozenset({"source-truncated", "target-truncated"})
 """The causes that `with_cut` refines."""

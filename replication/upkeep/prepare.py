@@ -7,8 +7,6 @@ from functools import partial
 
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
-from replication.flows.replicate.aliased import find_aliased
-from replication.flows.replicate.create import RemoteTopics
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
 from replication.kafka.same_cluster import are_one, have_one_id
@@ -22,6 +20,8 @@ from replication.topics.selection import (
     too_long,
 )
 from replication.topics.topic_plan import TopicPlan, plan_topics
+from replication.upkeep.aliased import find_aliased
+from replication.upkeep.create import RemoteTopics
 
 log = Log(__name__)
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from math import isinf
 
 from replication.config.tree import FlowConfig
-from replication.flows.replicate.starts import Offsets, Starts, rule_for
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal, expired
 from replication.offsets.resume import Decision, StartFresh
+from replication.positions.survey import Offsets, Starts, rule_for
 from replication.topics.configs import keeps_for_less, kept_ms
 from replication.topics.topic_plan import TopicPlan
 

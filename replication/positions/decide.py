@@ -7,19 +7,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from replication.errors import GuardError
-from replication.flows.replicate.diverge import CUT, with_cut
-from replication.flows.replicate.expire import with_expired
-from replication.flows.replicate.place import Existing, Match, match_existing_targets
-from replication.flows.replicate.replaced import compare_ids
-from replication.flows.replicate.settle import settled_log_ends
-from replication.flows.replicate.shared_cuts import find_cuts
-from replication.flows.replicate.sides import FlowSides
-from replication.flows.replicate.starts import Offsets, Stored, plan_starts, rule_for
-from replication.flows.replicate.take_over import take_over
 from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal, regrown, unmatched
 from replication.offsets.resume import CountAhead, Decision, MatchTail, Missing, Resume, StartFresh
+from replication.positions.diverge import CUT, with_cut
+from replication.positions.expire import with_expired
+from replication.positions.place import Existing, Match, match_existing_targets
+from replication.positions.replaced import compare_ids
+from replication.positions.settle import settled_log_ends
+from replication.positions.shared_cuts import find_cuts
+from replication.positions.sides import FlowSides
+from replication.positions.survey import Offsets, Stored, plan_starts, rule_for
+from replication.positions.take_over import take_over
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)

@@ -1,10 +1,10 @@
 """Compares all records of a span whose ends differ: up to which record do both sides agree?"""
 
-from replication.flows.replicate.sides import FlowSides
 from replication.model import NewEvent, Position, TopicPartition
 from replication.offsets.alignment import Alignment, align
 from replication.offsets.resume import CountAhead
 from replication.offsets.runs import OffsetRun, anchor
+from replication.positions.sides import FlowSides
 from replication.spark.fingerprints import copies, originals
 
 

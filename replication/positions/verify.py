@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from replication.flows.replicate.sides import FlowSides
-from replication.flows.replicate.tails import fingerprints_at, original, printed_copies
 from replication.kafka.reader import Reader
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import TopicPartition
+from replication.positions.sides import FlowSides
+from replication.positions.tails import fingerprints_at, original, printed_copies
 from replication.spark.gaps import (
     Copied,
     EqualEnds,

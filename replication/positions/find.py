@@ -8,7 +8,13 @@ are counted on the source, and the last of them are compared before the count is
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from replication.flows.replicate.decide import (
+from replication.log import Log
+from replication.model import NewEvent, Position, TopicPartition
+from replication.offsets.alignment import Alignment
+from replication.offsets.guard import Accepted, Jump, Refusal, foreign
+from replication.offsets.resume import CountAhead, Resume, StartFresh
+from replication.offsets.runs import OffsetRun, anchor
+from replication.positions.decide import (
     LogEnds,
     Verdict,
     current_ends,
@@ -16,21 +22,15 @@ from replication.flows.replicate.decide import (
     refuse,
     settled_ends,
 )
-from replication.flows.replicate.match import (
+from replication.positions.match import (
     describe_alignment,
     realign,
     realigned_runs,
 )
-from replication.flows.replicate.place import Match
-from replication.flows.replicate.sides import FlowSides
-from replication.flows.replicate.starts import Stored, rule_for
-from replication.flows.replicate.tails import CountedTail, matching_tails
-from replication.log import Log
-from replication.model import NewEvent, Position, TopicPartition
-from replication.offsets.alignment import Alignment
-from replication.offsets.guard import Accepted, Jump, Refusal, foreign
-from replication.offsets.resume import CountAhead, Resume, StartFresh
-from replication.offsets.runs import OffsetRun, anchor
+from replication.positions.place import Match
+from replication.positions.sides import FlowSides
+from replication.positions.survey import Stored, rule_for
+from replication.positions.tails import CountedTail, matching_tails
 from replication.spark.counting import RecordSpan, offsets_after
 from replication.topics.topic_plan import TopicPlan
 

@@ -5,9 +5,9 @@ Reads both clusters.
 
 from collections.abc import Mapping
 
-from replication.flows.replicate.sides import FlowSides
 from replication.kafka.reader import KafkaRecord, Reader
 from replication.model import Position, TopicPartition
+from replication.positions.sides import FlowSides
 from replication.topics.topic_plan import TopicPlan
 
 RECORD_OVERHEAD_BYTES = 70

@@ -13,10 +13,10 @@ from hashlib import blake2b
 from itertools import chain
 
 from replication.config.tree import FlowConfig
-from replication.flows.replicate.provenance import without_provenance
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
 from replication.model import TopicPartition
 from replication.offsets.fingerprint import Fingerprint
+from replication.positions.provenance import without_provenance
 
 COMPARED_RECORDS = 20
 """The number of records at the end of a span that are compared one by one."""

@@ -1,0 +1,1 @@
+"""Where each partition of a flow resumes, or why it cannot. Reads; writes nothing."""

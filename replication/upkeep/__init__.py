@@ -1,0 +1,1 @@
+"""What the target must look like besides the records: topics, settings, ACLs, groups."""
