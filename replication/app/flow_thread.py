@@ -77,7 +77,9 @@ def wait_for_all(
         requested = requests.find()
         for thread in running:
             if thread.flow in requested and not thread.stop.is_set():
-                log.info("flow_stopping", flow=thread.flow, text="stop requested")
+                origin = requests.origin(thread.flow)
+                text = f"stop requested by {origin}" if origin else "stop requested"
+                log.info("flow_stopping", flow=thread.flow, text=text)
                 thread.stop.set()
         running[0].join(POLL_SECONDS)  # its own end is noticed at once, that of others in a second
         for thread in threads:

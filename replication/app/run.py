@@ -66,7 +66,8 @@ from replication.spark.static_settings import check_static_settings
 from replication.state.job_lock import JobLocks, hold_jobs
 from replication.state.lease import executors_of, holds_lease
 from replication.state.paths import local_path
-from replication.state.request_files import HadoopFiles, LocalFiles
+from replication.state.request_files import HadoopFiles, LocalFiles, RequestFiles
+from replication.state.requests import RequestChannel
 from replication.state.stop_requests import StopRequests
 from replication.state.tables import Tables
 
@@ -147,16 +148,22 @@ def _run(
 def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> Outcome:
     config, job = launch.config, launch.job
     flows = launch.names
-    requests = StopRequests(LocalFiles(), config.state_dir, flows, job, locks.holds, locks.address)
     try:
         with job_session(f"{job} {' '.join(map(str, flows))}", config.hadoop) as spark:
             check_packages(spark)
             tables = Tables(spark, config.state_dir)
-            if not local_path(config.state_dir):
+            if is_local := local_path(config.state_dir) is not None:
+                files: RequestFiles = LocalFiles()
+            else:
                 files = HadoopFiles(jvm_of(spark), session_conf(spark))
-                holds = partial(holds_lease, tables, job=job) if launch.chosen else _always
-                requests = StopRequests(files, config.state_dir, flows, job, holds)
-            return _Application(spark, launch, claims).run(tables, requests, locks)
+            channel = RequestChannel(files, config.state_dir)
+            holds = partial(holds_lease, tables, job=job) if launch.chosen else _always
+            requests = (
+                StopRequests(channel, flows, job, locks.holds, locks.address)
+                if is_local
+                else StopRequests(channel, flows, job, holds)
+            )
+            return _Application(spark, launch, claims, channel).run(tables, requests, locks)
     except ReplicationError as error:
         log.error("job_failed", text=error)
         return Outcome.of(error)
@@ -206,8 +213,11 @@ def _refusal(context: FlowContext) -> tuple[Flow, IdentityError | None]:
 class _Application:
     """The flows of one process, from the first one's start to the last one's end."""
 
-    def __init__(self, spark: SparkSession, launch: Launch, claims: Claims) -> None:
+    def __init__(
+        self, spark: SparkSession, launch: Launch, claims: Claims, channel: RequestChannel
+    ) -> None:
         self._spark, self._launch, self._claims = spark, launch, claims
+        self._channel = channel
         self._chosen, self._job = launch.chosen, launch.job
         copied = [flow.flow for flow in launch.chosen if runs(launch.job, "records")]
         self._head_start = HeadStart(copied)
@@ -252,6 +262,7 @@ class _Application:
             tables,
             source,
             target,
+            self._channel,
             claims=self._claims,
             standby=self._launch.standby,
             head_start=self._head_start,

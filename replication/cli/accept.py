@@ -6,6 +6,7 @@ from replication.cli.options import (
     AS_JSON,
     FILE,
     ONE_FLOW,
+    REASON,
     chosen_flows,
     known_errors,
     print_json,
@@ -47,6 +48,7 @@ def _start(_context: click.Context, _option: click.Parameter, value: str) -> Sta
     help="The source offset to go on at: a number, earliest or latest.",
 )
 @click.option("--execute", is_flag=True, help="Accept it; without it this is a dry run.")
+@REASON
 @AS_JSON
 @known_errors
 def accept(
@@ -57,6 +59,7 @@ def accept(
     partition: int | None,
     start: Start,
     execute: bool,
+    reason: str,
     as_json: bool,
 ) -> None:
     """Let a topic go on despite lost or repeated records.
@@ -72,7 +75,7 @@ def accept(
         acceptance = plan_acceptance(flow, clusters, stored, (topic, partition), start)
     _print(acceptance, execute=execute, as_json=as_json)
     if execute:
-        request_acceptance(config.state_dir, flow.flow, acceptance.request, config.hadoop)
+        request_acceptance(config.state_dir, flow.flow, acceptance.request, config.hadoop, reason)
     if not as_json:
         done = "accepted" if execute else "dry run: nothing accepted; pass --execute to accept"
         click.echo(done)

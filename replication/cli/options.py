@@ -27,6 +27,9 @@ ONE_FLOW = click.option(
 AS_JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document instead of a table."
 )
+REASON = click.option(
+    "--reason", default="", metavar="TEXT", help="Why, for the log of the process; may be empty."
+)
 JOB = click.option(
     "--job",
     type=click.Choice(get_args(Job)),

@@ -2,7 +2,7 @@
 
 import click
 
-from replication.cli.options import CLUSTERS, FILE, FLOW, JOB, chosen_names, known_errors
+from replication.cli.options import CLUSTERS, FILE, FLOW, JOB, REASON, chosen_names, known_errors
 from replication.config.file import load_config
 from replication.model import Job
 from replication.state.stop_requests import request_stop
@@ -14,15 +14,16 @@ from replication.state.stop_requests import request_stop
 @CLUSTERS
 @JOB
 @click.option("--timeout", default=120, show_default=True, help="Seconds to wait for the end.")
+@REASON
 @known_errors
-def stop(file: str, name: str | None, clusters: str, timeout: int, job: Job) -> None:
+def stop(file: str, name: str | None, clusters: str, timeout: int, job: Job, reason: str) -> None:
     """Stop the running job cleanly, and wait until it has ended.
 
     The request is a file in the state directory. If a flow failed, the exit code is its.
     """
     config = load_config(file, clusters)
     flows = chosen_names(config, name)
-    stopped = request_stop(config.state_dir, flows, timeout, job, config.hadoop)
+    stopped = request_stop(config.state_dir, flows, timeout, job, config.hadoop, reason)
     for flow in flows:
         click.echo(f"{flow} {_answer(stopped.get(flow))}")
     if failed := [code for code in stopped.values() if code]:

@@ -9,13 +9,11 @@ from replication.config.tree import FlowConfig
 from replication.flows.head_start import HeadStart
 from replication.kafka.cluster import Cluster
 from replication.offsets.live_map import LiveMap
-from replication.spark.hadoop import session_conf
 from replication.spark.kafka_options import producer_client_id
 from replication.spark.session import jvm_of
 from replication.state.accept_requests import AcceptRequests
 from replication.state.claim import Claim, LeaseName, join_from
-from replication.state.paths import local_path
-from replication.state.request_files import HadoopFiles, LocalFiles
+from replication.state.requests import RequestChannel
 from replication.state.tables import Tables
 
 
@@ -29,11 +27,11 @@ class FlowContext:
         tables: The tables of the state directory, with a session of their own for small queries.
         source: The cluster to read from.
         target: The cluster to write to.
+        requests: What operators ask of this process.
         live_map: The flow's offset map in memory, if this process replicates the flow.
         claims: The claims to leases that began before Spark did; `claim` makes the others.
         standby: Whether to wait for a lease that another process holds.
         head_start: Of the records of this process's flows before their background queries.
-        passed_over: Files that are no acceptances, though they have their names.
     """
 
     config: FlowConfig
@@ -41,11 +39,11 @@ class FlowContext:
     tables: Tables
     source: Cluster
     target: Cluster
+    requests: RequestChannel
     live_map: LiveMap = field(default_factory=LiveMap)
     claims: dict[LeaseName, Claim] = field(default_factory=dict)
     standby: bool = False
     head_start: HeadStart = field(default_factory=HeadStart)
-    passed_over: set[str] = field(default_factory=set)
 
     @property
     def jvm(self) -> JVMView:
@@ -55,11 +53,7 @@ class FlowContext:
     @property
     def accept_requests(self) -> AcceptRequests:
         """What operators have accepted, and the flow has not used yet."""
-        root = self.tables.root
-        if local_path(root):
-            return AcceptRequests(LocalFiles(), root, self.config.flow, self.passed_over)
-        files = HadoopFiles(self.jvm, session_conf(self.spark))
-        return AcceptRequests(files, root, self.config.flow, self.passed_over)
+        return AcceptRequests(self.requests, self.config.flow)
 
     def claim(self, part: str = "") -> Claim:
         """A claim to the lease of the flow's records or of another *part*."""

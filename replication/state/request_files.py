@@ -3,13 +3,16 @@
 import errno
 import os
 import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from py4j.java_gateway import JVMView
 
 from replication.config.home import connector_jars, storage_class_path
-from replication.kafka.jvm import pyspark_jars
+from replication.kafka.jvm import open_jvm, pyspark_jars
+from replication.spark.hadoop import hadoop_conf
 from replication.state.paths import local_path, make_private
 
 MOST_BYTES: Final = 4_194_304
@@ -142,6 +145,20 @@ class HadoopFiles(RequestFiles):
     def _locate(self, path: str) -> tuple[Any, Any]:
         java = self._jvm.org.apache.hadoop.fs.Path(path)
         return java.getFileSystem(self._conf), java
+
+
+@contextmanager
+def open_files(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[RequestFiles]:
+    """The files under *state_dir*, for a process that has no Spark.
+
+    Raises:
+        SetupError: The directory is remote, and Java, which is needed then, does not start.
+    """
+    if local_path(state_dir) is not None:
+        yield LocalFiles()
+        return
+    with open_jvm(hadoop_class_path()) as jvm:
+        yield HadoopFiles(jvm, hadoop_conf(jvm, hadoop))
 
 
 def hadoop_class_path() -> list[Path]:

@@ -9,49 +9,37 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from py4j.protocol import Py4JError
 
 from replication.errors import StateError
-from replication.kafka.jvm import open_jvm
-from replication.log import Log
 from replication.model import Flow, Job
-from replication.spark.hadoop import hadoop_conf
 from replication.state.folder import check_begun
 from replication.state.job_lock import find_owner
-from replication.state.paths import (
+from replication.state.paths import local_path
+from replication.state.request_files import RequestFiles, first_line, open_files
+from replication.state.requests import (
     ANYONE,
+    Request,
+    RequestChannel,
     addressee_of,
-    all_requests_prefix,
     answer_prefix,
-    local_path,
-    new_request,
-    request_prefix,
-)
-from replication.state.request_files import (
-    HadoopFiles,
-    LocalFiles,
-    RequestFiles,
-    first_line,
-    hadoop_class_path,
+    new_path,
+    prefix_of,
+    request,
 )
 
-log = Log(__name__)
-
-STOP_FILE = "REPLICATION_STOP_FILE"
-POLL_SECONDS = 1.0
-"""Between two looks for requests: on a remote state directory each one is a request, too."""
+STOP_FILE: Final = "REPLICATION_STOP_FILE"
+POLL_SECONDS: Final = 1.0
+"""Between two polls for requests; on a remote state directory every poll is a billed call."""
 
 
 class StopRequests:
     """The requests to one process, in its state directory and in ``REPLICATION_STOP_FILE``.
 
-    A request is one new file, which names the process that is meant if the requester knows it. It
-    is removed by whom it is meant for, when the job has ended, or by its requester.
-
     Args:
-        files: Where requests are.
-        state_dir: The state directory.
+        channel: Where requests are.
         flows: The flows of this process.
         job: What it runs of them.
         may_answer: Whether this process, and no other, runs the job of a flow.
@@ -60,25 +48,22 @@ class StopRequests:
 
     def __init__(
         self,
-        files: RequestFiles,
-        state_dir: str,
+        channel: RequestChannel,
         flows: Iterable[Flow],
         job: Job,
         may_answer: Callable[[Flow], bool],
         address: Callable[[Flow], str] = lambda _flow: ANYONE,
     ) -> None:
-        self._files, self._may_answer, self._address = files, may_answer, address
-        self._all = all_requests_prefix(state_dir)
-        self._prefixes = {flow: request_prefix(state_dir, flow, job) for flow in flows}
+        self._channel, self._may_answer, self._address = channel, may_answer, address
+        self._prefixes = {flow: prefix_of(channel.state_dir, "stop", flow, job) for flow in flows}
         self._old: frozenset[str] | None = None
-        self._found: dict[Flow, set[str]] = {}
+        self._found: dict[Flow, dict[str, Request]] = {}
         self._answered: set[str] = set()
-        self._said: set[str] = set()
 
     def watch(self) -> None:
         """Begins to watch: requests to anyone that are there by now are stale."""
         if self._old is None:
-            there = self._files.find(self._all)
+            there = self._channel.paths("stop")
             self._old = frozenset(path for path in there if addressee_of(path) == ANYONE)
 
     def find(self) -> set[Flow]:
@@ -87,62 +72,49 @@ class StopRequests:
             return set(self._prefixes)
         try:
             self.watch()
-            there = self._files.find(self._all)
+            there = self._channel.paths("stop")
         except (OSError, Py4JError) as error:
-            self._say("stop_requests_unreadable", text=first_line(error))
-            return set(self._found)
+            self._channel.say("requests_unreadable", kind="stop", text=first_line(error))
+            there = []
         for path in there:
             if addressee_of(path) is None:
-                text = "no request of python -m replication stop; it is passed over. Remove it"
-                self._say("stop_request_invalid", path=path, text=text)
+                self._channel.invalid(path, ValueError("not the name of a request to stop"))
         for flow, prefix in self._prefixes.items():
             if self._may_answer(flow):
                 self._look(flow, [path for path in there if path.startswith(prefix)])
         return set(self._found)
+
+    def origin(self, flow: Flow) -> str:
+        """Who has asked that *flow* stops, and why; empty if no file says so."""
+        origins = (found.origin for found in self._found.get(flow, {}).values())
+        return next(filter(None, origins), "")
 
     def answer(self, flow: Flow, exit_code: int = 0) -> None:
         """Answers the requests that `find` has found for *flow*: its job has ended.
 
         The answer to a request is that it is gone; if the job had failed, a file names the code.
         """
-        paths = self._found.get(flow, set()) - self._answered
+        paths = self._found.get(flow, {}).keys() - self._answered
         self._answered |= paths
         for path in paths:
             if exit_code:
-                try:
-                    self._files.rename(path, f"{answer_prefix(path)}{exit_code}")
-                    continue
-                except (OSError, Py4JError) as error:
-                    text = (
-                        f"its requester is not told of exit code {exit_code}: {first_line(error)}"
-                    )
-                    self._say("stop_request_left", flow=flow, path=path, text=text)
-            self._delete(flow, path)
+                self._channel.answer(path, exit_code)
+            else:
+                self._channel.remove(path)
 
-    def _look(self, flow: Flow, requests: Iterable[str]) -> None:
-        for path in requests:
+    def _look(self, flow: Flow, paths: Iterable[str]) -> None:
+        for path in paths:
             addressee = addressee_of(path)
             if addressee == ANYONE:
                 is_meant = path not in (self._old or ())
             else:
                 is_meant = addressee == self._address(flow)
-            if is_meant:
-                self._found.setdefault(flow, set()).add(path)
-            elif addressee not in (ANYONE, None):  # it is for an earlier process, which has ended
-                self._delete(flow, path)
-
-    def _delete(self, flow: Flow, path: str) -> None:
-        try:
-            self._files.delete(path)
-        except (OSError, Py4JError) as error:
-            text = f"{first_line(error)}; remove it"
-            self._say("stop_request_left", flow=flow, path=path, text=text)
-
-    def _say(self, event: str, **fields: object) -> None:
-        """Logs a warning, unless it was the same before: requests are looked for every second."""
-        if (warning := f"{event} {fields}") not in self._said:
-            self._said.add(warning)
-            log.warning(event, **fields)
+            if is_meant and path not in self._found.get(flow, {}):
+                # its name says all that a stop needs: on a full disk the file is empty
+                found = self._channel.read(path, may_be_empty=True) or Request(path=path)
+                self._found.setdefault(flow, {})[path] = found
+            elif not is_meant and addressee not in (ANYONE, None):
+                self._channel.remove(path)  # it is for an earlier process, which has ended
 
 
 def is_stop_file_there() -> bool:
@@ -157,6 +129,7 @@ def request_stop(
     timeout_seconds: float,
     job: Job = "mirror",
     hadoop: Mapping[str, str] | None = None,
+    reason: str = "",
 ) -> dict[Flow, int]:
     """Asks the process that runs *job* of *flows* to stop, and waits until it has.
 
@@ -166,6 +139,7 @@ def request_stop(
         timeout_seconds: How long to wait.
         job: The job.
         hadoop: Hadoop's properties for a remote state directory.
+        reason: Why, for the log of the process.
 
     Returns:
         The exit code of each flow that was running, 0 for a clean end; the others need no stop. On
@@ -176,32 +150,31 @@ def request_stop(
         NoAnswerError: No job ever began with the local state directory.
         SetupError: The state directory is remote, and Java, which is needed then, does not start.
     """
-    if local_path(state_dir) is None:
-        with open_jvm(hadoop_class_path()) as jvm:
-            files = HadoopFiles(jvm, hadoop_conf(jvm, hadoop or {}))
-            paths = {flow: new_request(state_dir, flow, job) for flow in flows}
-            request_and_wait(files, paths.values(), timeout_seconds)
-            return {flow: _exit_code(files, path) for flow, path in paths.items()}
-    return _stop_local(state_dir, flows, timeout_seconds, job)
+    text = request(reason=reason).text()
+    with open_files(state_dir, hadoop or {}) as files:
+        if local_path(state_dir) is not None:
+            return _stop_local(files, (state_dir, flows, job), timeout_seconds, text)
+        paths = {flow: new_path(state_dir, "stop", flow, job) for flow in flows}
+        request_and_wait(files, paths.values(), timeout_seconds, text)
+        return {flow: _exit_code(files, path) for flow, path in paths.items()}
 
 
 def _stop_local(
-    state_dir: str, flows: Collection[Flow], timeout_seconds: float, job: Job
+    files: RequestFiles,
+    what: tuple[str, Collection[Flow], Job],
+    timeout_seconds: float,
+    text: str,
 ) -> dict[Flow, int]:
     """Requests to the owners of the job locks; waits until each lock is free or has a new owner."""
+    state_dir, flows, job = what
     check_begun(state_dir)
-    files = LocalFiles()
     owners = {flow: find_owner(state_dir, flow, job) for flow in flows}
     requests = {
-        flow: new_request(state_dir, flow, job, owner.address)
+        flow: new_path(state_dir, "stop", flow, job, owner.address)
         for flow, owner in owners.items()
         if owner
     }
-    try:
-        for path in requests.values():
-            files.create(path)
-    except OSError as error:
-        raise StateError(f"cannot write stop requests: {first_line(error)}") from error
+    _create(files, requests.values(), text)
     deadline = time.monotonic() + timeout_seconds
     while left := [flow for flow in requests if find_owner(state_dir, flow, job) == owners[flow]]:
         if time.monotonic() > deadline:
@@ -225,16 +198,17 @@ def _exit_code(files: RequestFiles, request: str) -> int:
     return code
 
 
-def request_and_wait(files: RequestFiles, paths: Collection[str], timeout_seconds: float) -> None:
+def request_and_wait(
+    files: RequestFiles, paths: Collection[str], timeout_seconds: float, text: str = ""
+) -> None:
     """Creates requests, and waits until the process that runs the flows has removed them.
 
     Raises:
         StateError: They were not removed in time, or cannot be written.
     """
+    _create(files, paths, text)
+    deadline = time.monotonic() + timeout_seconds
     try:
-        for path in paths:
-            files.create(path)
-        deadline = time.monotonic() + timeout_seconds
         while left := [path for path in paths if files.exists(path)]:
             if time.monotonic() > deadline:
                 for path in left:
@@ -245,4 +219,24 @@ def request_and_wait(files: RequestFiles, paths: Collection[str], timeout_second
                 )
             time.sleep(POLL_SECONDS)
     except Py4JError as error:
+        raise StateError(f"cannot read stop requests: {first_line(error)}") from error
+
+
+def _create(files: RequestFiles, paths: Iterable[str], text: str) -> None:
+    """Creates requests with *text*, or without on a full disk: their names say what is asked.
+
+    Raises:
+        StateError: They cannot be written.
+    """
+
+    def create(path: str) -> None:
+        try:
+            files.create(path, text)
+        except OSError:
+            files.create(path)
+
+    try:
+        for path in paths:
+            create(path)
+    except (OSError, Py4JError) as error:
         raise StateError(f"cannot write stop requests: {first_line(error)}") from error

@@ -22,6 +22,8 @@ from replication.flows.replicate.admitted import alone
 from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
 from replication.model import Flow, Mode
+from replication.state.request_files import LocalFiles
+from replication.state.requests import RequestChannel
 from replication.state.tables import Tables
 from tests.support.gate.clock import Limit
 from tests.support.mirror_files import FLOW
@@ -81,6 +83,7 @@ def flow_context(spark: SparkSession, tables: Tables, config: FlowConfig) -> Flo
         tables,
         Cluster(config.source.alias, config.source.admin),
         Cluster(config.target.alias, config.target.admin),
+        RequestChannel(LocalFiles(), tables.root),
     )
 
 

@@ -13,9 +13,10 @@ from replication.app.outcome import Outcome
 from replication.errors import ClusterError, GuardError
 from replication.model import Flow
 from replication.state.job_lock import JobLocks, find_owner, hold_jobs
-from replication.state.paths import new_request
 from replication.state.request_files import LocalFiles
+from replication.state.requests import Request, new_path
 from replication.state.stop_requests import StopRequests
+from tests.support.requests import channel
 from tests.support.waiting import wait_until
 
 FIRST, SECOND = Flow("A", "B"), Flow("B", "A")
@@ -29,9 +30,7 @@ def started(
     """A running thread for each of *works*, with real locks and request files."""
     flows = [FIRST, SECOND][: len(works)]
     with hold_jobs(state_dir, flows, "mirror") as locks:
-        requests = StopRequests(
-            LocalFiles(), state_dir, flows, "mirror", locks.holds, locks.address
-        )
+        requests = StopRequests(channel(state_dir), flows, "mirror", locks.holds, locks.address)
         threads = [FlowThread(flow, work) for flow, work in zip(flows, works, strict=True)]
         for thread in threads:
             thread.start()
@@ -106,7 +105,10 @@ def test_a_failed_flow_is_logged_again_while_others_run(
     assert caplog.messages.count('flow=B->A event=flow_failed text="no longer there"') == 1
 
 
-def test_a_request_stops_its_flow_only_and_frees_its_lock(tmp_path: Path) -> None:
+def test_a_request_stops_its_flow_only_and_frees_its_lock(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     state_dir = tmp_path.as_uri()
 
     def until_other_is_free(stop: threading.Event) -> None:
@@ -114,8 +116,10 @@ def test_a_request_stops_its_flow_only_and_frees_its_lock(tmp_path: Path) -> Non
             assert not stop.wait(0.05)
 
     with started(state_dir, until_stopped, until_other_is_free) as (threads, requests, locks):
-        LocalFiles().create(new_request(state_dir, FIRST, "mirror", locks.address(FIRST)))
+        path = new_path(state_dir, "stop", FIRST, "mirror", locks.address(FIRST))
+        LocalFiles().create(path, Request(by="ann@desk", reason="CHG-117").text())
 
         assert wait_for_all(threads, requests, locks) == Outcome()
         assert [thread.stop.is_set() for thread in threads] == [True, False]
         assert requests.find() == {FIRST}
+    assert 'event=flow_stopping text="stop requested by ann@desk: CHG-117"' in caplog.text

@@ -18,9 +18,10 @@ from replication.state.claim import Claim, LeaseName
 from replication.state.file_lock import find_owner as find_lock_owner
 from replication.state.file_lock import take_lock
 from replication.state.job_lock import JobLocks, find_owner, hold_jobs
-from replication.state.paths import new_request, request_prefix
 from replication.state.request_files import LocalFiles
+from replication.state.requests import new_path, prefix_of
 from replication.state.stop_requests import StopRequests, request_and_wait, request_stop
+from tests.support.requests import channel
 from tests.support.waiting import in_time, wait_until
 
 Until = Callable[[Callable[[], object], float], None]
@@ -147,7 +148,13 @@ def test_a_stop_is_seen_by_the_process_that_holds_the_lock_and_by_no_other(
         hold_jobs(state_dir, [FLOW], "checkpoints") as standby,
     ):
         mine, others = (
-            StopRequests(LocalFiles(), state_dir, [FLOW], "checkpoints", locks.holds, locks.address)
+            StopRequests(
+                channel(state_dir),
+                [FLOW],
+                "checkpoints",
+                locks.holds,
+                locks.address,
+            )
             for locks in (first, standby)
         )
         assert mine.find() == others.find() == set()
@@ -165,7 +172,7 @@ def test_a_stop_is_seen_by_the_process_that_holds_the_lock_and_by_no_other(
 
 
 def requests_of(state_dir: str, locks: JobLocks) -> StopRequests:
-    return StopRequests(LocalFiles(), state_dir, [FLOW], "mirror", locks.holds, locks.address)
+    return StopRequests(channel(state_dir), [FLOW], "mirror", locks.holds, locks.address)
 
 
 def test_a_request_made_before_the_first_look_counts(tmp_path: Path) -> None:
@@ -173,7 +180,7 @@ def test_a_request_made_before_the_first_look_counts(tmp_path: Path) -> None:
     with hold_jobs(state_dir, [FLOW], "mirror") as locks:
         owner = find_owner(state_dir, FLOW)
         assert owner is not None
-        request = new_request(state_dir, FLOW, addressee=owner.address)
+        request = new_path(state_dir, "stop", FLOW, addressee=owner.address)
         LocalFiles().create(request)
         requests = requests_of(state_dir, locks)
 
@@ -184,7 +191,7 @@ def test_a_request_made_before_the_first_look_counts(tmp_path: Path) -> None:
 
 def test_a_request_to_an_earlier_process_stops_no_other_and_is_removed(tmp_path: Path) -> None:
     state_dir = tmp_path.as_uri()
-    request = new_request(state_dir, FLOW, addressee="0123456789ab")
+    request = new_path(state_dir, "stop", FLOW, addressee="0123456789ab")
     LocalFiles().create(request)
 
     with hold_jobs(state_dir, [FLOW], "mirror") as locks:
@@ -198,7 +205,7 @@ def test_a_standby_leaves_a_request_to_the_process_that_runs_the_job(tmp_path: P
         hold_jobs(state_dir, [FLOW], "mirror") as first,
         hold_jobs(state_dir, [FLOW], "mirror", standby=True) as standby,
     ):
-        request = new_request(state_dir, FLOW, addressee=first.address(FLOW))
+        request = new_path(state_dir, "stop", FLOW, addressee=first.address(FLOW))
         LocalFiles().create(request)
 
         assert requests_of(state_dir, standby).find() == set()
@@ -208,9 +215,9 @@ def test_a_standby_leaves_a_request_to_the_process_that_runs_the_job(tmp_path: P
 
 def test_a_request_to_anyone_is_stale_if_it_was_there_at_the_start(tmp_path: Path) -> None:
     state_dir = tmp_path.as_uri()
-    stale, fresh = (new_request(state_dir, FLOW) for _ in range(2))
+    stale, fresh = (new_path(state_dir, "stop", FLOW) for _ in range(2))
     LocalFiles().create(stale)
-    requests = StopRequests(LocalFiles(), state_dir, [FLOW], "mirror", lambda _flow: True)
+    requests = StopRequests(channel(state_dir), [FLOW], "mirror", lambda _flow: True)
 
     assert requests.find() == set()
     assert LocalFiles().exists(stale), "its requester would take it for answered"
@@ -225,12 +232,12 @@ def test_a_process_that_does_not_stop_is_named(tmp_path: Path) -> None:
     ):
         request_stop(tmp_path.as_uri(), [FLOW], timeout_seconds=0.5)
 
-    prefix = request_prefix(tmp_path.as_uri(), FLOW)
+    prefix = prefix_of(tmp_path.as_uri(), "stop", FLOW)
     assert LocalFiles().find(prefix) == [], "it must not stop later"
 
 
 def test_a_remote_request_waits_for_its_removal(tmp_path: Path, until: Until) -> None:
-    files, path = LocalFiles(), new_request(tmp_path.as_uri(), FLOW)
+    files, path = LocalFiles(), new_path(tmp_path.as_uri(), "stop", FLOW)
     thread = threading.Thread(target=request_and_wait, args=(files, [path], 30))
     thread.start()
     until(lambda: files.exists(path), 10)
@@ -243,7 +250,7 @@ def test_a_remote_request_waits_for_its_removal(tmp_path: Path, until: Until) ->
 
 
 def test_a_remote_request_without_an_answer_is_withdrawn(tmp_path: Path) -> None:
-    files, path = LocalFiles(), new_request(tmp_path.as_uri(), FLOW)
+    files, path = LocalFiles(), new_path(tmp_path.as_uri(), "stop", FLOW)
 
     with pytest.raises(
         StateError, match=r"no process answered file:.*/stop-A-to-B@anyone@\w+ within 0 s"
@@ -266,9 +273,11 @@ class CountedFiles(LocalFiles):
 def test_a_look_lists_the_requests_once_for_all_flows(tmp_path: Path) -> None:
     flows, files, state_dir = [FLOW, BACK], CountedFiles(), tmp_path.as_uri()
     with hold_jobs(state_dir, flows, "mirror") as locks:
-        requests = StopRequests(files, state_dir, flows, "mirror", locks.holds, locks.address)
+        requests = StopRequests(
+            channel(state_dir, files), flows, "mirror", locks.holds, locks.address
+        )
         requests.watch()
-        files.create(new_request(state_dir, BACK, addressee=locks.address(BACK)))
+        files.create(new_path(state_dir, "stop", BACK, addressee=locks.address(BACK)))
         files.listed = 0
 
         assert requests.find() == {BACK}

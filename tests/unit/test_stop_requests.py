@@ -1,5 +1,7 @@
 """Requests to stop, among whatever else lies in their folder."""
 
+import errno
+import os
 import string
 import threading
 from pathlib import Path
@@ -11,10 +13,11 @@ from hypothesis import strategies as st
 from replication.errors import StateError
 from replication.model import Flow
 from replication.state.job_lock import hold_jobs
-from replication.state.paths import ANYONE, addressee_of, new_request
 from replication.state.request_files import LocalFiles
-from replication.state.stop_requests import StopRequests, request_stop
+from replication.state.requests import ANYONE, addressee_of, new_path, request
+from replication.state.stop_requests import StopRequests, request_and_wait, request_stop
 from tests.support.local import Until
+from tests.support.requests import channel
 
 FLOW, BACK = Flow("A", "B"), Flow("B", "A")
 STRAYS = [
@@ -24,7 +27,7 @@ STRAYS = [
 
 
 def everything(state_dir: str) -> StopRequests:
-    return StopRequests(LocalFiles(), state_dir, [FLOW, BACK], "mirror", lambda _flow: True)
+    return StopRequests(channel(state_dir), [FLOW, BACK], "mirror", lambda _flow: True)
 
 
 @pytest.mark.parametrize("stray", STRAYS)
@@ -36,7 +39,7 @@ def test_a_stray_file_is_logged_once_and_hides_no_request(
     requests = everything(state_dir)
 
     assert requests.find() == set()
-    files.create(new_request(state_dir, BACK))
+    files.create(new_path(state_dir, "stop", BACK))
     assert requests.find() == requests.find() == {BACK}
 
     assert [stray in line for line in caplog.messages] == [True], "once"
@@ -51,7 +54,7 @@ def test_what_cannot_be_removed_hides_no_request(
     requests = everything(state_dir)
 
     requests.find()
-    LocalFiles().create(new_request(state_dir, BACK))
+    LocalFiles().create(new_path(state_dir, "stop", BACK))
 
     assert requests.find() == requests.find() == {BACK}
     assert len(caplog.messages) == 1, "once"
@@ -84,8 +87,8 @@ def test_whatever_a_file_is_called_it_is_a_request_or_it_is_not(folder: str, nam
     addressee = addressee_of(f"{folder}/_control/stop-{name}")
 
     assert addressee is None or addressee.isalnum()
-    assert addressee_of(new_request("file:/state", FLOW)) == ANYONE
-    assert addressee_of(new_request("file:/state", FLOW, addressee="0123456789ab")) is not None
+    assert addressee_of(new_path("file:/state", "stop", FLOW)) == ANYONE
+    assert addressee_of(new_path("file:/state", "stop", FLOW, addressee="0123456789ab")) is not None
 
 
 def test_who_stops_a_flow_that_has_failed_is_told_its_exit_code(
@@ -99,7 +102,11 @@ def test_who_stops_a_flow_that_has_failed_is_told_its_exit_code(
 
     with hold_jobs(state_dir, [FLOW, BACK], "mirror") as locks:
         requests = StopRequests(
-            LocalFiles(), state_dir, [FLOW, BACK], "mirror", locks.holds, locks.address
+            channel(state_dir),
+            [FLOW, BACK],
+            "mirror",
+            locks.holds,
+            locks.address,
         )
         thread = threading.Thread(target=stop)
         thread.start()
@@ -112,3 +119,28 @@ def test_who_stops_a_flow_that_has_failed_is_told_its_exit_code(
 
     assert stopped == {FLOW: 7, BACK: 0}
     assert list((tmp_path / "_control").iterdir()) == []
+
+
+class FullDisk(LocalFiles):
+    """A disk that has room for names, and for nothing else, as ext4's often has."""
+
+    def create(self, path: str, text: str = "") -> None:
+        if text:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().create(path)
+
+
+def test_on_a_full_disk_the_name_alone_stops_the_job(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = new_path(tmp_path.as_uri(), "stop", FLOW)
+    requests = everything(tmp_path.as_uri())
+    requests.watch()
+
+    with pytest.raises(StateError, match="no process answered"):
+        request_and_wait(FullDisk(), [path], 0, request(reason="full").text())
+    FullDisk().create(path)
+
+    assert requests.find() == {FLOW}
+    assert requests.origin(FLOW) == ""
+    assert caplog.messages == []

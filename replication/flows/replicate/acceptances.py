@@ -48,4 +48,7 @@ class Acceptances:
                 log.warning("accept_request_unused", flow=self._flow, text=text)
                 self._requests.remove([request])
             elif are_positions_used and request.topic not in topics:
+                if origin := request.request.origin:
+                    text = f"{request.topic} goes on at {request.start}, accepted by {origin}"
+                    log.info("accept_request_used", flow=self._flow, text=text)
                 self._requests.remove([request])

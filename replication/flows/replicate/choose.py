@@ -232,9 +232,9 @@ class TopicChoice:
         self._look_at = time.monotonic() + LOOK_SECONDS
         found = self._context.accept_requests.find()
         self._topics.retry_now(
-            {request.topic for request in found if request.path not in self._accepted}
+            {each.topic for each in found if each.request.path not in self._accepted}
         )
-        self._accepted = {request.path for request in found}
+        self._accepted = {each.request.path for each in found}
 
     def _set_leaderless(self, plan: TopicPlan) -> None:
         gone = self._leaderless.errors.keys() - {*plan.partitions, *plan.leaderless}

@@ -1,0 +1,200 @@
+"""Requests of operators to the process that runs a flow: small files under the state directory.
+
+A file is one request, and is never altered. Its name says the kind, the job, who is meant, and
+when it was made; its JSON who asked, why, and what else the kind needs. It is removed by whom it
+is meant for, once it is used or of no use any more, or by its requester.
+"""
+
+import getpass
+import json
+import os
+import re
+import socket
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from py4j.protocol import Py4JError
+
+from replication.log import Log
+from replication.model import Flow, Job
+from replication.state.paths import job_name
+from replication.state.request_files import RequestFiles, first_line
+
+log = Log(__name__)
+
+RequestKind = Literal["stop", "accept"]
+
+ANYONE: Final = "anyone"
+"""The addressee of a request to whichever process runs the job."""
+
+_NAME: Final = re.compile(r"[a-z]+-.+@(?P<addressee>\w+)@\w+", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an operator asks for.
+
+    Args:
+        body: What the kind needs besides.
+        by: The user and the host it comes from; empty if the file does not say.
+        reason: The operator's words; may be empty.
+        path: The file; empty for a new request.
+    """
+
+    body: Mapping[str, Any] = field(default_factory=dict)
+    by: str = ""
+    reason: str = ""
+    path: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Who asked, and why, for a log; empty if the file does not say."""
+        return ": ".join(part for part in (self.by, self.reason) if part)
+
+    def text(self) -> str:
+        """The content of the file."""
+        return json.dumps({"by": self.by, "reason": self.reason, **self.body})
+
+
+NEW: Final = Request()
+"""A request of which no file says anything yet."""
+
+
+def request(body: Mapping[str, Any] | None = None, reason: str = "") -> Request:
+    """A new request of the user who runs this process."""
+    return Request(body or {}, f"{_user()}@{socket.gethostname()}", reason)
+
+
+def prefix(state_dir: str, kind: RequestKind) -> str:
+    """How the paths of all requests of *kind* begin."""
+    return f"{state_dir.rstrip('/')}/_control/{kind}-"
+
+
+def prefix_of(state_dir: str, kind: RequestKind, flow: Flow, job: Job = "mirror") -> str:
+    """How the paths of the requests of *kind* to the process begin that runs *job* of *flow*."""
+    return f"{prefix(state_dir, kind)}{job_name(flow, job)}@"
+
+
+def new_path(
+    state_dir: str, kind: RequestKind, flow: Flow, job: Job = "mirror", addressee: str = ANYONE
+) -> str:
+    """The path of a new request, unlike that of any other; those to one addressee sort by time.
+
+    Args:
+        state_dir: The state directory.
+        kind: The kind.
+        flow: The flow.
+        job: The job.
+        addressee: The address of the process that is meant; by default the one that runs the job.
+    """
+    number = f"{time.time_ns():020d}{uuid.uuid4().hex}"
+    return f"{prefix_of(state_dir, kind, flow, job)}{addressee}@{number}"
+
+
+def addressee_of(path: str) -> str | None:
+    """The address in the path of a request; None if the file is none."""
+    found = _NAME.fullmatch(path.rpartition("/")[2])
+    return found["addressee"] if found else None
+
+
+def parse_request(path: str, text: str) -> Request:
+    """The request in the *text* of the file *path*.
+
+    Raises:
+        ValueError: There is none; the error says what is wrong.
+    """
+    try:
+        body = json.loads(text)
+    except RecursionError:
+        raise ValueError("brackets within brackets without an end") from None
+    if not isinstance(body, dict):
+        raise ValueError("no JSON object")  # noqa: TRY004 - the text is wrong, not the program
+    by, reason = body.pop("by", ""), body.pop("reason", "")
+    if not isinstance(by, str) or not isinstance(reason, str):
+        raise ValueError("by and reason must be strings")  # noqa: TRY004 - as above
+    return Request(body, by, reason, path)
+
+
+class RequestChannel:
+    """The requests under one state directory, as the process sees them that they are meant for.
+
+    What is wrong with a file or with the folder is logged once.
+
+    Args:
+        files: Where requests are.
+        state_dir: The state directory.
+    """
+
+    def __init__(self, files: RequestFiles, state_dir: str) -> None:
+        self._files, self.state_dir = files, state_dir
+        self._said: set[str] = set()
+
+    def paths(self, kind: RequestKind) -> list[str]:
+        """All files that are named like requests of *kind*, oldest first for each addressee.
+
+        Raises:
+            OSError, Py4JError: The folder cannot be listed.
+        """
+        return sorted(self._files.find(prefix(self.state_dir, kind)))
+
+    def find(self, kind: RequestKind, flow: Flow) -> list[Request]:
+        """The requests of *kind* to *flow*, oldest first; anything else is passed over."""
+        try:
+            paths = self._files.find(prefix_of(self.state_dir, kind, flow))
+        except (OSError, Py4JError) as error:
+            self.say("requests_unreadable", kind=kind, flow=flow, text=first_line(error))
+            return []
+        found = map(self.read, sorted(paths))
+        return [request for request in found if request is not None]
+
+    def read(self, path: str, *, may_be_empty: bool = False) -> Request | None:
+        """The request in a file, None if there is none."""
+        try:
+            text = self._files.read(path)
+            return None if may_be_empty and not text else parse_request(path, text)
+        except (ValueError, OSError, Py4JError) as error:
+            self.invalid(path, error)
+            return None
+
+    def invalid(self, path: str, error: Exception) -> None:
+        """Logs that the file *path* is passed over, and why."""
+        text = f"{first_line(error)}; the file is passed over. Remove it, and ask again"
+        self.say("request_invalid", path=path, text=text)
+
+    def remove(self, path: str) -> None:
+        """Removes a request, if it is there."""
+        try:
+            self._files.delete(path)
+        except (OSError, Py4JError) as error:
+            self.say("request_left", path=path, text=f"{first_line(error)}; remove it")
+
+    def answer(self, path: str, exit_code: int) -> None:
+        """Removes a request and tells its requester *exit_code*, which needs no space on a disk."""
+        try:
+            self._files.rename(path, f"{answer_prefix(path)}{exit_code}")
+        except (OSError, Py4JError) as error:
+            text = f"its requester is not told of exit code {exit_code}: {first_line(error)}"
+            self.say("request_left", path=path, text=text)
+            self.remove(path)
+
+    def say(self, event: str, **fields: object) -> None:
+        """Logs a warning, unless it was the same before: requests are looked for every second."""
+        if (warning := f"{event} {fields}") not in self._said:
+            self._said.add(warning)
+            log.warning(event, **fields)
+
+
+def answer_prefix(path: str) -> str:
+    """How the path of the answer to the request *path* begins."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/ended-{name.partition('-')[2]}@"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under an id that has no name
+        return str(os.getuid())
