@@ -29,9 +29,19 @@ def printable(text: str) -> str:
 
 
 class ReplicationError(Exception):
-    """Root of all errors raised on purpose. Its text is for an operator, not for a developer."""
+    """Root of all errors raised on purpose. Its text is for an operator, not for a developer.
+
+    Attributes:
+        exit_code: That of a process that ends with it.
+        code: A name for programs, which stays when the text is worded anew.
+    """
 
     exit_code = 1
+    code = "internal"
+
+    def document(self) -> dict[str, object]:
+        """What a command prints of it as JSON."""
+        return {"code": self.code, "exit_code": self.exit_code, "text": str(self)}
 
 
 class ConfigError(ReplicationError):
@@ -43,6 +53,7 @@ class ConfigError(ReplicationError):
     """
 
     exit_code = 2
+    code = "configuration"
 
     def __init__(self, file: str, problems: Sequence[str]) -> None:
         self.file = file
@@ -57,12 +68,14 @@ class SetupError(ReplicationError):
     """Something is not installed or not available. The text says where it comes from."""
 
     exit_code = 2
+    code = "setup"
 
 
 class IdentityError(ReplicationError):
     """A flow's clusters are not those that its state is of. The text has both ids."""
 
     exit_code = 2
+    code = "identity"
 
 
 class ClusterError(ReplicationError):
@@ -72,33 +85,39 @@ class ClusterError(ReplicationError):
     """
 
     exit_code = 3
+    code = "cluster"
 
 
 class LeaseError(ReplicationError):
     """Another process holds the flow's lease, or this one lost it. The text names the other."""
 
     exit_code = 4
+    code = "lease"
 
 
 class GuardError(ReplicationError):
     """Source and target no longer match the offset map. The text gives offsets and choices."""
 
     exit_code = 5
+    code = "guard"
 
 
 class FlowError(ReplicationError):
     """A flow's query failed for good. The text gives topic, partition and offset where known."""
 
     exit_code = 6
+    code = "flow"
 
 
 class StateError(ReplicationError):
     """The state directory (Delta tables, lease, control files) cannot be read or written."""
 
     exit_code = 7
+    code = "state"
 
 
 class NoAnswerError(ReplicationError):
     """A question has no answer, such as an offset that was never replicated. The text says why."""
 
     exit_code = 8
+    code = "no-answer"

@@ -83,7 +83,7 @@ def accept(
 
 def _print(acceptance: Acceptance, *, execute: bool, as_json: bool) -> None:
     if as_json:
-        print_json({"execute": execute, **_document(acceptance)})
+        print_json({"execute": execute, **acceptance.document()})
         return
     rows = (
         (
@@ -99,21 +99,3 @@ def _print(acceptance: Acceptance, *, execute: bool, as_json: bool) -> None:
     if acceptance.left:
         names = ", ".join(map(str, acceptance.left))
         click.echo(f"the topic stays set aside until these can go on, too: {names}", err=True)
-
-
-def _document(acceptance: Acceptance) -> dict[str, object]:
-    return {
-        "topic": acceptance.request.topic,
-        "partitions": [
-            {
-                "partition": tp.partition,
-                "cause": jump.refusal.cause,
-                "from": jump.position.upstream,
-                "target_offset": jump.position.downstream,
-                "lost": jump.lost,
-                "repeated": jump.repeated,
-            }
-            for tp, jump in acceptance.jumps.items()
-        ],
-        "still_refused": [tp.partition for tp in acceptance.left],
-    }

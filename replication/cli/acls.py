@@ -7,9 +7,9 @@ from typing import Final
 import click
 
 from replication.cli.options import FILE, known_errors
-from replication.config.clients.jaas import JaasError, parse_jaas
 from replication.config.file import load_config
 from replication.config.tree import MirrorConfig
+from replication.control.clients import principals_of, servers_of
 from replication.errors import ConfigError
 from replication.topics.needed_acls import (
     Grants,
@@ -53,13 +53,8 @@ def acls(file: str, form: str, given: tuple[str, ...], *, failover: bool) -> Non
     prefix that it begins with.
     """
     config = load_config(file)
-    principals = {**_principals(config), **_given(file, config, given)}
-    servers = {
-        cluster.alias: cluster.admin["bootstrap.servers"]
-        for flow in config.flows
-        for cluster in (flow.source, flow.target)
-    }
-    servers |= {pair.alias: pair.admin["bootstrap.servers"] for pair in config.heartbeats}
+    principals = {**principals_of(config), **_given(file, config, given)}
+    servers = servers_of(config)
     for alias, grants in needed_acls(config, failover=failover).items():
         principal = principals.get(alias, UNKNOWN)
         click.echo(f"# cluster {alias}")
@@ -88,22 +83,6 @@ def _given(file: str, config: MirrorConfig, given: tuple[str, ...]) -> dict[str,
         alias: user if ":" in user.partition("=")[0] else f"User:{user}"
         for alias, user in principals.items()
     }
-
-
-def _principals(config: MirrorConfig) -> dict[str, str]:
-    """The users that log in by name, by alias."""
-    found = {}
-    admins = {pair.alias: pair.admin for pair in config.heartbeats}
-    for flow in config.flows:
-        admins |= {cluster.alias: cluster.admin for cluster in (flow.source, flow.target)}
-    for alias, admin in admins.items():
-        try:
-            modules = parse_jaas(admin.get("sasl.jaas.config", ""))
-        except JaasError:
-            continue
-        if user := modules[0].options.get("username"):
-            found[alias] = f"User:{user}"
-    return found
 
 
 def _strimzi(grants: Grants, principal: str) -> Iterator[str]:

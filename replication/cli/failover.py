@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from replication.cli.groups import GROUPS, offset_text, state_text, wanted_groups
+from replication.cli.groups import GROUPS, offset_text, state_text
 from replication.cli.options import (
     AS_JSON,
     FILE,
@@ -21,17 +21,17 @@ from replication.config.file import load_config
 from replication.config.tree import ClusterConfig, MirrorConfig
 from replication.control.failover import (
     GroupOffsets,
+    Moves,
     checkpointed_offsets,
     commit_moves,
     failback_offsets,
     failover_offsets,
-    find_doubts,
-    moves_to,
+    planned_moves,
 )
+from replication.control.groups import wanted_groups
 from replication.control.view import open_view
 from replication.errors import ConfigError
 from replication.groups.csv_file import GroupOffset, from_csv, to_csv
-from replication.groups.moves import Move
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
@@ -132,20 +132,14 @@ def apply_offsets(*, file: str, cluster: str, offsets: Path, execute: bool, as_j
         Cluster(cluster, properties.admin) as topics,
         Groups(shared_jvm(), cluster, properties.admin) as groups,
     ):
-        doubts = find_doubts(topics, wanted)
-        moves = moves_to(groups, wanted)
-        _print_moves(moves, cluster, execute=execute, as_json=as_json)
-        blocked = sorted({move.to.group for move in moves if move.is_blocked})
-        if blocked:
-            members = "; ".join(f"{group}: {', '.join(groups.members(group))}" for group in blocked)
-            problem = f"these groups have members on {cluster}, stop them first: {members}"
-            doubts.problems.append(problem)
-        for warning in doubts.warnings:
+        found = planned_moves(topics, groups, wanted)
+        _print_moves(found, execute=execute, as_json=as_json)
+        for warning in found.doubts.warnings:
             click.echo(f"warning: {warning}", err=True)
-        if doubts.problems:
-            raise ConfigError(str(offsets), doubts.problems)
+        if found.doubts.problems:
+            raise ConfigError(str(offsets), found.doubts.problems)
         if execute:
-            commit_moves(groups, moves)
+            commit_moves(groups, found.moves)
     if not as_json:
         done = "committed" if execute else "dry run: nothing committed; pass --execute to commit"
         click.echo(done)
@@ -172,9 +166,9 @@ def _read(file: Path) -> list[GroupOffset]:
         raise ConfigError(str(file), [f"cannot be read: {error.strerror}"]) from error
 
 
-def _print_moves(moves: Sequence[Move], cluster: str, *, execute: bool, as_json: bool) -> None:
+def _print_moves(found: Moves, *, execute: bool, as_json: bool) -> None:
     if as_json:
-        print_json({"cluster": cluster, "execute": execute, "moves": [_document(m) for m in moves]})
+        print_json({**found.document(), "execute": execute})
         return
     rows = (
         (
@@ -184,39 +178,16 @@ def _print_moves(moves: Sequence[Move], cluster: str, *, execute: bool, as_json:
             str(move.to.offset),
             state_text(move.state),
         )
-        for move in moves
+        for move in found.moves
     )
-    print_table(f"offsets on {cluster}", ("group", "partition", "now", "then", "state"), rows)
-
-
-def _document(move: Move) -> dict[str, object]:
-    return {
-        **_offset(move.to),
-        "current": move.current,
-        "state": move.state or None,
-        "blocked": move.is_blocked,
-    }
-
-
-def _offset(offset: GroupOffset) -> dict[str, object]:
-    return {
-        "group": offset.group,
-        "topic": offset.partition.topic,
-        "partition": offset.partition.partition,
-        "offset": offset.offset,
-    }
+    print_table(f"offsets on {found.cluster}", ("group", "partition", "now", "then", "state"), rows)
 
 
 def _write(found: GroupOffsets, cluster: str, output: Path | None, *, as_json: bool) -> None:
     """Writes the offsets, and the problems to stderr or into the JSON document."""
     for problem in found.problems:
         click.echo(problem, err=True)
-    if as_json:
-        offsets = [_offset(offset) for offset in sorted(found.offsets)]
-        document = {"cluster": cluster, "offsets": offsets, "problems": found.problems}
-        text = json_text(document) + "\n"
-    else:
-        text = to_csv(found.offsets)
+    text = json_text(found.document(cluster)) + "\n" if as_json else to_csv(found.offsets)
     if output is None:
         sys.stdout.write(text)
         return

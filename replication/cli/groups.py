@@ -1,6 +1,6 @@
 """``groups``: each consumer group's committed offsets on both clusters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import click
 
@@ -14,11 +14,9 @@ from replication.cli.options import (
     print_table,
 )
 from replication.config.file import load_config
-from replication.config.tree import FlowConfig
-from replication.control.groups import GroupStatus, group_status
+from replication.control.groups import GroupStatus, group_status, wanted_groups
 from replication.control.view import open_view
-from replication.mm2.filters import NameFilter
-from replication.offsets.wording import fields, quality
+from replication.offsets.wording import quality
 
 GROUPS = click.option(
     "--group", "groups", multiple=True, help="Only this group: a name or regex; may be repeated."
@@ -43,14 +41,9 @@ def groups(*, file: str, name: str, groups: Sequence[str], as_json: bool) -> Non
     with open_view(config, flow) as view:
         statuses = group_status(view, wanted_groups(flow, groups))
     if as_json:
-        print_json({"flow": name, "groups": [_document(status) for status in statuses]})
+        print_json({"flow": name, "groups": [status.document() for status in statuses]})
     else:
         print_table(f"groups of {name}", HEADINGS, map(_cells, statuses))
-
-
-def wanted_groups(config: FlowConfig, groups: Sequence[str]) -> Callable[[str], bool]:
-    """Accepts the groups that the operator names, or those that the configuration selects."""
-    return NameFilter(tuple(groups)).accepts if groups else config.groups.accepts
 
 
 def state_text(state: str) -> str:
@@ -74,16 +67,3 @@ def _cells(status: GroupStatus) -> tuple[str, ...]:
         quality(position.answer),
         f"{offset_text(status.on_target)} {state_text(status.state)}",
     )
-
-
-def _document(status: GroupStatus) -> dict[str, object]:
-    position = status.position
-    return {
-        "group": position.group,
-        "topic": position.upstream.topic,
-        "remote_topic": position.remote.topic,
-        "partition": position.upstream.partition,
-        "source": {"committed": position.committed.offset, "lag": status.lag},
-        "translated": fields(position.answer),
-        "target": {"committed": status.on_target, "state": status.state or None},
-    }

@@ -42,14 +42,15 @@ FILE_WIDTH = 250  # of a table in a file or pipe, where no name should be broken
 
 
 def known_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Prints a known error as text on stderr, and exits with its code."""
+    """Prints a known error on stderr, as JSON with ``--json``, and exits with its code."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
         except ReplicationError as error:
-            click.echo(str(error), err=True)
+            is_json = kwargs.get("as_json", False)
+            click.echo(json_text(error.document()) if is_json else str(error), err=True)
             sys.exit(error.exit_code)
 
     return run

@@ -37,7 +37,7 @@ def status(file: str, name: str | None, clusters: str, *, as_json: bool) -> None
     if all(one.process is None for one in found):
         check_begun(config.state_dir)
     if as_json:
-        print_json({"flows": [_document(one) for one in found]})
+        print_json({"flows": [one.document() for one in found]})
         return
     for one in found:
         click.echo(f"{one.flow}: {_process(one)}")
@@ -62,26 +62,3 @@ def _cells(trouble: Trouble) -> tuple[str, ...]:
         trouble.since.isoformat(timespec="seconds"),
         trouble.reason,
     )
-
-
-def _document(status: FlowStatus) -> dict[str, object]:
-    process = status.process
-    return {
-        "flow": str(status.flow),
-        "process": process
-        and {
-            "host": process.host,
-            "since": process.since.isoformat(),
-            "released": process.released and process.released.isoformat(),
-        },
-        "not_replicated": [
-            {
-                "topic": trouble.topic,
-                "partition": trouble.partition,
-                "event": trouble.kind,
-                "since": trouble.since.isoformat(),
-                "reason": trouble.reason,
-            }
-            for trouble in status.troubles
-        ],
-    }

@@ -11,11 +11,10 @@ from replication.cli.options import (
     print_json,
 )
 from replication.config.file import load_config
-from replication.config.tree import FlowConfig
-from replication.control.translate import Answer, Question, answer_question, no_answer
+from replication.control.translate import Question, answer_question, no_answer
 from replication.model import TopicPartition
 from replication.offsets.map import NoAnswer
-from replication.offsets.wording import fields, sentence
+from replication.offsets.wording import sentence
 from replication.state.readers import open_reader
 
 
@@ -46,21 +45,8 @@ def translate(
     with open_reader(config.state_dir, config.hadoop) as state:
         answer = answer_question(flow, state.offsets(flow.flow).runs, question)
     if as_json:
-        print_json(_document(flow, question, answer))
+        print_json(answer.document())
     if isinstance(answer.translation, NoAnswer):
-        raise no_answer(flow, question, answer)
+        raise no_answer(flow, answer)
     if not as_json:
         click.echo(sentence(answer.translation))
-
-
-def _document(flow: FlowConfig, question: Question, answer: Answer) -> dict[str, object]:
-    tp = answer.upstream
-    return {
-        "flow": str(flow.flow),
-        "topic": tp.topic,
-        "remote_topic": flow.policy.remote_topic(flow.flow.source, tp.topic),
-        "partition": tp.partition,
-        "back": question.back,
-        "from_offset": question.offset,
-        "to": fields(answer.translation),
-    }

@@ -33,6 +33,24 @@ class Acceptance:
     jumps: dict[TopicPartition, Jump]
     left: tuple[TopicPartition, ...]
 
+    def document(self) -> dict[str, object]:
+        """What a command prints as JSON."""
+        return {
+            "topic": self.request.topic,
+            "partitions": [
+                {
+                    "partition": tp.partition,
+                    "cause": jump.refusal.cause,
+                    "from": jump.position.upstream,
+                    "target_offset": jump.position.downstream,
+                    "lost": jump.lost,
+                    "repeated": jump.repeated,
+                }
+                for tp, jump in self.jumps.items()
+            ],
+            "still_refused": [tp.partition for tp in self.left],
+        }
+
 
 def plan_acceptance(
     config: FlowConfig,

@@ -1,9 +1,10 @@
-"""The Kafka clients that the flows of a file open, for the check of their properties."""
+"""The Kafka clients that the flows of a file open: their properties, addresses and users."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from replication.config.clients.defaults import with_defaults
+from replication.config.clients.jaas import JaasError, parse_jaas
 from replication.config.clients.java_keys import Role
 from replication.config.tree import FlowConfig, MirrorConfig
 
@@ -28,6 +29,31 @@ def clients_of(config: MirrorConfig) -> Iterator[Client]:
     for pair in config.heartbeats:
         yield pair.alias, "producer", with_defaults("producer", {**_PRODUCER, **pair.producer})
         yield pair.alias, "admin", with_defaults("admin", pair.admin)
+
+
+def servers_of(config: MirrorConfig) -> dict[str, str]:
+    """The addresses of each cluster that the file's flows and heartbeats use, by alias."""
+    return {alias: admin["bootstrap.servers"] for alias, admin in _admins(config).items()}
+
+
+def principals_of(config: MirrorConfig) -> dict[str, str]:
+    """The users that log in by name, by alias."""
+    found = {}
+    for alias, admin in _admins(config).items():
+        try:
+            modules = parse_jaas(admin.get("sasl.jaas.config", ""))
+        except JaasError:
+            continue
+        if user := modules[0].options.get("username"):
+            found[alias] = f"User:{user}"
+    return found
+
+
+def _admins(config: MirrorConfig) -> dict[str, Mapping[str, str]]:
+    admins = {pair.alias: pair.admin for pair in config.heartbeats}
+    for flow in config.flows:
+        admins |= {cluster.alias: cluster.admin for cluster in (flow.source, flow.target)}
+    return admins
 
 
 def _clients_of_flow(flow: FlowConfig) -> Iterator[Client]:

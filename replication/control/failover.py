@@ -27,6 +27,11 @@ class GroupOffsets:
     offsets: tuple[GroupOffset, ...]
     problems: tuple[str, ...]
 
+    def document(self, cluster: str) -> dict[str, object]:
+        """What a command prints as JSON; *cluster* is the one to commit them on."""
+        offsets = [offset.document() for offset in sorted(self.offsets)]
+        return {"cluster": cluster, "offsets": offsets, "problems": self.problems}
+
 
 def failover_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
     """The offsets on the target at which the source's groups resume."""
@@ -96,13 +101,41 @@ def failback_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """What speaks against committing offsets: problems forbid it, warnings do not."""
+    """Objections to committing offsets: problems block it, warnings do not."""
 
     problems: list[str]
     warnings: list[str]
 
 
-def find_doubts(cluster: Cluster, offsets: Collection[GroupOffset]) -> Doubts:
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """The changes that committing offsets would make on one cluster, and objections to it."""
+
+    cluster: str
+    moves: list[Move]
+    doubts: Doubts
+
+    def document(self) -> dict[str, object]:
+        """What a command prints as JSON."""
+        return {"cluster": self.cluster, "moves": [move.document() for move in self.moves]}
+
+
+def planned_moves(cluster: Cluster, groups: Groups, offsets: Collection[GroupOffset]) -> Moves:
+    """What committing *offsets* changes; a group with members is a problem.
+
+    Raises:
+        ClusterError: The cluster does not answer.
+    """
+    doubts, moves = _find_doubts(cluster, offsets), moves_to(groups, offsets)
+    if blocked := sorted({move.to.group for move in moves if move.is_blocked}):
+        members = "; ".join(f"{group}: {', '.join(groups.members(group))}" for group in blocked)
+        doubts.problems.append(
+            f"these groups have members on {cluster.alias}, stop them first: {members}"
+        )
+    return Moves(cluster.alias, moves, doubts)
+
+
+def _find_doubts(cluster: Cluster, offsets: Collection[GroupOffset]) -> Doubts:
     """Compares *offsets* with what *cluster* holds."""
     names = {offset.partition.topic for offset in offsets}
     topics = cluster.describe(names)

@@ -1,11 +1,14 @@
 """Each consumer group's committed offsets on both clusters of a flow."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from replication.config.tree import FlowConfig
 from replication.control.view import FlowView
 from replication.groups.positions import GroupPosition
 from replication.kafka.consumer_groups import Groups
+from replication.mm2.filters import NameFilter
+from replication.offsets.wording import fields
 from replication.upkeep.groups import translate_groups
 
 IsWanted = Callable[[str], bool]
@@ -27,6 +30,24 @@ class GroupStatus:
     lag: int
     state: str
     on_target: int | None
+
+    def document(self) -> dict[str, object]:
+        """What a command prints as JSON."""
+        position = self.position
+        return {
+            "group": position.group,
+            "topic": position.upstream.topic,
+            "remote_topic": position.remote.topic,
+            "partition": position.upstream.partition,
+            "source": {"committed": position.committed.offset, "lag": self.lag},
+            "translated": fields(position.answer),
+            "target": {"committed": self.on_target, "state": self.state or None},
+        }
+
+
+def wanted_groups(config: FlowConfig, names: Sequence[str]) -> IsWanted:
+    """Accepts the groups that the operator *names*, or those that the configuration selects."""
+    return NameFilter(tuple(names)).accepts if names else config.groups.accepts
 
 
 def group_status(view: FlowView, is_wanted: IsWanted) -> list[GroupStatus]:

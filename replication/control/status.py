@@ -31,6 +31,14 @@ class Process:
     since: datetime
     released: datetime | None
 
+    def document(self) -> dict[str, object]:
+        """What a command prints as JSON."""
+        return {
+            "host": self.host,
+            "since": self.since.isoformat(),
+            "released": self.released and self.released.isoformat(),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -42,6 +50,16 @@ class Trouble:
     since: datetime
     reason: str
 
+    def document(self) -> dict[str, object]:
+        """What a command prints as JSON."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "event": self.kind,
+            "since": self.since.isoformat(),
+            "reason": self.reason,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
@@ -50,6 +68,14 @@ class FlowStatus:
     flow: Flow
     process: Process | None
     troubles: tuple[Trouble, ...]
+
+    def document(self) -> dict[str, object]:
+        """What a command prints as JSON."""
+        return {
+            "flow": str(self.flow),
+            "process": self.process and self.process.document(),
+            "not_replicated": [trouble.document() for trouble in self.troubles],
+        }
 
 
 def flow_status(flow: Flow, state: StateReader) -> FlowStatus:

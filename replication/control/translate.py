@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from replication.config.tree import FlowConfig
 from replication.errors import NoAnswerError
-from replication.model import TopicPartition
+from replication.model import Flow, TopicPartition
 from replication.offsets.map import NoAnswer, OffsetMap, Translation
 from replication.offsets.runs import OffsetRun
-from replication.offsets.wording import quality
+from replication.offsets.wording import fields, quality
 from replication.topics.selection import replicated_topics
 
 RunsOf = Callable[[TopicPartition], Sequence[OffsetRun]]
@@ -29,10 +29,25 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The upstream partition that was meant, and the translation."""
+    """The upstream partition that *question* means in a flow, its remote topic, the translation."""
 
+    flow: Flow
+    question: Question
     upstream: TopicPartition
+    remote_topic: str
     translation: Translation
+
+    def document(self) -> dict[str, object]:
+        """What a command prints as JSON."""
+        return {
+            "flow": str(self.flow),
+            "topic": self.upstream.topic,
+            "remote_topic": self.remote_topic,
+            "partition": self.upstream.partition,
+            "back": self.question.back,
+            "from_offset": self.question.offset,
+            "to": fields(self.translation),
+        }
 
 
 def answer_question(config: FlowConfig, runs_of: RunsOf, question: Question) -> Answer:
@@ -43,12 +58,13 @@ def answer_question(config: FlowConfig, runs_of: RunsOf, question: Question) -> 
     tp, runs = next(with_runs, (upstream[0], ()))
     offset_map = OffsetMap(runs)
     translate = offset_map.translate_back if question.back else offset_map.translate
-    return Answer(tp, translate(question.offset))
+    remote = config.policy.remote_topic(config.flow.source, tp.topic)
+    return Answer(config.flow, question, tp, remote, translate(question.offset))
 
 
-def no_answer(config: FlowConfig, question: Question, answer: Answer) -> NoAnswerError:
-    """The error of a command whose *question* has no safe offset."""
-    tp, flow = answer.upstream, config.flow
+def no_answer(config: FlowConfig, answer: Answer) -> NoAnswerError:
+    """The error of a command whose question has no safe offset."""
+    tp, flow, question = answer.upstream, config.flow, answer.question
     alias = flow.target if question.back else flow.source
     text = (
         f"flow {flow}: offset {question.offset} of {question.partition} on {alias} has no answer: "

@@ -25,6 +25,11 @@ class GroupOffset:
     partition: TopicPartition
     offset: int
 
+    def document(self) -> dict[str, object]:
+        """What a command prints as JSON."""
+        topic, partition = self.partition
+        return {"group": self.group, "topic": topic, "partition": partition, "offset": self.offset}
+
 
 def to_csv(offsets: Iterable[GroupOffset]) -> str:
     """The file's text, sorted by group and partition."""

@@ -23,6 +23,11 @@ class Move:
         """Whether the group has members on that cluster."""
         return self.state not in IDLE_STATES
 
+    def document(self) -> dict[str, object]:
+        """What a command prints as JSON."""
+        now = {"current": self.current, "state": self.state or None, "blocked": self.is_blocked}
+        return {**self.to.document(), **now}
+
 
 def plan_moves(
     offsets: Iterable[GroupOffset],

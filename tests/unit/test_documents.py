@@ -244,6 +244,12 @@ def test_the_exit_codes_are_documented() -> None:
     assert documented == [0, *sorted(defined)]
 
 
+def test_the_codes_of_errors_are_documented() -> None:
+    codes = {cls.code for cls in vars(errors).values() if hasattr(cls, "code")}
+
+    assert {f"`{code}`" for code in codes} <= set(re.findall("`[^`\n]*`", OPERATIONS.read_text()))
+
+
 def test_the_tree_of_folders_is_complete() -> None:
     drawn, parents = set(), [""]
     for line in blocks(ARCHITECTURE, "")[0].splitlines():
