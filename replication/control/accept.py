@@ -1,22 +1,19 @@
 """What an operator accepts once: a topic that the guard refuses goes on at a given offset."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from replication.config.tree import FlowConfig
 from replication.control.starts import StoredMap, find_starts
 from replication.errors import NoAnswerError
 from replication.kafka.cluster import Cluster
-from replication.model import Position, TopicPartition
-from replication.offsets.guard import Accepted, Jump, Refusal, Start, rule, unmatched
-from replication.offsets.resume import CountAhead, Decision, MatchTail, Missing
-from replication.positions.survey import NOTHING
+from replication.model import TopicPartition
+from replication.offsets.guard import Accepted, Jump, Refusal, Start, rule
+from replication.offsets.resume import Missing
+from replication.positions.doubts import in_doubt
+from replication.positions.rule import rule_all
 from replication.state.accept_requests import AcceptRequest
 from replication.topics.topic_plan import TopicPlan
 from replication.upkeep.prepare import look
-
-FOREIGN = "in case that another producer wrote the last records of its remote partition"
-NOT_FOUND = "in case that none of the last records of its remote partition is found in it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +73,13 @@ def plan_acceptance(
     topic, number = where
     plan = _plan_of(topic, look(config, *clusters))
     topic_id = plan.source_ids[topic]
-    starts = find_starts(config, plan, clusters, replace(stored, accepted=NOTHING))
-    source = clusters[0]
-    earliest = source.earliest(plan.partitions)
-    ends = source.log_ends(plan.partitions, config.isolation)
-    refusals: dict[TopicPartition, Refusal] = {}
-    for tp, decision in starts.decisions.items():
-        if isinstance(decision, Refusal):
-            refusals[tp] = decision
-        elif isinstance(decision, Jump):
-            refusals[tp] = decision.refusal
-        elif isinstance(decision, MatchTail):
-            offsets = earliest[tp], ends[tp]
-            refusals[tp] = unmatched(f"{tp}, {NOT_FOUND}", decision.position, offsets, None)
-        elif isinstance(decision, CountAhead) and _is_guarded(config, topic):
-            offsets, fresh = (earliest[tp], ends[tp]), Position(0, decision.log_end)
-            refusals[tp] = unmatched(f"{tp}, {FOREIGN}", fresh, offsets, decision.anchor)
+    spans, starts = find_starts(config, plan, clusters, stored)
+    refusals = {tp: at for tp, at in starts.decisions.items() if isinstance(at, Refusal)}
+    doubts = in_doubt(spans, starts.decisions, {})
+    for tp, at in rule_all(config, plan, doubts).items():
+        # what the flow decides alone after each crash needs nobody
+        if isinstance(at, Refusal) or doubts[tp].cause != "foreign-records":
+            refusals[tp] = doubts[tp]
     chosen = [tp for tp in refusals if number in {None, tp.partition}]
     if not chosen:
         what = topic if number is None else f"{topic}-{number}"
@@ -105,16 +93,12 @@ def plan_acceptance(
     return Acceptance(
         AcceptRequest(topic, topic_id, tuple(tp.partition for tp in chosen), start),
         {tp: at for tp, at in ruled.items() if isinstance(at, Jump)},
-        tuple(tp for tp, at in starts.decisions.items() if _stays(tp, at, chosen)),
+        tuple(
+            tp
+            for tp, at in rule_all(config, plan, starts.decisions).items()
+            if tp not in chosen and isinstance(at, Refusal | Missing)
+        ),
     )
-
-
-def _is_guarded(config: FlowConfig, topic: str) -> bool:
-    return config.guard.policy("foreign-records", topic) in ("fail", "stop")
-
-
-def _stays(tp: TopicPartition, decision: Decision | Jump, chosen: Sequence[TopicPartition]) -> bool:
-    return tp not in chosen and isinstance(decision, Refusal | Missing)
 
 
 def _plan_of(topic: str, plan: TopicPlan) -> TopicPlan:

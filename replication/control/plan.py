@@ -28,6 +28,7 @@ from replication.offsets.resume import (
     StartFresh,
 )
 from replication.positions.place import Match, describe_emptied
+from replication.positions.rule import rule_all
 from replication.positions.take_over import take_over
 from replication.topics.acl_sync import AclHistory, AclPlan
 from replication.topics.config_sync import SyncHistory
@@ -247,9 +248,10 @@ def _starts(
     stored: StoredMap,
 ) -> tuple[tuple[Start, ...], tuple[str, ...]]:
     """The starts, and a warning for each position of MirrorMaker 2 that cannot be used."""
-    starts = find_starts(config, topics, clusters, stored)
+    _, starts = find_starts(config, topics, clusters, stored)
+    decisions = rule_all(config, topics, starts.decisions, stored.accepted)
     found = {}
-    for tp, decision in starts.decisions.items():
+    for tp, decision in decisions.items():
         if tp in starts.void and isinstance(decision, StartFresh):
             found[tp] = Start(tp, decision.position.upstream, "created again", starts.void[tp])
         elif isinstance(decision, StartFresh) and tp in starts.later:
@@ -258,7 +260,7 @@ def _starts(
             found[tp] = _start(config, tp, decision)
     tails = {
         tp: decision.position
-        for tp, decision in starts.decisions.items()
+        for tp, decision in decisions.items()
         if isinstance(decision, MatchTail)
     }
     emptied = _emptied(config, topics, clusters, tails)

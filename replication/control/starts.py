@@ -12,8 +12,9 @@ from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted
 from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import OffsetRun
-from replication.positions.expire import with_expired
-from replication.positions.survey import Offsets, Starts, plan_starts
+from replication.positions.expire import find_expired
+from replication.positions.spans import LogSpans
+from replication.positions.survey import Survey, survey
 from replication.state.accept_requests import pending_acceptances
 from replication.state.cluster_ids import check_ids, stored_ids
 from replication.state.first_topics import FIRST_TOPICS, first_start_of
@@ -80,8 +81,10 @@ def find_starts(
     topics: TopicPlan,
     clusters: tuple[Cluster, Cluster],
     stored: StoredMap,
-) -> Starts:
+) -> tuple[LogSpans, Survey]:
     """Where the partitions of *topics* would start, as far as offsets and ids decide.
+
+    No policy is applied to what is refused.
 
     Raises:
         IdentityError: The state is of other clusters.
@@ -92,7 +95,7 @@ def find_starts(
     check_ids(config, stored.state_dir, stored.cluster_ids, found)
     remote = {tp: topics.copy_of(tp) for tp in topics.partitions}
     found_ends = target.log_ends(remote.values())
-    offsets = Offsets(
+    spans = LogSpans(
         source.earliest(topics.partitions),
         source.log_ends(topics.partitions, config.isolation),
         # a partition that the start creates is empty
@@ -100,8 +103,9 @@ def find_starts(
     )
     created = dict.fromkeys((topic.name for topic in topics.create), "to be created")
     planned = replace(topics, remote_ids={**topics.remote_ids, **created})
-    starts = plan_starts(config, planned, stored, offsets, stored.accepted)
-    return with_expired(config, planned, clusters, offsets, starts, stored.accepted)
+    surveyed = survey(config, planned, stored, spans)
+    expired = find_expired(config, planned, clusters, spans, surveyed.decisions)
+    return spans, replace(surveyed, decisions={**surveyed.decisions, **expired})
 
 
 @contextmanager

@@ -7,16 +7,16 @@ partition from then on. Where a cluster does not show its settings, nothing is j
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isinf
 
 from replication.config.tree import FlowConfig
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
-from replication.offsets.guard import Accepted, Jump, Refusal, expired
+from replication.offsets.guard import Refusal, expired
 from replication.offsets.resume import Decision, StartFresh
-from replication.positions.survey import Offsets, Starts, rule_for
+from replication.positions.spans import LogSpans
 from replication.topics.configs import keeps_for_less, kept_ms
 from replication.topics.topic_plan import TopicPlan
 
@@ -34,43 +34,38 @@ class _Kept:
         return f"for {self.target:.0f} ms only ({on_source} on the source)"
 
 
-def with_expired(
+def find_expired(
     config: FlowConfig,
     plan: TopicPlan,
     clusters: tuple[Cluster, Cluster],
-    offsets: Offsets,
-    starts: Starts,
-    accepted: Mapping[TopicPartition, Accepted],
-) -> Starts:
-    """*starts* with a decision by policy where the target would delete the first copies at once.
+    spans: LogSpans,
+    decisions: Mapping[TopicPartition, Decision],
+) -> dict[TopicPartition, Refusal]:
+    """The first starts in *decisions* of which the target would delete the first copies at once.
 
     Args:
         config: The flow.
         plan: Its topics.
         clusters: Source and target.
-        offsets: Of the plan's partitions.
-        starts: Where they start.
-        accepted: What operators have accepted.
+        spans: Of the plan's partitions.
+        decisions: Where they start.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
     fresh = {
         tp: decision.position
-        for tp, decision in starts.decisions.items()
-        if isinstance(decision, StartFresh) and decision.position.upstream < offsets.source_ends[tp]
+        for tp, decision in decisions.items()
+        if isinstance(decision, StartFresh) and decision.position.upstream < spans.source_ends[tp]
     }
-    decisions: dict[TopicPartition, Decision | Jump] = dict(starts.decisions)
-    for tp, refusal in _refusals(config, plan, clusters, offsets, fresh):
-        decisions[tp] = rule_for(config, plan, tp, refusal, accepted)
-    return replace(starts, decisions=decisions)
+    return dict(_refusals(config, plan, clusters, spans, fresh))
 
 
 def _refusals(
     config: FlowConfig,
     plan: TopicPlan,
     clusters: tuple[Cluster, Cluster],
-    offsets: Offsets,
+    spans: LogSpans,
     fresh: Mapping[TopicPartition, Position],
 ) -> Iterator[tuple[TopicPartition, Refusal]]:
     source, target = clusters
@@ -88,7 +83,7 @@ def _refusals(
                 f"the copies of source offsets {position.upstream} to {first - 1}, which are older,"
                 f" at once. Give {remote} the retention.ms of {tp.topic}"
             )
-            span = offsets.earliest[tp], offsets.source_ends[tp]
+            span = spans.source(tp)
             yield tp, expired(text, position, min(first, span[1]), span)
 
 

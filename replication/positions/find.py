@@ -1,40 +1,31 @@
 """Finds where each partition resumes: by the offset map and the target's log, so nothing repeats.
 
-The anchor is the last pair of equal positions in the offset map. Target records after it were
-written by a batch that is not in the map, because the batch or its process was interrupted. They
-are counted on the source, and the last of them are compared before the count is trusted.
+Four steps: `survey` by offsets and ids, `refine` by settings and a few records, `compare` by many
+records, and `rule` by policy. The anchor is the last pair of equal positions in the offset map.
+Target records after it were written by a batch that is not in the map, because the batch or its
+process was interrupted. They are counted on the source, and the last of them are compared before
+the count is trusted. Nothing is written here. A topic is decided as a whole: if one of its
+partitions cannot resume, none of them has a position.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from replication.log import Log
 from replication.model import NewEvent, Position, TopicPartition
-from replication.offsets.alignment import Alignment
-from replication.offsets.guard import Accepted, Jump, Refusal, foreign
-from replication.offsets.resume import CountAhead, Resume, StartFresh
+from replication.offsets.guard import Accepted, Jump, Refusal
+from replication.offsets.resume import Missing, Resume, StartFresh
 from replication.offsets.runs import OffsetRun, anchor
-from replication.positions.decide import (
-    LogEnds,
-    Verdict,
-    current_ends,
-    decide,
-    refuse,
-    settled_ends,
-)
-from replication.positions.match import (
-    describe_alignment,
-    realign,
-    realigned_runs,
-)
+from replication.positions.compare import Verdict, compare
+from replication.positions.doubts import in_doubt
+from replication.positions.measure import current_spans, settled_spans
 from replication.positions.place import Match
+from replication.positions.refine import refine
+from replication.positions.rule import rule_all
 from replication.positions.sides import FlowSides
-from replication.positions.survey import Stored, rule_for
-from replication.positions.tails import CountedTail, matching_tails
-from replication.spark.counting import RecordSpan, offsets_after
+from replication.positions.spans import LogSpans
+from replication.positions.survey import Stored, survey
+from replication.positions.verdicts import Counted, Realigned
 from replication.topics.topic_plan import TopicPlan
-
-log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +35,7 @@ class Found:
     Nothing of it is written yet. Partitions of topics in ``refused`` and ``gone`` do not resume.
 
     Args:
+        verdicts: How each partition resumes.
         resumed: The positions that the offset map gives as it is.
         new_runs: What the map lacks of the other partitions; they resume where it ends then.
         recut: Whole maps of partitions whose target has lost records, up to where they resume.
@@ -53,9 +45,10 @@ class Found:
         events: What an operator is to know of the starts.
         refused: Why continuing would lose or repeat records, by upstream partition.
         gone: Topics that were deleted on one of the clusters since the plan was made.
-        unmatched: As in `Decided`.
+        warnings: Why positions of MirrorMaker 2 cannot be used, one line each.
     """
 
+    verdicts: Mapping[TopicPartition, Verdict]
     resumed: Mapping[TopicPartition, Position]
     new_runs: Mapping[TopicPartition, Sequence[OffsetRun]]
     recut: Mapping[TopicPartition, Sequence[OffsetRun]]
@@ -63,9 +56,9 @@ class Found:
     recreated: frozenset[TopicPartition]
     adopted: frozenset[TopicPartition]
     events: tuple[NewEvent, ...]
-    refused: Mapping[TopicPartition, Refusal]
-    gone: frozenset[str]
-    unmatched: Mapping[TopicPartition, int]
+    refused: Mapping[TopicPartition, Refusal] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
@@ -73,15 +66,11 @@ class Found:
         written = {**self.new_runs, **self.recut}
         return {**self.resumed, **{tp: runs[-1].end for tp, runs in written.items()}}
 
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """What follows from counting: runs for the offset map, other decisions, refusals, events."""
-
-    runs: dict[TopicPartition, list[OffsetRun]] = field(default_factory=dict)
-    jumps: dict[TopicPartition, Jump] = field(default_factory=dict)
-    refused: dict[TopicPartition, Refusal] = field(default_factory=dict)
-    events: list[NewEvent] = field(default_factory=list)
+    @property
+    def unmatched(self) -> dict[TopicPartition, int]:
+        """Target log ends at which comparing records has found nothing: only a change can help."""
+        causes = {"unmatched", "foreign-records"}
+        return {tp: at.log_end for tp, at in self.refused.items() if at.cause in causes}
 
 
 def find_positions(
@@ -105,47 +94,126 @@ def find_positions(
     Raises:
         ClusterError: A cluster does not answer.
     """
-    log_ends = current_ends(context, plan) if is_quiet else settled_ends(context, plan)
-    decided = decide(context, plan, stored, log_ends, accepted)
-    counted = _count_ahead(context, plan, decided.found, log_ends, accepted)
-    decided = refuse(decided, counted.refused)
-    found = {tp: counted.jumps.get(tp, at) for tp, at in decided.found.items()}
-    new_runs = {tp: runs for tp, runs in counted.runs.items() if tp in found}
-    events = list(counted.events)
+    config = context.config
+    spans = current_spans(context, plan) if is_quiet else settled_spans(context, plan)
+    surveyed = survey(config, plan, stored, spans)
+    refined = refine(context, plan, stored, spans, surveyed.decisions)
+    # of topics that cannot go on all the same, no records are compared
+    left_out = _left_out(spans, rule_all(config, plan, refined, accepted))
+    left = {tp: at for tp, at in refined.items() if tp.topic not in left_out}
+    compared = compare(context, plan, stored, spans, left, surveyed.void)
+    ruled = rule_all(config, plan, {**refined, **compared.verdicts}, accepted)
+    left_out = _left_out(spans, ruled)
+    found = {tp: at for tp, at in ruled.items() if tp.topic not in left_out}
+    return replace(
+        _found(stored, found, surveyed.void),
+        refused=_refused(spans, ruled),
+        gone=_gone(spans, ruled),
+        warnings=compared.warnings,
+    )
+
+
+def find_problems(
+    context: FlowSides,
+    plan: TopicPlan,
+    stored: Stored,
+    unmatched: Mapping[TopicPartition, int],
+    accepted: Mapping[TopicPartition, Accepted],
+) -> dict[TopicPartition, Refusal]:
+    """Finds why partitions of *plan*, which no query replicates now, cannot resume safely.
+
+    Quick: hardly any record is read. Of a target that has not grown since its records were
+    compared, the answer is known.
+
+    Args:
+        context: The flow.
+        plan: Its topics.
+        stored: The offset map.
+        unmatched: Target log ends at which comparing records has found nothing.
+        accepted: What operators have accepted.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    config, spans = context.config, current_spans(context, plan)
+    surveyed = survey(config, plan, stored, spans)
+    refined = refine(context, plan, stored, spans, surveyed.decisions)
+    ruled = rule_all(config, plan, refined, accepted)
+    left_out = _left_out(spans, ruled)
+    known = {
+        tp: doubt
+        for tp, doubt in in_doubt(spans, refined, unmatched).items()
+        if unmatched.get(tp) == doubt.log_end and tp.topic not in left_out
+    }
+    return _refused(spans, {**ruled, **rule_all(config, plan, known, accepted)})
+
+
+def topics_of(partitions: Collection[TopicPartition]) -> set[str]:
+    """The topics of *partitions*."""
+    return {tp.topic for tp in partitions}
+
+
+def _gone(spans: LogSpans, ruled: Mapping[TopicPartition, Verdict]) -> frozenset[str]:
+    """The topics that were deleted on one of the clusters."""
+    return spans.replaced | {tp.topic for tp, at in ruled.items() if isinstance(at, Missing)}
+
+
+def _refused(
+    spans: LogSpans, ruled: Mapping[TopicPartition, Verdict]
+) -> dict[TopicPartition, Refusal]:
+    gone = _gone(spans, ruled)
+    return {tp: at for tp, at in ruled.items() if isinstance(at, Refusal) and tp.topic not in gone}
+
+
+def _left_out(spans: LogSpans, ruled: Mapping[TopicPartition, Verdict]) -> frozenset[str]:
+    """The topics of which no partition resumes: a topic is decided as a whole."""
+    return _gone(spans, ruled) | topics_of(_refused(spans, ruled))
+
+
+def _found(
+    stored: Stored, found: Mapping[TopicPartition, Verdict], void: Mapping[TopicPartition, str]
+) -> Found:
+    """What follows from *found* for the offset map and the events."""
+    new_runs, events = {}, list[NewEvent]()
     for tp, at in found.items():
-        known = stored.anchors.get(tp) if tp not in decided.void else None
-        if runs := _first_runs(at, known.position if known else None):
+        known = stored.anchors.get(tp) if tp not in void else None
+        if runs := _new_runs(at, known.position if known else None):
             new_runs[tp] = runs
-        events += _events(tp, at, decided.void.get(tp))
+        events += _events(tp, at, void.get(tp))
     recut = {
         tp: [*at.refusal.kept, *new_runs.pop(tp)]
         for tp, at in found.items()
         if isinstance(at, Jump) and at.refusal.kept is not None
     }
     return Found(
+        found,
         {tp: at.position for tp, at in found.items() if isinstance(at, Resume)},
         new_runs,
         recut,
-        decided.void,
+        {tp: text for tp, text in void.items() if tp in found},
         frozenset(tp for tp, at in found.items() if _is_of_new_topic(at)),
         frozenset(tp for tp, at in found.items() if isinstance(at, Match) and not at.has_gap),
         tuple(events),
-        decided.refused,
-        decided.gone,
-        decided.unmatched,
     )
 
 
-def _first_runs(found: Verdict, known: Position | None) -> list[OffsetRun]:
+def _new_runs(verdict: Verdict, known: Position | None) -> list[OffsetRun]:
     """What the offset map is to state of a start that it does not give.
 
     *known* is the last position of the map, None if it begins here.
     """
-    if isinstance(found, StartFresh):
-        return [anchor(found.position)]
-    if isinstance(found, Match):
-        return found.new_runs(known)
-    return found.new_runs() if isinstance(found, Jump) else []
+    match verdict:
+        case StartFresh(position):
+            return [anchor(position)]
+        case Counted(run):
+            return [run]
+        case Realigned(runs, _, _):
+            return runs
+        case Match():
+            return verdict.new_runs(known)
+        case Jump():
+            return verdict.new_runs()
+    return []
 
 
 def _events(tp: TopicPartition, found: Verdict, void: str | None) -> list[NewEvent]:
@@ -153,6 +221,8 @@ def _events(tp: TopicPartition, found: Verdict, void: str | None) -> list[NewEve
     columns = tp._asdict()
     if isinstance(found, Match):
         return found.events(tp)
+    if isinstance(found, Realigned):
+        return [found.event]
     if isinstance(found, Jump):
         at = found.position.upstream
         first, end = found.lost or found.repeated or (at, at)
@@ -178,78 +248,3 @@ def _from(start: Position) -> str:
 
 def _is_of_new_topic(found: Verdict) -> bool:
     return isinstance(found, Jump) and found.refusal.cause == "source-recreated"
-
-
-def _count_ahead(
-    context: FlowSides,
-    plan: TopicPlan,
-    found: Mapping[TopicPartition, Verdict],
-    log_ends: LogEnds,
-    accepted: Mapping[TopicPartition, Accepted],
-) -> _Counted:
-    """Counts the target records that are not yet in the offset map, and compares the last ones."""
-    wanted = {tp: at for tp, at in found.items() if isinstance(at, CountAhead)}
-    config, counted = context.config, _Counted()
-    if not wanted:
-        return counted
-    records = sum(ahead.records for ahead in wanted.values())
-    log.info("counting_unrecorded", flow=config.flow, records=records)
-    ends = offsets_after(
-        context.spark,
-        config.source.consumer,
-        {tp: RecordSpan(ahead.anchor.upstream, ahead.records) for tp, ahead in wanted.items()},
-        log_ends.source_ends,
-    )
-    tails = [
-        CountedTail(
-            tp,
-            (ahead.anchor.upstream, ends[tp]),
-            log_ends.remote[tp],
-            ahead.records,
-            ahead.log_end,
-        )
-        for tp, ahead in wanted.items()
-        if tp in ends
-    ]
-    matching = matching_tails(config, tails)
-    for tp, ahead in wanted.items():
-        if tp in matching:
-            start = ahead.anchor
-            run = OffsetRun(start.upstream, ends[tp], start.downstream, ahead.records)
-            counted.runs[tp] = [run]
-            continue
-        remote, end = log_ends.remote[tp], log_ends.source_ends[tp]
-        aligned = realign(context, tp, remote, ahead, end)
-        ruled = _rule_foreign(context, plan, tp, ahead, aligned, log_ends, accepted)
-        if isinstance(ruled, Refusal):
-            counted.refused[tp] = ruled
-        elif isinstance(ruled, Jump) and ruled.decided_by != "skip":
-            counted.jumps[tp] = ruled
-        else:
-            counted.runs[tp], event = realigned_runs(tp, remote, ahead, aligned)
-            counted.events.append(event)
-    return counted
-
-
-def _rule_foreign(
-    context: FlowSides,
-    plan: TopicPlan,
-    tp: TopicPartition,
-    ahead: CountAhead,
-    aligned: Alignment,
-    log_ends: LogEnds,
-    accepted: Mapping[TopicPartition, Accepted],
-) -> Jump | Refusal | None:
-    """The decision about records on the target that match nothing; None if there are none."""
-    if not aligned.target_only:
-        return None
-    text = describe_alignment(log_ends.remote[tp], ahead, aligned)
-    span = log_ends.earliest[tp], log_ends.source_ends[tp]
-    refusal = foreign(
-        f"{text}: another producer writes there",
-        span,
-        ahead.log_end,
-        aligned.runs,
-        aligned.upstream,
-    )
-    return rule_for(context.config, plan, tp, refusal, accepted)

@@ -1,25 +1,23 @@
-"""Where partitions start, as far as log ends and topic ids decide; nothing is read. Pure.
+"""The first step: where partitions start, as far as log ends and topic ids decide. Pure.
 
-`decide` and the command ``plan`` ask here, so that the plan says what the start does.
+The loop and the commands ask here, so that ``plan`` says what the start does.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Protocol
 
 from replication.config.tree import FlowConfig
 from replication.model import Position, TopicPartition
 from replication.offsets.first_start import FirstStart, starts_at_latest
-from replication.offsets.guard import Accepted, Jump, Refusal, recreated, rule, with_map
+from replication.offsets.guard import Refusal, recreated, with_map
 from replication.offsets.live_map import TopicMap
 from replication.offsets.resume import Decision, Missing, StartFresh, plan_positions, start_over
 from replication.offsets.runs import OffsetRun
 from replication.offsets.topic_ids import Recreated, TopicIds, Void, check_topic_ids
+from replication.positions.spans import LogSpans
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
-
-NOTHING: Mapping[TopicPartition, Accepted] = MappingProxyType({})
 
 
 class Stored(Protocol):
@@ -45,100 +43,64 @@ class Stored(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets:
-    """Offsets of a plan's partitions, by upstream partition; a partition may be absent."""
-
-    earliest: Mapping[TopicPartition, int]
-    source_ends: Mapping[TopicPartition, int]
-    target_ends: Mapping[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """What `plan_starts` decides.
+class Survey:
+    """What `survey` decides.
 
     Args:
-        decisions: For each partition of the plan.
+        decisions: For each partition of the plan; no policy is applied to refusals yet.
         void: Partitions whose stored position is of a deleted topic, and what was deleted.
         later: Partitions that are newer than the flow, to which ``latest`` does not apply.
     """
 
-    decisions: Mapping[TopicPartition, Decision | Jump]
+    decisions: Mapping[TopicPartition, Decision]
     void: Mapping[TopicPartition, str]
     later: frozenset[TopicPartition] = frozenset()
 
 
-def plan_starts(
-    config: FlowConfig,
-    plan: TopicPlan,
-    stored: Stored,
-    offsets: Offsets,
-    accepted: Mapping[TopicPartition, Accepted] = NOTHING,
-) -> Starts:
+def survey(config: FlowConfig, plan: TopicPlan, stored: Stored, spans: LogSpans) -> Survey:
     """Decides where the partitions of *plan* start.
 
     A position of a deleted topic is not used. Where the target holds no record of the deleted
     source topic, nothing can be lost, and the partition starts over. Records that a new remote
     topic holds already say nothing of those before them: the flow's own producers, which knew the
-    deleted topic, may have written them. Where something would be lost, the flow's policy or what
-    operators have *accepted* decides.
+    deleted topic, may have written them.
     """
     anchors = stored.anchors
     verdicts = {
-        tp: _check_ids(plan, stored, tp, offsets.target_ends.get(tp))
+        tp: _check_ids(plan, stored, tp, spans.target_ends.get(tp))
         for tp in plan.partitions
         if tp in anchors
     }
     void = {tp: found.text for tp, found in verdicts.items() if isinstance(found, Void)}
     new = plan.partitions if config.auto_offset_reset == "latest" else ()
-    latest = starts_at_latest(
-        stored.first, new, plan.source_ids, offsets.earliest, offsets.source_ends
-    )
-    decisions: dict[TopicPartition, Decision | Jump] = dict(
-        plan_positions(
-            plan.partitions,
-            {tp: anchors[tp].position for tp in verdicts if tp not in void},
-            offsets.target_ends,
-            offsets.earliest,
-            offsets.source_ends,
-            latest=latest,
-            shared={tp for tp in plan.partitions if plan.is_shared(tp)},
-        )
+    latest = starts_at_latest(stored.first, new, plan.source_ids, spans.earliest, spans.source_ends)
+    decisions = plan_positions(
+        plan.partitions,
+        {tp: anchors[tp].position for tp in verdicts if tp not in void},
+        spans.target_ends,
+        spans.earliest,
+        spans.source_ends,
+        latest=latest,
+        shared={tp for tp in plan.partitions if plan.is_shared(tp)},
     )
     for tp in void:
         if not isinstance(decisions[tp], Missing):
             is_same_source = anchors[tp].topic_id == plan.source_ids[tp.topic]
             upstream = start_over(
                 anchors[tp].position,
-                offsets.earliest[tp],
-                offsets.source_ends[tp],
+                spans.earliest[tp],
+                spans.source_ends[tp],
                 keeps_offset=is_same_source and config.auto_offset_reset == "latest",
             )
-            decisions[tp] = StartFresh(Position(upstream, offsets.target_ends[tp]))
+            decisions[tp] = StartFresh(Position(upstream, spans.target_ends[tp]))
     for tp, verdict in verdicts.items():
         if isinstance(verdict, Recreated) and not isinstance(decisions[tp], Missing):
-            span = offsets.earliest[tp], offsets.source_ends[tp]
-            known, log_end = anchors[tp].position, offsets.target_ends[tp]
-            decisions[tp] = recreated(verdict.text, known, span, log_end)
+            known, log_end = anchors[tp].position, spans.target_ends[tp]
+            decisions[tp] = recreated(verdict.text, known, spans.source(tp), log_end)
     for tp, decision in decisions.items():
-        if isinstance(decision, Refusal):
-            is_cut = decision.cause == "target-truncated"
-            runs = stored.runs(tp) if is_cut else ()
-            refusal = with_map(decision, runs, decision.log_end) if is_cut else decision
-            decisions[tp] = rule_for(config, plan, tp, refusal, accepted)
-    return Starts(decisions, void, frozenset(new) - latest.keys() - anchors.keys())
-
-
-def rule_for(
-    config: FlowConfig,
-    plan: TopicPlan,
-    tp: TopicPartition,
-    refusal: Refusal,
-    accepted: Mapping[TopicPartition, Accepted],
-) -> Jump | Refusal:
-    """What the flow's policy, or what operators have accepted, makes of the refusal of *tp*."""
-    policy = config.guard.policy(refusal.cause, tp.topic)
-    return rule(refusal, policy, accepted.get(tp), plan.source_ids[tp.topic])
+        if isinstance(decision, Refusal) and decision.cause == "target-truncated":
+            decisions[tp] = with_map(decision, stored.runs(tp), decision.log_end)
+    return Survey(decisions, void, frozenset(new) - latest.keys() - anchors.keys())
 
 
 def _check_ids(

@@ -12,9 +12,11 @@ from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted, Jump, Refusal
 from replication.offsets.live_map import TopicMap
 from replication.offsets.map import Exact, OffsetMap
-from replication.offsets.resume import Missing, Resume, StartFresh
+from replication.offsets.resume import Decision, Missing, Resume, StartFresh
 from replication.offsets.runs import OffsetRun, anchor
-from replication.positions.survey import Offsets, plan_starts
+from replication.positions.rule import NOTHING, rule_all
+from replication.positions.spans import LogSpans
+from replication.positions.survey import survey
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
@@ -52,57 +54,68 @@ def plan(source_id: str, remote_id: str) -> TopicPlan:
     return TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": source_id}, {"A.t": remote_id})
 
 
-def offsets(target_end: int) -> Offsets:
+def offsets(target_end: int) -> LogSpans:
     """A source whose retention has passed offset 40, and so many records on the target."""
-    return Offsets({TP: 40}, {TP: 120}, {TP: target_end})
+    return LogSpans({TP: 40}, {TP: 120}, {TP: target_end})
+
+
+def ruled(
+    config: FlowConfig,
+    planned: TopicPlan,
+    spans: LogSpans,
+    accepted: Mapping[TopicPartition, Accepted] = NOTHING,
+) -> Decision | Jump:
+    """What the policy, or an operator, makes of the partition's start."""
+    surveyed = survey(config, planned, Map(), spans)
+    return rule_all(config, planned, surveyed.decisions, accepted)[TP]
 
 
 def test_the_map_decides_for_the_topics_that_it_is_of() -> None:
-    starts = plan_starts(flow("earliest"), plan("s1", "r1"), Map(), offsets(60))
+    starts = survey(flow("earliest"), plan("s1", "r1"), Map(), offsets(60))
 
     assert starts.decisions == {TP: Resume(Position(100, 60))}
     assert starts.void == {}
 
 
 def test_a_deleted_remote_topic_is_filled_again_from_the_earliest_offset() -> None:
-    starts = plan_starts(flow("earliest"), plan("s1", "r2"), Map(), offsets(0))
+    starts = survey(flow("earliest"), plan("s1", "r2"), Map(), offsets(0))
 
     assert starts.decisions == {TP: StartFresh(Position(40, 0))}
     assert starts.void == {TP: "remote topic A.t was deleted and created again"}
 
 
 def test_records_in_a_new_remote_topic_say_nothing_of_those_before_them() -> None:
-    starts = plan_starts(flow("earliest"), plan("s1", "r2"), Map(), offsets(7))
+    starts = survey(flow("earliest"), plan("s1", "r2"), Map(), offsets(7))
 
     assert starts.decisions == {TP: StartFresh(Position(40, 7))}
 
 
 def test_with_reset_latest_a_deleted_remote_topic_goes_on_where_it_was() -> None:
-    starts = plan_starts(flow("latest"), plan("s1", "r2"), Map(), offsets(0))
+    starts = survey(flow("latest"), plan("s1", "r2"), Map(), offsets(0))
 
     assert starts.decisions == {TP: StartFresh(Position(100, 0))}
 
 
 def test_a_source_topic_created_again_is_read_whole_even_with_reset_latest() -> None:
-    starts = plan_starts(flow("latest"), plan("s2", "r2"), Map(), offsets(0))
+    starts = survey(flow("latest"), plan("s2", "r2"), Map(), offsets(0))
 
     assert starts.decisions == {TP: StartFresh(Position(40, 0))}
 
 
 def test_a_source_topic_created_again_waits_for_an_empty_remote_topic() -> None:
-    starts = plan_starts(flow("earliest"), plan("s2", "r1"), Map(), offsets(60))
+    starts = survey(flow("earliest"), plan("s2", "r1"), Map(), offsets(60))
 
     (refusal,) = starts.decisions.values()
     assert isinstance(refusal, Refusal)
     assert refusal.cause == "source-recreated"
-    empty = plan_starts(flow("earliest"), plan("s2", "r2"), Map(), offsets(0))
+    empty = survey(flow("earliest"), plan("s2", "r2"), Map(), offsets(0))
     assert empty.decisions == {TP: StartFresh(Position(40, 0))}
 
 
 def test_a_partition_that_is_gone_is_missing() -> None:
-    gone = Offsets({TP: 40}, {TP: 120}, {})
+    gone = LogSpans({TP: 40}, {TP: 120}, {})
 
-    (decision,) = plan_starts(flow("earliest"), plan("s1", "r1"), Map(), gone).decisions.values()
+    (decision,) = survey(flow("earliest"), plan("s1", "r1"), Map(), gone).decisions.values()
 
     assert isinstance(decision, Missing)
     assert decision.side == "target"
@@ -110,10 +123,10 @@ def test_a_partition_that_is_gone_is_missing() -> None:
 
 # By cause: topic ids and offsets, then for skip and restart the position, the source offsets that
 # are lost, those that are repeated, and what the map states afterwards.
-EXPIRED = Offsets({TP: 110}, {TP: 120}, {TP: 60})
-SOURCE_CUT = Offsets({TP: 50}, {TP: 80}, {TP: 60})
-TARGET_CUT = Offsets({TP: 50}, {TP: 120}, {TP: 45})
-AGAIN = Offsets({TP: 3}, {TP: 9}, {TP: 60})
+EXPIRED = LogSpans({TP: 110}, {TP: 120}, {TP: 60})
+SOURCE_CUT = LogSpans({TP: 50}, {TP: 80}, {TP: 60})
+TARGET_CUT = LogSpans({TP: 50}, {TP: 120}, {TP: 45})
+AGAIN = LogSpans({TP: 3}, {TP: 9}, {TP: 60})
 
 
 @pytest.mark.parametrize(
@@ -156,18 +169,18 @@ AGAIN = Offsets({TP: 3}, {TP: 9}, {TP: 60})
 def test_a_policy_decides_where_a_refused_partition_goes_on(
     cause: str,
     source_id: str,
-    found: Offsets,
+    found: LogSpans,
     policy: str,
     position: Position,
     lost: tuple[int, int] | None,
     repeated: tuple[int, int] | None,
     runs: list[OffsetRun],
 ) -> None:
-    refusing = plan_starts(flow("latest"), plan(source_id, "r1"), Map(), found)
     config = flow("latest", {f"replication.guard.{cause}": policy})
-    deciding = plan_starts(config, plan(source_id, "r1"), Map(), found)
 
-    (refusal,), (jump,) = refusing.decisions.values(), deciding.decisions.values()
+    refusal = ruled(flow("latest"), plan(source_id, "r1"), found)
+    jump = ruled(config, plan(source_id, "r1"), found)
+
     assert isinstance(refusal, Refusal)
     assert refusal.cause == cause
     assert isinstance(jump, Jump)
@@ -179,7 +192,7 @@ def test_a_policy_decides_where_a_refused_partition_goes_on(
 def test_a_map_that_is_cut_answers_for_what_the_target_still_has() -> None:
     config = flow("earliest", {"replication.guard.target-truncated": "skip"})
 
-    (jump,) = plan_starts(config, plan("s1", "r1"), Map(), TARGET_CUT).decisions.values()
+    jump = ruled(config, plan("s1", "r1"), TARGET_CUT)
 
     assert isinstance(jump, Jump)
     assert jump.refusal.kept == (OffsetRun(40, 85, 0, 45),)
@@ -192,9 +205,7 @@ def test_a_map_that_is_cut_answers_for_what_the_target_still_has() -> None:
 def test_a_policy_is_for_the_topics_that_it_names(topics: str) -> None:
     named = {"replication.guard.records-expired": "skip", "replication.guard.topics": topics}
 
-    starts = plan_starts(flow("earliest", named), plan("s1", "r1"), Map(), EXPIRED)
-
-    assert isinstance(starts.decisions[TP], Refusal)
+    assert isinstance(ruled(flow("earliest", named), plan("s1", "r1"), EXPIRED), Refusal)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +222,7 @@ def test_what_an_operator_accepts_comes_before_the_policy(
     config = flow("earliest", {"replication.guard.records-expired": "stop"})
     accepted = {TP: Accepted(start, "s1")}
 
-    (jump,) = plan_starts(config, plan("s1", "r1"), Map(), EXPIRED, accepted).decisions.values()
+    jump = ruled(config, plan("s1", "r1"), EXPIRED, accepted)
 
     assert isinstance(jump, Jump)
     assert (jump.position, jump.decided_by) == (Position(position, 60), "accept")
@@ -228,9 +239,8 @@ def test_what_an_operator_accepts_comes_before_the_policy(
     ],
 )  # fmt: skip
 def test_an_acceptance_that_no_longer_fits_is_refused(accepted: Accepted, text: str) -> None:
-    starts = plan_starts(flow("earliest"), plan("s1", "r1"), Map(), EXPIRED, {TP: accepted})
+    refusal = ruled(flow("earliest"), plan("s1", "r1"), EXPIRED, {TP: accepted})
 
-    (refusal,) = starts.decisions.values()
     assert isinstance(refusal, Refusal)
     assert text in refusal.text
 
@@ -238,9 +248,9 @@ def test_an_acceptance_that_no_longer_fits_is_refused(accepted: Accepted, text: 
 def test_an_acceptance_changes_nothing_where_the_flow_goes_on_by_itself() -> None:
     accepted = {TP: Accepted("latest", "s1")}
 
-    starts = plan_starts(flow("earliest"), plan("s1", "r1"), Map(), offsets(60), accepted)
+    start = ruled(flow("earliest"), plan("s1", "r1"), offsets(60), accepted)
 
-    assert starts.decisions == {TP: Resume(Position(100, 60))}
+    assert start == Resume(Position(100, 60))
 
 
 OLD = FirstStart(frozenset({"t", "excluded"}), {TP: 90}, {"t": "s1"})
@@ -262,7 +272,7 @@ def test_latest_is_for_what_there_was_when_the_flow_first_started(
 ) -> None:
     stored = Map(anchors={}, first=first)
 
-    starts = plan_starts(flow("latest"), plan(source_id, "r1"), stored, offsets(0))
+    starts = survey(flow("latest"), plan(source_id, "r1"), stored, offsets(0))
 
     assert starts.decisions == {TP: StartFresh(Position(start, 0))}
     assert starts.later == ({TP} if start == 40 else set())

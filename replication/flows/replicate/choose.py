@@ -13,8 +13,7 @@ from replication.flows.replicate.set_aside import Part, SetAside, joined
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, NewEvent, TopicPartition
 from replication.offsets.guard import Refusal
-from replication.positions.decide import find_problems, topics_of
-from replication.positions.find import Found
+from replication.positions.find import Found, find_problems, topics_of
 from replication.positions.rejected_records import rejected_records
 from replication.positions.settle import give_up_in_flight
 from replication.spark.acknowledged import NOT_REPORTED, is_reported

@@ -1,0 +1,159 @@
+"""The third step: records of both sides are compared where offsets alone do not tell the place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from replication.errors import GuardError
+from replication.log import Log
+from replication.model import TopicPartition
+from replication.offsets.guard import Jump, foreign, unmatched
+from replication.offsets.resume import CountAhead, Decision, MatchTail, StartFresh
+from replication.offsets.runs import OffsetRun
+from replication.positions.match import describe_alignment, realign, realigned_runs
+from replication.positions.place import Existing, Match, match_existing_targets
+from replication.positions.sides import FlowSides
+from replication.positions.spans import LogSpans
+from replication.positions.survey import Stored
+from replication.positions.tails import CountedTail, matching_tails
+from replication.positions.take_over import take_over
+from replication.positions.verdicts import Counted, Realigned
+from replication.spark.counting import RecordSpan, offsets_after
+from replication.topics.topic_plan import TopicPlan
+
+log = Log(__name__)
+
+Verdict = Decision | Match | Counted | Realigned | Jump
+"""Where a partition resumes, or why it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What comparing records has found, by upstream partition.
+
+    Args:
+        verdicts: Of all partitions that were asked for.
+        warnings: Why positions of MirrorMaker 2 cannot be used, one line each.
+    """
+
+    verdicts: Mapping[TopicPartition, Verdict]
+    warnings: tuple[str, ...] = ()
+
+
+def compare(
+    context: FlowSides,
+    plan: TopicPlan,
+    stored: Stored,
+    spans: LogSpans,
+    decisions: Mapping[TopicPartition, Decision],
+    void: Mapping[TopicPartition, str],
+) -> Compared:
+    """Finds the places of those of *decisions* that only records tell; the others stay.
+
+    Args:
+        context: The flow.
+        plan: Its topics.
+        stored: The offset map.
+        spans: Of the plan's partitions.
+        decisions: What the steps before have found.
+        void: Partitions whose stored map is of deleted topics.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+        QueryError: A Spark job that compares records fails.
+    """
+    placed = _place(context, plan, stored, spans, decisions, void)
+    counted = _count(context, plan, spans, decisions)
+    return Compared({**decisions, **placed.verdicts, **counted}, placed.warnings)
+
+
+def _place(
+    context: FlowSides,
+    plan: TopicPlan,
+    stored: Stored,
+    spans: LogSpans,
+    decisions: Mapping[TopicPartition, Decision],
+    void: Mapping[TopicPartition, str],
+) -> Compared:
+    """Places the newest records of targets that the offset map does not explain."""
+    tails = {tp: at.position for tp, at in decisions.items() if isinstance(at, MatchTail)}
+    existing = {tp: Existing(plan.copy_of(tp), fresh) for tp, fresh in tails.items()}
+    matches = match_existing_targets(context, existing)
+    unknown = {tp for tp, at in matches.items() if isinstance(at, GuardError) or at.is_emptied}
+    unknown -= stored.anchors.keys()  # copied by this mirror before
+    ends = {tp: tails[tp].downstream for tp in unknown} | _unknown_of_shared(plan, decisions)
+    taken_over = take_over(context.config, (context.source, context.target), ends)
+    found: dict[TopicPartition, Verdict] = {}
+    for tp, match in {**matches, **taken_over.found}.items():
+        if isinstance(match, GuardError):
+            anchor = stored.anchors.get(tp) if tp not in void else None
+            since = anchor.position if anchor else None
+            found[tp] = unmatched(str(match), tails[tp], spans.source(tp), since)
+        else:
+            found[tp] = match
+    return Compared(found, taken_over.warnings)
+
+
+def _unknown_of_shared(
+    plan: TopicPlan, decisions: Mapping[TopicPartition, Decision]
+) -> dict[TopicPartition, int]:
+    """Log ends of shared remote partitions to which another replicator may have copied before."""
+    return {
+        tp: at.position.downstream
+        for tp, at in decisions.items()
+        if isinstance(at, StartFresh) and at.position.downstream and plan.is_shared(tp)
+    }
+
+
+def _count(
+    context: FlowSides,
+    plan: TopicPlan,
+    spans: LogSpans,
+    decisions: Mapping[TopicPartition, Decision],
+) -> dict[TopicPartition, Verdict]:
+    """Counts the target's records that are not in the offset map, and compares the last ones."""
+    wanted = {tp: at for tp, at in decisions.items() if isinstance(at, CountAhead)}
+    if not wanted:
+        return {}
+    config = context.config
+    records = sum(ahead.records for ahead in wanted.values())
+    log.info("counting_unrecorded", flow=config.flow, records=records)
+    ends = offsets_after(
+        context.spark,
+        config.source.consumer,
+        {tp: RecordSpan(ahead.anchor.upstream, ahead.records) for tp, ahead in wanted.items()},
+        spans.source_ends,
+    )
+    tails = [
+        CountedTail(
+            tp,
+            (ahead.anchor.upstream, ends[tp]),
+            plan.copy_of(tp),
+            ahead.records,
+            ahead.log_end,
+        )
+        for tp, ahead in wanted.items()
+        if tp in ends
+    ]
+    matching = matching_tails(config, tails)
+    found: dict[TopicPartition, Verdict] = {}
+    for tp, ahead in wanted.items():
+        if tp in matching:
+            start = ahead.anchor
+            run = OffsetRun(start.upstream, ends[tp], start.downstream, ahead.records)
+            found[tp] = Counted(run)
+        else:
+            found[tp] = _realign(context, plan, spans, tp, ahead)
+    return found
+
+
+def _realign(
+    context: FlowSides, plan: TopicPlan, spans: LogSpans, tp: TopicPartition, ahead: CountAhead
+) -> Realigned:
+    remote, span = plan.copy_of(tp), spans.source(tp)
+    aligned = realign(context, tp, remote, ahead, span[1])
+    runs, event = realigned_runs(tp, remote, ahead, aligned)
+    if not aligned.target_only:
+        return Realigned(runs, event, None)
+    text = f"{describe_alignment(remote, ahead, aligned)}: another producer writes there"
+    refusal = foreign(text, span, ahead.log_end, aligned.runs, aligned.upstream)
+    return Realigned(runs, event, refusal)

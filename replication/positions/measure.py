@@ -1,0 +1,50 @@
+"""Reads where the logs of both sides begin and end."""
+
+from collections.abc import Mapping
+
+from replication.model import TopicPartition
+from replication.positions.replaced import compare_ids
+from replication.positions.settle import settled_log_ends
+from replication.positions.sides import FlowSides
+from replication.positions.spans import LogSpans
+from replication.topics.topic_plan import TopicPlan
+
+
+def settled_spans(context: FlowSides, plan: TopicPlan) -> LogSpans:
+    """The spans of *plan*'s partitions once nothing of the flow is in flight.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    copies = _copies(plan)
+    ends = settled_log_ends(
+        context.target,
+        list(copies.values()),
+        context.spark,
+        context.config.flow,
+        shared={copy for tp, copy in copies.items() if plan.is_shared(tp)},
+    )
+    return _spans(context, plan, ends)
+
+
+def current_spans(context: FlowSides, plan: TopicPlan) -> LogSpans:
+    """The spans of *plan*'s partitions, to which nothing of the flow can be in flight.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    return _spans(context, plan, context.target.log_ends(_copies(plan).values()))
+
+
+def _copies(plan: TopicPlan) -> dict[TopicPartition, TopicPartition]:
+    return {tp: plan.copy_of(tp) for tp in plan.partitions}
+
+
+def _spans(context: FlowSides, plan: TopicPlan, ends: Mapping[TopicPartition, int]) -> LogSpans:
+    copies = _copies(plan)
+    return LogSpans(
+        context.source.earliest(copies),
+        context.source.log_ends(copies, context.config.isolation),
+        {tp: ends[copy] for tp, copy in copies.items() if copy in ends},
+        compare_ids(context.source, context.target, plan).changed,  # after the offsets
+    )

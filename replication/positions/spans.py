@@ -1,0 +1,28 @@
+"""Where the logs of both sides begin and end, at one moment. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from replication.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class LogSpans:
+    """Offsets of a plan's partitions, by upstream partition; a partition may be absent.
+
+    Args:
+        earliest: The source's first offsets.
+        source_ends: The source's log ends.
+        target_ends: The log ends of the remote partitions.
+        replaced: The upstream topics that were not those of the plan any more when the offsets had
+            been read.
+    """
+
+    earliest: Mapping[TopicPartition, int]
+    source_ends: Mapping[TopicPartition, int]
+    target_ends: Mapping[TopicPartition, int]
+    replaced: frozenset[str] = frozenset()
+
+    def source(self, tp: TopicPartition) -> tuple[int, int]:
+        """The source's first offset of *tp*, and its log end."""
+        return self.earliest[tp], self.source_ends[tp]
