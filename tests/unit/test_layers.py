@@ -2,6 +2,8 @@
 
 import ast
 import sys
+from collections.abc import Set as AbstractSet
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,97 @@ LIBRARIES = {
     "config": {"yaml"},
     "demo": {"confluent_kafka", "rich", "yaml", "pyspark"},
 }
+# The modules of a folder that others may import; the rest of it is private. Where no folder is
+# named, all of its modules are open: rules, and what an operator asks.
+DOORS = {
+    "app": {"run"},
+    "cli": {"jobs", "main"},
+    "demo": {"play"},
+    "deploy": {"arguments"},
+    "flows": {
+        "checkpoints.rounds",
+        "context",
+        "head_start",
+        "heartbeats",
+        "identity",
+        "metadata.query",
+        "replicate.admitted",
+        "replicate.loop",
+        "supervised",
+    },
+    "positions": {
+        "doubts",
+        "expire",
+        "find",
+        "old_records",
+        "place",
+        "provenance",
+        "rejected_records",
+        "replaced",
+        "rule",
+        "settle",
+        "spans",
+        "survey",
+        "take_over",
+    },
+    "upkeep": {"acls", "checkpoints", "groups", "prepare", "settings"},
+    "state": {
+        "accept_requests",
+        "claim",
+        "cluster_ids",
+        "first_topics",
+        "folder",
+        "job_lock",
+        "lease",
+        "maintenance",
+        "offset_rows",
+        "offset_table",
+        "paths",
+        "readers",
+        "request_files",
+        "requests",
+        "spark_reader",
+        "stop_requests",
+        "tables",
+    },
+    "kafka": {
+        "acls",
+        "calls",
+        "client_check",
+        "cluster",
+        "consumer_groups",
+        "diagnosis",
+        "internal_topic",
+        "jvm",
+        "ownership",
+        "reader",
+        "rejections",
+        "same_cluster",
+    },
+    "config": {
+        "checks",
+        "clients.defaults",
+        "clients.jaas",
+        "clients.java_keys",
+        "clients.librdkafka",
+        "clients.secrets",
+        "convert",
+        "file",
+        "flow_conflicts",
+        "group_settings",
+        "home",
+        "java_options",
+        "keys",
+        "loops",
+        "metadata_settings",
+        "properties",
+        "reference",
+        "stores",
+        "tree",
+        "values",
+    },
+    "mm2": {"connect_offsets", "filters", "internal_topics", "policy", "possible", "wire"},
+}
 # Run by setuptools and by nothing of ours.
 OUTSIDE = {"replication.jvm.wheel", "replication.jvm", "replication"}
 
@@ -55,7 +148,8 @@ def folder(module: str) -> str:
     return rest[0] if top == "replication" and rest else top
 
 
-def imports(file: Path) -> set[str]:
+@cache
+def imports(file: Path) -> frozenset[str]:
     """Full names of what a file imports, anywhere in it; relative imports are not used here."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -65,12 +159,18 @@ def imports(file: Path) -> set[str]:
             assert node.level == 0, f"{file}:{node.lineno}: a relative import"
             found.add(str(node.module))
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return found
+    return frozenset(found)
 
 
-def own(names: set[str]) -> set[str]:
+def own(names: AbstractSet[str]) -> AbstractSet[str]:
     """Those of *names* that are modules of the product."""
     return names & set(MODULES)
+
+
+def is_door(module: str) -> bool:
+    """Whether other folders may import *module*."""
+    _, _, door = module.removeprefix("replication.").partition(".")
+    return not door or folder(module) not in DOORS or door in DOORS[folder(module)]
 
 
 def loaded_by(module: str) -> set[str]:
@@ -94,6 +194,23 @@ def test_a_folder_imports_only_what_stands_below_it(module: str) -> None:
     below = set().union(*STOREYS[ROW[mine] + 1 :])
 
     assert {folder(name) for name in own(imports(MODULES[module]))} - {mine} - below == set()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_folder_is_entered_by_its_doors(module: str) -> None:
+    entered = {name for name in own(imports(MODULES[module])) if folder(name) != folder(module)}
+
+    private = {name for name in entered if not is_door(name)}
+    assert private == set(), "ask a door of that folder, or make it one in DOORS"
+
+
+@pytest.mark.parametrize(
+    "door", [f"replication.{name}.{door}" for name, doors in DOORS.items() for door in doors]
+)
+def test_a_door_is_used(door: str) -> None:
+    users = [name for name in MODULES if door in imports(MODULES[name])]
+
+    assert any(folder(name) != folder(door) for name in users), "private, then"
 
 
 @pytest.mark.parametrize("module", MODULES)
