@@ -1,6 +1,6 @@
 """The lease on one machine: a second process is refused, a dead one is replaced, rows are written.
 
-Here the kernel's lock alone decides; tests/cluster/test_ownership.py adds the group.
+Here the kernel's lock alone decides; tests/cluster/leases/test_ownership.py adds the group.
 """
 
 import subprocess

@@ -17,7 +17,7 @@ FIRST = ("job", "cluster", "spark")
 
 SECURED = "secured brokers"
 SHARING: Mapping[str, str] = {
-    f"tests/cluster/test_{name}.py": SECURED
+    f"tests/cluster/security/test_{name}.py": SECURED
     for name in ("client_jars", "lost_acls", "least_privilege", "secured", "secured_flows")
 }
 """Files that run in one process, because what they share is slow to start."""

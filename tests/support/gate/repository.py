@@ -75,7 +75,7 @@ def write_durations(measured: Mapping[str, float]) -> None:
     known = {
         nodeid: round(seconds, 1)
         for nodeid, seconds in sorted({**durations().measured, **measured}.items())
-        if seconds >= SHORTEST_SECONDS or not nodeid.startswith("tests/unit/")
+        if seconds >= SHORTEST_SECONDS or not nodeid.startswith(("tests/unit/", "tests/house/"))
     }
     kept = {nodeid: seconds for nodeid, seconds in known.items() if _exists(nodeid)}
     DURATIONS.write_text(json.dumps(kept, indent=1) + "\n")
