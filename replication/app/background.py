@@ -13,7 +13,7 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.context import FlowContext
 from replication.flows.head_start import HeadStart
-from replication.flows.heartbeats import Heartbeats, emit_once
+from replication.flows.heartbeats import Heartbeats, emitting_once
 from replication.flows.identity import Identity
 from replication.flows.metadata.query import MetadataSync, is_wanted
 from replication.flows.supervised import Supervised
@@ -111,15 +111,14 @@ def background_heartbeats(
 ) -> Iterator[None]:
     """Runs the heartbeats of all pairs that belong to *chosen* during the block, as one query.
 
-    In a drain each pair gets one heartbeat before the block instead.
+    In a drain each pair gets one heartbeat beside the block instead.
     """
     pairs = [pair for pair in config.heartbeats if _belongs(pair, config, chosen)]
     if not pairs or not runs(job, "heartbeats"):
         yield
     elif is_drain(config, chosen):
-        for pair in pairs:
-            emit_once(pair)
-        yield
+        with emitting_once(pairs):
+            yield
     else:
         stop = threading.Event()
         query = partial(Heartbeats(pairs, stop).query, spark)

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -199,15 +200,24 @@ def _raise(error: ReplicationError, _stop: threading.Event) -> None:
     raise error
 
 
-def _refusal(context: FlowContext) -> tuple[Flow, IdentityError | None]:
-    """The flow, and why it must not run; what else may keep it from running is left to it."""
+def _refusals(contexts: Sequence[FlowContext]) -> dict[Flow, IdentityError]:
+    """The flows that must not run, and why; all are looked at side by side."""
+    if not contexts:
+        return {}
+    with ThreadPoolExecutor(len(contexts), "identity") as pool:
+        found = zip(contexts, pool.map(_refusal, contexts), strict=True)
+        return {context.config.flow: error for context, error in found if error is not None}
+
+
+def _refusal(context: FlowContext) -> IdentityError | None:
+    """Why the flow must not run; what else may keep it from running is left to it."""
     try:
         check_identity(context)
     except IdentityError as error:
-        return context.config.flow, error
+        return error
     except StateError as error:
         log.info("clusters_not_checked", flow=context.config.flow, text=error)
-    return context.config.flow, None
+    return None
 
 
 class _Application:
@@ -230,7 +240,7 @@ class _Application:
         patience = EXECUTOR_SECONDS if executors_of(tables) == "cluster" else 0.0
         slots = partial(task_slots, self._spark)
         admission = Admission(self._spark.version, slots, patience, has_realtime=has_own_realtime())
-        refused = {flow: error for flow, error in map(_refusal, contexts) if error is not None}
+        refused = _refusals(contexts)
         threads = [
             FlowThread(flow, partial(_raise, refused[flow]))
             if (flow := context.config.flow) in refused

@@ -6,6 +6,9 @@ spark-submit.sh waits for it before each start, so it imports neither Spark nor 
 import os
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
 
 import click
 
@@ -29,6 +32,8 @@ from replication.kafka.diagnosis import CallError
 from replication.model import RECORDS, Job, Mode
 from replication.spark.mode import few_files, local_slots, most_continuous, small_heap
 from replication.state.job_lock import refuse_second_process
+
+FLOWS_AT_ONCE: Final = 8
 
 
 @click.command()
@@ -78,8 +83,9 @@ def slots(
     has_flows = job in RECORDS and (config.flows or names)
     flows = [flow for name in chosen for flow in chosen_flows(config, name)] if has_flows else []
     partitions = Counter[Mode]()
-    for flow in flows:
-        partitions[mode or flow.mode] += _partitions(config, flow)
+    with ThreadPoolExecutor(FLOWS_AT_ONCE) as pool:  # a cluster that is silent delays no other
+        for flow, count in zip(flows, pool.map(partial(_partitions, config), flows), strict=True):
+            partitions[mode or flow.mode] += count
     if warning := small_heap(partitions, heap_mb):
         click.echo(f"warning: {warning}", err=True)
     files = open_files_limit()

@@ -1,8 +1,13 @@
 """How many source partitions a flow replicates, by which its task slots are counted."""
 
+from typing import Final
+
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.kafka.cluster import Cluster
 from replication.upkeep.prepare import look
+
+PATIENCE_SECONDS: Final = 3.0
+"""For a cluster that does not answer at all: the start goes on without, and asks it again."""
 
 
 def partitions_now(flow: FlowConfig) -> int:
@@ -13,8 +18,8 @@ def partitions_now(flow: FlowConfig) -> int:
         ClusterError: A cluster does not answer.
     """
     with (
-        Cluster(flow.source.alias, flow.source.admin) as source,
-        Cluster(flow.target.alias, flow.target.admin) as target,
+        Cluster(flow.source.alias, flow.source.admin, patience_s=PATIENCE_SECONDS) as source,
+        Cluster(flow.target.alias, flow.target.admin, patience_s=PATIENCE_SECONDS) as target,
     ):
         return len(look(flow, source, target).partitions)
 

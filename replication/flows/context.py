@@ -70,5 +70,5 @@ def claim_lease(jvm: JVMView, state_dir: str, config: FlowConfig, name: LeaseNam
         state_dir,
         join_from(jvm, target.consumer, name),
         producer="" if name.part else producer_client_id(target.producer, config.flow),
-        servers=target.consumer.get("bootstrap.servers", ""),
+        target=target.consumer,
     )

@@ -6,7 +6,9 @@ own heartbeats only.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from threading import Event, Thread
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.config.group_settings import HeartbeatsConfig
 from replication.errors import ReplicationError
 from replication.kafka.cluster import Cluster
+from replication.kafka.diagnosis import InterruptedCallError
 from replication.kafka.internal_topic import InternalTopic
 from replication.log import Log
 from replication.mm2.wire import Heartbeat
@@ -24,6 +27,7 @@ log = Log(__name__)
 
 BATCH_SECONDS = 60.0
 RETRY_SECONDS = 60.0
+HEAD_START_SECONDS = 3.0
 
 
 class Heartbeats:
@@ -66,6 +70,8 @@ class _Pair:
     def _send(self, topic: InternalTopic) -> None:
         try:
             topic.send(*record(self._config))
+        except InterruptedCallError as error:
+            log.info("heartbeats_interrupted", flow=self._config.flow, text=error)
         except ReplicationError as error:
             self._topic, self._retry_at = None, time.monotonic() + RETRY_SECONDS
             self._report(error)
@@ -78,7 +84,8 @@ class _Pair:
 
     def _open(self) -> None:
         try:
-            self._topic = open_topic(self._config)
+            cluster = Cluster(self._config.alias, self._config.admin)
+            self._topic = open_topic(self._config, cluster)
         except ReplicationError as error:
             self._report(error)
         except Exception:  # the thread's edge; another one tries again
@@ -94,22 +101,38 @@ class _Pair:
         )
 
 
+@contextmanager
+def emitting_once(pairs: Sequence[HeartbeatsConfig]) -> Iterator[None]:
+    """Emits one heartbeat for each of *pairs* beside the block, for a drain.
+
+    The block begins with them, so that a flow copies those of its source, but a cluster that does
+    not answer delays neither the other pairs nor the block.
+    """
+    with ThreadPoolExecutor(len(pairs), "heartbeat") as pool:
+        wait([pool.submit(emit_once, pair) for pair in pairs], HEAD_START_SECONDS)
+        yield
+
+
 def emit_once(config: HeartbeatsConfig) -> None:
     """Emits one heartbeat, for a drain; logs a warning if that fails."""
     try:
-        open_topic(config).write([record(config)])
+        with Cluster(config.alias, config.admin) as cluster:
+            open_topic(config, cluster).write([record(config)])
     except ReplicationError as error:
         log.warning("heartbeat_failed", flow=config.flow, text=error)
+    except Exception:  # the thread's edge: nothing above would see it
+        text = "internal error, please report it"
+        log.exception("heartbeat_failed", flow=config.flow, text=text)
 
 
-def open_topic(config: HeartbeatsConfig) -> InternalTopic:
+def open_topic(config: HeartbeatsConfig, cluster: Cluster) -> InternalTopic:
     """Opens the topic of a pair's heartbeats; creates it if it is missing.
 
     Raises:
         ClusterError: The cluster does not answer or rejects the topic.
     """
     topic = InternalTopic(
-        Cluster(config.alias, config.admin),
+        cluster,
         config.topic,
         producer=config.producer,
         consumer=config.admin,

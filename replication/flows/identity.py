@@ -54,12 +54,17 @@ def check_identity(context: FlowContext) -> None:
     """Checks the clusters of a flow before anything is changed for it.
 
     Without an answer of a cluster nothing is known; nothing can be changed there either, and the
-    flow checks again.
+    flow checks again. So a silent cluster is not waited for: the other flows are to start.
 
     Raises:
         IdentityError: The state is of other clusters.
         StateError: The table cannot be read.
     """
+    for cluster in (context.source, context.target):
+        if cluster.is_silent:
+            text = f"cluster {cluster.alias} does not answer"
+            log.info("clusters_not_checked", flow=context.config.flow, text=text)
+            return
     try:
         Identity(context).check()
     except ClusterError as error:

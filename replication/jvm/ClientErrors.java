@@ -2,12 +2,15 @@ package replication;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.errors.AuthenticationException;
+import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.SslAuthenticationException;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.protocol.Errors;
 
 /**
@@ -23,7 +26,9 @@ public final class ClientErrors {
   static ObjectNode node(Throwable failure) {
     Throwable error = unwrapped(failure);
     ObjectNode node = JsonNodeFactory.instance.objectNode();
-    if (error instanceof SslAuthenticationException) {
+    if (isOwnEnd(error)) {
+      node.put("code", "_INTR");
+    } else if (error instanceof SslAuthenticationException) {
       node.put("code", "_SSL");
     } else if (error instanceof AuthenticationException) {
       node.put("code", "_AUTHENTICATION");
@@ -39,6 +44,16 @@ public final class ClientErrors {
           "_INVALID_ARG"); // a client that cannot be created; everything else is an ApiException
     }
     return node.put("text", text(error));
+  }
+
+  /** Whether this process has ended the call itself: by an interrupt, or by closing the client. */
+  private static boolean isOwnEnd(Throwable error) {
+    return error instanceof InterruptedException
+        || error instanceof InterruptException
+        || error instanceof WakeupException
+        || error instanceof CancellationException
+        || error instanceof IllegalStateException && text(error).contains("clos")
+        || error instanceof TimeoutException && text(error).contains("AdminClient thread");
   }
 
   /** {@link #node} as JSON text. */

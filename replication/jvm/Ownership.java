@@ -159,7 +159,9 @@ public final class Ownership {
     LockSupport.unpark(thread);
     thread.join(LEAVE.toMillis());
     if (!hasLost()) {
-      giveUpPlace();
+      if (hasJoined()) { // else the cluster has never answered, and would be waited for
+        giveUpPlace();
+      }
       release();
     }
   }
@@ -220,6 +222,10 @@ public final class Ownership {
 
   private synchronized void readNothing(RuntimeException e) {
     unread = "; another member of the group sends what is no report: " + ClientErrors.root(e);
+  }
+
+  private synchronized boolean hasJoined() {
+    return firstJoinAt != 0;
   }
 
   private synchronized boolean hasLost() {

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, wait
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -19,20 +19,19 @@ from replication.kafka.diagnosis import (
     UNREACHABLE,
     CallError,
     ClientDiagnostics,
+    InterruptedCallError,
     call_error,
     kafka_error,
 )
 from replication.kafka.java_topics import JavaTopics
-from replication.kafka.listener import find_mismatch, find_refusal
+from replication.kafka.listener import find_mismatch
+from replication.kafka.reach import LOOK_SECONDS, Silence, bound_s, reach_of
 from replication.model import TopicPartition
 
 KeyT = TypeVar("KeyT")
 ResultT = TypeVar("ResultT")
 
 DEFAULT_TIMEOUT_MS: Final = "30000"
-SILENCE_SECONDS: Final = 2.0
-"""A cluster that has not answered for so long may speak another protocol."""
-
 STALE: Final = frozenset({"FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"})
 """librdkafka repeats such a request with the epoch that it remembers, until somebody reads the
 metadata. A broker that has just started may still hand out old ones."""
@@ -48,24 +47,45 @@ class Calls:
         alias: The cluster's name in the configuration.
         properties: Client properties in Java's key space, ``bootstrap.servers`` among them.
         client_id: The client's role; it is appended to a ``client.id`` of *properties*.
+        patience_s: How long the cluster may be silent, instead of what `replication.kafka.reach`
+            says.
     """
 
-    def __init__(self, alias: str, properties: Mapping[str, str], client_id: str) -> None:
-        self._alias = alias
+    def __init__(
+        self,
+        alias: str,
+        properties: Mapping[str, str],
+        client_id: str,
+        patience_s: float | None = None,
+    ) -> None:
+        self._alias, self.reach = alias, reach_of(properties)
+        self._patience_s = bound_s(properties) if patience_s is None else patience_s
         self._timeout_s = timeout_s(properties)
         self._diagnostics = ClientDiagnostics()
         self._properties, self._listener_is_known = properties, False
         name = "|".join(filter(None, (properties.get("client.id"), client_id)))
+        self._admin: Any = None
         try:
-            self.admin = open_admin(properties, name, self._timeout_s, self._diagnostics)
+            self._admin = open_admin(properties, name, self._timeout_s, self._diagnostics)
         except KafkaException as failure:
             raise self._error("creating a client", kafka_error(failure)) from None
 
+    @property
+    def admin(self) -> Any:  # noqa: ANN401 - one of two classes with the same methods
+        """The client.
+
+        Raises:
+            InterruptedCallError: It is closed, as for a thread that outlives a stop.
+        """
+        if self._admin is None:
+            raise InterruptedCallError(self._alias, "a call")
+        return self._admin
+
     def close(self) -> None:
         """Closes the connections; confluent-kafka's client does so when it is deleted."""
-        if isinstance(self.admin, JavaTopics):
-            self.admin.close()
-        del self.admin
+        if isinstance(self._admin, JavaTopics):
+            self._admin.close()
+        self._admin = None
 
     def results(
         self,
@@ -197,25 +217,42 @@ class Calls:
             self.admin.poll(POLL_SECONDS)
 
     def _result(self, call: str, future: "Future[ResultT]") -> "ResultT | KafkaError":
-        started = time.monotonic()
+        late_at = time.monotonic() + LOOK_SECONDS
         while not wait([future], POLL_SECONDS).done:
             self.admin.poll(0)  # runs the error callback, which may have the cause
-            if time.monotonic() - started > SILENCE_SECONDS:
-                self._look_at_listener(call)
             if self._diagnostics.is_hopeless():
                 raise self._error(call, None)
+            if time.monotonic() >= late_at:
+                self._look_at_late(call)
         failure = future.exception()
         if failure is None:
+            self.reach.answered()
             return future.result()
         if not isinstance(failure, KafkaException):
             raise failure
         self.admin.poll(0)
         error = kafka_error(failure)
         if error.name() in UNREACHABLE:
-            self._look_at_listener(call)
+            raise self._unreachable(call, error)
         if error.name().startswith("_") and error.name() not in NOT_FOUND:
             raise self._error(call, error)
+        self.reach.answered()
         return error
+
+    def _look_at_late(self, call: str) -> None:
+        """Raises an error if *call*, which is late, waits for a cluster that does not answer."""
+        silence = self.reach.given_up(self._patience_s)  # looks, if that is due
+        if self.reach.is_open:
+            self._look_at_listener(call)
+        if silence is not None:
+            raise self._silent(call, silence)
+
+    def _unreachable(self, call: str, error: KafkaError) -> CallError:
+        """The error of *call*, which the client has given up for want of an answer."""
+        silence = self.reach.look()
+        if self.reach.is_open:
+            self._look_at_listener(call)
+        return self._error(call, error) if silence is None else self._silent(call, silence)
 
     def _look_at_listener(self, call: str) -> None:
         """Raises an error if the listener speaks another protocol; looks only once."""
@@ -228,9 +265,10 @@ class Calls:
 
     def _error(self, call: str, error: KafkaError | None) -> CallError:
         code, reason = self._diagnostics.reason(error)
-        if code == "_TIMED_OUT" and (refusal := find_refusal(self._properties)):
-            code, reason = "_TRANSPORT", refusal
         return call_error(self._alias, self._properties, call, code, reason)
+
+    def _silent(self, call: str, silence: Silence) -> CallError:
+        return call_error(self._alias, self._properties, call, silence.code, silence.text)
 
 
 def topic_of(key: object) -> str:

@@ -41,21 +41,25 @@ class Cluster(AbstractContextManager["Cluster"]):
         alias: The cluster's name in the configuration.
         properties: Client properties in Java's key space, ``bootstrap.servers`` among them.
         client_id: The client's role; it is appended to a ``client.id`` of *properties*.
+        patience_s: How long it may be silent, where an answer is not worth the usual time.
     """
 
     def __init__(
-        self, alias: str, properties: Mapping[str, str], *, client_id: str = "replication-admin"
+        self,
+        alias: str,
+        properties: Mapping[str, str],
+        *,
+        client_id: str = "replication-admin",
+        patience_s: float | None = None,
     ) -> None:
         self.alias = alias
         self.servers = properties.get("bootstrap.servers", "")
-        self._calls = Calls(alias, properties, client_id)
-        self._admin = self._calls.admin
+        self._calls = Calls(alias, properties, client_id, patience_s)
         self._id, self._known_until = "", 0.0
         self._brokers = frozenset[str]()
 
     def __exit__(self, *_: object) -> None:
         """Close the connections. The object is of no use afterwards."""
-        del self._admin
         self._calls.close()
 
     def __repr__(self) -> str:
@@ -71,6 +75,11 @@ class Cluster(AbstractContextManager["Cluster"]):
             self._list("reading the cluster id")
         return self._id
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether no address answers now; known at once, and in seconds where nobody refuses."""
+        return self._calls.reach.await_answer(0.0) is not None
+
     def brokers(self) -> frozenset[str]:
         """The addresses of all brokers, as this client is told to connect to them."""
         if time.monotonic() >= self._known_until:
@@ -82,7 +91,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return set(self._list("listing topics").topics)
 
     def _list(self, call: str) -> Any:  # noqa: ANN401 - confluent-kafka's, or alike
-        metadata = self._calls.call_blocking(call, self._admin.list_topics)
+        metadata = self._calls.call_blocking(call, self._calls.admin.list_topics)
         self._id, self._known_until = str(metadata.cluster_id), time.monotonic() + ID_SECONDS
         brokers = metadata.brokers.values()
         self._brokers = frozenset(f"{broker.host}:{broker.port}" for broker in brokers)
@@ -99,7 +108,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         results = self._calls.results(
             "describing topics",
-            lambda keys, s: self._admin.describe_topics(
+            lambda keys, s: self._calls.admin.describe_topics(
                 TopicCollection(list(keys)), request_timeout=s
             ),
             names,
@@ -183,7 +192,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         for some in requests(topics):
             answers = self._calls.results(
                 "creating topics",
-                lambda keys, s, some=some: self._admin.create_topics(  # type: ignore[misc]
+                lambda keys, s, some=some: self._calls.admin.create_topics(  # type: ignore[misc]
                     [request_of(some[key]) for key in keys],
                     request_timeout=s,
                     validate_only=validate_only,
@@ -197,7 +206,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         """Deletes a topic; one that does not exist counts as deleted."""
         results = self._calls.results(
             "deleting topics",
-            lambda keys, s: self._admin.delete_topics(list(keys), request_timeout=s),
+            lambda keys, s: self._calls.admin.delete_topics(list(keys), request_timeout=s),
             [name],
         )
         self._calls.require("deleting topic", results, NOT_FOUND)
@@ -209,7 +218,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         results = self._calls.results(
             "adding partitions",
-            lambda keys, s: self._admin.create_partitions(
+            lambda keys, s: self._calls.admin.create_partitions(
                 [NewPartitions(key, counts[key]) for key in keys], request_timeout=s
             ),
             counts,
@@ -240,7 +249,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         """All settings of each topic that exists, by Kafka's names: ``max.message.bytes``."""
         results = self._calls.results(
             "reading topic settings",
-            lambda keys, s: describe_settings(self._admin, keys, s),
+            lambda keys, s: describe_settings(self._calls.admin, keys, s),
             topics,
         )
         return {
@@ -262,7 +271,9 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         results = self._calls.results(
             "changing topic settings",
-            lambda keys, s: alter_settings(self._admin, {key: changes[key] for key in keys}, s),
+            lambda keys, s: alter_settings(
+                self._calls.admin, {key: changes[key] for key in keys}, s
+            ),
             changes,
         )
         return {
@@ -289,7 +300,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         level = IsolationLevel[isolation.upper()]
 
         def send(keys: Collection[TopicPartition], s: float) -> dict[TopicPartition, "Future[Any]"]:
-            futures = self._admin.list_offsets(
+            futures = self._calls.admin.list_offsets(
                 {KafkaTopicPartition(*key): specs[key] for key in keys},
                 isolation_level=level,
                 request_timeout=s,

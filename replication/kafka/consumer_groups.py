@@ -100,7 +100,8 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
     def _ask(self, names: Sequence[str]) -> Callable[[str], dict[TopicPartition, Committed]]:
         """A function that returns a group's offsets, or raises why they cannot be read."""
         if (calls := self._calls) is not None:
-            answers = json.loads(calls.committed(json.dumps(names)))
+            with self.named(f"reading the committed offsets of {len(names)} groups"):
+                answers = json.loads(calls.committed(json.dumps(names)))
             return lambda name: _offsets(answers[name])
         specs = self._jvm.java.util.HashMap()
         for name in names:

@@ -12,7 +12,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from replication.errors import ClusterError
+from replication.errors import ClusterError, ReplicationError
 from replication.kafka.security_steps import REFUSAL, grant_step, security_of, security_step
 from replication.log import Log
 
@@ -44,8 +44,9 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "_INVALID_ARG": "correct that property of cluster {alias}",
         "_RESOLVE": "correct the host name in {alias}.bootstrap.servers, or its DNS entry",
-        "_TIMED_OUT": "check network and firewall, and that the broker's advertised.listeners can "
-        "be reached from this machine; or raise {alias}.admin.default.api.timeout.ms",
+        "_TIMED_OUT": "check that its brokers run, network and firewall, and that their "
+        "advertised.listeners can be reached from this machine; or raise "
+        "{alias}.admin.default.api.timeout.ms",
         "_TRANSPORT": "check that a broker listens there, that {alias}.bootstrap.servers has its "
         "port, and that {alias}.security.protocol is what that listener speaks",
         "_UNSUPPORTED_FEATURE": "this port is not a broker's, perhaps a controller's; correct "
@@ -66,6 +67,9 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
 LISTENER: Final = "_LISTENER"
 """Our own code: the listener speaks another protocol than the client."""
 SECURITY_CODES: Final = frozenset({"_AUTHENTICATION", "_SSL", LISTENER})
+
+OWN_END: Final = frozenset({"_DESTROY", "_INTR"})
+"""This process has ended the call itself, by an interrupt or by closing the client."""
 
 NO_TOPICS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -93,6 +97,21 @@ class CallError(ClusterError):
     def is_refusal(self) -> bool:
         """Whether the user lacks an ACL; Kafka's answer stays the same until it has one."""
         return self.code.endswith(REFUSAL)
+
+
+class InterruptedCallError(ReplicationError):
+    """This process ended a call, as at a stop or after a lost lease. No cluster is to blame.
+
+    So it is no `ClusterError`: what is tried again, or recorded of a topic or a group, after an
+    answer of a cluster has nothing to do with it.
+    """
+
+    def __init__(self, alias: str | None, call: str) -> None:
+        cluster = f"cluster {alias}" if alias else "the cluster"
+        super().__init__(
+            f"{call} was ended by this process, as at a stop or after a lost lease; {cluster} is "
+            "not to blame"
+        )
 
 
 class ClientDiagnostics:
@@ -167,7 +186,12 @@ def call_error(
         code: As in `CallError`.
         reason: The text of the cluster or of the client.
         step: What the operator does, with ``{alias}`` for the cluster; by default that of *code*.
+
+    Raises:
+        InterruptedCallError: *code* says that this process has ended the call.
     """
+    if code in OWN_END:
+        raise InterruptedCallError(alias, call)
     servers = properties.get("bootstrap.servers", "")
     of_security = security_step(code, reason, properties)
     step = (

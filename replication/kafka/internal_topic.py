@@ -15,6 +15,7 @@ from replication.kafka.calls import timeout_s
 from replication.kafka.clients import open_producer
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError, ClientDiagnostics, call_error, kafka_error
+from replication.kafka.reach import bound_s, reach_of
 from replication.kafka.reader import KafkaRecord, read_records
 from replication.kafka.rejections import Rejections
 from replication.log import Log
@@ -129,6 +130,8 @@ class InternalTopic:
 
     def _send(self, records: Sequence[tuple[bytes, bytes]]) -> dict[int, KafkaError]:
         """Why records were not acknowledged, by their places in *records*."""
+        if silence := reach_of(self._properties).await_answer(bound_s(self._properties)):
+            raise self._failure(silence.code, silence.text)
         producer = self._producer = self._producer or self._new_producer()
         failures: dict[int, KafkaError] = {}
 
@@ -168,7 +171,9 @@ class InternalTopic:
             raise self._error(kafka_error(failure)) from None
 
     def _error(self, error: KafkaError) -> CallError:
-        code, reason = self._diagnostics.reason(error)
+        return self._failure(*self._diagnostics.reason(error))
+
+    def _failure(self, code: str, reason: str) -> CallError:
         call = f"writing to topic {self.name}"
         return call_error(self._cluster.alias, self._properties, call, code, reason)
 

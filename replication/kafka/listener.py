@@ -58,21 +58,8 @@ def find_mismatch(properties: Mapping[str, str]) -> str | None:
     return None
 
 
-def find_refusal(properties: Mapping[str, str]) -> str | None:
-    """The operating system's error for each of the addresses; None if a port is open."""
-    refusals = []
-    for server in properties.get("bootstrap.servers", "").split(",")[:MOST_SERVERS]:
-        address = server.strip().rpartition("://")[2]
-        try:
-            socket.create_connection(_place(address), TIMEOUT_SECONDS).close()
-        except OSError as error:
-            refusals.append(f"{address}: {error.strerror or error}")
-        else:
-            return None
-    return "; ".join(refusals)
-
-
-def _place(address: str) -> tuple[str, int]:
+def place_of(address: str) -> tuple[str, int]:
+    """Host and port of *address*, ``host:port``."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 
@@ -100,10 +87,10 @@ def _mismatch(address: str, listener: Listener, protocol: str, mechanism: str) -
 
 def look_at(address: str) -> Listener | None:
     """What *address*, ``host:port``, speaks; None if it does not answer or is no broker."""
-    place = _place(address)
+    place = place_of(address)
     try:
         with socket.create_connection(place, TIMEOUT_SECONDS) as connection:
-            answer = _ask(connection, API_VERSIONS)
+            answer = ask(connection, API_VERSIONS)
             if answer is not None:
                 return Listener(is_tls=False, mechanisms=_mechanisms(connection))
         return _look_over_tls(place)
@@ -122,7 +109,7 @@ def _look_over_tls(place: tuple[str, int]) -> Listener | None:
             return Listener(is_tls=True, wants_certificate=True) if wants else None
         with connection:
             try:
-                if _ask(connection, API_VERSIONS) is not None:
+                if ask(connection, API_VERSIONS) is not None:
                     return Listener(is_tls=True, mechanisms=_mechanisms(connection))
             except ssl.SSLError:  # TLS 1.3 asks for a certificate after the handshake
                 return Listener(is_tls=True, wants_certificate=True)
@@ -131,7 +118,7 @@ def _look_over_tls(place: tuple[str, int]) -> Listener | None:
 
 def _mechanisms(connection: socket.socket) -> tuple[str, ...] | None:
     try:
-        answer = _ask(connection, SASL_HANDSHAKE)
+        answer = ask(connection, SASL_HANDSHAKE)
     except OSError:
         return None
     if answer is None or len(answer) < 10:  # noqa: PLR2004 - correlation, error, count
@@ -145,7 +132,7 @@ def _mechanisms(connection: socket.socket) -> tuple[str, ...] | None:
     return tuple(sorted(names))
 
 
-def _ask(connection: socket.socket, request: bytes) -> bytes | None:
+def ask(connection: socket.socket, request: bytes) -> bytes | None:
     """The answer to *request*; None if there is none, or if it is not Kafka's."""
     connection.sendall(pack(">i", len(request)) + request)
     head = _receive(connection, 4)

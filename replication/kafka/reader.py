@@ -23,12 +23,13 @@ from replication.kafka.calls import join_names, timeout_s
 from replication.kafka.clients import open_consumer
 from replication.kafka.diagnosis import (
     RETRIABLE,
+    UNREACHABLE,
     CallError,
     ClientDiagnostics,
     call_error,
     kafka_error,
 )
-from replication.kafka.listener import find_refusal
+from replication.kafka.reach import LOOK_SECONDS, bound_s, reach_of
 from replication.model import Isolation, TopicPartition
 
 T = TypeVar("T")
@@ -104,7 +105,8 @@ class Reader(AbstractContextManager["Reader"]):
 
     def __init__(self, properties: Mapping[str, str], isolation: Isolation) -> None:
         self._properties = properties
-        self._timeout_s = timeout_s(properties)
+        self._timeout_s, self._bound_s = timeout_s(properties), bound_s(properties)
+        self._reach = reach_of(properties)
         self._diagnostics = ClientDiagnostics()
         try:
             self._consumer = open_consumer(properties, isolation, self._diagnostics)
@@ -136,6 +138,8 @@ class Reader(AbstractContextManager["Reader"]):
     def bounds(self, tp: TopicPartition) -> tuple[int, int]:
         """The first offset in the log, and the one after the last that may be read."""
         deadline = time.monotonic() + self._timeout_s
+        if silence := self._reach.await_answer(self._bound_s):
+            raise self._failure(silence.code, silence.text, [tp])
         with self._errors([tp]):
             while True:
                 try:
@@ -154,7 +158,11 @@ class Reader(AbstractContextManager["Reader"]):
         while spans:
             message = self._consumer.poll(POLL_SECONDS)
             if message is None:
-                if time.monotonic() - last_at >= self._timeout_s:
+                late_s = time.monotonic() - last_at
+                silence = self._reach.given_up(self._bound_s) if late_s >= LOOK_SECONDS else None
+                if silence is not None:
+                    raise self._failure(silence.code, silence.text, spans)
+                if late_s >= self._timeout_s:
                     raise self._error(None, spans)
                 continue
             last_at = time.monotonic()
@@ -175,8 +183,11 @@ class Reader(AbstractContextManager["Reader"]):
     def _error(self, error: KafkaError | None, partitions: Collection[TopicPartition]) -> CallError:
         """The error of a read; *error* is None if the cluster did not answer."""
         code, reason = self._diagnostics.reason(error)
-        if code == "_TIMED_OUT" and (refusal := find_refusal(self._properties)):
-            code, reason = "_TRANSPORT", refusal
+        if code in UNREACHABLE and (silence := self._reach.look()):
+            code, reason = silence.code, silence.text
+        return self._failure(code, reason, partitions)
+
+    def _failure(self, code: str, reason: str, partitions: Collection[TopicPartition]) -> CallError:
         call = f"reading {join_names([str(tp) for tp in partitions])}".rstrip()
         return call_error(None, self._properties, call, code, reason)
 

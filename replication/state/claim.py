@@ -17,14 +17,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal
 
 from py4j.java_gateway import JVMView
 
 from replication.config.clients.defaults import with_defaults
 from replication.errors import ClusterError
+from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.jvm import has_our_classes
 from replication.kafka.ownership import Member, Ownership
+from replication.kafka.reach import bound_s, reach_of
 from replication.log import Log
 from replication.model import LEASE_GROUP_PREFIX, Flow
 from replication.state.file_lock import PROBE_SECONDS, FileLock, find_owner, take_lock
@@ -60,6 +63,17 @@ class LeaseName:
         return f"{LEASE_GROUP_PREFIX}{self.flow.slug}.{self.part or 'records'}"
 
 
+ANSWER_STEP: Final = "check that its brokers answer"
+ACL_STEP: Final = (
+    "the mirror needs READ on the group, for which python -m replication acls FILE prints the line "
+    "of kafka-acls"
+)
+REFUSED: Final = (("SslAuthentication", "_SSL"), ("Authentication", "_AUTHENTICATION"))
+"""What ends an attempt to join for good, by part of the class of Java's exception."""
+
+NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class NoLeaseAnswerError(ClusterError):
     """The target did not say who holds the lease; a new claim may be answered."""
 
@@ -72,7 +86,7 @@ class Claim(AbstractContextManager["Claim"]):
         state_dir: The state directory.
         join: Joins the lease's group. None where this process cannot: then the lock alone decides.
         producer: client.id of the producers that may send only while the lease is held.
-        servers: Where the target is, for errors.
+        target: Client properties of the target, for what an operator is told of it.
         host: Of this process; a parameter because tests need two.
     """
 
@@ -83,11 +97,11 @@ class Claim(AbstractContextManager["Claim"]):
         join: Join | None,
         *,
         producer: str = "",
-        servers: str = "",
+        target: Mapping[str, str] = NO_PROPERTIES,
         host: str = "",
     ) -> None:
         self.name, self.id = name, str(uuid.uuid4())
-        self.cluster = f"{name.flow.target} ({servers})" if servers else name.flow.target
+        self._target = target
         self.host = host or socket.gethostname()
         self.since = datetime.now(timezone.utc)
         self.seen, self.joined_in, self.named_at = "", 0.0, 0.0
@@ -165,17 +179,7 @@ class Claim(AbstractContextManager["Claim"]):
     def _look_at_group(self, ownership: Ownership) -> Progress:
         state = ownership.state
         if state == "lost":
-            reason = ownership.reason
-            failed = (
-                f"flow {self.name}: joining the group {self.name.group} on cluster {self.cluster} "
-                f"failed: {reason}"
-            )
-            if "Authorization" in reason:
-                raise ClusterError(
-                    f"{failed}; the mirror needs READ on the group, for which python -m "
-                    "replication acls FILE prints the line of kafka-acls"
-                )
-            raise NoLeaseAnswerError(f"{failed}; check that its brokers answer")
+            raise self._failure(ownership.reason)
         if state == "waiting":
             self.seen = ownership.owner.partition(" ")[0]
         elif state == "owner" and not self.named_at:
@@ -183,6 +187,32 @@ class Claim(AbstractContextManager["Claim"]):
             if ownership.generation > 1:  # else nobody was there before, and the broker was slow
                 self.joined_in = ownership.join_seconds
         return state
+
+    def _failure(self, reason: str) -> ClusterError:
+        """Why the group cannot be joined."""
+        if "Authorization" in reason:
+            return ClusterError(str(self._error("GROUP_AUTHORIZATION_FAILED", reason, ACL_STEP)))
+        code = next((code for found, code in REFUSED if found in reason), "_TIMED_OUT")
+        step = ANSWER_STEP if code == "_TIMED_OUT" else None
+        return NoLeaseAnswerError(str(self._error(code, reason, step)))
+
+    def _error(self, code: str, reason: str, step: str | None = None) -> CallError:
+        call = f"joining the group {self.name.group} for flow {self.name}"
+        return call_error(self.name.flow.target, self._target, call, code, reason, step)
+
+    def silent(self) -> NoLeaseAnswerError | None:
+        """The error of a claim whose target has not answered at all for too long; else None."""
+        if not self._target:
+            return None
+        silence = reach_of(self._target).given_up(bound_s(self._target))
+        if silence is None:
+            return None
+        return NoLeaseAnswerError(str(self._error(silence.code, silence.text)))
+
+    def late(self, seconds: float) -> NoLeaseAnswerError:
+        """The error of a claim to which the group has not answered for *seconds*."""
+        reason = f"the group named no owner within {seconds:g} s"
+        return NoLeaseAnswerError(str(self._error("_TIMED_OUT", reason, ANSWER_STEP)))
 
     def loss(self) -> str:
         """Why the lease, which this process held, is lost; empty while it is held."""

@@ -13,6 +13,7 @@ from threading import Event
 from typing import Any, Final
 
 from replication.errors import LeaseError
+from replication.kafka.reach import LOOK_SECONDS
 from replication.log import Log
 from replication.model import RECORDS, Flow, Job, is_local_mode
 from replication.state.claim import Claim, LeaseName, NoLeaseAnswerError
@@ -139,17 +140,17 @@ def await_lease(claim: Claim, stop: Event, *, standby: bool, when_late: Late | N
         LeaseError: Another process holds it, and this one does not stand by.
         ClusterError: The target does not answer.
     """
-    deadline = time.monotonic() + JOIN_SECONDS
+    started = time.monotonic()
+    deadline = started + JOIN_SECONDS
     while (progress := claim.await_step(standby=standby)) != "owner":
-        if progress == "joining" and not standby and time.monotonic() > deadline:
-            error = NoLeaseAnswerError(
-                f"flow {claim.name}: cluster {claim.cluster} named no owner of the group "
-                f"{claim.name.group} within {JOIN_SECONDS:g} s; check that its brokers answer"
-            )
-            if when_late is None:
+        now = time.monotonic()
+        if progress == "joining" and not standby and now > started + LOOK_SECONDS:
+            error = claim.late(JOIN_SECONDS) if now > deadline else None
+            if when_late is None and (error := claim.silent() or error):
                 raise error
-            when_late(error)
-            deadline += JOIN_SECONDS
+            if when_late is not None and error:
+                when_late(error)
+                deadline += JOIN_SECONDS
         if stop.wait(POLL_SECONDS):
             return False
     return True

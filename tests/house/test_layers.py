@@ -100,6 +100,7 @@ DOORS = {
         "internal_topic",
         "jvm",
         "ownership",
+        "reach",
         "reader",
         "rejections",
         "same_cluster",

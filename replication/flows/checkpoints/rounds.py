@@ -23,6 +23,7 @@ from replication.flows.replicate.reports import UNREPORTED_BATCH_SECONDS
 from replication.groups.first_sight import FirstSight
 from replication.groups.positions import GroupPosition, is_rewound
 from replication.kafka.consumer_groups import Groups
+from replication.kafka.diagnosis import InterruptedCallError
 from replication.log import Log
 from replication.model import Committed, Flow, NewEvent, TopicPartition
 from replication.spark.frames import trigger_stream
@@ -162,6 +163,8 @@ class Checkpoints:
         try:
             with self._round:
                 self.round()
+        except InterruptedCallError as error:
+            log.info("checkpoint_round_interrupted", flow=self._config.flow, text=error)
         except ClusterError as error:
             log.warning("checkpoint_round_failed", flow=self._config.flow, text=error)
             retry_at = time.monotonic() + min(interval for _, interval in self._steps())

@@ -13,6 +13,7 @@ from replication.flows.metadata.acl_rounds import AclSync
 from replication.flows.metadata.config_rounds import ConfigSync
 from replication.flows.metadata.deletion_rounds import Deletions
 from replication.flows.metadata.history import FlowHistory
+from replication.kafka.diagnosis import InterruptedCallError
 from replication.log import Log
 from replication.spark.frames import trigger_stream
 
@@ -73,7 +74,11 @@ class MetadataSync:
             for part in [part for part, due in due_at.items() if due <= now]:
                 # earlier by at most one trigger, so that none is left out for a moment too soon
                 due_at[part] = now + part.interval_seconds - shortest
-                self._try(part)
+                try:
+                    self._try(part)
+                except InterruptedCallError as error:
+                    flow = self._context.config.flow
+                    log.info("metadata_round_interrupted", flow=flow, text=error)
 
         rows = trigger_stream(self._context.tables.spark)
         return rows.writeStream.foreachBatch(tick).trigger(processingTime=f"{shortest} seconds")

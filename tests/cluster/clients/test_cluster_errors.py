@@ -9,7 +9,15 @@ from confluent_kafka import KafkaError, KafkaException
 from replication.demo.ports import free_port
 from replication.kafka.calls import Calls
 from replication.kafka.cluster import Cluster
-from replication.kafka.diagnosis import CallError
+from replication.kafka.consumer_groups import Groups
+from replication.kafka.diagnosis import (
+    CallError,
+    InterruptedCallError,
+    call_error,
+    kafka_error,
+)
+from replication.kafka.java_producer import JavaProducer
+from replication.kafka.jvm import shared_jvm
 from replication.kafka.reader import read_records
 from replication.model import TopicPartition
 from tests.support.clients import properties
@@ -31,14 +39,14 @@ def unreachable(**settings: str) -> Cluster:
         pytest.param(
             {},
             "_TRANSPORT",
-            "Connection refused",
+            "connection refused",
             "check that a broker listens there",
             id="nothing listens",
         ),
         pytest.param(
             {"bootstrap_servers": "no.such.host.invalid:9092"},
             "_RESOLVE",
-            "resolv",
+            "unknown host",
             "correct the host name",
             id="unknown host",
         ),
@@ -150,3 +158,39 @@ def test_an_epoch_that_the_client_remembers_wrongly_is_read_again(clusters: Clus
 def test_a_value_that_the_client_rejects() -> None:
     with pytest.raises(CallError, match=r"reconnect\.backoff\.ms.*correct that property"):
         unreachable(bootstrap_servers="127.0.0.1:1", reconnect_backoff_ms="-7")
+
+
+def test_a_call_that_this_process_interrupts_blames_no_cluster(clusters: Clusters) -> None:
+    """As when Spark stops a query in whose batch a round of checkpoints runs."""
+    jvm = shared_jvm()
+    with Groups(jvm, "A", properties(clusters[0])) as groups:
+        groups.states()
+        jvm.java.lang.Thread.currentThread().interrupt()
+        with pytest.raises(InterruptedCallError, match="cluster A is not to blame"):
+            groups.states()
+        jvm.java.lang.Thread.currentThread().interrupt()
+        with pytest.raises(InterruptedCallError, match="cluster A is not to blame"):
+            groups.readable(["a group"])
+
+        assert isinstance(groups.states(), dict)
+
+
+def test_a_client_that_this_process_has_closed_blames_no_cluster(clusters: Clusters) -> None:
+    """As for a thread that outlives the stop of its flow."""
+    with Cluster("A", properties(clusters[0])) as cluster:
+        cluster.topic_names()
+
+    with pytest.raises(InterruptedCallError, match="cluster A is not to blame"):
+        cluster.topic_names()
+
+
+def test_a_write_that_this_process_interrupts_blames_no_cluster(clusters: Clusters) -> None:
+    jvm = shared_jvm()
+    producer = JavaProducer(jvm, properties(clusters[0]))
+    jvm.java.lang.Thread.currentThread().interrupt()
+
+    with pytest.raises(KafkaException) as failure:
+        producer.poll(0.1)
+    code = kafka_error(failure.value).name()
+    with pytest.raises(InterruptedCallError, match="writing to topic t was ended by this process"):
+        call_error("A", {}, "writing to topic t", code, "InterruptedException")

@@ -237,14 +237,14 @@ def test_a_cluster_that_cannot_be_reached(jvm: JVMView) -> None:
         (groups.states, "listing consumer groups"),
         (
             lambda: groups.committed(["g", "h"]),
-            "reading the committed offsets of group g",
+            "reading the committed offsets of 2 groups",
         ),
         (lambda: groups.commit("g", {TopicPartition("t", 0): Committed(1, "")}), "of group g"),
         (lambda: groups.members("g"), "describing group"),
     ):
-        with pytest.raises(CallError, match=r"Timed out.*check network and firewall") as failure:
+        with pytest.raises(CallError, match="connection refused; check that a broker") as failure:
             call()
-        assert failure.value.code == "_TIMED_OUT"
+        assert failure.value.code == "_TRANSPORT"
         assert f"cluster X (bootstrap.servers={servers}): " in str(failure.value)
         assert name in str(failure.value)
     if limit.is_over:

@@ -1,0 +1,221 @@
+"""Whether a cluster answers at all: what all clients of this process know of its addresses.
+
+Kafka's clients try again without a word until a call has timed out, and then name what they waited
+for, not what kept them waiting. While a call is late, this asks each address of
+``bootstrap.servers`` as a client without a user would. A cluster of which no address answers is
+given up after `PATIENCE_SECONDS`, by all clients of the process at once; a call to a cluster that
+answers has the time that its properties give it.
+"""
+
+import socket
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from types import MappingProxyType
+from typing import Final
+
+from replication.kafka.listener import API_VERSIONS, ask, place_of
+
+PATIENCE_SECONDS: Final[Mapping[str, float]] = MappingProxyType(
+    {
+        "_TRANSPORT": 10.0,  # refused, or no route: a broker that restarts is back in seconds
+        "_TIMED_OUT": 10.0,  # silence: a pause, a lost packet, a firewall
+        "_RESOLVE": 3.0,  # no such host: a name server answers at once, or asks its own
+    }
+)
+"""How long no address may answer, by what the last look met. A file that sets the admin client's
+``default.api.timeout.ms`` has named its own bound."""
+
+ANSWER_SECONDS: Final = 3.0
+"""How long an address has for its answer to one look."""
+
+LOOK_SECONDS: Final = 1.0
+"""Between two looks; a call that has not been answered for so long is late."""
+
+FRESH_SECONDS: Final = 2 * (ANSWER_SECONDS + LOOK_SECONDS)
+"""How long the last look tells something: nobody looks while no call is late."""
+
+MOST_ADDRESSES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Why no address of a cluster answers.
+
+    Args:
+        code: librdkafka's name of it, as in `CallError`.
+        text: Each address, with what it met in the words of Kafka's clients.
+        is_open: Whether something took a connection and closed it: it may speak another protocol.
+    """
+
+    code: str
+    text: str
+    is_open: bool = False
+
+
+CLOSED: Final = Silence("_TRANSPORT", "closed the connection, or is no broker", is_open=True)
+
+
+class Reach:
+    """One cluster's addresses. Threads share it; `reach_of` gives the one of this process.
+
+    Args:
+        servers: As ``bootstrap.servers``.
+        is_tls: Whether the listener speaks TLS.
+    """
+
+    def __init__(self, servers: str, *, is_tls: bool) -> None:
+        self._addresses = [
+            server.strip().rpartition("://")[2] for server in servers.split(",") if server.strip()
+        ]
+        self._is_tls, self._lock = is_tls, Lock()
+        self._is_looking = False
+        self._silence: Silence | None = None
+        self._since = self._looked_at = self._answered_at = -FRESH_SECONDS
+
+    def answered(self) -> None:
+        """Takes note that a call was answered, with an error or without."""
+        with self._lock:
+            self._silence, self._answered_at = None, time.monotonic()
+
+    def look(self) -> Silence | None:
+        """Asks all addresses now; None if one of them answers."""
+        started = time.monotonic()
+        found = _look_at_all(self._addresses[:MOST_ADDRESSES], is_tls=self._is_tls)
+        with self._lock:
+            if self._silence is None or started - self._looked_at > FRESH_SECONDS:
+                self._since = started
+            self._silence, self._looked_at = found, time.monotonic()
+            if found is None:
+                self._answered_at = self._looked_at
+        return found
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last look met a port that takes connections and sends something, or ends."""
+        with self._lock:
+            return self._is_fresh() and (self._silence is None or self._silence.is_open)
+
+    def given_up(self, bound_s: float | None = None) -> Silence | None:
+        """Why the cluster has not answered for too long; None while there is hope.
+
+        Goes by the last look, and looks again in the background if that is due.
+
+        Args:
+            bound_s: Instead of `PATIENCE_SECONDS`.
+        """
+        with self._lock:
+            now, silence = time.monotonic(), self._silence if self._is_fresh() else None
+            is_due = not self._is_looking and now - self._looked_at >= LOOK_SECONDS
+            self._is_looking = self._is_looking or is_due
+            silent_s = now - self._since
+        if is_due:
+            Thread(target=self._look_in_background, name="kafka-look", daemon=True).start()
+        if silence is None:
+            return None
+        bound_s = PATIENCE_SECONDS[silence.code] if bound_s is None else bound_s
+        return silence if silent_s >= bound_s else None
+
+    def _is_fresh(self) -> bool:
+        return time.monotonic() - self._looked_at <= FRESH_SECONDS
+
+    def await_answer(self, bound_s: float | None = None) -> Silence | None:
+        """Waits until an address answers; returns why none did within the bound.
+
+        Asks nobody where the cluster has just answered.
+        """
+        while time.monotonic() - self._answered_at > FRESH_SECONDS:
+            started = time.monotonic()
+            if self.look() is None:
+                break
+            if silence := self.given_up(bound_s):
+                return silence
+            time.sleep(max(0.0, started + LOOK_SECONDS - time.monotonic()))
+        return None
+
+    def _look_in_background(self) -> None:
+        try:
+            self.look()
+        finally:
+            with self._lock:
+                self._is_looking = False
+
+
+def reach_of(properties: Mapping[str, str]) -> Reach:
+    """The one of the cluster that a client with *properties*, in Java's key space, connects to."""
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    return _reach(properties.get("bootstrap.servers", ""), is_tls=protocol.endswith("SSL"))
+
+
+def bound_s(properties: Mapping[str, str]) -> float | None:
+    """How long a cluster may be silent, in seconds, by a client's *properties*; None by default."""
+    own = properties.get("default.api.timeout.ms")
+    return int(own) / 1000 if own else None
+
+
+@cache
+def _reach(servers: str, *, is_tls: bool) -> Reach:
+    return Reach(servers, is_tls=is_tls)
+
+
+def _look_at_all(addresses: Sequence[str], *, is_tls: bool) -> Silence | None:
+    """What *addresses* met, all asked at the same time; None as soon as one of them answers."""
+    answers = SimpleQueue[tuple[str, Silence | None]]()
+
+    def ask_one(address: str) -> None:
+        answers.put((address, _silence_of(address, is_tls=is_tls)))
+
+    for address in addresses:
+        Thread(target=ask_one, args=(address,), name="kafka-look", daemon=True).start()
+    # a name server may keep a look waiting for longer than any address
+    until = time.monotonic() + ANSWER_SECONDS + LOOK_SECONDS
+    found = {address: Silence("_TIMED_OUT", "timed out") for address in addresses}
+    for _ in addresses:
+        try:
+            address, silence = answers.get(timeout=max(0.0, until - time.monotonic()))
+        except Empty:
+            break
+        if silence is None:
+            return None
+        found[address] = silence
+    codes = {silence.code for silence in found.values()}
+    order = (code for code in PATIENCE_SECONDS if code in codes)
+    text = "; ".join(f"{address}: {silence.text}" for address, silence in found.items())
+    return Silence(next(order), text, any(silence.is_open for silence in found.values()))
+
+
+def _silence_of(address: str, *, is_tls: bool) -> Silence | None:
+    """Why *address*, ``host:port``, does not answer; None if it does."""
+    try:
+        return None if _answers(*place_of(address), is_tls=is_tls) else CLOSED
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError):
+        return CLOSED
+    except (ssl.SSLError, ValueError):
+        # It speaks TLS and wants another version, or a certificate. Or it is no address at all, as
+        # the clients will say.
+        return None
+    except OSError as error:
+        return _met(error)
+
+
+def _answers(host: str, port: int, *, is_tls: bool) -> bool:
+    with socket.create_connection((host, port), ANSWER_SECONDS) as connection:
+        if not is_tls:
+            return ask(connection, API_VERSIONS) is not None
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.wrap_socket(connection, server_hostname=host).close()
+        return True
+
+
+def _met(error: OSError) -> Silence:
+    """*error* of a connection, in the words of Kafka's clients."""
+    if isinstance(error, TimeoutError):
+        return Silence("_TIMED_OUT", "timed out")
+    if isinstance(error, socket.gaierror):
+        return Silence("_RESOLVE", f"unknown host ({error.strerror})")
+    return Silence("_TRANSPORT", (error.strerror or str(error)).lower())
