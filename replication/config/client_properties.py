@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from replication.config.clients.java_keys import BY_ROLE, CHOICES, JAVA_KEYS, SECURITY, Role
+from replication.config.clients.java_keys import BY_ROLE, CHOICES, JAVA_KEYS, ROLES, SECURITY, Role
 from replication.config.clients.replaced import is_replaced, replacement
 from replication.config.clients.secrets import ClientProperties, is_secret
 from replication.config.ignored import ignored_reason
@@ -19,9 +19,9 @@ _CLIENT: Final = re.compile(
     r"(?:producer\.override|(?:(?:source|target)\.)?(?P<role>consumer|producer|admin)"
     r"|(?:source|target)\.cluster)\.(?P<name>.+)"
 )
-_MISPLACED: Final = re.compile(
-    r"(?:source|target)\.(?:cluster\.|(?=consumer|producer|admin))(?P<client>.+)"
-    r"|producer\.override\.(?P<data>.+)"
+_PLACED: Final = re.compile(
+    r"(?P<side>(?:source|target)\.)?(?:cluster|(?P<role>consumer|producer|admin))\."
+    r"(?P<override>override\.)?(?P<name>.+)"
 )
 _HOST_PORT: Final = re.compile(
     r"(?:[A-Za-z]\w*://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):(\d{1,5})"
@@ -57,10 +57,36 @@ def misplaced(name: str) -> str | None:
     MirrorMaker 2 reads ``source.``, ``target.`` and ``producer.override.`` after a flow's name
     only, and drops them without a word after an alias.
     """
-    match = _MISPLACED.fullmatch(name)
-    if match is None:
+    match = _PLACED.fullmatch(name)
+    if match is None or not (match["side"] or match["override"]):
         return None
-    return match["client"] or f"producer.{match['data']}"
+    if match["role"] is None:
+        is_known = match["name"] in JAVA_KEYS or is_passed(match["name"])
+        return match["name"] if is_known else None
+    return f"{_role_with(match['name'], match['role'])}.{match['name']}"
+
+
+def without_override(name: str) -> str | None:
+    """The key of a flow that the author of *name* meant; None if *name* may stand there.
+
+    ``override.`` follows ``producer.`` only: nobody reads ``consumer.override.x``.
+    """
+    match = _PLACED.fullmatch(name)
+    if match is None or not match["override"] or name.startswith("producer.override."):
+        return None
+    return in_flow(match["name"], match["role"])
+
+
+def in_flow(name: str, role: str | None = None) -> str:
+    """The key of the client property *name* after a flow's name, for a client that has it."""
+    forms = {"consumer": "source.consumer", "producer": "producer.override", "admin": "admin"}
+    return f"{forms[_role_with(name, role or 'consumer')]}.{name}"
+
+
+def _role_with(name: str, role: str) -> str:
+    """*role*, or another kind of client if only that has the property *name*."""
+    has_it = name in BY_ROLE[role]  # type: ignore[index]  # the pattern matches roles only
+    return role if has_it else next((one for one in ROLES if name in BY_ROLE[one]), role)
 
 
 def effective_properties(

@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Final
 
-from replication.config.client_properties import check_property, client_property, misplaced
+from replication.config.client_properties import (
+    check_property,
+    client_property,
+    in_flow,
+    misplaced,
+    without_override,
+)
 from replication.config.clients.java_keys import JAVA_KEYS, SECURITY
 from replication.config.field_keys import translate
 from replication.config.hadoop import HADOOP, check_hadoop_key
@@ -164,6 +170,8 @@ def _check_cluster_key(
         diagnostics.problem(
             key, f"would have no effect, as in MirrorMaker 2; write {alias}.{meant}"
         )
+    elif name in KEYS and "flow" not in KEYS[name].places:
+        diagnostics.problem(key, f"is a top-level key; write {name}")
     elif name in KEYS and name not in JAVA_KEYS:
         other = next((other for other in clusters if other != alias), "B")
         if _CHOOSES_RECORDS.fullmatch(name):
@@ -190,9 +198,8 @@ def _check_flow_key(diagnostics: Diagnostics, key: str, name: str, raw: Raw, flo
         diagnostics.problem(key, f"is a top-level key; write {name}")
     elif not _check_known_key(diagnostics, key, name, raw, "flow"):
         if name in JAVA_KEYS:
-            diagnostics.problem(
-                key, f"is a client property; write for example {flow}.source.consumer.{name}"
-            )
+            right = f"{flow}.{in_flow(name)}"
+            diagnostics.problem(key, f"is a client property; write for example {right}")
         else:
             _report_unknown_key(diagnostics, key, name)
 
@@ -208,13 +215,11 @@ def _check_known_key(diagnostics: Diagnostics, key: str, name: str, raw: Raw, pl
             diagnostics.problem(key, f"{UNSUPPORTED[name.partition('.')[0]]}; remove it")
     elif (reason := ignored_reason(name)) is not None:
         diagnostics.note(key, f"has no effect: {reason}")
+    elif (meant := without_override(name)) is not None:
+        right = f"{key.removesuffix(name)}{meant}"
+        diagnostics.problem(key, f"would have no effect, as in MirrorMaker 2; write {right}")
     elif (client := client_property(name)) is not None:
-        role, property_name = client
-        if property_name.startswith("override."):
-            right = f"{key.removesuffix(name)}producer.{property_name}"
-            diagnostics.problem(key, f"would have no effect, as in MirrorMaker 2; write {right}")
-        else:
-            check_property(diagnostics, key, role, property_name, raw)
+        check_property(diagnostics, key, *client, raw)
     else:
         return False
     return True
@@ -237,11 +242,16 @@ def _check_value(diagnostics: Diagnostics, key: str, name: str, raw: Raw, place:
 
 def _report_unknown_key(diagnostics: Diagnostics, key: str, name: str) -> None:
     """A key of ours that is misspelt is a problem; MirrorMaker 2 drops others without a word."""
-    scope = key[: len(key) - len(name)]
     known = [*KEYS, *REMOVED, "config.providers"]
     if (other := closest(name, known, _MISSPELT)) is not None:
-        diagnostics.problem(key, f"unknown key; did you mean {scope}{other}?")
+        diagnostics.problem(key, f"unknown key; did you mean {_placed(key, name, other)}?")
     else:
         other = closest(name, known, _SIMILAR)
-        hint = f"; the most similar key is {scope}{other}" if other else ""
+        hint = f"; the most similar key is {_placed(key, name, other)}" if other else ""
         diagnostics.warning(key, f"unknown key, without effect{hint}")
+
+
+def _placed(key: str, name: str, other: str) -> str:
+    """*other* in the place of *name* in *key*, or at top level if it may stand only there."""
+    is_of_flow = other in REMOVED or (other in KEYS and "flow" in KEYS[other].places)
+    return key.removesuffix(name) + other if is_of_flow else other

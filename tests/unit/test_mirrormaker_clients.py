@@ -1,8 +1,24 @@
 """Client properties of MirrorMaker 2's files take effect where they weaken no guarantee."""
 
-import pytest
+import re
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replication.config.clients.java_keys import JAVA_KEYS
+from replication.config.keys import KEYS
+from replication.config.scopes import sort_settings
+from replication.config.values import Diagnostics
 from tests.support.settings import ONE_FLOW, parse_settings, problems_of
+
+ROLES = ("consumer", "producer", "admin")
+ADVICE = re.compile(
+    r"(?:effect.*|is a (?:client property|(?:flow|top-level) key)|unknown key); "
+    r"(?:write|did you mean)(?: for example)? (\S+?)(?: or (\S+))?\??$"
+)
+NO_PLACE = re.compile(r"MirrorMaker 2|without effect|is a .* key|is a client property|unknown key")
+PLACES = (*ROLES, *(f"{role}.override" for role in ROLES), "cluster")
 
 
 @pytest.mark.parametrize(
@@ -74,12 +90,44 @@ def test_what_the_mirror_sets_itself_has_no_effect_and_reaches_no_client(key: st
         ("B.producer.override.acks", "B.producer.acks"),
         ("B.target.producer.acks", "B.producer.acks"),
         ("A->B.source.producer.override.acks", "A->B.producer.override.acks"),
+        ("A->B.consumer.override.max.poll.records", "A->B.source.consumer.max.poll.records"),
+        ("A->B.source.producer.override.max.poll.records", "A->B.source.consumer.max.poll.records"),
+        ("source.consumer.override.max.poll.records", "source.consumer.max.poll.records"),
+        ("A->B.target.admin.override.client.id", "A->B.admin.client.id"),
+        ("B.producer.override.max.poll.records", "B.consumer.max.poll.records"),
+        ("A.source.producer.override.acks", "A.producer.acks"),
+        ("A.consumer.override.max.poll.records", "A.consumer.max.poll.records"),
     ],
 )
 def test_a_client_property_in_a_place_that_nobody_reads_is_a_problem(key: str, right: str) -> None:
     assert problems_of({**ONE_FLOW, key: "read_committed"}) == [
         f"{key}: would have no effect, as in MirrorMaker 2; write {right}"
     ]
+
+
+@settings(max_examples=500)
+@given(
+    scope=st.sampled_from(["", "A.", "B.", "A->B."]),
+    place=st.sampled_from(
+        ["", *(f"{side}{what}." for side in ("", "source.", "target.") for what in PLACES)]
+    ),
+    name=st.sampled_from([*sorted(JAVA_KEYS), *KEYS, "topcis", "state.dirr", "max.poll.record"]),
+)
+def test_what_a_problem_says_to_write_instead_has_a_place_there(
+    scope: str, place: str, name: str
+) -> None:
+    for text in said_of(f"{scope}{place}{name}"):
+        if advice := ADVICE.search(text):
+            for right in filter(None, advice.groups()):
+                assert not [one for one in said_of(right) if NO_PLACE.search(one)], text
+
+
+def said_of(key: str) -> list[str]:
+    """The problems and warnings about *key*."""
+    diagnostics = Diagnostics()
+    sort_settings(diagnostics, {**ONE_FLOW, key: "1"})
+    said = [*diagnostics.problems, *diagnostics.warnings]
+    return [one for one in said if one.startswith(f"{key}: ")]
 
 
 def test_properties_of_all_clients_of_a_source_or_target_take_effect() -> None:
