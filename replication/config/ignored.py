@@ -9,7 +9,7 @@ _STORAGE: Final = (
 )
 _CONVERTER: Final = "records are always copied as unchanged bytes"
 _EXACTLY: Final = "a flow writes each record once without transactions; see the guarantees"
-_ERRORS: Final = "the mirror never drops or alters a record"
+_ERRORS: Final = "the mirror sets the topic of a record that fails aside"
 _ALWAYS: Final = "removed in Kafka 4.0, where it is always on"
 _SRM: Final = "a key of Cloudera's SRM service; the mirror's tables and log take its place"
 _REVERSE: Final = (

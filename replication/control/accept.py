@@ -1,5 +1,6 @@
 """What an operator accepts once: a topic that the guard refuses goes on at a given offset."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from replication.config.tree import FlowConfig
@@ -8,7 +9,7 @@ from replication.errors import NoAnswerError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal, Start, rule
-from replication.offsets.resume import Missing
+from replication.offsets.resume import Decision, Missing
 from replication.positions.doubts import in_doubt
 from replication.positions.rule import rule_all
 from replication.state.accept_requests import AcceptRequest
@@ -42,6 +43,7 @@ class Acceptance:
                     "target_offset": jump.position.downstream,
                     "lost": jump.lost,
                     "repeated": jump.repeated,
+                    "unknown": jump.unknown,
                 }
                 for tp, jump in self.jumps.items()
             ],
@@ -82,11 +84,7 @@ def plan_acceptance(
             refusals[tp] = doubts[tp]
     chosen = [tp for tp in refusals if number in {None, tp.partition}]
     if not chosen:
-        what = topic if number is None else f"{topic}-{number}"
-        raise NoAnswerError(
-            f"{what}: there is nothing to accept, the flow goes on by itself as "
-            "python -m replication plan shows"
-        )
+        raise NoAnswerError(_why_nothing(topic, number, plan, starts.decisions))
     ruled = {tp: rule(refusals[tp], "fail", Accepted(start, topic_id), topic_id) for tp in chosen}
     if wrong := [f"\n  - {tp}: {at.text}" for tp, at in ruled.items() if isinstance(at, Refusal)]:
         raise NoAnswerError("".join([f"--from {start} is impossible:", *wrong]))
@@ -98,6 +96,27 @@ def plan_acceptance(
             for tp, at in rule_all(config, plan, starts.decisions).items()
             if tp not in chosen and isinstance(at, Refusal | Missing)
         ),
+    )
+
+
+def _why_nothing(
+    topic: str,
+    number: int | None,
+    plan: TopicPlan,
+    decisions: Mapping[TopicPartition, Decision],
+) -> str:
+    """Why there is nothing to accept for a partition, or for all of *topic*."""
+    what = topic if number is None else f"{topic}-{number}"
+    wanted = [tp for tp in (*decisions, *plan.leaderless) if number in {None, tp.partition}]
+    if not wanted:
+        return f"{what}: there is no such partition"
+    missing = [at.text for tp in wanted if isinstance(at := decisions.get(tp), Missing)]
+    leaderless = [f"no broker leads {tp} on one side" for tp in wanted if tp in plan.leaderless]
+    if causes := [*missing, *leaderless]:
+        return f"{what}: there is nothing to accept: {'; '.join(causes)}"
+    return (
+        f"{what}: there is nothing to accept, the flow goes on by itself as python -m replication "
+        "plan shows"
     )
 
 

@@ -171,7 +171,7 @@ def moves_to(groups: Groups, offsets: Collection[GroupOffset]) -> list[Move]:
     """The changes that committing *offsets* would make."""
     states = groups.states()
     wanted = {offset.group for offset in offsets}
-    return plan_moves(offsets, states, groups.committed(wanted & states.keys()))
+    return plan_moves(offsets, states, groups.committed(wanted))
 
 
 def commit_moves(groups: Groups, moves: Iterable[Move]) -> None:

@@ -63,7 +63,7 @@ def group_status(view: FlowView, is_wanted: IsWanted) -> list[GroupStatus]:
     ):
         positions = source_positions(view, source, is_wanted)
         states = target.states()
-        committed = target.committed({position.group for position in positions} & states.keys())
+        committed = target.committed({position.group for position in positions})
     ends = view.source.log_ends({position.upstream for position in positions})
     statuses = []
     for position in positions:

@@ -42,7 +42,8 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
     def states(self) -> dict[str, str]:
         """The state of every consumer group, by Kafka's names: ``STABLE``, ``EMPTY``.
 
-        Share groups, streams groups and groups of other clients than consumers are absent.
+        Share groups, streams groups and groups of other clients than consumers are absent, and so
+        are those whose coordinator is down or still loads them: `missing` asks for a single group.
 
         Raises:
             CallError: A broker did not list its groups; they would look as if deleted.
@@ -179,6 +180,28 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
             f"{member.clientId()} at {member.host().removeprefix('/')}"
             for member in described.members()
         )
+
+    def missing(self, groups: Iterable[str]) -> set[str]:
+        """Those of *groups* that do not exist, as their coordinators say.
+
+        One whose coordinator does not answer, or still loads it, is not among them.
+        """
+        names = self._jvm.java.util.ArrayList()
+        for group in groups:
+            names.add(group)
+        described = self._admin.describeConsumerGroups(names).describedGroups()
+        found = set[str]()
+        for group in names:
+            try:
+                with self.named(f"describing group {group}"):
+                    is_missing = described.get(group).get().state().name() == "DEAD"
+            except CallError as error:
+                is_missing = error.code == "GROUP_ID_NOT_FOUND"
+                if not is_missing:
+                    log.warning("group_state_unknown", group=group, text=error)
+            if is_missing:
+                found.add(group)
+        return found
 
     def _blockers(self, group: str) -> str:
         try:

@@ -101,8 +101,22 @@ class Jump:
         gone = "are copied, and the target may delete them at once"
         spans = ((self.lost, lost), (self.repeated, again), (self.deleted, gone))
         phrases = [f"source offsets {s[0]} to {s[1] - 1} {verb}" for s, verb in spans if s]
-        of = " of the new topic" if self.refusal.cause == "source-recreated" else ""
-        return " and ".join(phrases) or f"no record{of} is lost or repeated"
+        effect = " and ".join(phrases) or "of what the source has, nothing is left out or repeated"
+        return f"{effect}; {self.unknown}" if self.unknown else effect
+
+    @property
+    def unknown(self) -> str | None:
+        """What the source no longer has, so that nobody can count what of it was not copied."""
+        cause, earliest = self.refusal.cause, self.refusal.earliest
+        if cause == "source-recreated":
+            gone = "the deleted topic had"
+        elif cause == "source-truncated":
+            gone = "was cut off the source"
+        elif self.refusal.replicated is None and earliest > 0:
+            gone = f"the source had before offset {earliest}"
+        else:
+            return None
+        return f"what {gone} and was not copied cannot be counted"
 
     def text(self, tp: TopicPartition) -> str:
         """The whole story of *tp*, for an operator."""

@@ -154,6 +154,9 @@ def _realign(
     runs, event = realigned_runs(tp, remote, ahead, aligned)
     if not aligned.target_only:
         return Realigned(runs, event, None)
-    text = f"{describe_alignment(remote, ahead, aligned)}: another producer writes there"
+    text = (
+        f"{describe_alignment(remote, ahead, aligned)}: another producer writes there, or "
+        f"{context.config.flow.source} has deleted the originals since, as compaction does"
+    )
     refusal = foreign(text, span, ahead.log_end, aligned.runs, aligned.upstream)
     return Realigned(runs, event, refusal)

@@ -9,7 +9,7 @@ from replication.offsets.resume import CountAhead, Decision, MatchTail
 from replication.positions.spans import LogSpans
 
 NOT_FOUND = "none of the last records of its remote partition is found in it"
-FOREIGN = "another producer wrote the last records of its remote partition"
+FOREIGN = "the last records of its remote partition match nothing in it"
 
 
 def in_doubt(
@@ -33,7 +33,7 @@ def in_doubt(
         else:
             continue
         is_known = compared.get(tp) == log_end
-        text = f"{why}, and has not changed since" if is_known else f"{tp}, in case that {why}"
+        text = f"{why}, and that has not changed since" if is_known else f"{tp}, in case that {why}"
         refusal = unmatched(text, Position(0, log_end), spans.source(tp), since)
         is_foreign = isinstance(at, CountAhead)
         doubts[tp] = replace(refusal, cause="foreign-records") if is_foreign else refusal

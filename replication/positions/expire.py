@@ -17,6 +17,7 @@ from replication.model import Position, TopicPartition
 from replication.offsets.guard import Refusal, expired
 from replication.offsets.resume import Decision, StartFresh
 from replication.positions.spans import LogSpans
+from replication.positions.to_copy import with_old_records
 from replication.topics.configs import keeps_for_less, kept_ms
 from replication.topics.topic_plan import TopicPlan
 
@@ -74,17 +75,16 @@ def _refusals(
     kept_from = source.offsets_for_time(
         {tp: max(0, int(now_ms - kept[tp.topic].target)) for tp in fresh if tp.topic in kept}
     )
-    for tp, first in kept_from.items():
-        position = fresh[tp]
-        if position.upstream < first:
-            remote = plan.topics[tp.topic]
-            text = (
-                f"{remote} on {target.alias} keeps records {kept[tp.topic].text}: it would delete "
-                f"the copies of source offsets {position.upstream} to {first - 1}, which are older,"
-                f" at once. Give {remote} the retention.ms of {tp.topic}"
-            )
-            span = spans.source(tp)
-            yield tp, expired(text, position, min(first, span[1]), span)
+    old = {tp: (fresh[tp].upstream, first) for tp, first in kept_from.items()}
+    for tp in sorted(with_old_records(config, source, old)):
+        position, first, remote = fresh[tp], kept_from[tp], plan.topics[tp.topic]
+        text = (
+            f"{remote} on {target.alias} keeps records {kept[tp.topic].text}: it would delete "
+            f"the copies of source offsets {position.upstream} to {first - 1}, which are older,"
+            f" at once. Give {remote} the retention.ms of {tp.topic}"
+        )
+        span = spans.source(tp)
+        yield tp, expired(text, position, min(first, span[1]), span)
 
 
 def _shorter(

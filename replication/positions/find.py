@@ -242,7 +242,7 @@ def _from(start: Position) -> str:
     return (
         f"from offset {start.upstream} on, behind what the new topic holds already: its offsets up "
         f"to {start.downstream - 1}, which this flow may have written before it saw that the topic "
-        "is a new one. Those records are repeated"
+        "is a new one. If so, those records are repeated"
     )
 
 

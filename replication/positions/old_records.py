@@ -14,6 +14,7 @@ from typing import Final
 from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
 from replication.positions.sides import FlowSides
+from replication.positions.to_copy import with_old_records
 from replication.topics.topic_plan import TopicPlan
 
 HOUR_MS: Final = 3_600_000
@@ -22,7 +23,9 @@ HOUR_MS: Final = 3_600_000
 def describe_old_records(
     context: FlowSides, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
 ) -> str:
-    """What an operator should know of records still to be copied that are so old; "" if none is.
+    """A warning about records still to be copied that brokers would forget, or "" if none are.
+
+    Offsets without a record, and records without a time of their own, are not old.
 
     Args:
         context: The flow.
@@ -40,10 +43,11 @@ def describe_old_records(
         return ""
     oldest_ms = time.time_ns() // 1_000_000 - expiration_ms
     young = context.source.offsets_for_time(dict.fromkeys(positions, oldest_ms))
-    old = {tp for tp, offset in young.items() if positions[tp].upstream < offset}
-    remotes = {plan.topics[tp.topic] for tp in old}
+    spans = {tp: (positions[tp].upstream, offset) for tp, offset in young.items()}
+    remotes = {plan.topics[tp.topic] for tp, (start, until) in spans.items() if start < until}
     on_append = _with_append_time(context, remotes)
-    old = {tp for tp in old if plan.topics[tp.topic] not in on_append}
+    spans = {tp: span for tp, span in spans.items() if plan.topics[tp.topic] not in on_append}
+    old = with_old_records(context.config, context.source, spans)
     if not old:
         return ""
     some = max(old, key=lambda tp: young[tp] - positions[tp].upstream)

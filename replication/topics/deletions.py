@@ -5,7 +5,7 @@ against it: a source that shows none of the flow's topics is perhaps not the flo
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -31,12 +31,14 @@ class Replicated:
 class Topics:
     """The topics of both clusters that exist now: name -> id.
 
-    ``hidden`` are upstream topics of which the source does not say whether they exist.
+    ``hidden`` are upstream topics of which the source does not say whether they exist, and
+    ``unknown`` those of the target, each with its reason.
     """
 
     source: Mapping[str, str]
     target: Mapping[str, str]
     hidden: Collection[str] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,30 @@ def follow(since: dict[TopicId, datetime], rows: Iterable[Mapping[str, Any]]) ->
             since[topic] = row["at"]
         elif row["state"] == BACK:
             since.pop(topic, None)
+
+
+def fate(missing: Replicated, topics: Topics, target: str, grace: timedelta | None) -> str:
+    """What becomes of the remote topic of a *missing* one, in words that follow its name.
+
+    Args:
+        missing: What the flow replicated.
+        topics: The topics that exist.
+        target: The alias of the target.
+        grace: How long remote topics stay; None if they are never deleted.
+    """
+    if missing.remote in topics.unknown:
+        return f"may be on {target} or not: {topics.unknown[missing.remote]}"
+    found = topics.target.get(missing.remote)
+    if found is None:
+        return f"is not on {target} either"
+    if found != missing.remote_id:
+        return f"was created again on {target} since, and stays"
+    if grace is None:
+        return f"stays on {target}"
+    return (
+        f"is deleted on {target} after {grace}, unless the topic comes back or none of the flow's "
+        "topics is left"
+    )
 
 
 def plan_deletions(

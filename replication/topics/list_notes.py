@@ -62,14 +62,21 @@ def group_notes(config: FlowConfig, names: Collection[str]) -> Iterator[str]:
         why = (
             f"groups.exclude excludes what it matches, such as {min(found)}"
             if found
-            else f"it is misspelt, there is none yet, or the user of {source} lacks DESCRIBE on it"
+            else _why_no_group(source)
         )
         yield f"{item!r} in the list groups of {config.flow} selects no group of {source}: {why}"
     for item in _without_effect(groups.groups_exclude, "groups.exclude", names):
         yield (
             f"{item!r} in the list groups.exclude of {config.flow} excludes no group of {source}: "
-            f"it is misspelt, there is none yet, or the user of {source} lacks DESCRIBE on it"
+            f"{_why_no_group(source)}"
         )
+
+
+def _why_no_group(source: str) -> str:
+    return (
+        f"it is misspelt, there is none yet, the user of {source} lacks DESCRIBE on it, or its "
+        "coordinator is down"
+    )
 
 
 def names_groups(config: FlowConfig) -> bool:

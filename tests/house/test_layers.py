@@ -61,7 +61,6 @@ DOORS = {
         "find",
         "old_records",
         "place",
-        "provenance",
         "rejected_records",
         "replaced",
         "rule",
@@ -69,6 +68,7 @@ DOORS = {
         "spans",
         "survey",
         "take_over",
+        "to_copy",
     },
     "upkeep": {"acls", "checkpoints", "groups", "prepare", "settings"},
     "state": {

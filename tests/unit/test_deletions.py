@@ -10,6 +10,7 @@ from replication.topics.deletions import (
     Replicated,
     TopicId,
     Topics,
+    fate,
     missing_since,
     plan_deletions,
 )
@@ -96,3 +97,29 @@ def test_the_grace_time_counts_from_the_last_time_that_the_topic_went_missing() 
     ]
 
     assert missing_since(rows) == {("gone", "g1"): NOON + 2 * HOUR}
+
+
+@pytest.mark.parametrize(
+    ("target", "unknown", "grace", "said"),
+    [
+        pytest.param(TARGET, {}, None, "stays on B", id="there"),
+        pytest.param({}, {}, None, "is not on B either", id="deleted, too"),
+        pytest.param({}, {}, HOUR, "is not on B either", id="deleted, too, before its time"),
+        pytest.param(
+            {"A.gone": "x"}, {}, HOUR, "was created again on B since, and stays", id="another one"
+        ),
+        pytest.param({}, {"A.gone": "denied"}, HOUR, "may be on B or not: denied", id="hidden"),
+        pytest.param(
+            TARGET,
+            {},
+            HOUR,
+            "is deleted on B after 1:00:00, unless the topic comes back or none of the flow's "
+            "topics is left",
+            id="to be deleted",
+        ),
+    ],
+)
+def test_what_is_said_of_the_remote_topic_is_so(
+    target: Mapping[str, str], unknown: Mapping[str, str], grace: timedelta | None, said: str
+) -> None:
+    assert fate(GONE, Topics(SOURCE, target, (), unknown), "B", grace) == said

@@ -81,17 +81,27 @@ def kafka(name: str, text: str) -> str:
         ),
         pytest.param(
             kafka("UnknownTopicOrPartitionException", "This server does not host this topic"),
-            "a topic was deleted while it was replicated "
+            "a broker does not know a topic that is replicated: it was deleted, or is new to it "
             "(UnknownTopicOrPartitionException: This server does not host this topic)",
             False,
             id="deleted topic",
         ),
         pytest.param(
             kafka("TimeoutException", "Topic A.orders not present in metadata after 60000 ms."),
-            "a remote topic was deleted "
+            "the target did not show a remote topic: it was deleted, or no broker answered "
             "(TimeoutException: Topic A.orders not present in metadata after 60000 ms.)",
             False,
             id="deleted remote topic",
+        ),
+        pytest.param(
+            kafka(
+                "InvalidTopicException",
+                "Invalid topics: [replication: the lease was lost before A.orders]",
+            ),
+            "this process no longer holds the lease of the flow (InvalidTopicException: Invalid "
+            "topics: [replication: the lease was lost before A.orders])",
+            False,
+            id="lost lease",
         ),
         pytest.param(
             kafka("TimeoutException", "Timed out waiting for a node assignment"),

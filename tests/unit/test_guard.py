@@ -16,6 +16,7 @@ from replication.offsets.guard import (
     foreign,
     recreated,
     rule,
+    unmatched,
     with_map,
 )
 from replication.offsets.map import NoAnswer, OffsetMap
@@ -93,19 +94,37 @@ def test_another_producers_records_stay_outside_the_map() -> None:
     assert_never_past(target, OffsetMap([*jump.new_runs(), OffsetRun(0, 40, 13, 40)]))
 
 
+NOTHING = "of what the source has, nothing is left out or repeated"
+
+
 @pytest.mark.parametrize(
-    ("start", "effect"),
+    ("refusal", "effect"),
     [
         pytest.param(
-            "skip", "no record of the new topic is lost or repeated", id="the whole new topic"
+            recreated("", Position(100, 60), (3, 9), 60),
+            f"{NOTHING}; what the deleted topic had and was not copied cannot be counted",
+            id="a new topic",
         ),
-        pytest.param("stop", None, id="none"),
+        pytest.param(
+            Refusal("source-truncated", "", 0, 50, 60, replicated=50, skip=50, restart=50),
+            f"{NOTHING}; what was cut off the source and was not copied cannot be counted",
+            id="a cut source",
+        ),
+        pytest.param(
+            unmatched("", Position(0, 60), (7, 7), None),
+            f"{NOTHING}; what the source had before offset 7 and was not copied cannot be counted",
+            id="retention has emptied the source",
+        ),
+        pytest.param(foreign("", (0, 40), 60, [], 40), NOTHING, id="another producer"),
     ],
 )
-def test_the_effect_of_a_decision_in_words(start: GuardPolicy, effect: str | None) -> None:
-    ruled = rule(recreated("", Position(100, 60), (3, 9), 60), start, None, "id")
+def test_the_effect_of_a_decision_claims_nothing_of_what_nobody_has_any_more(
+    refusal: Refusal, effect: str
+) -> None:
+    jump = rule(refusal, "skip", None, "id")
 
-    assert (ruled.effect if isinstance(ruled, Jump) else None) == effect
+    assert isinstance(jump, Jump)
+    assert jump.effect == effect
 
 
 @given(st.data())

@@ -65,11 +65,12 @@ class GroupSync:
         idle = [name for name in by_group if states.get(name, "EMPTY") in IDLE]
         for group in by_group.keys() - set(idle):
             self._report_blocked(group, states[group])
-        current, failures = self._target.readable([name for name in idle if name in states])
+        # all of them: one that is not listed may have a coordinator that is down or still loads it
+        current, failures = self._target.readable(idle)
         for group in idle:
-            if group in failures or (group in states and group not in current):
+            if group not in current:
                 continue
-            error = self._move(by_group[group], current.get(group, {}))
+            error = self._move(by_group[group], current[group])
             if error is not None:
                 failures[group] = error
         self._rejected.report(
@@ -110,7 +111,7 @@ class GroupSync:
             flow,
             "group-active",
             f"group {group} is active ({state.lower()}) on {flow.target}, so its offsets cannot be "
-            f"changed; members: {members}. Checkpoints are still written; stop these members, or "
+            f"changed; members: {members}. Its checkpoints are not held up; stop these members, or "
             "exclude the group with groups.exclude",
             group=group,
             policy="skip",

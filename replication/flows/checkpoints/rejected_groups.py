@@ -41,6 +41,6 @@ class RejectedGroups:
 
 def _text(group: str, reason: str) -> str:
     return (
-        f"group {group}: {reason}. All other groups go on; it is tried again at every interval. To "
-        "leave it out, add it to groups.exclude"
+        f"group {group}: {reason}. This holds up no other group; it is tried again at every "
+        "interval. To leave it out, add it to groups.exclude"
     )

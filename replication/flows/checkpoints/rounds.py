@@ -189,8 +189,10 @@ class Checkpoints:
         known = self._groups
         if not known:  # the first time: groups that are known from an earlier process count too
             known = {group for group, _ in self._emission.newest() if groups.accepts(group)}
-        self._report_gone(known - found)
-        self._groups = found
+        unlisted = known - found
+        gone = self._source.missing(unlisted) if unlisted else set()
+        self._report_gone(gone)
+        self._groups = found | (unlisted - gone)
         self._refresh_at = time.monotonic() + groups.refresh_interval_seconds
 
     def _report_unmatched(self, names: Collection[str]) -> None:
@@ -216,6 +218,6 @@ class Checkpoints:
 def _gone(flow: Flow, group: str) -> NewEvent:
     text = (
         f"group {group} no longer exists on {flow.source}: it was deleted, or its offsets expired. "
-        f"Its checkpoints and its offsets on {flow.target} stay as they are"
+        f"What {flow.target} has of it, as checkpoints and offsets, stays as it is"
     )
     return NewEvent("group-gone", text, "keep", {"group": group})

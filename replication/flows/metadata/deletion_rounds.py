@@ -22,6 +22,7 @@ from replication.topics.deletions import (
     MISSING,
     Replicated,
     Topics,
+    fate,
     follow,
     missing_since,
     plan_deletions,
@@ -63,8 +64,9 @@ class Deletions:
             return
         grace = timedelta(seconds=config.deletions.grace_seconds)
         after = grace if config.deletions.enabled else None
-        plan = plan_deletions(known, self._topics(known), self.history.get(), now(), after)
-        self._report_missing(plan.missing, after)
+        topics = self._topics(known)
+        plan = plan_deletions(known, topics, self.history.get(), now(), after)
+        self._report_missing(plan.missing, topics, after)
         self._record(MISSING, plan.missing)
         self._record(BACK, plan.back)
         self._delete(plan.delete)
@@ -72,8 +74,9 @@ class Deletions:
             log.warning(
                 "deletions_in_doubt",
                 flow=config.flow,
-                text=f"none of the replicated topics exists on {config.flow.source}: if that is "
-                "the right cluster, delete their remote topics by hand",
+                text=f"none of the topics that were replicated is left on {config.flow.source}; "
+                "one of the same name is another one by its id. If that is the right cluster, "
+                "delete their remote topics by hand",
             )
         self._is_doubtful = plan.is_doubtful
 
@@ -98,22 +101,22 @@ class Deletions:
             {name: topic.topic_id for name, topic in target.items()},
             # the source lists a topic that a broker does not know yet
             {*of_source.texts, *self._context.source.topic_names()},
+            of_target.texts,
         )
 
-    def _report_missing(self, topics: Iterable[Replicated], grace: timedelta | None) -> None:
+    def _report_missing(
+        self, missing: Iterable[Replicated], topics: Topics, grace: timedelta | None
+    ) -> None:
         flow = self._config.flow
-        then = f"stays on {flow.target}"
-        if grace is not None:
-            then = f"is deleted on {flow.target} after {grace}, unless the topic comes back"
         events = (
             NewEvent(
                 "source-topic-deleted",
                 f"topic {it.topic} no longer exists on {flow.source}; its remote topic "
-                f"{it.remote} {then}",
+                f"{it.remote} {fate(it, topics, flow.target, grace)}",
                 "keep",
                 {"topic": it.topic},
             )
-            for it in topics
+            for it in missing
         )
         self._context.tables.record_events(flow, events)
 

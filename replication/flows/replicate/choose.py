@@ -9,7 +9,7 @@ from replication.flows.identity import Identity
 from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.first_topics import FirstTopics
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.set_aside import Part, SetAside, joined
+from replication.flows.replicate.set_aside import Part, RefusedTopicError, SetAside, joined
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, NewEvent, TopicPartition
 from replication.offsets.guard import Refusal
@@ -53,11 +53,12 @@ class TopicChoice:
         self._accepted, self._look_at = set[str](), 0.0
         self._unmatched: dict[TopicPartition, int] = {}
         self._known: set[str] = set()
+        ends = config.mode == "drain"
         first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
         times = RetryTimes[Part](first, LONGEST_PAUSE_SECONDS)
-        self._topics = SetAside(context.tables, config.flow, times)
+        self._topics = SetAside(context.tables, config.flow, times, ends=ends)
         times = RetryTimes[Part](min(first, LEADER_RETRY_SECONDS), LONGEST_LEADER_PAUSE_SECONDS)
-        self._leaderless = SetAside(context.tables, config.flow, times)
+        self._leaderless = SetAside(context.tables, config.flow, times, ends=ends)
 
     def plan(self, running: TopicPlan | None = None) -> TopicPlan:
         """Prepares the target, and tries topics that were set aside and are due again.
@@ -254,7 +255,7 @@ def refusal_errors(
             ((number, refusal),) = parts.items()
             options = f"--partition {number} --from {refusal.restart}"
         command = f"python -m replication accept FILE --flow '{flow}' --topic {topic} {options}"
-        errors[topic] = GuardError(f"{error}\n    To go on: {command}")
+        errors[topic] = RefusedTopicError(f"{error}\n    To go on: {command}")
     return errors
 
 

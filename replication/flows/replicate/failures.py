@@ -105,6 +105,11 @@ PATTERNS = (
     _Pattern("lost its driver", "an executor lost its driver", is_final=False),
     _Pattern("earlier task are still in flight", "a task was cut short", is_final=False),
     _Pattern(
+        "replication: the lease was lost before",  # of OwnerOnly.java
+        "this process no longer holds the lease of the flow",
+        is_final=False,
+    ),
+    _Pattern(
         "InvalidTopicException",
         "a record reached the producer without its timestamp: the interceptor's version differs",
         is_final=True,
@@ -129,9 +134,15 @@ PATTERNS = (
         is_final=False,
     ),
     _Pattern(
-        "UnknownTopicOrPartition", "a topic was deleted while it was replicated", is_final=False
+        "UnknownTopicOrPartition",
+        "a broker does not know a topic that is replicated: it was deleted, or is new to it",
+        is_final=False,
     ),
-    _Pattern("not present in metadata", "a remote topic was deleted", is_final=False),
+    _Pattern(
+        "not present in metadata",
+        "the target did not show a remote topic: it was deleted, or no broker answered",
+        is_final=False,
+    ),
     _Pattern("TimeoutException", "a cluster did not answer in time", is_final=False),
 )
 

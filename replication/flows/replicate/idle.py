@@ -6,14 +6,12 @@ records had been deleted. Where records follow, a cluster holds the partition up
 the producer waits for its partition's leader for as long as it takes.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from replication.flows.context import FlowContext
-from replication.kafka.reader import KafkaRecord, Reader
 from replication.model import NewEvent, TopicPartition
 from replication.offsets.pending import PendingRuns
-from replication.positions.provenance import has_passed
+from replication.positions.to_copy import with_records
 from replication.topics.topic_plan import TopicPlan
 
 SEARCHED_OFFSETS = 10_000
@@ -69,7 +67,7 @@ class IdlePartitions:
                 self._seen[tp] = _Seen(at, now, end)
             elif seen.end == end or self._is_late(tp, now):
                 spans[tp] = (at, min(end, at + SEARCHED_OFFSETS))
-        filled = self._with_records(spans)
+        filled = with_records(self._context.config, spans)
         for tp in spans.keys() - filled:
             pending.skip(tp, spans[tp][1])
         stalled = {tp for tp in filled if self._is_late(tp, now)}
@@ -83,30 +81,13 @@ class IdlePartitions:
         seen = self._seen[tp]
         return now - seen.since >= STALLED_SECONDS and not seen.is_recorded
 
-    def _with_records(self, spans: Mapping[TopicPartition, tuple[int, int]]) -> set[TopicPartition]:
-        """Those of *spans* that hold a record to be copied."""
-        found: set[TopicPartition] = set()
-        if not spans:
-            return found
-        config = self._context.config
-
-        def visit(tp: TopicPartition, record: KafkaRecord) -> bool:
-            if config.has_provenance and has_passed(record.headers, config.target.alias):
-                return False
-            found.add(tp)
-            return True
-
-        with Reader(config.source.consumer, config.isolation) as reader:
-            reader.visit(spans, visit)
-        return found
-
     def _stalled(self, tp: TopicPartition, end: int, now: float) -> NewEvent:
         flow, remote = self._context.config.flow, self._plan.topics[tp.topic]
         at, seconds = self._seen[tp].upstream, round(now - self._seen[tp].since)
         text = (
             f"{tp} stands at offset {at} for {seconds} s, although {flow.source} has offsets up to "
             f"{end}: check the brokers that lead it, and those that lead {remote}-{tp.partition} "
-            f"on {flow.target}. It goes on by itself"
+            f"on {flow.target}. It goes on by itself once they answer"
         )
         columns = {**tp._asdict(), "offset_from": at, "offset_until": end}
         return NewEvent("stalled", text, "retry", columns)

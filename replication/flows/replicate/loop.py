@@ -291,7 +291,8 @@ class _FlowLoop:
     def _wait_for_topics(self) -> Ending:
         """Ends a drain; in the other modes waits until the next topic refresh is due."""
         config = self._config
-        log.warning("no_topics", flow=config.flow, text=f"no topic of {config.flow.source} matches")
+        text = f"{config.flow.source} shows no topic that this flow copies"
+        log.warning("no_topics", flow=config.flow, text=text)
         if config.mode == "drain":
             return "drained"
         self._context.head_start.end(config.flow)

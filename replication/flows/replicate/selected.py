@@ -31,7 +31,7 @@ class SelectionReport:
                 log.warning(event, flow=flow, text=text)
         self._report_left_out(plan.left_out)
         if plan.is_empty and not self._is_empty:
-            text = f"no topic of {flow.source} matches the list topics"
+            text = f"no topic that {flow.source} shows matches the list topics"
             if plan.left_out:
                 text += f", except those that look like copies: {join_names(plan.left_out)}"
             self._context.tables.record_events(flow, [NewEvent("no-topics", text, "retry")])
@@ -54,6 +54,6 @@ class SelectionReport:
             return None
         flow = self._config.flow
         return FlowError(
-            f"{flow}: no topic of {flow.source} matches the list topics, nothing was copied; "
-            "correct the list, or write replication.drain.empty.allowed: true"
+            f"{flow}: no topic that {flow.source} shows matches the list topics, so none was "
+            "copied; correct the list, or write replication.drain.empty.allowed: true"
         )

@@ -14,6 +14,11 @@ from replication.topics.retry_times import RetryTimes
 
 log = Log(__name__)
 
+
+class RefusedTopicError(GuardError):
+    """Copying a topic would lose or repeat records. The text ends with a command to accept that."""
+
+
 ADVICE = (
     "Accept the loss or the repetition with the command above, or for all such cases with a policy "
     "replication.guard.*. Delete the remote topic to replicate it again from the source's earliest "
@@ -32,13 +37,17 @@ class SetAside:
         tables: For the events.
         flow: The flow.
         times: When what is set aside is tried again.
+        ends: Whether the process ends when all else is copied, so that the next one tries again.
 
     Attributes:
         errors: Why each part is set aside.
     """
 
-    def __init__(self, tables: Tables, flow: Flow, times: RetryTimes[Part]) -> None:
+    def __init__(
+        self, tables: Tables, flow: Flow, times: RetryTimes[Part], *, ends: bool = False
+    ) -> None:
         self._tables, self._flow, self._times = tables, flow, times
+        self._again = "{} is tried again" + (", by the next drain at the latest" if ends else "")
         self.errors: dict[Part, ReplicationError] = {}
 
     def add(self, errors: Mapping[Part, ReplicationError]) -> None:
@@ -49,7 +58,7 @@ class SetAside:
             is_news = str(self.errors.get(part)) != str(error)
             self.errors[part] = error
             if is_news:
-                text = f"{error}\nThe rest of the flow is replicated; {part} is tried again"
+                text = f"{error}\nThis holds up nothing else. {self._again.format(part)}"
                 events.append(NewEvent("set-aside", text, "retry", _columns(part)))
             else:
                 log.warning(
@@ -104,8 +113,10 @@ def joined(flow: Flow, errors: Mapping[Part, ReplicationError]) -> ReplicationEr
     """One error for all of *errors*. Its exit code is that of a decision, if one needs it."""
     lines = "".join(f"\n  - {part}: {error}" for part, error in sorted(errors.items(), key=str))
     text = f"flow {flow} does not replicate these topics:{lines}"
-    if any(isinstance(error, GuardError) for error in errors.values()):
+    if any(isinstance(error, RefusedTopicError) for error in errors.values()):
         return GuardError(f"{text}\nContinuing would lose or repeat records. {ADVICE}")
+    if any(isinstance(error, GuardError) for error in errors.values()):
+        return GuardError(text)
     if any(isinstance(error, FlowError) for error in errors.values()):
         return FlowError(text)
     return ClusterError(text)

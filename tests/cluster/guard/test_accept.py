@@ -78,6 +78,7 @@ def test_a_running_flow_goes_on_with_a_topic_that_an_operator_accepts(
                 "target_offset": 100,
                 "lost": [100, 150],
                 "repeated": None,
+                "unknown": None,
             }
         ],
         "still_refused": [],

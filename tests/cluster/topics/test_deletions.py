@@ -14,6 +14,7 @@ from tests.support.events import kinds_of_topics
 from tests.support.flows import flow_config, flow_context
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import FLOW
+from tests.support.stored import stored
 from tests.support.topics import delete_topic
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -66,6 +67,21 @@ def test_a_deleted_source_topic_is_reported_once_and_its_copy_stays(
 
     assert kinds_of_topics(tables) == [("source-topic-deleted", topic_name)]
     assert context.target.describe([f"A.{topic_name}"])
+
+
+def test_a_copy_that_was_deleted_is_not_said_to_stay(
+    spark: SparkSession, clusters: Clusters, tables: Tables, topic_name: str, until: Until
+) -> None:
+    context = replicated(spark, tables, clusters, topic_name)
+    delete_topic(clusters[0], topic_name)
+    delete_topic(clusters[1], f"A.{topic_name}")
+    until(lambda: topic_name not in context.source.topic_names(), 10)
+    until(lambda: f"A.{topic_name}" not in context.target.topic_names(), 10)
+
+    Deletions(context).round()
+
+    (event,) = stored(tables, "events")
+    assert event.text.endswith(f"its remote topic A.{topic_name} is not on B either")
 
 
 def test_the_copy_is_deleted_after_the_grace_time_if_the_flow_says_so(

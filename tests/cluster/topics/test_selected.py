@@ -31,7 +31,7 @@ def test_a_drain_that_finds_none_of_its_topics_fails_and_says_so(
 ) -> None:
     flow = drain(spark, clusters, tmp_path, f"{topic_name}-misspelt")
 
-    with pytest.raises(FlowError, match="matches the list topics, nothing was copied"):
+    with pytest.raises(FlowError, match="matches the list topics, so none was copied"):
         flow.join()
     assert kinds(flow.tables) == ["no-topics"]
 
