@@ -32,7 +32,7 @@ from replication.app.signals import stop_on_signals
 from replication.config.checks import idle_job_problem
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.control.clients import clients_of
+from replication.control.clients import clients_of, custom_classes
 from replication.control.loops import check_loops
 from replication.control.machine import java_temporary_obstacle
 from replication.errors import (
@@ -48,7 +48,9 @@ from replication.flows.identity import check_identity
 from replication.flows.replicate.loop import replicate
 from replication.kafka.client_check import rejected_properties
 from replication.kafka.cluster import Cluster
+from replication.kafka.user_classes import ask_java, class_problems
 from replication.log import Log, LogFormat, configure
+from replication.mm2.custom import ask_with
 from replication.model import Flow, Job, Mode, runs
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.spark.hadoop import session_conf
@@ -116,6 +118,7 @@ def _run(
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         check_classic()
+        ask_with(ask_java)
         config = load_config(file, clusters)
         config = replace(config, mode=mode or config.mode)
         chosen = _chosen(config, flows, mode, job)
@@ -123,7 +126,8 @@ def _run(
             log.warning("configuration_warning", text=warning)
         for note in config.notes:
             log.info("configuration_note", text=note)
-        if problems := rejected_properties(driver_jvm(), clients_of(config)):
+        problems = rejected_properties(driver_jvm(), clients_of(config))
+        if problems := [*problems, *class_problems(custom_classes(config))]:
             raise ConfigError(config.file, problems)
         folder = str(driver_jvm().java.lang.System.getProperty("java.io.tmpdir"))
         if obstacle := java_temporary_obstacle(folder):

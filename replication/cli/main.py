@@ -6,9 +6,11 @@ wrong usage is 2.
 
 from importlib import import_module
 from keyword import iskeyword
-from typing import Final
+from typing import Any, Final
 
 import click
+
+from replication.mm2.custom import CustomClass, ask_with
 
 DISTRIBUTION: Final = "kafka-replication-on-spark"
 COMMANDS: Final = {
@@ -74,3 +76,9 @@ def main() -> None:
     FILE is a configuration file, YAML or .properties, as in conf/example.yaml. Start a mirror with
     ./spark-submit.sh --config FILE; these commands inspect it and control it.
     """
+    ask_with(_ask_java)
+
+
+def _ask_java(custom: CustomClass, method: str, arguments: tuple[str, ...]) -> Any:  # noqa: ANN401
+    """Returns the answer of a class of the user's; most files name none."""
+    return import_module("replication.kafka.user_classes").ask_java(custom, method, arguments)

@@ -9,12 +9,13 @@ from replication.cli.options import CLUSTERS, FILE, chosen_names, known_errors
 from replication.cli.start_check import check_machine
 from replication.config.file import load_config
 from replication.config.stores import missing_files
-from replication.control.clients import clients_of
+from replication.control.clients import clients_of, custom_classes
 from replication.control.file_check import start_problems
 from replication.deploy.arguments import DRIVER_MEMORY, megabytes
 from replication.errors import ConfigError, SetupError
 from replication.kafka.client_check import rejected_properties
 from replication.kafka.jvm import kafka_jars, open_jvm
+from replication.kafka.user_classes import class_problems
 from replication.model import Job, is_local_mode
 from replication.state.job_lock import refuse_second_process
 
@@ -53,6 +54,7 @@ def validate(
             problems += rejected_properties(jvm, clients_of(config))
     except SetupError as error:
         notes.append(f"the clients' properties were not checked by Java's client: {error}")
+    problems += class_problems(custom_classes(config))
     if strict:
         problems += warnings
     if problems:

@@ -12,6 +12,7 @@ from replication.config.flow_values import FlowValues
 from replication.config.scopes import Scopes
 from replication.config.tree import MirrorConfig
 from replication.config.values import Diagnostics, items
+from replication.mm2.custom import POLICY
 from replication.model import Flow, Job, Location, is_local_mode, runs
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
@@ -103,6 +104,12 @@ def _check_deletions(diagnostics: Diagnostics, values: FlowValues) -> None:
             values.key(name),
             "is not possible under IdentityReplicationPolicy, where a remote topic cannot be told "
             "from the target's own topics; write false",
+        )
+    elif values.flag(name) and values.has_own_policy:
+        diagnostics.problem(
+            values.key(name),
+            f"is not possible with {values.text(POLICY)}, because nobody knows whether it tells a "
+            "remote topic from the target's own topics; write false",
         )
     elif values.flag(name) and values.items("replication.aggregate.topics"):
         diagnostics.problem(

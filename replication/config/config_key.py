@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args, get_type_hints
 
-Kind = Literal["flag", "number", "text", "choice", "choices", "names", "patterns", "class"]
+Kind = Literal[
+    "flag", "number", "text", "choice", "choices", "names", "patterns", "class", "java class"
+]
 Since = Literal["now", "later"]
 
 LONGEST: Final = 31_536_000
@@ -35,7 +37,8 @@ class ConfigKey:
         default: The default as written in a file; empty for none.
         meaning: One line, with the unit if there is one.
         mm2: The difference from MirrorMaker 2, as a phrase; empty if there is none.
-        choices: All valid values, for the kinds choice, choices and class.
+        choices: All valid values, for the kinds choice, choices and class; for the kind java class
+            those that need no jar.
         least: The smallest valid number, for the kind number.
         most: The largest one.
         since: ``later``: the value is checked, but not used in this version.
@@ -72,6 +75,12 @@ def declared_keys(section: type) -> dict[str, tuple[ConfigKey | Keys, ...]]:
     """For each field of *section* what it declares; nothing for one that is no setting."""
     hints = get_type_hints(section, include_extras=True)
     return {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+
+
+def java_class(name: str, default: str, meaning: str, *others: str) -> ConfigKey:
+    """A key with a class of MirrorMaker 2's, one of the *others*, or one of the user's."""
+    short = default.removeprefix(MIRROR)
+    return ConfigKey(name, "java class", default, meaning, choices=(default, short, *others))
 
 
 def flag(name: str, default: str, meaning: str, mm2: str = "") -> ConfigKey:

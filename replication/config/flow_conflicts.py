@@ -27,7 +27,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 def check_flows(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
     """Checks that no two identity flows write one topic, and that none form a replication loop."""
-    flows = tuple(flows)
+    # What a class of the user's makes of a name is asked at the start.
+    flows = tuple(flow for flow in flows if not flow.custom_classes)
     _check_growing_names(diagnostics, flows)
     identity = [flow for flow in flows if isinstance(flow.policy, IdentityPolicy)]
     for one, other in combinations(identity, 2):

@@ -11,6 +11,7 @@ from replication.config.keys import KEYS
 from replication.config.scopes import Scopes
 from replication.config.topic_settings import IDENTITY_POLICIES
 from replication.config.values import InvalidValueError, Raw, Value, read
+from replication.mm2.custom import POLICY
 from replication.model import Flow, Location
 
 EMPTY_ALIAS: Final = "source.cluster.alias"
@@ -62,8 +63,13 @@ class FlowValues:
     @property
     def is_identity(self) -> bool:
         """Whether remote topics keep their names."""
-        is_named = self.text("replication.policy.class") in IDENTITY_POLICIES
+        is_named = self.text(POLICY) in IDENTITY_POLICIES
         return is_named or self.keeps_names_by_empty_alias
+
+    @property
+    def has_own_policy(self) -> bool:
+        """Whether a class of the user's names remote topics."""
+        return self.text(POLICY) not in KEYS[POLICY].choices
 
     @property
     def keeps_names_by_empty_alias(self) -> bool:

@@ -6,15 +6,18 @@ from typing import Annotated, Final
 
 from replication.config.config_key import (
     LONGEST,
+    MIRROR,
     NOT_MM2,
     ConfigKey,
     choice,
     factor,
     flag,
+    java_class,
     number,
     patterns,
     seconds,
 )
+from replication.mm2.custom import GROUP_FILTER, CustomClass
 from replication.mm2.filters import NameFilter
 from replication.model import Flow, Location, OnRewind
 
@@ -61,6 +64,15 @@ class GroupsConfig:
             "groups never translated; takes precedence over groups",
         ),
     ]
+    group_filter: Annotated[
+        CustomClass | None,
+        java_class(
+            GROUP_FILTER,
+            f"{MIRROR}DefaultGroupFilter",
+            "decides which groups are translated; one of yours decides in place of groups and "
+            "groups.exclude",
+        ),
+    ] = None
     refresh_enabled: Annotated[
         bool, flag("refresh.groups.enabled", "true", "detects new groups while the flow runs")
     ]
@@ -105,6 +117,8 @@ class GroupsConfig:
 
     def accepts(self, group: str) -> bool:
         """Whether *group* is to be translated."""
+        if self.group_filter is not None:
+            return bool(self.group_filter.ask("shouldReplicateGroup", group))
         return NameFilter(self.groups, self.groups_exclude).accepts(group)
 
 

@@ -7,7 +7,7 @@ this (`replication.config.reference`). MirrorMaker 2's keys that have no effect 
 
 from typing import Final
 
-from replication.config.config_key import MIRROR, NOT_MM2, ConfigKey, keys_of
+from replication.config.config_key import NOT_MM2, ConfigKey, keys_of
 from replication.config.group_settings import (
     GroupsConfig,
     HeartbeatsConfig,
@@ -55,18 +55,6 @@ _STATE_DIR: Final = ConfigKey(
 )
 
 
-def _mm2_class(name: str, default: str) -> ConfigKey:
-    """A class of MirrorMaker 2 that cannot be replaced."""
-    return ConfigKey(
-        name,
-        "class",
-        default,
-        "a pluggable class of MirrorMaker 2",
-        "unlike in MirrorMaker 2, no other class is supported",
-        choices=tuple(dict.fromkeys((default, default.removeprefix(MIRROR)))),
-    )
-
-
 _CLASSES: Final = (
     ConfigKey(
         "metric.names.formats",
@@ -76,10 +64,14 @@ _CLASSES: Final = (
         choices=("legacy", "new"),
         since="later",
     ),
-    _mm2_class("topic.filter.class", f"{MIRROR}DefaultTopicFilter"),
-    _mm2_class("group.filter.class", f"{MIRROR}DefaultGroupFilter"),
-    _mm2_class("config.property.filter.class", f"{MIRROR}DefaultConfigPropertyFilter"),
-    _mm2_class("forwarding.admin.class", "org.apache.kafka.clients.admin.ForwardingAdmin"),
+    ConfigKey(
+        "forwarding.admin.class",
+        "class",
+        "org.apache.kafka.clients.admin.ForwardingAdmin",
+        "a pluggable class of MirrorMaker 2",
+        "unlike in MirrorMaker 2, no other class is supported",
+        choices=("org.apache.kafka.clients.admin.ForwardingAdmin",),
+    ),
 )
 
 SUBJECTS: Final[dict[str, tuple[ConfigKey, ...]]] = {
@@ -96,7 +88,7 @@ SUBJECTS: Final[dict[str, tuple[ConfigKey, ...]]] = {
     "Consumer groups": keys_of(GroupsConfig),
     "Heartbeats": keys_of(HeartbeatsConfig),
     "The Delta tables": (_STATE_DIR, *keys_of(StateConfig)),
-    "Metrics, and classes of MirrorMaker 2 that cannot be replaced": _CLASSES,
+    "Metrics, and a class of MirrorMaker 2 that cannot be replaced": _CLASSES,
 }
 
 KEYS: Final = {key.name: key for keys in SUBJECTS.values() for key in keys}

@@ -5,12 +5,16 @@ from typing import Annotated, Final
 
 from replication.config.config_key import (
     LONGEST,
+    MIRROR,
     choice,
     flag,
+    java_class,
     number,
     patterns,
     seconds,
 )
+from replication.mm2.custom import SETTING_FILTER, CustomClass
+from replication.mm2.filters import NameFilter
 from replication.model import Location
 
 _CONFIG_EXCLUDE: Final = (
@@ -44,6 +48,15 @@ class TopicConfigsConfig:
             "topic configs never copied: names or regexes",
         ),
     ]
+    setting_filter: Annotated[
+        CustomClass | None,
+        java_class(
+            SETTING_FILTER,
+            f"{MIRROR}DefaultConfigPropertyFilter",
+            "decides which topic configs are copied; one of yours decides in place of "
+            "config.properties.exclude",
+        ),
+    ] = None
     defaults_from: Annotated[
         Location,
         choice(
@@ -54,6 +67,12 @@ class TopicConfigsConfig:
             "MirrorMaker 2 ignores it at top level",
         ),
     ]
+
+    def copies(self, key: str) -> bool:
+        """Returns whether the list, or the user's filter, lets the setting *key* be copied."""
+        if self.setting_filter is not None:
+            return bool(self.setting_filter.ask("shouldReplicateConfigProperty", key))
+        return NameFilter((".*",), self.exclude).accepts(key)
 
 
 @dataclass(frozen=True, kw_only=True)

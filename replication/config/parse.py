@@ -8,18 +8,28 @@ from pathlib import PurePosixPath
 from typing import Final, TypeVar, cast, get_type_hints
 
 from replication.config.checks import check_clusters, check_flow, check_state_dir
+from replication.config.clients.secrets import is_secret
 from replication.config.config_key import ConfigKey, Keys, declared_keys
 from replication.config.field_keys import TARGETS
 from replication.config.flow_conflicts import check_flows
 from replication.config.flow_values import FlowValues
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.hadoop import hadoop_properties, note_unused
+from replication.config.keys import KEYS
 from replication.config.scopes import sort_settings
 from replication.config.topic_settings import MODE
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.config.values import Diagnostics, Raw, read, text
 from replication.errors import ConfigError
-from replication.mm2.policy import IdentityPolicy, PrefixPolicy
+from replication.mm2.custom import (
+    GROUP_FILTER,
+    POLICY,
+    SETTING_FILTER,
+    TOPIC_FILTER,
+    CustomClass,
+    CustomPolicy,
+)
+from replication.mm2.policy import IdentityPolicy, PrefixPolicy, ReplicationPolicy
 from replication.model import Location, Mode, Reset
 
 TARGETS_OPTION: Final = "--clusters"
@@ -135,7 +145,23 @@ def _reset(values: FlowValues) -> Reset:
     return cast("Reset", given)
 
 
-def _policy(values: FlowValues) -> PrefixPolicy:
+def _custom(values: FlowValues, name: str) -> CustomClass | None:
+    """Returns the user's class that the key *name* gives, with the settings that it may read."""
+    given = values.text(name)
+    if given in KEYS[name].choices:
+        return None
+    settings = {**values.scopes.top, **values.own}
+    properties = {key: text(raw) for key, raw in settings.items() if not is_secret(key)}
+    properties |= {
+        "source.cluster.alias": values.flow.source,
+        "target.cluster.alias": values.flow.target,
+    }
+    return CustomClass(values.key(name), given, tuple(sorted(properties.items())))
+
+
+def _policy(values: FlowValues) -> ReplicationPolicy:
+    if (custom := _custom(values, POLICY)) is not None:
+        return CustomPolicy(custom)
     separator = values.text("replication.policy.separator")
     is_internal = values.flag("replication.policy.internal.topic.separator.enabled")
     internal = separator if is_internal else "."
@@ -147,6 +173,9 @@ def _policy(values: FlowValues) -> PrefixPolicy:
 _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "flow": lambda values: values.flow,
     "policy": _policy,
+    "topic_filter": lambda values: _custom(values, TOPIC_FILTER),
+    "group_filter": lambda values: _custom(values, GROUP_FILTER),
+    "setting_filter": lambda values: _custom(values, SETTING_FILTER),
     "auto_offset_reset": _reset,
     "source": lambda values: _cluster_config(values, "source"),
     "target": lambda values: _cluster_config(values, "target"),

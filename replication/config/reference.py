@@ -110,6 +110,7 @@ def _entry(key: ConfigKey) -> str:
     facts = [
         key.meaning,
         f"one of {', '.join(key.choices)}" if key.kind in ("choice", "class") else "",
+        _classes(key),
         _bounds(key),
         key.mm2,
         "accepted, but not implemented in this version" if key.since == "later" else "",
@@ -126,6 +127,12 @@ def _entry(key: ConfigKey) -> str:
     if not key.default:
         return f"{comment}\n# {key.name}:"
     return f"{comment}\n{key.name}: {f'{value!r}' if value == '.' else value}"
+
+
+def _classes(key: ConfigKey) -> str:
+    if key.kind != "java class":
+        return ""
+    return f"one of {', '.join(key.choices)}, or a class of yours, whose jar CLIENT_JARS names"
 
 
 def _bounds(key: ConfigKey) -> str:

@@ -27,6 +27,7 @@ from replication.config.values import (
     read,
     text,
 )
+from replication.mm2.custom import CLASSES
 from replication.model import Flow
 
 _ALIAS: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -60,6 +61,11 @@ def sort_settings(diagnostics: Diagnostics, settings: Mapping[str, Raw]) -> Scop
     """*settings* by scope. Checks each key and value by itself."""
     settings = translate(diagnostics, settings)
     clusters = _clusters(diagnostics, settings)
+    diagnostics.has_classes = any(
+        key.endswith(name) and text(raw).strip() not in KEYS[name].choices
+        for key, raw in settings.items()
+        for name in CLASSES
+    )
     scopes = Scopes(clusters, by_cluster={alias: {} for alias in clusters})
     for key, raw in settings.items():
         if "->" in key:
@@ -245,6 +251,8 @@ def _report_unknown_key(diagnostics: Diagnostics, key: str, name: str) -> None:
     known = [*KEYS, *REMOVED, "config.providers"]
     if (other := closest(name, known, _MISSPELT)) is not None:
         diagnostics.problem(key, f"unknown key; did you mean {_placed(key, name, other)}?")
+    elif diagnostics.has_classes:
+        diagnostics.note(key, "unknown key, for your own classes only")
     else:
         other = closest(name, known, _SIMILAR)
         hint = f"; the most similar key is {_placed(key, name, other)}" if other else ""

@@ -11,11 +11,13 @@ from replication.config.config_key import (
     choice,
     factor,
     flag,
+    java_class,
     number,
     patterns,
     seconds,
     text,
 )
+from replication.mm2.custom import POLICY, TOPIC_FILTER, CustomClass
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import ReplicationPolicy
 from replication.model import GuardCause, GuardPolicy, Mode, Reset, Timestamps
@@ -26,6 +28,7 @@ IDENTITY_POLICIES: Final = (
     "IdentityReplicationPolicy",
     "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
     "com.cloudera.dim.kafka.mirror.IdentityReplicationPolicy",
+    "com.amazonaws.kafka.samples.CustomMM2ReplicationPolicy",
 )
 MODE: Final = ConfigKey(
     "replication.mode",
@@ -58,6 +61,15 @@ class TopicsConfig:
             "topics never replicated; takes precedence over topics",
         ),
     ]
+    topic_filter: Annotated[
+        CustomClass | None,
+        java_class(
+            TOPIC_FILTER,
+            f"{MIRROR}DefaultTopicFilter",
+            "decides which topics are replicated; one of yours decides in place of topics and "
+            "topics.exclude",
+        ),
+    ] = None
     heartbeats_replication_enabled: Annotated[
         bool,
         flag(
@@ -68,13 +80,11 @@ class TopicsConfig:
     ]
     policy: Annotated[
         ReplicationPolicy,
-        ConfigKey(
-            "replication.policy.class",
-            "class",
+        java_class(
+            POLICY,
             DEFAULT_POLICY,
             "how remote topics are named: Default adds the source alias, Identity keeps the name",
-            "unlike in MirrorMaker 2, no other class is supported",
-            choices=(DEFAULT_POLICY, "DefaultReplicationPolicy", *IDENTITY_POLICIES),
+            *IDENTITY_POLICIES,
         ),
         ConfigKey(
             "replication.policy.separator",
@@ -114,6 +124,12 @@ class TopicsConfig:
     refresh_topics_interval_seconds: Annotated[
         int, seconds("refresh.topics.interval.seconds", "600", "interval between topic refreshes")
     ]
+
+    def selects(self, topic: str) -> bool:
+        """Returns whether the lists, or the user's filter, select *topic* of the source."""
+        if self.topic_filter is not None:
+            return bool(self.topic_filter.ask("shouldReplicateTopic", topic))
+        return NameFilter(self.topics, self.topics_exclude).accepts(topic)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from replication.config.group_settings import (
 )
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.topic_settings import GuardConfig, RecordsConfig, TopicsConfig
+from replication.mm2.custom import CustomClass, CustomPolicy
 from replication.mm2.filters import NameFilter
 from replication.model import Flow, Isolation, Mode
 
@@ -52,6 +53,13 @@ class FlowConfig(TopicsConfig, RecordsConfig):
         """Whether others write *remote_topic*, too, so that records are copied at least once."""
         declared = self.aggregate_topics
         return bool(declared) and NameFilter(declared, ()).accepts(remote_topic)
+
+    @property
+    def custom_classes(self) -> tuple[CustomClass, ...]:
+        """The user's classes that this flow asks."""
+        policy = self.policy.custom if isinstance(self.policy, CustomPolicy) else None
+        filters = (self.topic_filter, self.groups.group_filter, self.topic_configs.setting_filter)
+        return tuple(custom for custom in (policy, *filters) if custom is not None)
 
     @property
     def isolation(self) -> Isolation:

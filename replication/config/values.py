@@ -12,6 +12,8 @@ from replication.errors import printable
 from replication.mm2.filters import pattern_problem
 from replication.mm2.possible import COMMENT, impossible
 
+_CLASS_NAME: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*")
+
 Raw = str | tuple[str, ...]
 """A value as written; a tuple is a YAML list, whose items may contain commas."""
 
@@ -29,6 +31,7 @@ class Diagnostics:
         lines: Line of the file for each key, where known.
         hidden: Keys whose values came from a reference (``${env:..}``) and must not be shown.
         written: Key -> the key that the file has in its place, where they differ.
+        has_classes: Whether a class of the user's may read keys that only it knows.
     """
 
     lines: Mapping[str, int] = field(default_factory=dict)
@@ -36,6 +39,7 @@ class Diagnostics:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
+    has_classes: bool = False
     _problems: dict[str, int] = field(default_factory=dict)
 
     def problem(self, key: str, text: str) -> None:
@@ -104,6 +108,8 @@ def read(key: ConfigKey, raw: Raw) -> Value:
             return _items(key, items(raw))
         case "text":
             return _text(text(raw))
+        case "java class":
+            return _java_class(key, text(raw).strip())
 
 
 def closest(name: str, known: Collection[str], at_least: float = 0.7) -> str | None:
@@ -139,6 +145,13 @@ def _number(key: ConfigKey, value: str) -> int:
 def _choice(key: ConfigKey, value: str) -> str:
     if value not in key.choices:
         raise InvalidValueError(f"write {one_of(key.choices)}")
+    return value
+
+
+def _java_class(key: ConfigKey, value: str) -> str:
+    if value not in key.choices and not _CLASS_NAME.fullmatch(value):
+        known = one_of([choice for choice in key.choices if "." not in choice])
+        raise InvalidValueError(f"write {known}, or the full name of a Java class of your own")
     return value
 
 

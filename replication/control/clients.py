@@ -7,6 +7,7 @@ from replication.config.clients.defaults import with_defaults
 from replication.config.clients.jaas import JaasError, parse_jaas
 from replication.config.clients.java_keys import Role
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.mm2.custom import CustomClass
 
 _BYTES: Final = "org.apache.kafka.common.serialization.ByteArray"
 _PRODUCER: Final = {
@@ -29,6 +30,12 @@ def clients_of(config: MirrorConfig) -> Iterator[Client]:
     for pair in config.heartbeats:
         yield pair.alias, "producer", with_defaults("producer", {**_PRODUCER, **pair.producer})
         yield pair.alias, "admin", with_defaults("admin", pair.admin)
+
+
+def custom_classes(config: MirrorConfig) -> tuple[CustomClass, ...]:
+    """Returns the user's classes that any flow of the file asks."""
+    flows = (*config.flows, *config.other_flows)
+    return tuple(custom for flow in flows for custom in flow.custom_classes)
 
 
 def servers_of(config: MirrorConfig) -> dict[str, str]:

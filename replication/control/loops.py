@@ -1,7 +1,7 @@
 """Whether the configured flows would copy a topic in a circle. Asks the clusters for their topics.
 
-The default policy ends every circle by its prefixes. Identity naming does not, so its flows are
-checked before any of them starts, whichever process runs them.
+The default policy ends every circle by its prefixes. Identity naming does not, and a policy of the
+user's may not, so such flows are checked before any of them starts, whichever process runs them.
 """
 
 from contextlib import ExitStack
@@ -12,6 +12,7 @@ from replication.errors import ClusterError, ConfigError
 from replication.kafka.cluster import Cluster
 from replication.kafka.same_cluster import distinct_ids
 from replication.log import Log
+from replication.mm2.custom import CustomPolicy
 from replication.mm2.policy import IdentityPolicy
 from replication.topics.conflicts import find_topic_loops
 
@@ -30,7 +31,7 @@ def check_loops(config: MirrorConfig) -> None:
         ConfigError: A topic would be copied in a circle.
     """
     flows = (*config.flows, *config.other_flows)
-    identity = [flow for flow in flows if isinstance(flow.policy, IdentityPolicy)]
+    identity = [flow for flow in flows if isinstance(flow.policy, IdentityPolicy | CustomPolicy)]
     if not endless_loops({(flow.flow.source, flow.flow.target): False for flow in identity}):
         return
     admins = {side.alias: side.admin for flow in identity for side in (flow.source, flow.target)}

@@ -141,9 +141,11 @@ def is_cycle(policy: ReplicationPolicy, topic: str, *, source: str, target: str)
 
     A name with the source's own alias is a cycle too, as in MirrorMaker 2 4.4: such a topic
     returned under inconsistent aliases and would gain prefixes without end (KAFKA-9914). Under
-    `IdentityPolicy` every topic has that alias, so only the target's alias counts.
+    `IdentityPolicy` every topic has that alias, and a policy of the user's may be like it, so only
+    the target's alias counts.
     """
-    visited = {target} if isinstance(policy, IdentityPolicy) else {source, target}
+    has_prefix = isinstance(policy, PrefixPolicy) and not isinstance(policy, IdentityPolicy)
+    visited = {source, target} if has_prefix else {target}
     while (alias := policy.topic_source(topic)) is not None:
         if alias in visited:
             return True

@@ -137,22 +137,38 @@ def _carried_key(timestamps: Timestamps) -> Column:
 
 
 def _remote_topic(remote_topics: Mapping[str, str]) -> Column:
-    """The remote topic's name, as the cheapest expression for it.
+    """Returns the remote topic's name, as the cheapest expression for it.
 
-    Both policies put one prefix before some topics and do not rename the others, so that no
-    lookup per record is needed.
+    MirrorMaker 2's policies put one prefix before some topics and do not rename the others, so that
+    no lookup per record is needed. A policy of the user's may put texts on both sides, or choose
+    another name, which is looked for among the names that are chosen so.
     """
-    prefixes: dict[str, list[str]] = {}
+    around: dict[tuple[str, str] | None, list[str]] = {}
     for topic, remote in remote_topics.items():
-        if not remote.endswith(topic):
-            raise ValueError(f"{remote!r} is not {topic!r} with a prefix")
-        prefixes.setdefault(remote.removesuffix(topic), []).append(topic)
+        around.setdefault(_texts_around(topic, remote), []).append(topic)
     name = F.col("topic")
-    (common, _), *others = sorted(prefixes.items(), key=lambda item: -len(item[1]))
-    renamed = F.concat(F.lit(common), name) if common else name
-    for prefix, topics in others:
-        renamed = F.when(name.isin(topics), F.concat(F.lit(prefix), name)).otherwise(renamed)
+    chosen = around.pop(None, [])
+    (common, _), *others = sorted(around.items(), key=lambda item: -len(item[1])) or [
+        (("", ""), [])
+    ]
+    renamed = _between(common, name)
+    for texts, topics in others:
+        renamed = F.when(name.isin(topics), _between(texts, name)).otherwise(renamed)
+    for topic in chosen:
+        renamed = F.when(name == topic, F.lit(remote_topics[topic])).otherwise(renamed)
     return renamed
+
+
+def _texts_around(topic: str, remote: str) -> tuple[str, str] | None:
+    """Returns what stands before and behind *topic* in *remote*; None if it is another name."""
+    before, found, behind = remote.rpartition(topic)
+    return (before, behind) if found else None
+
+
+def _between(texts: tuple[str, str] | None, name: Column) -> Column:
+    before, behind = texts or ("", "")
+    parts = [name if part is None else F.lit(part) for part in (before, None, behind) if part != ""]
+    return F.concat(*parts) if len(parts) > 1 else name
 
 
 def _code(partitions: Sequence[TopicPartition]) -> Column:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from math import inf
 
 from replication.config.metadata_settings import TopicConfigsConfig
-from replication.mm2.filters import NameFilter
 from replication.model import NewTopic, TopicSetting
 
 Settings = Mapping[str, TopicSetting]
@@ -45,7 +44,7 @@ def is_copied(key: str, setting: TopicSetting, config: TopicConfigsConfig) -> bo
         not setting.is_read_only
         and not setting.is_sensitive
         and setting.origin != "server.properties"
-        and NameFilter((".*",), config.exclude).accepts(key)
+        and config.copies(key)
     )
 
 
@@ -69,7 +68,7 @@ def keeps_for_less(source: Settings, target: Settings, config: TopicConfigsConfi
     return (
         kept_ms(target) < kept_ms(source)
         and (stamped is None or stamped.value != "LogAppendTime")
-        and NameFilter((".*",), config.exclude).accepts("retention.ms")
+        and config.copies("retention.ms")
     )
 
 

@@ -22,6 +22,8 @@ def topic_notes(
         names: All topics of the source that its user may see.
         selected: Those that the flow replicates.
     """
+    if config.topic_filter is not None:  # the lists decide nothing
+        return
     source = config.flow.source
     if not names:
         text = "shows no topic at all: either it has none, or its user lacks DESCRIBE on topics"
@@ -39,6 +41,8 @@ def topic_notes(
 
 def setting_notes(config: FlowConfig, keys: Collection[str]) -> Iterator[str]:
     """One line for each item of ``config.properties.exclude`` that matches none of *keys*."""
+    if config.topic_configs.setting_filter is not None:  # the lists decide nothing
+        return
     name = "config.properties.exclude"
     for item in _without_effect(config.topic_configs.exclude, name, keys):
         yield (
@@ -54,6 +58,8 @@ def group_notes(config: FlowConfig, names: Collection[str]) -> Iterator[str]:
         config: The flow.
         names: All groups of the source that its user may see.
     """
+    if config.groups.group_filter is not None:  # the lists decide nothing
+        return
     source, groups = config.flow.source, config.groups
     for item in groups.groups:
         found = [name for name in names if NameFilter((item,)).accepts(name)]

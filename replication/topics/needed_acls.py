@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.mm2.custom import CustomPolicy
 from replication.model import LEASE_GROUP_PREFIX, AclPattern, Location
 
 ResourceKind = Literal["topic", "group", "cluster"]
@@ -112,6 +113,10 @@ def _heartbeats(_pair: HeartbeatsConfig) -> Iterable[str]:
 
 def _remote(config: FlowConfig, resource: Resource) -> Resource:
     """The same on the target; of every topic, every topic with the policy's prefix."""
+    if isinstance(config.policy, CustomPolicy):  # what it makes of a prefix, nobody knows
+        is_name = resource.pattern == "LITERAL" and resource.name != "*"
+        name = config.policy.remote_topic(config.flow.source, resource.name) if is_name else "*"
+        return Resource("topic", name)
     remote = config.policy.remote_topic(config.flow.source, "x").removesuffix("x")
     if resource.name == "*" and resource.pattern == "LITERAL":
         return Resource("topic", remote, "PREFIXED") if remote else resource

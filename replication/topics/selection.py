@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from replication.config.tree import FlowConfig
+from replication.mm2.custom import CustomPolicy
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import is_cycle
 from replication.model import Flow
@@ -18,13 +19,12 @@ def replicated_topics(config: FlowConfig, names: Iterable[str]) -> tuple[str, ..
         config: The flow.
         names: Topics of the source, without Kafka's internal ones.
     """
-    topic_filter = NameFilter(config.topics, config.topics_exclude)
     policy, flow = config.policy, config.flow
     return tuple(
         name
         for name in sorted(set(names))
         if (
-            topic_filter.accepts(name)
+            config.selects(name)
             or (config.heartbeats_replication_enabled and policy.is_heartbeats_topic(name))
         )
         and not policy.is_internal_topic(name)
@@ -53,11 +53,11 @@ def aliased_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
 
     As in MirrorMaker 2 since 4.4, they are left out. Heartbeats and internal topics are absent.
     """
-    topic_filter, policy = NameFilter(config.topics, config.topics_exclude), config.policy
+    policy = config.policy
     return {
         name: alias
         for name in sorted(set(names))
-        if topic_filter.accepts(name)
+        if config.selects(name)
         and not policy.is_internal_topic(name)
         and not policy.is_heartbeats_topic(name)
         and (alias := alias_of_copy(config, name)) is not None
@@ -76,6 +76,9 @@ def writers_of(remote: str, flows: Iterable[FlowConfig], target: str) -> tuple[F
 
 def _upstream(config: FlowConfig, remote: str) -> tuple[str, ...]:
     """What the upstream topic of *remote* may be called."""
+    if isinstance(config.policy, CustomPolicy):
+        upstream = config.policy.upstream_topic(remote)
+        return (remote,) if upstream in (None, remote) else (remote, str(upstream))
     prefix = config.policy.remote_topic(config.flow.source, "")
     return (remote, remote.removeprefix(prefix)) if len(prefix) < len(remote) else (remote,)
 

@@ -185,9 +185,7 @@ def test_every_key_of_a_table_exists_with_its_default() -> None:
 def test_every_key_is_in_the_document_of_the_configuration() -> None:
     named = set(SPAN.findall(text_of(CONFIGURATION)))
 
-    # Of the classes, nothing can be chosen but the policy: they are in reference.yaml.
-    fixed = {name for name in KEYS if name.endswith(".class")} - {"replication.policy.class"}
-    assert set(KEYS) - named == fixed
+    assert set(KEYS) - named == set()
 
 
 def test_every_key_named_in_a_sentence_exists() -> None:

@@ -104,6 +104,7 @@ DOORS = {
         "reader",
         "rejections",
         "same_cluster",
+        "user_classes",
     },
     "config": {
         "checks",
@@ -127,7 +128,15 @@ DOORS = {
         "tree",
         "values",
     },
-    "mm2": {"connect_offsets", "filters", "internal_topics", "policy", "possible", "wire"},
+    "mm2": {
+        "connect_offsets",
+        "custom",
+        "filters",
+        "internal_topics",
+        "policy",
+        "possible",
+        "wire",
+    },
 }
 # Run by setuptools and by nothing of ours.
 OUTSIDE = {"replication.jvm.wheel", "replication.jvm", "replication"}

@@ -110,6 +110,9 @@ def test_without_the_interceptor_the_key_is_untouched(spark: SparkSession) -> No
         pytest.param({"a": "us.a", "heartbeats": "us.heartbeats"}, id="all with a prefix"),
         pytest.param({"a": "a", "b": "b"}, id="all unchanged"),
         pytest.param({"a": "a", "b": "b", "heartbeats": "us.heartbeats"}, id="identity"),
+        pytest.param({"a": "a-of-us", "b": "b-of-us"}, id="a text behind"),
+        pytest.param({"ab": "x.ab.y", "b": "z", "c": "c", "d": "q"}, id="whatever a policy says"),
+        pytest.param({"a": "z"}, id="another name only"),
     ],
 )
 def test_topics_get_their_remote_names(spark: SparkSession, remote: dict[str, str]) -> None:

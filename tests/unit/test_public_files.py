@@ -160,7 +160,6 @@ def test_a_file_whose_records_would_differ_is_refused() -> None:
     assert [problem.partition(": ")[0] for problem in caught.value.problems] == [
         "a->b.transforms",
         "a->b.transforms.route.type",
-        "a->b.replication.policy.class",
     ]
 
 
@@ -417,6 +416,15 @@ def test_no_field_of_a_resource_is_changed_or_dropped_without_a_remark(
         "# Fields without a meaning here: spec.replicas, connector.tasksMax.",
     ):
         assert remark in text
+
+
+def test_the_policy_of_awss_sample_keeps_names_without_its_jar() -> None:
+    policy = "com.amazonaws.kafka.samples.CustomMM2ReplicationPolicy"
+
+    (flow,) = parse_settings({**ONE_FLOW, "replication.policy.class": policy}).flows
+
+    assert flow.policy == IdentityPolicy(source="A")
+    assert flow.custom_classes == ()
 
 
 def test_keys_of_clouderas_replication_manager_are_known() -> None:

@@ -58,14 +58,11 @@ from tests.support.settings import ONE_FLOW, problems_of
             id="transforms",
         ),
         pytest.param(
-            {"replication.policy.class": "com.acme.Own"},
-            "replication.policy.class: 'com.acme.Own' is invalid; write "
-            "org.apache.kafka.connect.mirror.DefaultReplicationPolicy, "
-            "DefaultReplicationPolicy, org.apache.kafka.connect.mirror.IdentityReplicationPolicy, "
-            "IdentityReplicationPolicy, "
-            "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy or "
-            "com.cloudera.dim.kafka.mirror.IdentityReplicationPolicy",
-            id="custom policy",
+            {"replication.policy.class": "IdentityReplicationPolcy"},
+            "replication.policy.class: 'IdentityReplicationPolcy' is invalid; write "
+            "DefaultReplicationPolicy or IdentityReplicationPolicy, or the full name of a Java "
+            "class of your own",
+            id="misspelt policy",
         ),
         pytest.param(
             {"A->B.enabled": "yes"},
