@@ -4,7 +4,9 @@ import java.util.Map;
 import org.apache.kafka.common.Configurable;
 import org.apache.kafka.connect.mirror.ReplicationPolicy;
 
-/** Names remote topics as nobody else does: orders of A is orders-from-A, by a setting of its own. */
+/**
+ * Names remote topics as nobody else does: orders of A is orders-from-A, by a setting of its own.
+ */
 public final class OwnPolicy implements ReplicationPolicy, Configurable {
   private String middle;
 
