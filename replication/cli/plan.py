@@ -17,7 +17,8 @@ from replication.cli.options import (
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.loops import check_loops
-from replication.control.plan import FlowPlan, Histories, Start, plan_flow
+from replication.control.plan import FlowPlan, Histories, plan_flow
+from replication.control.resumes import Start
 from replication.control.starts import open_clusters, stored_map
 from replication.errors import GuardError
 from replication.model import TopicAcl
@@ -43,8 +44,9 @@ INTERNAL_HEADINGS = ("internal topic", "cluster", "purpose", "to do")
 def plan(*, file: str, name: str | None, clusters: str, as_json: bool) -> None:
     """Show topics, resume positions and what would be created.
 
-    Creates nothing. Exits with 5 if a flow would not start, or would set a topic aside, and with 2
-    if a topic would be copied in a circle.
+    Creates nothing. Starts Spark here if records of both clusters must be compared, as before a
+    take-over. Exits with 5 if a flow would not start, or would set a topic aside, and with 2 if a
+    topic would be copied in a circle.
     """
     config = load_config(file, clusters)
     check_loops(config)

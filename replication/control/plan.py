@@ -9,7 +9,8 @@ from typing import Literal
 
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig
-from replication.control.starts import StoredMap, find_starts
+from replication.control.resumes import Start, find_resumes
+from replication.control.starts import StoredMap
 from replication.errors import ReplicationError, SetupError
 from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Cluster
@@ -17,19 +18,6 @@ from replication.kafka.consumer_groups import Groups
 from replication.kafka.internal_topic import faults_of
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.same_cluster import distinct_ids
-from replication.model import Position, TopicPartition
-from replication.offsets.guard import Jump, Refusal
-from replication.offsets.resume import (
-    CountAhead,
-    Decision,
-    MatchTail,
-    Missing,
-    Resume,
-    StartFresh,
-)
-from replication.positions.place import Match, describe_emptied
-from replication.positions.rule import rule_all
-from replication.positions.take_over import take_over
 from replication.topics.acl_sync import AclHistory, AclPlan
 from replication.topics.config_sync import SyncHistory
 from replication.topics.list_notes import group_notes, names_groups
@@ -40,35 +28,7 @@ from replication.upkeep.prepare import look, topic_warnings
 from replication.upkeep.settings import TopicChanges, plan_config_sync
 
 NO_ACLS = AclPlan()
-Origin = Literal[
-    "offset map",
-    "auto.offset.reset",
-    "target",
-    "taken over",
-    "created again",
-    "decision",
-    "problem",
-]
 Purpose = Literal["heartbeats", "checkpoints", "offset syncs"]
-
-LATER = "earliest: it is newer than the flow; latest is for what was there at its first start"
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where one partition resumes on the source.
-
-    Args:
-        partition: Upstream.
-        offset: The first offset to read; None where only the start itself can find it.
-        origin: What decides it.
-        reason: The same in words.
-    """
-
-    partition: TopicPartition
-    offset: int | None
-    origin: Origin
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +110,7 @@ def plan_flow(
     source, target = clusters
     topics = look(config, source, target)
     notes_of_shared = dict(_notes_of_shared(config, topics, flows))
-    found, not_taken = _starts(config, topics, clusters, stored)
+    found, not_taken = find_resumes(config, topics, clusters, stored)
     starts = tuple(
         _with_note(start, notes_of_shared.get(topics.topics[start.partition.topic]))
         for start in found
@@ -239,97 +199,6 @@ def _settings(
             due = tuple(change for change in planned.changes if change.is_due)
             if due:
                 yield replace(planned, changes=due)
-
-
-def _starts(
-    config: FlowConfig,
-    topics: TopicPlan,
-    clusters: tuple[Cluster, Cluster],
-    stored: StoredMap,
-) -> tuple[tuple[Start, ...], tuple[str, ...]]:
-    """The starts, and a warning for each position of MirrorMaker 2 that cannot be used."""
-    _, starts = find_starts(config, topics, clusters, stored)
-    decisions = rule_all(config, topics, starts.decisions, stored.accepted)
-    found = {}
-    for tp, decision in decisions.items():
-        if tp in starts.void and isinstance(decision, StartFresh):
-            found[tp] = Start(tp, decision.position.upstream, "created again", starts.void[tp])
-        elif isinstance(decision, StartFresh) and tp in starts.later:
-            found[tp] = Start(tp, decision.position.upstream, "auto.offset.reset", LATER)
-        else:
-            found[tp] = _start(config, tp, decision)
-    tails = {
-        tp: decision.position
-        for tp, decision in decisions.items()
-        if isinstance(decision, MatchTail)
-    }
-    emptied = _emptied(config, topics, clusters, tails)
-    found |= emptied
-    # of targets that this mirror has not written
-    ends = {tp: at.downstream for tp, at in tails.items() if tp not in stored.anchors}
-    taken_over = take_over(config, clusters, ends)
-    for tp, match in taken_over.found.items():
-        found[tp] = _taken_over(found[tp], match, is_empty=tp in emptied)
-    return tuple(found.values()), taken_over.warnings
-
-
-def _emptied(
-    config: FlowConfig,
-    topics: TopicPlan,
-    clusters: tuple[Cluster, Cluster],
-    tails: Mapping[TopicPartition, Position],
-) -> dict[TopicPartition, Start]:
-    """The starts of those of *tails* whose remote partition has no record that could tell them."""
-    if not tails:
-        return {}
-    source, target = clusters
-    remote = {tp: topics.copy_of(tp) for tp in tails}
-    firsts = target.earliest(remote.values())
-    emptied = [tp for tp, at in tails.items() if firsts.get(remote[tp]) == at.downstream]
-    source_ends = source.log_ends(emptied, config.isolation)
-    return {
-        tp: Start(
-            tp,
-            tails[tp].upstream,
-            "target",
-            describe_emptied(config.flow, tp, remote[tp], tails[tp], source_ends.get(tp, 0)),
-        )
-        for tp in emptied
-    }
-
-
-def _taken_over(start: Start, match: Match, *, is_empty: bool) -> Start:
-    """*start* with the position of MirrorMaker 2, which counts if the target's records do not."""
-    offset, tp = match.position.upstream, start.partition
-    if is_empty:
-        return Start(tp, offset, "taken over", match.text)
-    text = f"{start.reason}; if the source lacks it, at offset {offset}: {match.text}"
-    return Start(tp, None, start.origin, text)
-
-
-def _start(config: FlowConfig, tp: TopicPartition, decision: Decision | Jump) -> Start:
-    match decision:
-        case Resume(position):
-            return Start(tp, position.upstream, "offset map", "offset map")
-        case CountAhead(Position(upstream, _), records):
-            plural = "s" * (records != 1)
-            reason = f"offset map; then skips {records} record{plural} that the target already has"
-            return Start(tp, upstream, "offset map", reason)
-        case StartFresh(position):
-            reason = f"auto.offset.reset={config.auto_offset_reset}"
-            return Start(tp, position.upstream, "auto.offset.reset", reason)
-        case MatchTail():
-            return Start(tp, None, "target", _after_the_tail(config, tp))
-        case Jump():
-            return Start(tp, decision.position.upstream, "decision", decision.text(tp))
-        case Refusal() | Missing():
-            return Start(tp, None, "problem", decision.text)
-
-
-def _after_the_tail(config: FlowConfig, tp: TopicPartition) -> str:
-    policy = config.guard.policy("unmatched", tp.topic)
-    text = "after the newest record of the target"
-    return text if policy in ("fail", "stop") else f"{text}; {policy} if the source lacks it"
 
 
 def _internal_topics(

@@ -1,7 +1,7 @@
 """The third step: records of both sides are compared where offsets alone do not tell the place."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from replication.errors import GuardError
 from replication.log import Log
@@ -15,7 +15,7 @@ from replication.positions.sides import FlowSides
 from replication.positions.spans import LogSpans
 from replication.positions.survey import Stored
 from replication.positions.tails import CountedTail, matching_tails
-from replication.positions.take_over import take_over
+from replication.positions.take_over import advice, take_over
 from replication.positions.verdicts import Counted, Realigned
 from replication.spark.counting import RecordSpan, offsets_after
 from replication.topics.topic_plan import TopicPlan
@@ -87,7 +87,10 @@ def _place(
         if isinstance(match, GuardError):
             anchor = stored.anchors.get(tp) if tp not in void else None
             since = anchor.position if anchor else None
-            found[tp] = unmatched(str(match), tails[tp], spans.source(tp), since)
+            text = f"{match}. {advice(context.config, tp)}" if tp in unknown else str(match)
+            found[tp] = unmatched(text, tails[tp], spans.source(tp), since)
+        elif match.is_emptied and tp in unknown:
+            found[tp] = replace(match, text=f"{match.text}. {advice(context.config, tp)}")
         else:
             found[tp] = match
     return Compared(found, taken_over.warnings)

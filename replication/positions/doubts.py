@@ -8,7 +8,10 @@ from replication.offsets.guard import Refusal, unmatched
 from replication.offsets.resume import CountAhead, Decision, MatchTail
 from replication.positions.spans import LogSpans
 
-NOT_FOUND = "none of the last records of its remote partition is found in it"
+NOT_FOUND = (
+    "none of the last records of its remote partition is found in it (if MirrorMaker 2 wrote them, "
+    "replication.takeover.topic may give the place)"
+)
 FOREIGN = "the last records of its remote partition match nothing in it"
 
 

@@ -94,8 +94,23 @@ def find_positions(
     Raises:
         ClusterError: A cluster does not answer.
     """
-    config = context.config
     spans = current_spans(context, plan) if is_quiet else settled_spans(context, plan)
+    return find_by_spans(context, plan, stored, spans, accepted)
+
+
+def find_by_spans(
+    context: FlowSides,
+    plan: TopicPlan,
+    stored: Stored,
+    spans: LogSpans,
+    accepted: Mapping[TopicPartition, Accepted],
+) -> Found:
+    """As `find_positions`, where the logs of both sides begin and end as *spans* says.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    config = context.config
     surveyed = survey(config, plan, stored, spans)
     refined = refine(context, plan, stored, spans, surveyed.decisions)
     # of topics that cannot go on all the same, no records are compared

@@ -16,6 +16,7 @@ from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, ch
 from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.fingerprint import Fingerprint
 from replication.offsets.runs import OffsetRun, anchor, runs_between
+from replication.positions.compacted import Compacted, search_compacted
 from replication.positions.sides import FlowSides
 from replication.positions.tails import (
     COMPARED_RECORDS,
@@ -42,12 +43,14 @@ class Match:
         text: For an operator.
         has_gap: Whether the target may have records of the source behind the position.
         is_emptied: Whether the target holds no record any more, so that it tells nothing.
+        is_taken_over: Whether it is MirrorMaker 2 that has stored the position.
     """
 
     position: Position
     text: str
     has_gap: bool = False
     is_emptied: bool = False
+    is_taken_over: bool = False
 
     def events(self, tp: TopicPartition) -> list[NewEvent]:
         """An event for *tp*."""
@@ -110,6 +113,11 @@ def match_existing_targets(
                     placed[tp] = place
                 else:
                     found[tp] = place
+    left = {tp: existing[tp].remote for tp, at in found.items() if isinstance(at, GuardError)}
+    compacted = search_compacted(context, left) if left else Compacted()
+    placed.update(compacted.placed)
+    for tp, first in compacted.overwritten.items():
+        found[tp] = _overwritten(config.flow, tp, existing[tp], first)
     for tp, verified in verify(context, placed).items():
         found[tp] = _match(tp, existing[tp], placed[tp], verified)
     return found
@@ -141,7 +149,8 @@ def _place(
                 f"{own.remote} on cluster {config.flow.target} has records up to offset "
                 f"{own.fresh.downstream} but no offset map in state.dir, and none of its last "
                 f"{len(written[tp])} records was found in {tp} on cluster {config.flow.source}: "
-                "another producer wrote them, or the source no longer has them"
+                "another producer wrote them, they were changed on their way, or the source no "
+                "longer has them"
             )
         elif isinstance(place, GuardError):
             found[tp] = place
@@ -156,14 +165,23 @@ def describe_emptied(
 ) -> str:
     """What an operator should know of a start at *fresh*, for the source's log ends at *end*.
 
-    The target was written up to there, and retention has deleted all of it.
+    The target was written up to there, and no record of it is left.
     """
     return (
-        f"{remote} on cluster {flow.target} was written up to offset {fresh.downstream}, but "
-        f"retention has deleted all of it, and state.dir does not say what it was. {tp} is copied "
-        f"from offset {fresh.upstream} on: of its records up to offset {end} those that were there "
-        "are copied a second time. If MirrorMaker 2 wrote them, replication.takeover.topic gives "
-        "the exact place"
+        f"{remote} on cluster {flow.target} was written up to offset {fresh.downstream}, but has "
+        "no record any more: retention has deleted them, or they were of aborted transactions. "
+        f"state.dir does not say what they were. {tp} is copied from offset {fresh.upstream} on: "
+        f"of its records up to offset {end} those that were there are copied a second time"
+    )
+
+
+def _overwritten(flow: Flow, tp: TopicPartition, own: Existing, first: int) -> Match:
+    """What follows where the source has a newer record of each key of the target, and no other."""
+    return Match(
+        Position(first, own.fresh.downstream),
+        f"{own.remote} has records but no offset map; {tp} has none of them any more, but a newer "
+        f"one of each of their keys, so that compaction has removed them. What {flow.source} has "
+        f"was not copied yet: {tp} is copied from its first offset {first} on",
     )
 
 

@@ -1,11 +1,19 @@
 """The two sides of a flow, as whoever asks where its partitions resume needs them."""
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cached_property
 from typing import Protocol
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
+from replication.errors import ClusterError, SetupError
 from replication.kafka.cluster import Cluster
+from replication.model import Flow
+from replication.spark.local import local_spark
 
 
 class FlowSides(Protocol):
@@ -29,3 +37,48 @@ class FlowSides(Protocol):
     @property
     def spark(self) -> SparkSession:
         """Reads and compares whole spans of records."""
+
+
+class AskedSides(AbstractContextManager["AskedSides"]):
+    """The sides of a flow that does not run, for a question about it.
+
+    Its session starts on this machine when records are to be compared, and ends with the block.
+
+    Args:
+        config: The flow.
+        clusters: Its source and target.
+    """
+
+    def __init__(self, config: FlowConfig, clusters: tuple[Cluster, Cluster]) -> None:
+        self.config = config
+        self.source, self.target = clusters
+        self._session = ExitStack()
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the session."""
+        self._session.close()
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """Reads and compares whole spans of records."""
+        try:
+            return self._session.enter_context(local_spark({}))
+        except (PySparkException, Py4JError) as error:
+            raise SetupError(
+                f"flow {self.config.flow}: records of both clusters must be compared, but Spark "
+                f"does not start on this machine: {_first_line(error)}"
+            ) from error
+
+
+@contextmanager
+def compared(flow: Flow) -> Iterator[None]:
+    """Turns errors of Spark's jobs in the block, which compare records of *flow*, into ours."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        text = f"flow {flow}: comparing records of both clusters failed: {_first_line(error)}"
+        raise ClusterError(text) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -49,7 +49,7 @@ def take_over(
         return TakenOver()
     positions = read_positions(config, target)
     if positions is None:
-        text = f"no topic {topic} on {flow.target}: no position of MirrorMaker 2 is taken over"
+        text = f"{flow.target} shows no topic {topic}: no position of MirrorMaker 2 is taken over"
         return TakenOver(warnings=(text,))
     earliest = source.earliest(ends.keys() & positions.keys())
     log_ends = source.log_ends(earliest, config.isolation)
@@ -62,13 +62,27 @@ def take_over(
                 Position(following, ends[tp]),
                 f"{topic} says that MirrorMaker 2 has copied {tp} up to offset {following - 1}, "
                 "resuming after it",
+                is_taken_over=True,
             )
         else:
+            end = log_ends.get(tp, first)
             warnings.append(
                 f"{topic} says that MirrorMaker 2 has copied {tp} up to offset {following - 1}, "
-                f"but {flow.source} has no offset {following}: not taken over"
+                f"but {flow.source} has offsets {first} to {end}: not taken over"
             )
     return TakenOver(found, tuple(warnings))
+
+
+def advice(config: FlowConfig, tp: TopicPartition) -> str:
+    """What an operator can do where the records of the target do not tell where to resume *tp*."""
+    flow, topic = config.flow, config.takeover_topic
+    if topic:
+        return f"{topic}, replication.takeover.topic, has no place of {tp} that can be used either"
+    return (
+        "If MirrorMaker 2 wrote them, write replication.takeover.topic, the name of the topic on "
+        f"{flow.target} with its positions, such as mm2-offsets.{flow.source}.internal or a "
+        "Connect cluster's offset.storage.topic: it gives the exact place"
+    )
 
 
 def read_positions(config: FlowConfig, target: Cluster) -> dict[TopicPartition, int] | None:

@@ -81,7 +81,7 @@ def verify(
     # nothing was deleted there, and the first record was to be copied, too
     is_earliest = context.config.auto_offset_reset == "earliest"
     from_first = {tp for tp, pair in whole.items() if is_earliest and pair.copies[0] == 0}
-    ends = equal_ends(context.spark, _sides(context), list(last.values()))
+    ends = equal_ends(context.spark, sides_of(context), list(last.values()))
     long = {tp for tp, pair in whole.items() if pair != last[tp]}
     doubtful = {
         tp
@@ -123,7 +123,8 @@ def _last_of(pair: Copied, most: int) -> Copied:
     return replace(pair, originals=originals, copies=copies)
 
 
-def _sides(context: FlowSides) -> Sides:
+def sides_of(context: FlowSides) -> Sides:
+    """How both clusters are read where records are compared."""
     config = context.config
     return Sides(
         {**config.source.consumer, "isolation.level": config.isolation},
@@ -192,7 +193,7 @@ def _lacked(
     compacted = {name for name, own in policies.items() if own and "compact" in (own.value or "")}
     return missing_records(
         context.spark,
-        _sides(context),
+        sides_of(context),
         list(pairs),
         from_first=from_first,
         compacted={pair.tp for pair in pairs if pair.remote.topic in compacted},

@@ -79,7 +79,7 @@ def equal_ends(
     last_first = Window.partitionBy(*PLACE).orderBy(F.desc("offset"))
     ours, theirs = (
         side.withColumn("n", F.row_number().over(last_first))
-        for side in _printed(spark, sides, pairs)
+        for side in printed(spark, sides, pairs)
     )
     copies = theirs.selectExpr(
         *PLACE, "n", "offset AS at", "content AS copied", "time_ms AS copied_ms"
@@ -124,7 +124,7 @@ def missing_records(
     Returns:
         No entry for a partition whose copy lacks nothing.
     """
-    ours, theirs = _printed(spark, sides, pairs)
+    ours, theirs = printed(spark, sides, pairs)
     untimed = theirs.where("time_ms IS NULL").select(*PLACE).distinct()
     # where the target has set times, those of the source do not help to find a record
     ours = ours.join(F.broadcast(untimed.withColumn("is_untimed", F.lit(True))), [*PLACE], "left")
@@ -153,7 +153,7 @@ def missing_records(
     }
 
 
-def _printed(
+def printed(
     spark: SparkSession, sides: Sides, pairs: Sequence[Copied]
 ) -> tuple[DataFrame, DataFrame]:
     """Fingerprints of both sides, those of the copies under the names of the originals."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from replication.config.home import OUR_JAR, connector_jars, home, storage_class_path
@@ -27,7 +28,13 @@ def spark_jars() -> list[Path]:
 
 @contextmanager
 def local_spark(hadoop: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A small Spark session with Hadoop's properties *hadoop*, which ends with the block."""
+    """A small Spark session with Hadoop's properties *hadoop*, which ends with the block.
+
+    One that was there before is used, and outlives it.
+    """
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - it has no public name
+        yield SparkSession.builder.getOrCreate()
+        return
     with _silent_stderr():
         spark = local_session(
             spark_jars(), 2, "replication command line", class_path=storage_class_path()

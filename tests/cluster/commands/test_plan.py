@@ -64,25 +64,29 @@ def test_plan_shows_where_each_partition_resumes_and_why(
     shown = run("plan", file)
     document = json.loads(run("plan", file, "--json").stdout)
 
+    aside = "set aside with partition 2; else"
     ahead = "offset map; then skips 1 record that the target already has"
     assert shown.exit_code == 5
     assert f"A->B: {topic}-2: the target's log ends at 4, but the offset map ends at 9" in (
         shown.stderr
     )
     assert [row for row in cells(shown.stdout) if row and row[0].startswith(topic)] == [
-        [f"{topic}-0", remote, "4", "offset map", ""],
-        [f"{topic}-1", remote, "3", ahead, ""],
-        [f"{topic}-2", remote, "-", ANY, ""],
-        [f"{topic}-3", remote, "-", "after the newest record of the target", ""],
+        *([f"{topic}-{number}", remote, "-", ANY, ""] for number in range(4)),
         [f"{topic}-new-0", f"{remote}-new", "0", EARLIEST, "create"],
     ]
     (flow,) = document["flows"]
-    assert [part["offset"] for part in flow["topics"][0]["partitions"]] == [4, 3, None, None]
+    assert [part["offset"] for part in flow["topics"][0]["partitions"]] == [None] * 4
+    assert [part["reason"] for part in flow["topics"][0]["partitions"]] == [
+        f"{aside} at offset 4, offset map",
+        f"{aside} at offset 3, {ahead}",
+        ANY,
+        f"{aside} by the records of the target",
+    ]
     assert [part["origin"] for part in flow["topics"][0]["partitions"]] == [
-        "offset map",
-        "offset map",
+        "set aside",
+        "set aside",
         "problem",
-        "target",
+        "set aside",
     ]
     assert [topic["create"] for topic in flow["topics"]] == [False, True]
     assert len(flow["problems"]) == 1
