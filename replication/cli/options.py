@@ -30,12 +30,13 @@ AS_JSON = click.option(
 REASON = click.option(
     "--reason", default="", metavar="TEXT", help="Why, for the log of the process; may be empty."
 )
+JOB_HELP = "The job that runs the flows; mirror is all of them in one."
 JOB = click.option(
     "--job",
     type=click.Choice(get_args(Job)),
     default="mirror",
     show_default=True,
-    help="The job that runs the flows; mirror is all of them in one.",
+    help=JOB_HELP,
 )
 MODES = click.Choice(get_args(Mode))
 FILE_WIDTH = 250  # of a table in a file or pipe, where no name should be broken in two

@@ -1,13 +1,9 @@
 """``validate``: checks a configuration file without connecting to anything."""
 
-from collections.abc import Sequence
-from typing import get_args
-
 import click
 
-from replication.cli.options import CLUSTERS, FILE, chosen_names, known_errors
-from replication.cli.start_check import check_machine
-from replication.config.file import load_config
+from replication.cli.options import known_errors
+from replication.cli.start_check import Start, asks_of_start
 from replication.config.stores import missing_files
 from replication.control.clients import clients_of, custom_classes
 from replication.control.file_check import start_problems
@@ -16,37 +12,24 @@ from replication.errors import ConfigError, SetupError
 from replication.kafka.client_check import rejected_properties
 from replication.kafka.jvm import kafka_jars, open_jvm
 from replication.kafka.user_classes import class_problems
-from replication.model import Job, is_local_mode
-from replication.state.job_lock import refuse_second_process
+from replication.model import is_local_mode
 
 
 @click.command()
-@FILE
+@known_errors
+@asks_of_start(None, "Check that this job can start, too.")
 @click.option("--master", default="local", help="The Spark master of the job; default: local.")
-@click.option("--job", type=click.Choice(get_args(Job)), help="Check that this job can start, too.")
-@click.option("--flow", "names", multiple=True, metavar="A->B", help="The flows of that job.")
-@CLUSTERS
 @click.option("--here", is_flag=True, help="Look at this machine, too: the driver will run on it.")
 @click.option("--strict", is_flag=True, help="Treat every warning as a problem.")
-@known_errors
-def validate(
-    file: str,
-    master: str,
-    names: Sequence[str],
-    clusters: str,
-    job: Job | None,
-    *,
-    here: bool,
-    strict: bool,
-) -> None:
+def validate(start: Start, master: str, *, here: bool, strict: bool) -> None:
     """Check FILE without connecting to a cluster.
 
     With --job, also check that no other process runs that job on the same state directory.
     """
-    config = load_config(file, clusters)
+    config = start.config
     if here:
-        check_machine(config, master, megabytes(DRIVER_MEMORY), job)
-    problems = start_problems(config, master, job)
+        start.check_machine(master, megabytes(DRIVER_MEMORY))
+    problems = start_problems(config, master, start.job)
     missing = () if is_local_mode(master) else missing_files(config)
     warnings, notes = [*config.warnings, *missing], list(config.notes)
     try:
@@ -59,13 +42,11 @@ def validate(
         problems += warnings
     if problems:
         raise ConfigError(config.file, problems)
-    if job is not None:
-        chosen = [flow for name in names or (None,) for flow in chosen_names(config, name)]
-        refuse_second_process(config.state_dir, chosen, job)
+    start.refuse_second()
     for warning in warnings:
         click.echo(f"warning: {warning}")
     for note in notes:
         click.echo(f"note: {note}")
     what = "flows" if config.flows else "heartbeats only, of"
     names = ", ".join(map(str, config.names))
-    click.echo(f"{file} is valid: {len(config.clusters)} clusters, {what} {names}")
+    click.echo(f"{config.file} is valid: {len(config.clusters)} clusters, {what} {names}")

@@ -236,7 +236,7 @@ def join_from(jvm: JVMView, properties: Mapping[str, str], name: LeaseName) -> J
     return lambda member: Ownership(jvm, settings, name.group, member)
 
 
-def instance_id(host: str, state_dir: str, machine: str = "") -> str:
+def instance_id(host: str, state_dir: str, machine: str) -> str:
     """The static member id of the processes on *host* that share a lock file.
 
     A restart has the same one. A process with another lock file, in a temporary folder of its own

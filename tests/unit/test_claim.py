@@ -25,11 +25,11 @@ def test_each_part_of_a_flow_has_a_group() -> None:
 
 @pytest.mark.parametrize("host", ["node-1.example.org", "höst", "a b/c"])
 def test_a_static_member_id_has_the_characters_that_kafka_allows(host: str) -> None:
-    found = instance_id(host, "hdfs://x/state")
+    found = instance_id(host, "hdfs://x/state", "m")
 
     assert re.fullmatch(r"[A-Za-z0-9._-]{1,249}", found)
-    assert found == instance_id(host, "hdfs://x/state/"), "a restart has the same one"
-    assert found != instance_id(host, "hdfs://x/other")
+    assert found == instance_id(host, "hdfs://x/state/", "m"), "a restart has the same one"
+    assert found != instance_id(host, "hdfs://x/other", "m")
 
 
 def test_the_lock_is_under_a_local_state_directory_and_else_on_the_machine(tmp_path: Path) -> None:
