@@ -48,9 +48,10 @@ def status(file: str, name: str | None, clusters: str, *, as_json: bool) -> None
 def _process(status: FlowStatus) -> str:
     process = status.process
     if process is None:
-        return "no process has run it"
+        return "no process is known to have run it"
     if process.released is None:
-        return f"{process.host} has it since {process.since.isoformat(timespec='seconds')}"
+        since = process.since.isoformat(timespec="seconds")
+        return f"{process.host} took it at {since} and has not given it back"
     return f"{process.host} gave it back at {process.released.isoformat(timespec='seconds')}"
 
 

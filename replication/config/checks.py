@@ -56,9 +56,10 @@ def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
     _check_separator(diagnostics, values)
     _check_deletions(diagnostics, values)
     if values.flag("enabled") and not values.items("topics"):
+        what = "heartbeats only" if values.flag("heartbeats.replication.enabled") else "nothing"
         diagnostics.warning(
             values.key("topics"),
-            f"is empty: {values.flow} replicates heartbeats only ('.*' matches every topic)",
+            f"is empty: {values.flow} replicates {what} ('.*' matches every topic)",
         )
     for location in _LOCATIONS:
         _check_clients(diagnostics, values, location)

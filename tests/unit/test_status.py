@@ -105,7 +105,7 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
 
     assert (unknown.exit_code, unknown.stdout) == (8, "")
     assert "its file system is not mounted, or the folder was moved" in unknown.stderr
-    assert (never.exit_code, never.stdout) == (0, "A->B: no process has run it\n")
+    assert (never.exit_code, never.stdout) == (0, "A->B: no process is known to have run it\n")
     assert json.loads(running.stdout) == {
         "flows": [
             {
