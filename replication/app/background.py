@@ -18,7 +18,7 @@ from replication.flows.identity import Identity
 from replication.flows.metadata.query import MetadataSync, is_wanted
 from replication.flows.supervised import Supervised
 from replication.model import Flow, Job, runs
-from replication.state.lease import Lease, hold_lease
+from replication.state.lease import Lease
 
 JOIN_SECONDS = 10.0
 
@@ -55,7 +55,7 @@ def checkpoints_once(context: FlowContext, job: Job) -> None:
     config = context.config
     if wants_checkpoints(config, job):
         Identity(context).check()
-        with hold_lease(context.tables, context.claim("checkpoints")):
+        with context.hold("checkpoints"):
             Checkpoints(context).round(at_once=True)
 
 
@@ -91,7 +91,7 @@ def background_metadata(context: FlowContext, job: Job, stop: threading.Event) -
         yield
     elif config.mode == "drain":
         Identity(context).check()
-        with hold_lease(context.tables, context.claim("metadata")):
+        with context.hold("metadata"):
             error = MetadataSync(context).round()
         yield
         if error is not None:
@@ -157,7 +157,7 @@ def _flow_query(
 
     def lease() -> AbstractContextManager[Lease | None]:
         Identity(context).check()
-        return hold_lease(context.tables, context.claim(part), stop, standby=True)
+        return context.hold(part, stop, standby=True)
 
     thread = Supervised(
         name,

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from replication.app.outcome import Outcome
 from replication.errors import ReplicationError
@@ -15,6 +16,13 @@ from replication.state.stop_requests import POLL_SECONDS, StopRequests
 log = Log(__name__)
 
 REMIND_SECONDS = 60.0
+
+
+class WhenEnded(Protocol):
+    """What is told of a flow's end."""
+
+    def __call__(self, error: BaseException | None, *, is_stopped: bool) -> None:
+        """Takes the *error*, None for a clean end, and whether the flow was to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +45,27 @@ class FlowThread(threading.Thread):
     Args:
         flow: The flow's name.
         work: Runs the flow until the event is set or nothing is left to do.
+        when_ended: Is told how the flow ended.
     """
 
-    def __init__(self, flow: Flow, work: Callable[[threading.Event], None]) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        work: Callable[[threading.Event], None],
+        when_ended: WhenEnded = lambda _error, is_stopped: None,  # noqa: ARG005 - by its name
+    ) -> None:
         super().__init__(name=str(flow), daemon=True)
         self.flow, self.stop = flow, threading.Event()
         self.failure: Failure | None = None
-        self._work = work
+        self._work, self._when_ended = work, when_ended
 
     def run(self) -> None:
         """The thread's work: logs a failure at once, and keeps it."""
+        self._run()
+        error = self.failure.error if self.failure else None
+        self._when_ended(error, is_stopped=self.stop.is_set())
+
+    def _run(self) -> None:
         try:
             self._work(self.stop)
         except ReplicationError as error:

@@ -23,6 +23,7 @@ from replication.app.background import (
     is_drain,
 )
 from replication.app.claims import Claims, Launch, await_first, open_claims
+from replication.app.ends import Ends
 from replication.app.flow_thread import FlowThread, wait_for_all
 from replication.app.open_files import watch_open_files
 from replication.app.outcome import Outcome, announce
@@ -46,6 +47,7 @@ from replication.flows.context import FlowContext
 from replication.flows.head_start import HeadStart
 from replication.flows.identity import check_identity
 from replication.flows.replicate.loop import replicate
+from replication.flows.tally import Tally
 from replication.kafka.client_check import rejected_properties
 from replication.kafka.cluster import Cluster
 from replication.kafka.user_classes import ask_java, class_problems
@@ -119,13 +121,32 @@ def _run(
     try:
         check_classic()
         ask_with(ask_java)
-        config = load_config(file, clusters)
-        config = replace(config, mode=mode or config.mode)
-        chosen = _chosen(config, flows, mode, job)
-        for warning in config.warnings:
-            log.warning("configuration_warning", text=warning)
-        for note in config.notes:
-            log.info("configuration_note", text=note)
+        launch = _launch(file, clusters, flows, mode, job, standby=standby)
+    except ReplicationError as error:
+        log.error("start_failed", text=error)
+        return replace(Outcome.of(error), before_spark=True)
+    return _start(launch)
+
+
+def _launch(
+    file: str, clusters: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standby: bool
+) -> Launch:
+    """What the process is to run."""
+    config = load_config(file, clusters)
+    config = replace(config, mode=mode or config.mode)
+    chosen = _chosen(config, flows, mode, job)
+    for warning in config.warnings:
+        log.warning("configuration_warning", text=warning)
+    for note in config.notes:
+        log.info("configuration_note", text=note)
+    return Launch(config, chosen, job, standby)
+
+
+def _start(launch: Launch) -> Outcome:
+    """Runs *launch*; from here on each of its flows has an end, which is recorded."""
+    config, job = launch.config, launch.job
+    ends, failure = Ends(launch), None
+    try:
         problems = rejected_properties(driver_jvm(), clients_of(config))
         if problems := [*problems, *class_problems(custom_classes(config))]:
             raise ConfigError(config.file, problems)
@@ -134,23 +155,25 @@ def _run(
             raise SetupError(obstacle)
         if runs(job, "records"):
             check_loops(config)
-        launch = Launch(config, chosen, job, standby)
         with (
             hold_run_folder(),
-            hold_jobs(config.state_dir, launch.names, job, standby=standby) as locks,
+            hold_jobs(config.state_dir, launch.names, job, standby=launch.standby) as locks,
             open_claims(launch) as claims,
         ):
             stop_with_parent(driver_jvm())
             watch_open_files([os.getpid(), driver_jvm().java.lang.ProcessHandle.current().pid()])
             if not await_first(launch, claims):
                 return Outcome()
-            return _run_in_spark(launch, claims, locks)
+            return _run_in_spark(launch, claims, locks, ends)
     except ReplicationError as error:
         log.error("start_failed", text=error)
+        failure = error
         return replace(Outcome.of(error), before_spark=True)
+    finally:
+        ends.close(failure)
 
 
-def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> Outcome:
+def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks, ends: Ends) -> Outcome:
     config, job = launch.config, launch.job
     flows = launch.names
     try:
@@ -168,9 +191,12 @@ def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks) -> Outcome:
                 if is_local
                 else StopRequests(channel, flows, job, holds)
             )
-            return _Application(spark, launch, claims, channel).run(tables, requests, locks)
+            with ends.written_to(tables):
+                application = _Application(spark, launch, claims, channel, ends)
+                return application.run(tables, requests, locks)
     except ReplicationError as error:
         log.error("job_failed", text=error)
+        ends.end_others(error)
         return Outcome.of(error)
 
 
@@ -228,10 +254,15 @@ class _Application:
     """The flows of one process, from the first one's start to the last one's end."""
 
     def __init__(
-        self, spark: SparkSession, launch: Launch, claims: Claims, channel: RequestChannel
+        self,
+        spark: SparkSession,
+        launch: Launch,
+        claims: Claims,
+        channel: RequestChannel,
+        ends: Ends,
     ) -> None:
         self._spark, self._launch, self._claims = spark, launch, claims
-        self._channel = channel
+        self._channel, self._ends = channel, ends
         self._chosen, self._job = launch.chosen, launch.job
         copied = [flow.flow for flow in launch.chosen if runs(launch.job, "records")]
         self._head_start = HeadStart(copied)
@@ -246,15 +277,22 @@ class _Application:
         admission = Admission(self._spark.version, slots, patience, has_realtime=has_own_realtime())
         refused = _refusals(contexts)
         threads = [
-            FlowThread(flow, partial(_raise, refused[flow]))
-            if (flow := context.config.flow) in refused
-            else FlowThread(flow, partial(_run_flow, context, admission, self._job))
+            FlowThread(
+                context.config.flow,
+                partial(_raise, refused[context.config.flow])
+                if context.config.flow in refused
+                else partial(_run_flow, context, admission, self._job),
+                partial(self._ends.end, context.config.flow, context.tally),
+            )
             for context in contexts
         ]
         chosen = [flow for flow in self._chosen if flow.flow not in refused]
         config = self._launch.config
         if not self._chosen and not is_drain(config, ()):  # heartbeats only, until a stop
-            threads = [FlowThread(name, _wait) for name in self._launch.names]
+            threads = [
+                FlowThread(name, _wait, partial(self._ends.end, name, Tally()))
+                for name in self._launch.names
+            ]
         stop_on_signals([thread.stop for thread in threads])
         with background_heartbeats(tables.spark, config, chosen, self._job, self._head_start):
             for thread in threads:
@@ -280,6 +318,7 @@ class _Application:
             claims=self._claims,
             standby=self._launch.standby,
             head_start=self._head_start,
+            tally=self._ends.tally(config.flow),
         )
 
 

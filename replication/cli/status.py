@@ -13,7 +13,7 @@ from replication.cli.options import (
     print_table,
 )
 from replication.config.file import load_config
-from replication.control.status import FlowStatus, Trouble, flow_status
+from replication.control.status import End, FlowStatus, Trouble, flow_status
 from replication.state.folder import check_begun
 from replication.state.readers import open_reader
 
@@ -41,6 +41,8 @@ def status(file: str, name: str | None, clusters: str, *, as_json: bool) -> None
         return
     for one in found:
         click.echo(f"{one.flow}: {_process(one)}")
+        if one.end:
+            click.echo(f"  {_end(one.end)}")
         if one.troubles:
             print_table(f"{one.flow} does not replicate", HEADINGS, map(_cells, one.troubles))
 
@@ -53,6 +55,13 @@ def _process(status: FlowStatus) -> str:
         since = process.since.isoformat(timespec="seconds")
         return f"{process.host} took it at {since} and has not given it back"
     return f"{process.host} gave it back at {process.released.isoformat(timespec='seconds')}"
+
+
+def _end(end: End) -> str:
+    at = end.at.isoformat(timespec="seconds")
+    code = "" if end.exit_code is None else f", exit code {end.exit_code}"
+    cause = f": {end.cause}" if end.cause else ""
+    return f"the last end was at {at}: {end.ending}{code}{cause}"
 
 
 def _cells(trouble: Trouble) -> tuple[str, ...]:

@@ -162,7 +162,12 @@ def _retention(table: str, days: str) -> ConfigKey:
     return ConfigKey(name, "number", days, meaning, NOT_MM2, least=1, most=36_500)
 
 
-_RETENTION_DAYS: Final = {"events": "90", "checkpoints": "7", "leases": "90"}
+_RETENTION_DAYS: Final = {
+    "events": "90",
+    "checkpoints": "7",
+    "leases": "90",
+    "executions": "30",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from replication.model import EventKind, Flow
+from replication.state.executions import Ending, last_execution
 from replication.state.readers import StateReader
 
 BEGINS: Final = frozenset[EventKind]({"set-aside", "refused", "unreachable"})
@@ -62,18 +63,39 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """How the last start of a flow ended that another process did not keep out."""
+
+    at: datetime
+    ending: Ending
+    exit_code: int | None
+    cause: str | None
+
+    def document(self) -> dict[str, object]:
+        """What a command prints as JSON."""
+        return {
+            "at": self.at.isoformat(),
+            "ending": self.ending,
+            "exit_code": self.exit_code,
+            "cause": self.cause,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """One flow; ``process`` is None if it never ran."""
+    """One flow; ``process`` is None if it never ran, ``end`` if no start of it has ended."""
 
     flow: Flow
     process: Process | None
     troubles: tuple[Trouble, ...]
+    end: End | None = None
 
     def document(self) -> dict[str, object]:
         """What a command prints as JSON."""
         return {
             "flow": str(self.flow),
             "process": self.process and self.process.document(),
+            "last_end": self.end and self.end.document(),
             "not_replicated": [trouble.document() for trouble in self.troubles],
         }
 
@@ -85,7 +107,10 @@ def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
         StateError: The tables cannot be read.
     """
     process = last_process(state.rows("leases", flow))
-    return FlowStatus(flow, process, troubles_of(state.rows("events", flow), process))
+    troubles = troubles_of(state.rows("events", flow), process)
+    last = last_execution(state, flow)
+    end = last and End(last["ended_at"], last["ending"], last["exit_code"], last["cause"])
+    return FlowStatus(flow, process, troubles, end or None)
 
 
 def last_process(leases: Iterable[Mapping[str, Any]]) -> Process | None:

@@ -1,19 +1,27 @@
 """The open connections of one flow."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from threading import Event
 
 from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
+from replication.errors import StateError
 from replication.flows.head_start import HeadStart
+from replication.flows.tally import Killed, Tally
 from replication.kafka.cluster import Cluster
 from replication.offsets.live_map import LiveMap
 from replication.spark.kafka_options import producer_client_id
 from replication.spark.session import jvm_of
 from replication.state.accept_requests import AcceptRequests
 from replication.state.claim import Claim, LeaseName, join_from
+from replication.state.lease import Late, Lease, hold_lease
+from replication.state.offset_rows import OFFSET_RUNS
 from replication.state.requests import RequestChannel
+from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables
 
 
@@ -32,6 +40,7 @@ class FlowContext:
         claims: The claims to leases that began before Spark did; `claim` makes the others.
         standby: Whether to wait for a lease that another process holds.
         head_start: Of the records of this process's flows before their background queries.
+        tally: What this start of the flow has replicated.
     """
 
     config: FlowConfig
@@ -44,6 +53,7 @@ class FlowContext:
     claims: dict[LeaseName, Claim] = field(default_factory=dict)
     standby: bool = False
     head_start: HeadStart = field(default_factory=HeadStart)
+    tally: Tally = field(default_factory=Tally)
 
     @property
     def jvm(self) -> JVMView:
@@ -60,6 +70,42 @@ class FlowContext:
         name = LeaseName(self.config.flow, part)
         claim = self.claims.pop(name, None)
         return claim or claim_lease(self.jvm, self.tables.root, self.config, name)
+
+    @contextmanager
+    def hold(
+        self,
+        part: str = "",
+        stop: Event | None = None,
+        *,
+        standby: bool = False,
+        when_late: Late | None = None,
+    ) -> Iterator[Lease | None]:
+        """Holds the lease of the flow's records, or of another *part*, for the block.
+
+        Everything else is as in `hold_lease`. The tally learns who had the lease before.
+        """
+        claim = self.claim(part)
+        with hold_lease(self.tables, claim, stop, standby=standby, when_late=when_late) as lease:
+            if lease is not None:
+                self._note(lease)
+            yield lease
+
+    def _note(self, lease: Lease) -> None:
+        """Tells the tally of the *lease* of this process, and of an owner that was killed.
+
+        The owner before may be a claim of this process, which lost the lease after a silence.
+        """
+        former, flow = lease.former, self.config.flow
+        if former is not None and former["owner"] not in self.tally.claims:
+            seen = former["renewed"]
+            with suppress(StateError):  # that it took the lease is a sign of life, too
+                newest = reader_of(self.tables).newest(OFFSET_RUNS, flow, ["flow"], ["written_at"])
+                seen = max([seen, *(row["written_at"] for row in newest)])
+            epoch = None if lease.name.part else former["epoch"]
+            self.tally.when_killed(Killed(former["host"], epoch, former["since"], seen))
+        self.tally.claims.add(lease.owner)
+        if not lease.name.part:
+            self.tally.epoch = lease.epoch
 
 
 def claim_lease(jvm: JVMView, state_dir: str, config: FlowConfig, name: LeaseName) -> Claim:

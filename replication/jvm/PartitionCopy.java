@@ -43,6 +43,8 @@ final class PartitionCopy {
   private int limit = MOST_RUNS;
   private final MirrorSyncs syncs = new MirrorSyncs();
   private long[] kept = {};
+  private long bytes; // of the acknowledged records that are not reported yet
+  private long newest = -1; // of their timestamps
 
   PartitionCopy(TopicPartition partition) {
     this.partition = partition;
@@ -77,6 +79,8 @@ final class PartitionCopy {
       flow = flowOf(ofGeneration);
       limit = MOST_RUNS;
       count = 0; // what the generation before had not reported is found from the target's log
+      bytes = 0;
+      newest = -1;
       rejection = null;
       syncs.restart();
     }
@@ -159,8 +163,13 @@ final class PartitionCopy {
     rejection = Rejections.more(rejection, reason);
   }
 
-  /** The oldest record in flight is on the target; its offset there is -1 if the broker forgot. */
-  synchronized void acknowledged(long target) {
+  /**
+   * The oldest record in flight is on the target; its offset there is -1 if the broker forgot.
+   *
+   * @param size bytes of its key and value
+   * @param timestamp what the target has as its timestamp
+   */
+  synchronized void acknowledged(long target, int size, long timestamp) {
     leave();
     if (isBroken || ranges == 0) {
       return;
@@ -171,6 +180,8 @@ final class PartitionCopy {
       ranges--;
     }
     if (target >= 0 && !generation.isEmpty()) {
+      bytes += size;
+      newest = Math.max(newest, timestamp);
       add(source, target);
     }
   }
@@ -193,7 +204,7 @@ final class PartitionCopy {
     }
   }
 
-  /** Appends what is new since the last call: a rejection, and the runs acknowledged. */
+  /** Appends what is new since the last call: a rejection, and the runs that were acknowledged. */
   synchronized void report(StringBuilder lines) {
     if (rejection != null) {
       begin(lines, "rejected").append(rejection).append('\n');
@@ -212,6 +223,9 @@ final class PartitionCopy {
       lines.append(sync).append(',');
     }
     lines.append('\n');
+    begin(lines, "copied").append(bytes).append(',').append(newest).append('\n');
+    bytes = 0;
+    newest = -1;
     count = 0;
     limit = MOST_RUNS;
     if (runs.length > 256 * WIDTH) {

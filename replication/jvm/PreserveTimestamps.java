@@ -290,10 +290,16 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
       return;
     }
     if (exception == null) {
-      copy.acknowledged(metadata.hasOffset() ? metadata.offset() : -1);
+      long offset = metadata.hasOffset() ? metadata.offset() : -1;
+      copy.acknowledged(offset, bytes(metadata), metadata.timestamp());
     } else {
       copy.failed(exception);
     }
+  }
+
+  /** Bytes of a record's key and value; the metadata has -1 for one that is null. */
+  private static int bytes(RecordMetadata metadata) {
+    return Math.max(0, metadata.serializedKeySize()) + Math.max(0, metadata.serializedValueSize());
   }
 
   private PartitionCopy copy(String topic, int partition) {

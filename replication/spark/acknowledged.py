@@ -5,9 +5,9 @@ may still write: one whose driver is silent ends by itself, and the driver count
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
@@ -86,6 +86,18 @@ def generation_tag(
             context.setLocalProperty(name, None)
 
 
+class Copied(NamedTuple):
+    """What executors report of records that were acknowledged since their last report.
+
+    Args:
+        bytes: Of their keys and values.
+        newest_ms: The newest of their timestamps; -1 if the target gave none.
+    """
+
+    bytes: int
+    newest_ms: int
+
+
 class Acknowledged:
     """The runs that executors report for one generation; `close` it.
 
@@ -111,20 +123,25 @@ class Acknowledged:
         """
         return bool(self._is_quiet(query, newest, self._name))
 
-    def take(self) -> Iterator[tuple[TopicPartition, Report | str]]:
+    def take(self) -> Iterator[tuple[TopicPartition, Report | Copied | str]]:
         """What was reported since the last call, oldest first.
 
         Yields:
-            A remote partition, and its new runs or why the target rejected a record of it.
+            A remote partition, and its new runs, their figures, or why the target rejected a
+            record of it.
         """
         for line in self._take(self._name).splitlines():
             kind, topic, partition, rest = line.split("\t", 3)
-            found = _report(rest) if kind == "runs" else rest
-            yield TopicPartition(topic, int(partition)), found
+            parse = _PARSERS.get(kind, str)
+            yield TopicPartition(topic, int(partition)), parse(rest)
 
     def close(self) -> None:
         """Drops what is reported from now on."""
         self._driver.close(self._name)
+
+
+def _copied(text: str) -> Copied:
+    return Copied(*map(int, text.split(",")))
 
 
 def _report(text: str) -> Report:
@@ -133,6 +150,12 @@ def _report(text: str) -> Report:
         [OffsetRun(*map(int, run.split(","))) for run in runs.split(";") if run],
         tuple(int(sync) for sync in syncs.split(",") if sync),
     )
+
+
+_PARSERS: Final[Mapping[str, Callable[[str], Report | Copied | str]]] = {
+    "runs": _report,
+    "copied": _copied,
+}
 
 
 def await_silence(

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-EXPENDABLE: Final = frozenset({"events", "leases"})
+EXPENDABLE: Final = frozenset({"events", "executions", "leases"})
 """Without their old rows no record is lost, repeated or translated wrongly."""
 
 _MARK: Final = ".damaged-"

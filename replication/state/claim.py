@@ -123,7 +123,7 @@ class Claim(AbstractContextManager["Claim"]):
     @property
     def process(self) -> str:
         """This process, as other processes and the table ``leases`` name it."""
-        return f"{self.host}, process {os.getpid()}"
+        return process_name(self.host)
 
     @property
     def machine(self) -> str:
@@ -219,6 +219,11 @@ class Claim(AbstractContextManager["Claim"]):
         if self._ownership is None or self._ownership.state == "owner":
             return ""
         return self._ownership.reason or "the group has another owner"
+
+
+def process_name(host: str = "") -> str:
+    """This process, as the tables name it; on *host* if that is another name of the machine."""
+    return f"{host or socket.gethostname()}, process {os.getpid()}"
 
 
 def join_from(jvm: JVMView, properties: Mapping[str, str], name: LeaseName) -> Join | None:

@@ -40,12 +40,15 @@ class Lease:
     """A held lease. `check` says whether it still is.
 
     Attributes:
+        former: The last row of the owner before, if that never released the lease.
         has_settled: Whether nothing of its owner is on its way to the target. Otherwise its end is
             not recorded as a release, and the next owner waits.
     """
 
-    def __init__(self, tables: Tables, claim: Claim, epoch: int) -> None:
-        self.epoch, self.has_settled = epoch, True
+    def __init__(self, tables: Tables, claim: Claim, newest: Mapping[str, Any] | None) -> None:
+        self.name, self.owner = claim.name, claim.id
+        self.epoch, self.has_settled = newest["epoch"] + 1 if newest is not None else 1, True
+        self.former = newest if newest is not None and not newest["released"] else None
         self._tables, self._claim = tables, claim
 
     @property
@@ -112,7 +115,7 @@ def hold_lease(
         if not _await_end_of(tables, newest, claim, stop):
             yield None
             return
-        lease = Lease(tables, claim, newest["epoch"] + 1 if newest is not None else 1)
+        lease = Lease(tables, claim, newest)
         lease.check()
         lease.record()
         name = claim.name

@@ -24,7 +24,12 @@ log = Log(__name__)
 
 INTERVAL: Final = timedelta(days=1)
 
-TIME: Final = {"events": "at", "checkpoints": "at", "leases": "renewed"}
+TIME: Final = {
+    "events": "at",
+    "checkpoints": "at",
+    "leases": "renewed",
+    "executions": "ended_at",
+}
 """The tables whose rows are deleted with age, and the column that tells their age."""
 
 

@@ -42,6 +42,12 @@ SCHEMAS = {
         "flow string, epoch bigint, owner string, host string, since timestamp, "
         "renewed timestamp, released boolean, machine string, executors string"
     ),
+    "executions": (
+        "flow string, topic string, started_at timestamp, ended_at timestamp, ending string, "
+        "exit_code int, cause string, job string, mode string, host string, epoch bigint, "
+        "records bigint, bytes bigint, set_aside int, source_end bigint, source_stable bigint, "
+        "reached bigint, behind bigint, newest_record timestamp"
+    ),
 }
 """The columns of each table, as in SQL. Each is partitioned by ``flow``."""
 

@@ -16,10 +16,10 @@ class StoredTable(Protocol):
     """One table. Its methods raise the errors of the library behind it."""
 
     def exists(self) -> bool:
-        """Whether anything was ever appended; the other methods but `append` need that."""
+        """Whether it was ever created; the other methods but `append` need that."""
 
     def append(self, rows: Sequence[Mapping[str, Any]], schema: str) -> None:
-        """Appends *rows* in one commit, and creates the table for the first.
+        """Appends *rows* in one commit, and creates the table for the first; without any, too.
 
         Args:
             rows: Columns by name; an absent one is null. Times have a time zone.

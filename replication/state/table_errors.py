@@ -35,6 +35,7 @@ FORGOTTEN: Final = {
     "clusters": "the ids of the clusters are noted anew at the next start",
     "first_topics": "with auto.offset.reset=latest, what has no position yet is copied "
     "from its first record on",
+    "executions": "how runs ended until then is only there",
     "leases": "nobody knows who held a lease before, so the next owner waits for half a minute",
 }
 """What follows from moving a table's folder away."""

@@ -115,7 +115,7 @@ class Tables:
         return f"{self._location}/{table}"
 
     def exists(self, table: str) -> bool:
-        """Whether anything was ever appended to *table*."""
+        """Whether *table* was ever created."""
         self.check_folder()
         with self.state_errors("find", table):
             return self._stored(table).exists()
@@ -134,6 +134,11 @@ class Tables:
         self._appends[table] += 1
         if self._appends[table] % self._optimize_every == 0:
             self.optimize(table)
+
+    def create(self, table: str) -> None:
+        """Creates *table* without a row; one that exists stays as it is."""
+        if not self.exists(table):
+            self._append(table, [])
 
     def _append(self, table: str, values: Sequence[Mapping[str, Any]]) -> None:
         with self.committing("append to", table):
@@ -239,7 +244,7 @@ class Tables:
                 self._unwritten_events.clear()
 
     def read(self, table: str) -> DataFrame:
-        """The whole *table*; empty if nothing was ever appended to it."""
+        """The whole *table*; empty if it does not exist."""
         if not self.exists(table):
             return frame_of(self.spark, [], SCHEMAS[table])
         with self.state_errors("read", table):

@@ -16,6 +16,7 @@ from replication.config.file import load
 from replication.config.ignored import IGNORED
 from replication.config.keys import KEYS
 from replication.model import EventKind, EventPolicy
+from replication.state.executions import Ending
 from replication.state.schemas import SCHEMAS
 from tests.bench.options import parsed
 from tests.support.documents import (
@@ -27,6 +28,7 @@ from tests.support.documents import (
     OPTION,
     README,
     SPAN,
+    TABLES,
     anchors,
     blocks,
     calls,
@@ -225,6 +227,24 @@ def test_the_delta_tables_are_documented_with_their_columns() -> None:
         name: [column.split()[0] for column in schema.split(", ")]
         for name, schema in SCHEMAS.items()
     }
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_column_of_a_delta_table_is_described(name: str) -> None:
+    section = text_of(TABLES).partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line[:3] == "| `"]
+
+    described = {SPAN.findall(column)[0]: meaning.strip() for column, meaning in rows}
+    assert list(described) == [column.split()[0] for column in SCHEMAS[name].split(", ")]
+    assert all(described.values())
+
+
+def test_every_ending_of_an_execution_is_described() -> None:
+    (meaning,) = (text for column, text in table(TABLES, "column") if column == "`ending`")
+
+    assert [word for word in SPAN.findall(meaning) if word in get_args(Ending)] == [
+        *get_args(Ending)
+    ]
 
 
 def test_the_kinds_of_events_are_documented_with_policies_that_exist() -> None:

@@ -54,6 +54,7 @@ DOORS = {
         "replicate.admitted",
         "replicate.loop",
         "supervised",
+        "tally",
     },
     "positions": {
         "compare",
@@ -77,6 +78,7 @@ DOORS = {
         "accept_requests",
         "claim",
         "cluster_ids",
+        "executions",
         "first_topics",
         "folder",
         "job_lock",

@@ -68,12 +68,13 @@ final class DriverReportsCheck {
     copy.begin(1, tag, "0");
     copy.sent(5, 100);
     check(copy.unacknowledged("A->B") == 1, "of its flow");
-    copy.acknowledged(9);
+    copy.acknowledged(9, 70, 1_000);
     StringBuilder lines = new StringBuilder();
     copy.report(lines);
     now.report(1, 2, lines.toString());
     check(
-        DriverReports.take(GENERATION).equals("runs\torders\t0\t5,6,9,1;\t5,"),
+        DriverReports.take(GENERATION)
+            .equals("runs\torders\t0\t5,6,9,1;\t5,\ncopied\torders\t0\t70,1000"),
         "what a partition reports");
     DriverReports.close(GENERATION);
     DriverReports.open(GENERATION);

@@ -68,7 +68,7 @@ final class PartitionCopyCheck {
     shared.begin(1, GENERATION, "100");
     for (long offset = 0; offset < 50_000; offset++) {
       shared.sent(offset, SIZE);
-      shared.acknowledged(2 * offset);
+      shared.acknowledged(2 * offset, 0, -1);
     }
     StringBuilder report = new StringBuilder();
     shared.report(report);
@@ -104,7 +104,7 @@ final class PartitionCopyCheck {
     check(copy.begin(1, GENERATION, "0"), "an idle partition takes a task");
     copy.sent(7, SIZE);
     check(!copy.isOver(newest, task -> false, 0), "a record is in flight");
-    copy.acknowledged(7);
+    copy.acknowledged(7, 0, -1);
     check(!copy.isOver(newest, task -> false, 0), "its run is not reported");
     copy.report(new StringBuilder());
     check(!copy.isOver(newest, task -> task == 1, 0), "its task runs");
@@ -153,7 +153,7 @@ final class PartitionCopyCheck {
   private void acknowledge() {
     if (!inFlight.isEmpty()) {
       pairs.add(new long[] {inFlight.remove(), target});
-      copy.acknowledged(target++);
+      copy.acknowledged(target++, 0, -1);
     }
   }
 

@@ -33,7 +33,8 @@ FLOW, OTHER = Flow("A", "B"), Flow("B", "A")
 ORDERS_0 = TopicPartition("orders", 0)
 NOW = datetime.now(timezone.utc)
 CONFIG = StateConfig(
-    write_interval_seconds=30, retention_days={"events": 30, "checkpoints": 7, "leases": 30}
+    write_interval_seconds=30,
+    retention_days={"events": 30, "checkpoints": 7, "leases": 30, "executions": 30},
 )
 AT_ONCE: Mapping[str, str] = {
     "delta.logRetentionDuration": "interval 1 day",

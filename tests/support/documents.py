@@ -13,6 +13,7 @@ FOLDERS = (".ci", "conf", "jobs", "replication", "tests")
 README = REPOSITORY / "README.md"
 CONFIGURATION = REPOSITORY / "conf" / "README.md"
 OPERATIONS = REPOSITORY / "conf" / "operations.md"
+TABLES = REPOSITORY / "conf" / "tables.md"
 ARCHITECTURE = REPOSITORY / "replication" / "README.md"
 
 OPTION = re.compile(r"--[a-z][a-z-]*")

@@ -56,7 +56,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 auto_offset_reset="earliest",
                 state=StateConfig(
                     write_interval_seconds=30,
-                    retention_days={"events": 90, "checkpoints": 7, "leases": 90},
+                    retention_days={"events": 90, "checkpoints": 7, "leases": 90, "executions": 30},
                 ),
                 guard=GuardConfig(
                     topics=(".*",),

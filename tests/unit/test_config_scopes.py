@@ -92,7 +92,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         auto_offset_reset="latest",
         state=StateConfig(
             write_interval_seconds=9,
-            retention_days={"events": 1, "checkpoints": 2, "leases": 3},
+            retention_days={"events": 1, "checkpoints": 2, "leases": 3, "executions": 30},
         ),
         guard=GuardConfig(
             topics=("a",),

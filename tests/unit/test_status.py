@@ -101,6 +101,11 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
     running = CliRunner().invoke(main, ["status", str(file), "--json"])
     end = START + timedelta(hours=1)
     append(state, "leases", [{**held, "renewed": end, "released": True}])
+    failed = {"flow": "A->B", "started_at": START, "ended_at": end, "ending": "failed"}
+    cause = "cluster B does not answer"
+    later = {**failed, "ended_at": end + timedelta(hours=1), "ending": "kept-out", "exit_code": 4}
+    rows = [{**failed, "exit_code": 3, "cause": cause}, {**failed, "topic": "orders"}, later]
+    append(state, "executions", rows)
     ended = CliRunner().invoke(main, ["status", str(file)])
 
     assert (unknown.exit_code, unknown.stdout) == (8, "")
@@ -111,6 +116,7 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
             {
                 "flow": "A->B",
                 "process": {"host": "h1 7", "since": START.isoformat(), "released": None},
+                "last_end": None,
                 "not_replicated": [
                     {
                         "topic": "orders",
@@ -124,4 +130,7 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
         ]
     }
     assert ended.stdout.splitlines()[0] == "A->B: h1 7 gave it back at 2026-01-31T13:00:00+00:00"
+    assert ended.stdout.splitlines()[1] == (
+        f"  the last end was at 2026-01-31T13:00:00+00:00: failed, exit code 3: {cause}"
+    )
     assert "set-aside orders" in ended.stdout

@@ -53,6 +53,7 @@ class TopicChoice:
         self._accepted, self._look_at = set[str](), 0.0
         self._unmatched: dict[TopicPartition, int] = {}
         self._known: set[str] = set()
+        self._refused: dict[Part, ReplicationError] = {}  # what has ended the flow
         ends = config.mode == "drain"
         first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
         times = RetryTimes[Part](first, LONGEST_PAUSE_SECONDS)
@@ -113,6 +114,7 @@ class TopicChoice:
                 for tp, refusal in problems.items()
             )
             self._context.tables.record_events(self._flow, events)
+            self._refused = errors
             raise joined(self._flow, {**self._topics.errors, **errors})
         self._topics.add(errors)
         return left
@@ -155,9 +157,14 @@ class TopicChoice:
         self._topics.accept(plan.topics)
         self._leaderless.accept(plan.partitions)
 
+    @property
+    def set_aside(self) -> dict[Part, ReplicationError]:
+        """What is set aside now, and why."""
+        return {**self._topics.errors, **self._leaderless.errors, **self._refused}
+
     def error(self) -> ReplicationError | None:
         """One error for all that is set aside; None if nothing is."""
-        errors = {**self._topics.errors, **self._leaderless.errors}
+        errors = self.set_aside
         return joined(self._flow, errors) if errors else None
 
     def _try_all_but(self, waiting: Collection[Part], running: TopicPlan | None) -> TopicPlan:

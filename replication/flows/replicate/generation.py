@@ -169,6 +169,7 @@ class Generation:
             )
         self._reports.accept_unconfirmed(self.pending)
         new = self.pending.take_new()
+        self._reports.count(new)
         self.had_news = bool(new or batches)
         self.has_copied = self.has_copied or self.had_news
         self._map_writer.record(new, self.plan.source_ids, self.pending.mirror_syncs())

@@ -24,6 +24,7 @@ from replication.flows.replicate.pace import LEAST_SECONDS, Pace
 from replication.flows.replicate.recover import Recovery
 from replication.flows.replicate.resume import settle_positions
 from replication.flows.replicate.selected import SelectionReport
+from replication.flows.replicate.source_ends import note_ends
 from replication.flows.replicate.topic_ids import names_of
 from replication.flows.replicate.try_alone import try_alone
 from replication.log import Log
@@ -32,7 +33,7 @@ from replication.offsets.runs import ProgressGapError
 from replication.positions.old_records import describe_old_records
 from replication.positions.settle import give_up_in_flight
 from replication.state.claim import NoLeaseAnswerError
-from replication.state.lease import Lease, LeaseLostError, hold_lease
+from replication.state.lease import Lease, LeaseLostError
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 from replication.upkeep.prepare import topic_warnings
@@ -93,9 +94,7 @@ def _replicate_as_owner(
         NoLeaseAnswerError: The target does not say who holds it.
     """
     when_late = None if context.config.mode == "drain" else outage.note
-    with hold_lease(
-        context.tables, context.claim(), stop, standby=context.standby, when_late=when_late
-    ) as lease:
+    with context.hold("", stop, standby=context.standby, when_late=when_late) as lease:
         if lease is None:
             return None
         lease.has_settled = has_settled
@@ -133,6 +132,16 @@ class _FlowLoop:
         self._recovery = Recovery(context, self._choice, outage, self._find_positions, stop)
 
     def run(self) -> ReplicationError | None:
+        """Replicates until an end; what was reached is in the tally however it ends."""
+        try:
+            return self._run()
+        finally:
+            tally = self._context.tally
+            anchors = self._map_writer.anchors
+            tally.positions = {tp: at.position.upstream for tp, at in anchors.items()}
+            tally.set_aside = self._choice.set_aside
+
+    def _run(self) -> ReplicationError | None:
         ending: Ending = "changed"
         while ending == "changed":
             if self._stop.is_set():
@@ -168,6 +177,7 @@ class _FlowLoop:
         self._choice.accept(plan)
         self._map_writer.topics.record(plan, self._number)
         self._lease.check()
+        self._context.tally.mode = mode
         running = Generations(self._context, self._map_writer, plan, mode)
         self._lease.has_settled = False
         try:
@@ -272,6 +282,7 @@ class _FlowLoop:
                 self._context, added, self._map_writer, self._number, is_quiet=True
             )
         self._remember(added, located.positions)
+        note_ends(self._context, added.partitions)
         if located.refused or located.gone:
             return False
         self._plan = refreshed  # an error is about one of its topics
@@ -309,6 +320,7 @@ class _FlowLoop:
             located = settle_positions(self._context, plan, self._map_writer, self._number)
         self._lease.has_settled = True  # nothing of the generation before was in flight
         self._remember(plan, located.positions)
+        note_ends(self._context, plan.partitions)
         self._plan = self._choice.narrow(plan, located)
         self._has_gone = bool(located.gone)
         return located.positions

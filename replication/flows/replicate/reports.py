@@ -1,6 +1,7 @@
 """Feeds a generation's pending runs with what the executors report of each acknowledged record."""
 
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,8 @@ from py4j.protocol import Py4JError
 
 from replication.flows.context import FlowContext
 from replication.offsets.pending import PendingRuns
-from replication.spark.acknowledged import Acknowledged, await_silence, is_reported
+from replication.offsets.runs import OffsetRun
+from replication.spark.acknowledged import Acknowledged, Copied, await_silence, is_reported
 from replication.spark.progress import Progress
 from replication.topics.topic_plan import TopicPlan
 
@@ -69,8 +71,15 @@ class Reports:
                 tp = self._upstream[remote]
                 if isinstance(report, str):
                     self.rejected[tp] = report
+                elif isinstance(report, Copied):
+                    self._context.tally.add_report(tp.topic, report.bytes, report.newest_ms)
                 else:
                     pending.add_acknowledged(tp, report)
+
+    def count(self, runs: Mapping["TopicPartition", Sequence[OffsetRun]]) -> None:
+        """Adds the records of new *runs* to the tally of the flow."""
+        for tp, found in runs.items():
+            self._context.tally.add_records(tp.topic, sum(run.count for run in found))
 
     def accept_unconfirmed(self, pending: PendingRuns) -> None:
         """Takes a finished batch's own counts where its reports are overdue, and records that."""

@@ -32,8 +32,8 @@ final class PartitionCopyTest {
   @Test
   void anOffsetThatTheBrokerHasForgottenIsReportedAsNone() throws InterruptedException {
     send(7, 8);
-    copy.acknowledged(UNKNOWN);
-    copy.acknowledged(41);
+    copy.acknowledged(UNKNOWN, 0, -1);
+    copy.acknowledged(41, 0, -1);
 
     assertEquals(List.of("8,9,41,1"), runs());
   }
@@ -41,26 +41,39 @@ final class PartitionCopyTest {
   @Test
   void afterALostRecordNothingIsReportedUntilAnotherTaskBegins() throws InterruptedException {
     send(1, 2, 3);
-    copy.acknowledged(10);
+    copy.acknowledged(10, 0, -1);
     copy.failed(new KafkaException("lost"));
-    copy.acknowledged(11);
+    copy.acknowledged(11, 0, -1);
     assertEquals(List.of("1,2,10,1"), runs());
 
     assertTrue(copy.begin(2, "A->B#1", "0"));
     send(4);
-    copy.acknowledged(12);
+    copy.acknowledged(12, 0, -1);
     assertEquals(List.of("4,5,12,1"), runs());
   }
 
   @Test
   void whatAnEarlierGenerationHadNotReportedIsForgotten() throws InterruptedException {
     send(1);
-    copy.acknowledged(10);
+    copy.acknowledged(10, 0, -1);
     assertTrue(copy.begin(2, "A->B#2", "0"));
     send(5);
-    copy.acknowledged(20);
+    copy.acknowledged(20, 0, -1);
 
     assertEquals(List.of("5,6,20,1"), runs());
+  }
+
+  @Test
+  void bytesAndTheNewestTimestampAreOfTheRecordsSinceTheLastReport() throws InterruptedException {
+    send(1, 2, 3, 4);
+    copy.acknowledged(10, 70, 2_000);
+    copy.acknowledged(11, 30, 1_000);
+    copy.acknowledged(UNKNOWN, 500, 9_000);
+    assertTrue(report().endsWith("copied\tA->B#1\tt\t0\t100,2000\n"), "the first report");
+
+    copy.acknowledged(13, 5, -1);
+    assertTrue(report().endsWith("copied\tA->B#1\tt\t0\t5,-1\n"), "the second report");
+    assertEquals("", report(), "without a record");
   }
 
   @Test
@@ -97,11 +110,11 @@ final class PartitionCopyTest {
     while (sender.getState() != Thread.State.WAITING) {
       Thread.onSpinWait();
     }
-    copy.acknowledged(10);
+    copy.acknowledged(10, 0, -1);
     sender.join(60_000);
 
     assertFalse(sender.isAlive(), "the sender waits still");
-    copy.acknowledged(11);
+    copy.acknowledged(11, 0, -1);
     assertEquals(List.of("1,3,10,2"), runs());
   }
 
@@ -113,7 +126,7 @@ final class PartitionCopyTest {
     MirrorSyncs expected = new MirrorSyncs();
     for (int record = 0; record < 40_000; record++) {
       spaced.sent(2 * record, SIZE);
-      spaced.acknowledged(record);
+      spaced.acknowledged(record, 0, -1);
       expected.add(2 * record, record, 1, 100);
     }
     StringBuilder lines = new StringBuilder();
@@ -213,7 +226,7 @@ final class PartitionCopyTest {
     private void acknowledge(long at) {
       if (!inFlight.isEmpty()) {
         long offset = inFlight.remove();
-        copy.acknowledged(at);
+        copy.acknowledged(at, 0, -1);
         if (!isBroken && at != UNKNOWN) {
           due.add(offset + "->" + at);
         }

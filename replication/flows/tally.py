@@ -1,0 +1,128 @@
+"""What one start of a flow has replicated so far, for the table ``executions``.
+
+Everything here is known to the flow anyway, but for one request to the source at the start.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+
+from replication.errors import ReplicationError
+from replication.model import Isolation, Mode, TopicPartition
+from replication.state.executions import TopicEnd
+
+Part = str | TopicPartition
+Ends = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """A process that held a lease of the flow and never gave it back.
+
+    Args:
+        host: Its machine and process.
+        epoch: Of the lease of the records; None if it is another one.
+        since: When it began to claim the lease.
+        seen: Its last sign of life in the tables.
+    """
+
+    host: str
+    epoch: int | None
+    since: datetime
+    seen: datetime
+
+
+@dataclass(slots=True)
+class Tally:
+    """The figures of one start of a flow. Only the flow's own threads add to them.
+
+    Attributes:
+        mode: How the newest query ran; None before the first.
+        epoch: Of the lease of the flow's records, once this process has held it.
+        claims: The ids of the claims by which this process has held leases.
+        when_killed: Is told of an owner before this process that has not given its lease back.
+        positions: The next source offset of each partition, as far as it is known.
+        set_aside: What is set aside now, and why.
+    """
+
+    mode: Mode | None = None
+    epoch: int | None = None
+    claims: set[str] = field(default_factory=set)
+    when_killed: Callable[[Killed], None] = lambda _killed: None
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    set_aside: Mapping[Part, ReplicationError] = field(default_factory=dict)
+    _ends: dict[TopicPartition, int] = field(default_factory=dict)
+    _stable: dict[TopicPartition, int] = field(default_factory=dict)
+    _readable: dict[TopicPartition, int] = field(default_factory=dict)
+    _records: Counter[str] = field(default_factory=Counter)
+    _bytes: Counter[str] = field(default_factory=Counter)
+    _newest_ms: dict[str, int] = field(default_factory=dict)
+
+    def without_end(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Those of *partitions* whose ends at the start are still to be noted."""
+        return set(partitions) - self._readable.keys()
+
+    def begin(self, ends: Ends, stable: Ends, isolation: Isolation) -> None:
+        """Notes where partitions of the source ended when the flow began with them.
+
+        Args:
+            ends: Their log ends.
+            stable: Their last stable offsets; a partition may be absent.
+            isolation: Of the flow.
+        """
+        self._ends.update(ends)
+        self._stable.update(stable)
+        self._readable.update(stable if isolation == "read_committed" else ends)
+
+    def add_records(self, topic: str, records: int) -> None:
+        """Adds records of an upstream topic that are on the target."""
+        self._records[topic] += records
+
+    def add_report(self, topic: str, size: int, newest_ms: int) -> None:
+        """Adds what executors report of acknowledged records: their bytes, the newest timestamp."""
+        self._bytes[topic] += size
+        self._newest_ms[topic] = max(newest_ms, self._newest_ms.get(topic, -1))
+
+    def topics(self) -> tuple[TopicEnd, ...]:
+        """What is to be recorded of each topic, sorted by name."""
+        partitions: dict[str, set[TopicPartition]] = {topic: set() for topic in self._records}
+        causes: dict[str, list[str]] = {}
+        for tp in self._readable:
+            partitions.setdefault(tp.topic, set()).add(tp)
+        for part, error in sorted(self.set_aside.items(), key=str):
+            name = part if isinstance(part, str) else part.topic
+            causes.setdefault(name, []).append(str(error))
+        names = partitions.keys() | causes.keys()
+        return tuple(
+            self._topic(name, partitions.get(name, set()), causes.get(name, []))
+            for name in sorted(names)
+        )
+
+    def _topic(self, name: str, partitions: set[TopicPartition], causes: list[str]) -> TopicEnd:
+        records, newest_ms = self._records[name], self._newest_ms.get(name, -1)
+        reached, readable = _sum(self.positions, partitions), self._readable
+        behind = (max(0, readable[tp] - self.positions.get(tp, 0)) for tp in partitions)
+        return TopicEnd(
+            name,
+            records,
+            bytes=self._bytes.get(name, None if records else 0),
+            set_aside=len(causes),
+            cause="\n".join(causes) or None,
+            source_end=_sum(self._ends, partitions),
+            source_stable=_sum(self._stable, partitions),
+            reached=reached,
+            behind=None if reached is None else sum(behind),
+            newest_record=_time(newest_ms) if newest_ms >= 0 else None,
+        )
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=milliseconds)
+
+
+def _sum(offsets: Mapping[TopicPartition, int], partitions: set[TopicPartition]) -> int | None:
+    """The sum of the *offsets* of *partitions*; None unless all are known."""
+    if not partitions or not partitions <= offsets.keys():
+        return None
+    return sum(offsets[tp] for tp in partitions)

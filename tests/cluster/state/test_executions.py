@@ -1,0 +1,142 @@
+"""Each start of a flow leaves its end in the table ``executions``, whatever ended it."""
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from replication.demo.brokers import Broker
+from replication.demo.workload import ProducedRecord, create_topic
+from replication.errors import FlowError
+from replication.state.schemas import SCHEMAS
+from tests.support.commands import replication, spark_submit, start_mirror
+from tests.support.flows import unique_flow
+from tests.support.local import Clusters
+from tests.support.mirror_files import write_config
+from tests.support.process_tree import kill_tree
+from tests.support.stored import stored
+from tests.support.topics import send_records
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(1200)]
+
+WAIT_SECONDS = 120.0
+RECORDS = [
+    ProducedRecord(partition=number % 2, key=b"key%d" % number, value=b"v" * 20, timestamp_ms=ms)
+    for number, ms in enumerate([1_000, 5_250, 3_000])
+]
+BYTES = sum(len(record.key or b"") + len(record.value or b"") for record in RECORDS)
+
+
+def ends(state: Path) -> list[tuple[str, str, int | None]]:
+    """The flow, the ending and the exit code of each start, oldest end first."""
+    rows = stored(state, "executions", "topic IS NULL", "ended_at, flow")
+    return [(row.flow, row.ending, row.exit_code) for row in rows]
+
+
+def versions(state: Path) -> dict[str, int]:
+    """The version of each table."""
+    return {name: DeltaTable(state / name).version() for name in SCHEMAS}
+
+
+def test_a_drain_of_two_flows_leaves_both_ends_in_one_commit(
+    clusters: Clusters, tmp_path: Path
+) -> None:
+    source, target = clusters
+    flow = unique_flow()
+    back = f"{flow.target}->{flow.source}"
+    topic = f"{flow.source}-orders"
+    create_topic(source.bootstrap, topic, 2)
+    send_records(source, topic, RECORDS)
+    other = f"{flow.target}-users"
+    create_topic(target.bootstrap, other, 1)
+    more = {back: {"enabled": True, "topics": [other]}}
+    config = write_config(tmp_path, clusters, topic, more, flow)
+    state, began = tmp_path / "state", datetime.now(timezone.utc)
+
+    first = spark_submit(config, "--mode", "drain")
+    after_first = versions(state)
+    second = spark_submit(config, "--mode", "drain")
+
+    assert (first.returncode, second.returncode) == (0, 0), first.stdout + second.stdout
+    both = {(str(flow), "finished", 0), (back, "finished", 0)}
+    assert set(ends(state)) == both
+    assert len(ends(state)) == 4
+    assert after_first["executions"] == 1, "the table was created, and has one commit of rows"
+    changed = {name for name, at in versions(state).items() if at != after_first[name]}
+    assert changed == {"leases", "executions"}, "an idle drain commits nowhere else"
+    copied, idle = stored(state, "executions", f"topic = '{topic}'", "started_at")
+    assert (copied.records, copied.bytes, copied.set_aside) == (3, BYTES, 0)
+    assert (copied.source_end, copied.source_stable, copied.reached, copied.behind) == (3, 3, 3, 0)
+    assert copied.newest_record == datetime.fromtimestamp(5.25, timezone.utc)
+    assert began < copied.started_at < copied.ended_at < idle.started_at
+    assert (copied.job, copied.mode, copied.epoch, copied.cause) == ("mirror", "drain", 1, None)
+    assert (idle.records, idle.bytes, idle.reached, idle.newest_record) == (0, 0, 3, None)
+    of_flow = stored(state, "executions", f"topic IS NULL AND flow = '{flow}'", "started_at")[0]
+    assert (of_flow.records, of_flow.bytes, of_flow.behind) == (3, BYTES, 0)
+    assert of_flow.newest_record == copied.newest_record
+
+
+def test_the_next_owner_writes_the_end_of_a_flow_that_was_killed(
+    clusters: Clusters, tmp_path: Path
+) -> None:
+    source, _ = clusters
+    flow = unique_flow()
+    topic = f"{flow.source}-orders"
+    create_topic(source.bootstrap, topic, 2)
+    send_records(source, topic, RECORDS)
+    settings = {"replication.mode": "microbatch", "state.write.interval.seconds": 1}
+    config = write_config(tmp_path, clusters, topic, settings, flow)
+    state = tmp_path / "state"
+    mirror = start_mirror(config, tmp_path / "killed.log")
+    try:
+        wait_until(
+            lambda: len(stored(state, "offset_runs", "count > 0", "topic")) > 0, WAIT_SECONDS
+        )
+        kill_tree(mirror.pid)
+        with pytest.raises(FlowError, match="exit code -9"):
+            mirror.run_for(10)
+    finally:
+        mirror.discard()
+    (lease,) = stored(state, "leases", f"flow = '{flow}'", "renewed")
+    (written,) = stored(state, "offset_runs", "TRUE", "written_at DESC LIMIT 1")
+
+    mirror = start_mirror(config, tmp_path / "next.log")
+    try:
+        wait_until(lambda: ends(state), WAIT_SECONDS)
+        assert ends(state) == [(str(flow), "killed", None)], "while the next owner runs"
+        assert replication("stop", config).returncode == 0
+        mirror.stop()
+    finally:
+        mirror.discard()
+
+    assert ends(state) == [(str(flow), "killed", None), (str(flow), "stopped", 0)]
+    killed, stopped = stored(state, "executions", "topic IS NULL", "ended_at")
+    assert (killed.host, killed.epoch, killed.records) == (lease.host, 1, None)
+    assert (killed.started_at, killed.ended_at) == (lease.since, written.written_at)
+    assert (stopped.epoch, stopped.mode, stopped.records) == (2, "microbatch", 0)
+
+
+def test_a_start_that_fails_has_an_end_with_its_cause(
+    clusters: Clusters, own_broker: Broker, tmp_path: Path
+) -> None:
+    source, _ = clusters
+    flow = unique_flow()
+    topic = f"{flow.source}-orders"
+    config = write_config(tmp_path, (source, own_broker), topic, flow=flow)
+    state = tmp_path / "state"
+    without_topic = spark_submit(config, "--mode", "drain")
+    own_broker.kill()
+    dead = spark_submit(config, "--mode", "drain")
+
+    assert (without_topic.returncode, dead.returncode) == (6, 3)
+    assert ends(state) == [(str(flow), "failed", 6), (str(flow), "failed", 3)]
+    first, second = stored(state, "executions", "TRUE", "ended_at")
+    assert "no topic of" in first.cause
+    assert (first.records, first.epoch) == (0, 1)
+    assert own_broker.bootstrap in second.cause
+    assert (second.records, second.epoch, second.behind) == (0, None, None)
+    shown = replication("status", config).stdout
+    assert "exit code 3" in shown
+    assert own_broker.bootstrap in shown
