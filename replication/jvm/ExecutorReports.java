@@ -24,7 +24,7 @@ import org.apache.spark.util.TaskCompletionListener;
  * name records tasks} with the records in flight and the tasks running, then {@code runs token
  * generation topic partition srcFrom,srcUntil,tgtFrom,count;... sync,...}, {@code copied token
  * generation topic partition bytes,newestTimestamp} and {@code rejected token generation topic
- * partition text}. The driver takes nothing without the tokens that it gave out.
+ * partition offset text}. The driver takes nothing without the tokens that it gave out.
  */
 final class ExecutorReports implements ExecutorPlugin {
   static final String INTERVAL = "interval.ms";

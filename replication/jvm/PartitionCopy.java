@@ -34,6 +34,8 @@ final class PartitionCopy {
   private boolean isBroken;
   private boolean isAwaited;
   private String rejection;
+  private long rejectedAt; // its source offset, -1 if unknown
+  private boolean isTold; // whether the rejection was reported
   private final BatchRoom room = new BatchRoom();
   private long[] sent = new long[16]; // a ring of source ranges: from, until
   private int oldest;
@@ -89,6 +91,7 @@ final class PartitionCopy {
     begunAt = System.nanoTime();
     isBroken = false;
     ranges = 0;
+    rejection = isTold ? null : rejection;
     return true;
   }
 
@@ -106,7 +109,7 @@ final class PartitionCopy {
     isDropped =
         inFlight == 0
             && count == 0
-            && rejection == null
+            && (rejection == null || isTold)
             && numberOf(generation) < newest.getOrDefault(flow, -1L)
             && System.nanoTime() - begunAt > idleNanos
             && !isRunning.test(task);
@@ -160,7 +163,13 @@ final class PartitionCopy {
   synchronized void failed(Exception reason) {
     leave();
     isBroken = true;
-    rejection = Rejections.more(rejection, reason);
+    long source = takeOldest();
+    String more = Rejections.more(rejection, reason);
+    if (more != null && !more.equals(rejection)) {
+      rejection = more;
+      rejectedAt = source;
+      isTold = false;
+    }
   }
 
   /**
@@ -171,19 +180,25 @@ final class PartitionCopy {
    */
   synchronized void acknowledged(long target, int size, long timestamp) {
     leave();
-    if (isBroken || ranges == 0) {
-      return;
+    long source = takeOldest();
+    if (!isBroken && source >= 0 && target >= 0 && !generation.isEmpty()) {
+      bytes += size;
+      newest = Math.max(newest, timestamp);
+      add(source, target);
+    }
+  }
+
+  /** The source offset of the oldest record in flight; -1 if it was sent after a lost one. */
+  private long takeOldest() {
+    if (ranges == 0) {
+      return -1;
     }
     long source = sent[oldest]++;
     if (sent[oldest] == sent[oldest + 1]) {
       oldest = (oldest + 2) % sent.length;
       ranges--;
     }
-    if (target >= 0 && !generation.isEmpty()) {
-      bytes += size;
-      newest = Math.max(newest, timestamp);
-      add(source, target);
-    }
+    return source;
   }
 
   private void leave() {
@@ -206,9 +221,9 @@ final class PartitionCopy {
 
   /** Appends what is new since the last call: a rejection, and the runs that were acknowledged. */
   synchronized void report(StringBuilder lines) {
-    if (rejection != null) {
-      begin(lines, "rejected").append(rejection).append('\n');
-      rejection = null;
+    if (rejection != null && !isTold) {
+      begin(lines, "rejected").append(rejectedAt).append('\t').append(rejection).append('\n');
+      isTold = true;
     }
     if (count == 0) {
       return;

@@ -8,6 +8,7 @@ One thread may add while another takes the pending runs, hence the lock.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 
 from replication.model import Position, TopicPartition
 from replication.offsets.partition_runs import PartitionRuns, SharedRuns
@@ -25,6 +26,13 @@ class Report:
 
     runs: Sequence[OffsetRun]
     mirror_syncs: tuple[int, ...] = ()
+
+
+class Rejection(NamedTuple):
+    """A record that the target rejected: its source offset, and what the target said."""
+
+    offset: int
+    text: str
 
 
 class PendingRuns:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from replication.model import NewEvent, Position, TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal
 from replication.offsets.resume import Missing, Resume, StartFresh
-from replication.offsets.runs import OffsetRun, anchor
+from replication.offsets.runs import OffsetRun, anchor, is_placed
 from replication.positions.compare import Verdict, compare
 from replication.positions.doubts import in_doubt
 from replication.positions.measure import current_spans, settled_spans
@@ -41,7 +41,7 @@ class Found:
         recut: Whole maps of partitions whose target has lost records, up to where they resume.
         void: Partitions whose stored map is of deleted topics, and what was deleted.
         recreated: Partitions of a source topic that was created again.
-        adopted: Partitions of a target that was written by others and has no gap.
+        adopted: Partitions of a target that was written by others and has no gap that is known.
         events: What an operator is to know of the starts.
         refused: Why continuing would lose or repeat records, by upstream partition.
         gone: Topics that were deleted on one of the clusters since the plan was made.
@@ -80,6 +80,7 @@ def find_positions(
     accepted: Mapping[TopicPartition, Accepted],
     *,
     is_quiet: bool = False,
+    rejected: Collection[TopicPartition] = (),
 ) -> Found:
     """Finds where the partitions of *plan* resume; writes nothing.
 
@@ -90,12 +91,13 @@ def find_positions(
         accepted: What operators have accepted.
         is_quiet: Whether nothing can be in flight to these partitions, because no query has
             written to them since somebody waited for it.
+        rejected: Partitions of which the target has rejected the next record.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
     spans = current_spans(context, plan) if is_quiet else settled_spans(context, plan)
-    return find_by_spans(context, plan, stored, spans, accepted)
+    return find_by_spans(context, plan, stored, spans, accepted, rejected)
 
 
 def find_by_spans(
@@ -104,6 +106,7 @@ def find_by_spans(
     stored: Stored,
     spans: LogSpans,
     accepted: Mapping[TopicPartition, Accepted],
+    rejected: Collection[TopicPartition] = (),
 ) -> Found:
     """As `find_positions`, where the logs of both sides begin and end as *spans* says.
 
@@ -121,7 +124,12 @@ def find_by_spans(
     left_out = _left_out(spans, ruled)
     found = {tp: at for tp, at in ruled.items() if tp.topic not in left_out}
     return replace(
-        _found(stored, found, surveyed.void),
+        _found(
+            stored,
+            found,
+            surveyed.void,
+            {tp: spans.target_ends[tp] for tp in rejected if tp in found},
+        ),
         refused=_refused(spans, ruled),
         gone=_gone(spans, ruled),
         warnings=compared.warnings,
@@ -186,14 +194,22 @@ def _left_out(spans: LogSpans, ruled: Mapping[TopicPartition, Verdict]) -> froze
 
 
 def _found(
-    stored: Stored, found: Mapping[TopicPartition, Verdict], void: Mapping[TopicPartition, str]
+    stored: Stored,
+    found: Mapping[TopicPartition, Verdict],
+    void: Mapping[TopicPartition, str],
+    rejected: Mapping[TopicPartition, int],
 ) -> Found:
-    """What follows from *found* for the offset map and the events."""
+    """What follows from *found* for the offset map and the events.
+
+    *rejected* are target log ends of partitions of which the next record was rejected.
+    """
     new_runs, events = {}, list[NewEvent]()
     for tp, at in found.items():
         known = stored.anchors.get(tp) if tp not in void else None
         if runs := _new_runs(at, known.position if known else None):
             new_runs[tp] = runs
+        if tp in rejected:
+            new_runs[tp] = _placed(new_runs.get(tp, []), at, rejected[tp])
         events += _events(tp, at, void.get(tp))
     recut = {
         tp: [*at.refusal.kept, *new_runs.pop(tp)]
@@ -207,7 +223,7 @@ def _found(
         recut,
         {tp: text for tp, text in void.items() if tp in found},
         frozenset(tp for tp, at in found.items() if _is_of_new_topic(at)),
-        frozenset(tp for tp, at in found.items() if isinstance(at, Match) and not at.has_gap),
+        frozenset(tp for tp, at in found.items() if _is_next(at)),
         tuple(events),
     )
 
@@ -229,6 +245,28 @@ def _new_runs(verdict: Verdict, known: Position | None) -> list[OffsetRun]:
         case Jump():
             return verdict.new_runs()
     return []
+
+
+def _placed(runs: list[OffsetRun], found: Verdict, log_end: int) -> list[OffsetRun]:
+    """*runs*, of the start *found*, and that its next record was rejected: `is_placed` is true.
+
+    Copies go on at the target's *log_end*. In a shared topic it is behind those of the records that
+    were on their way then, which nobody counts there.
+    """
+    if runs and is_placed(runs[-1]):
+        return runs
+    start = runs[-1].end if runs or not isinstance(found, Resume) else found.position
+    return [*runs, anchor(Position(start.upstream, log_end))]
+
+
+def _is_next(found: Verdict) -> bool:
+    """Whether nothing speaks for it that the target has rejected the record at the start *found*.
+
+    Others may have written what a remote topic holds when a flow first sees it.
+    """
+    if isinstance(found, Match):
+        return not found.has_gap
+    return isinstance(found, StartFresh)
 
 
 def _events(tp: TopicPartition, found: Verdict, void: str | None) -> list[NewEvent]:

@@ -13,7 +13,7 @@ from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from replication.model import Flow, TopicPartition
-from replication.offsets.pending import Report
+from replication.offsets.pending import Rejection, Report
 from replication.offsets.runs import OffsetRun
 from replication.spark.kafka_options import limits_text
 
@@ -123,17 +123,16 @@ class Acknowledged:
         """
         return bool(self._is_quiet(query, newest, self._name))
 
-    def take(self) -> Iterator[tuple[TopicPartition, Report | Copied | str]]:
+    def take(self) -> Iterator[tuple[TopicPartition, Report | Copied | Rejection]]:
         """What was reported since the last call, oldest first.
 
         Yields:
-            A remote partition, and its new runs, their figures, or why the target rejected a
-            record of it.
+            A remote partition, and its new runs, their figures, or a record of it that the target
+            rejected.
         """
         for line in self._take(self._name).splitlines():
             kind, topic, partition, rest = line.split("\t", 3)
-            parse = _PARSERS.get(kind, str)
-            yield TopicPartition(topic, int(partition)), parse(rest)
+            yield TopicPartition(topic, int(partition)), _PARSERS[kind](rest)
 
     def close(self) -> None:
         """Drops what is reported from now on."""
@@ -152,9 +151,15 @@ def _report(text: str) -> Report:
     )
 
 
-_PARSERS: Final[Mapping[str, Callable[[str], Report | Copied | str]]] = {
+def _rejection(text: str) -> Rejection:
+    offset, reason = text.split("\t")
+    return Rejection(int(offset), reason)
+
+
+_PARSERS: Final[Mapping[str, Callable[[str], Report | Copied | Rejection]]] = {
     "runs": _report,
     "copied": _copied,
+    "rejected": _rejection,
 }
 
 

@@ -63,6 +63,7 @@ DOORS = {
         "find",
         "old_records",
         "place",
+        "provenance",
         "rejected_records",
         "replaced",
         "rule",

@@ -13,8 +13,10 @@ from pyspark.errors import PySparkException
 from replication.errors import FlowError
 from replication.flows.replicate.machine_trouble import machine_trouble
 from replication.model import Flow, TopicPartition
+from replication.offsets.pending import Rejection
 
 NONE: Final[Mapping[TopicPartition, str]] = MappingProxyType({})
+NONE_REJECTED: Final[Mapping[TopicPartition, Rejection]] = MappingProxyType({})
 
 
 class QueryError(FlowError):
@@ -25,7 +27,7 @@ class QueryError(FlowError):
         is_final: Whether a restart would fail in the same way.
         is_of_record: Whether it would not without the record that caused it.
         is_refusal: Whether a user lacks an ACL.
-        rejected: What the target said of records that it rejected, by upstream partition.
+        rejected: A record that the target rejected, by upstream partition.
         unreadable: What the client said of a record that it cannot read, by upstream partition.
         machine: What the machine lacks that was to read it: the record is not to blame then.
     """
@@ -37,7 +39,7 @@ class QueryError(FlowError):
         is_final: bool,
         is_of_record: bool = False,
         is_refusal: bool = False,
-        rejected: Mapping[TopicPartition, str] = NONE,
+        rejected: Mapping[TopicPartition, Rejection] = NONE_REJECTED,
         unreadable: Mapping[TopicPartition, str] = NONE,
         machine: str = "",
     ) -> None:
@@ -157,14 +159,14 @@ _KAFKA_ERROR = re.compile(r"org\.apache\.kafka\.\S*?(\w+Exception): ([^\n]+)")
 def explain(
     flow: Flow,
     error: BaseException,
-    rejected: Mapping[TopicPartition, str] = NONE,
+    rejected: Mapping[TopicPartition, Rejection] = NONE_REJECTED,
 ) -> QueryError:
     """Turns Spark's *error* into one that names the flow, the meaning and Kafka's own words.
 
     Args:
         flow: That failed.
         error: Of its query.
-        rejected: What the target said of records that it rejected, by upstream partition.
+        rejected: A record that the target rejected, by upstream partition.
     """
     text = str(error).strip() or type(error).__name__
     kafka = _KAFKA_ERROR.search(text)

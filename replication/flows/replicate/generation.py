@@ -30,7 +30,7 @@ from replication.flows.replicate.reports import Reports
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
-from replication.offsets.pending import PendingRuns
+from replication.offsets.pending import PendingRuns, Rejection
 from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.acknowledged import generation_tag
 from replication.spark.checkpoint import checkpoint_location, temporary_folder
@@ -138,8 +138,8 @@ class Generation:
         """The error that ended the query, None if there was none."""
         return self._query.exception()
 
-    def rejected(self) -> Mapping[TopicPartition, str]:
-        """What the target said of a record that it rejected, by upstream partition.
+    def rejected(self) -> Mapping[TopicPartition, Rejection]:
+        """A record that the target rejected, by upstream partition.
 
         Waits a moment for the reports of a query that has just failed.
         """
@@ -218,6 +218,7 @@ class Generation:
             # without the JVM nothing can be read; the next start counts in the target's log
             log.warning("spark_lost", flow=flow, generation=self.number, text=error)
         finally:
+            self._map_writer.rejected |= self._reports.rejected
             self._reports.close()
             shutil.rmtree(self._folder, ignore_errors=True)
         return dict(self._checked.positions())

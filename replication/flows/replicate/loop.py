@@ -26,7 +26,7 @@ from replication.flows.replicate.resume import settle_positions
 from replication.flows.replicate.selected import SelectionReport
 from replication.flows.replicate.source_ends import note_ends
 from replication.flows.replicate.topic_ids import names_of
-from replication.flows.replicate.try_alone import try_alone
+from replication.flows.replicate.try_alone import copy_up_to_rejected, try_alone
 from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
@@ -129,7 +129,7 @@ class _FlowLoop:
         self._number = self._map_writer.last_generation
         self._choice = TopicChoice(context, self._map_writer, admitted.reserve)
         self._outage = outage
-        self._recovery = Recovery(context, self._choice, outage, self._find_positions, stop)
+        self._recovery = Recovery(context, self._choice, outage, self._find_rejected, stop)
 
     def run(self) -> ReplicationError | None:
         """Replicates until an end; what was reached is in the tally however it ends."""
@@ -180,6 +180,7 @@ class _FlowLoop:
         self._context.tally.mode = mode
         running = Generations(self._context, self._map_writer, plan, mode)
         self._lease.has_settled = False
+        self._map_writer.rejected.clear()
         try:
             running.start(plan, positions, self._number)
             self._log_old_records(plan, positions)
@@ -327,14 +328,21 @@ class _FlowLoop:
 
     def _try_alone(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> bool:
         """Whether single records were copied where the last ones of *plan* were not recorded."""
-        placed = {
-            tp for tp in plan.partitions if tp in self._map_writer.placed and not plan.is_shared(tp)
-        }
-        if not placed:
-            return False
+        self._lease.check()
+        has_tried = try_alone(self._context, plan, self._map_writer, positions, number=self._number)
+        self._number += has_tried
+        return has_tried
+
+    def _find_rejected(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
+        """As `_find_positions`, once what stood before a rejected record in its batch is copied."""
+        positions = self._find_positions(plan)
         self._lease.check()
         self._number += 1
-        return try_alone(self._context, plan, positions, placed, number=self._number - 1)
+        if copy_up_to_rejected(
+            self._context, plan, self._map_writer, positions, number=self._number
+        ):
+            positions = self._find_positions(plan)
+        return positions
 
     def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         for tp, position in positions.items():

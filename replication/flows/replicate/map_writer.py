@@ -17,6 +17,7 @@ from replication.log import Log
 from replication.mm2.wire import OffsetSync
 from replication.model import TopicPartition
 from replication.offsets.live_map import TopicMap
+from replication.offsets.pending import Rejection
 from replication.offsets.runs import FinishedRuns, OffsetRun, is_placed
 from replication.offsets.syncs import offset_syncs
 from replication.state.first_topics import FIRST_TOPICS, first_start_of
@@ -39,6 +40,7 @@ class MapWriter:
         topics: The topics of the last generation, with their ids.
         placed: Partitions that were given a position on a target with records, and of which nothing
             was copied since: the target may have rejected the next record.
+        rejected: Records that the target has rejected since the last generation started.
         first: What existed on the source when the flow first started; None if it has not yet.
 
     Raises:
@@ -56,6 +58,7 @@ class MapWriter:
         self._table.resume(stored)
         self.last_generation, self.anchors = stored.last_generation, stored.anchors
         self.placed = set(stored.placed)
+        self.rejected = dict[TopicPartition, Rejection]()
         self.topics = TopicRows(context.tables, config.flow)
         rows = reader_of(context.tables).rows(FIRST_TOPICS, config.flow)
         self.first = first_start_of(rows, has_started=bool(stored.anchors))

@@ -29,7 +29,8 @@ class Recovery:
         context: The flow.
         choice: Takes the topics that are to blame.
         outage: Waits for clusters.
-        find_positions: Finds the positions of a plan at the target's log end.
+        find_rejected: Finds the positions of a plan at the target's log end, and copies up to the
+            records that the target has rejected.
         stop: Ends every wait.
     """
 
@@ -38,11 +39,11 @@ class Recovery:
         context: FlowContext,
         choice: TopicChoice,
         outage: Outage,
-        find_positions: FindPositions,
+        find_rejected: FindPositions,
         stop: Event,
     ) -> None:
         self._context, self._choice, self._outage = context, choice, outage
-        self._find_positions, self._stop = find_positions, stop
+        self._find_rejected, self._stop = find_rejected, stop
         self._failures = 0
 
     def end(self) -> None:
@@ -124,7 +125,7 @@ class Recovery:
         """
         reasons = _reasons(self._context.config.flow, error, plan)
         try:
-            positions = self._find_positions(plan)
+            positions = self._find_rejected(plan)
             reasons |= rejected_records(self._context, plan, positions)
         except ReplicationError as second:
             log.warning("rejected_records_not_found", flow=self._context.config.flow, text=second)
@@ -136,9 +137,9 @@ class Recovery:
 def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartition, str]:
     """What *error* says of records that cannot be copied, and what an operator can do."""
     found = {
-        tp: f"{flow.target} rejects a record of {tp}: {text}; change the settings of "
-        f"{plan.topics[tp.topic]} there that speak against it"
-        for tp, text in error.rejected.items()
+        tp: f"{flow.target} rejects a record of {tp}, offset {record.offset}: {record.text}; "
+        f"change the settings of {plan.topics[tp.topic]} there that speak against it"
+        for tp, record in error.rejected.items()
         if tp.topic in plan.topics
     } | {
         tp: f"{flow.source} has a record of {tp} that cannot be read: {text}; restore the "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from replication.flows.context import FlowContext
-from replication.offsets.pending import PendingRuns
+from replication.offsets.pending import PendingRuns, Rejection
 from replication.offsets.runs import OffsetRun
 from replication.spark.acknowledged import Acknowledged, Copied, await_silence, is_reported
 from replication.spark.progress import Progress
@@ -33,7 +33,7 @@ class Reports:
         number: Of the generation.
 
     Attributes:
-        rejected: What the target said of a record that it rejected, by upstream partition.
+        rejected: A record that the target rejected, by upstream partition.
     """
 
     def __init__(self, context: FlowContext, plan: TopicPlan, number: int) -> None:
@@ -42,7 +42,7 @@ class Reports:
         is_counted = is_reported(context.spark)
         self._acknowledged = Acknowledged(context.spark, self._flow, number) if is_counted else None
         self._unconfirmed_since: float | None = None
-        self.rejected: dict[TopicPartition, str] = {}
+        self.rejected: dict[TopicPartition, Rejection] = {}
 
     @property
     def spacing(self) -> int | None:
@@ -69,7 +69,7 @@ class Reports:
         if self._acknowledged is not None:
             for remote, report in self._acknowledged.take():
                 tp = self._upstream[remote]
-                if isinstance(report, str):
+                if isinstance(report, Rejection):
                     self.rejected[tp] = report
                 elif isinstance(report, Copied):
                     self._context.tally.add_report(tp.topic, report.bytes, report.newest_ms)

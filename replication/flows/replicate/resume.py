@@ -33,7 +33,14 @@ def settle_positions(
         StateError: The offset map cannot be written.
     """
     acceptances = Acceptances(context)
-    found = find_positions(context, plan, map_writer, acceptances.accepted, is_quiet=is_quiet)
+    found = find_positions(
+        context,
+        plan,
+        map_writer,
+        acceptances.accepted,
+        is_quiet=is_quiet,
+        rejected=map_writer.rejected.keys(),
+    )
     context.tables.record_events(context.config.flow, found.events)
     map_writer.replace(FinishedRuns(generation, found.recut, plan.source_ids))
     map_writer.forget({*found.void, *found.recreated})

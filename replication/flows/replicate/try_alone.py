@@ -1,10 +1,11 @@
-"""Copies single records that the target may have rejected before, and nothing that follows them.
+"""Copies up to a rejected record, and tries that one alone: nothing that follows it.
 
 Behind a rejected record others are on their way already. Each try with all of them adds copies of
-those to the target, so a start tries the next record of such a partition alone.
+those to the target, so a start tries the next record of such a partition alone. Others were in the
+same batch before it, of which the target took none: they are copied when it has rejected that.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -13,60 +14,148 @@ from pyspark.errors import PySparkException
 from replication.flows.context import FlowContext
 from replication.flows.replicate.crossing import crossing, sink
 from replication.flows.replicate.failures import explain
+from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
+from replication.kafka.diagnosis import CallError
+from replication.kafka.reader import KafkaRecord, Reader
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import PendingRuns
-from replication.offsets.runs import ProgressGapError
+from replication.offsets.runs import FinishedRuns, ProgressGapError
+from replication.positions.provenance import has_passed
+from replication.positions.replaced import compare_ids
 from replication.spark.acknowledged import generation_tag
 from replication.spark.counting import read_windows
 from replication.spark.session import task_slots
+from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
+
+Windows = Mapping[TopicPartition, tuple[int, int]]
+"""The first offset on the source and the end, by upstream partition."""
 
 
 def try_alone(
     context: FlowContext,
     plan: TopicPlan,
+    map_writer: MapWriter,
     positions: Mapping[TopicPartition, Position],
-    partitions: Collection[TopicPartition],
     *,
     number: int,
 ) -> bool:
-    """Copies the next record of each of *partitions*, where there is one; false if there is none.
+    """Copies the next record of partitions of which the target may have rejected it before.
 
     Args:
         context: The flow.
         plan: Its topics; no query replicates the partitions.
-        positions: Where they resume. Afterwards they have to be found again.
-        partitions: Those of the plan that are tried.
+        map_writer: Names those partitions, and takes what is copied to shared topics, where nobody
+            could find it afterwards.
+        positions: Where they resume. After a true answer they have to be found again.
         number: A generation's, which no query has.
+
+    Returns:
+        Whether there was such a record.
 
     Raises:
         QueryError: The target rejects a record, or Spark cannot read it.
         ClusterError: A cluster does not answer.
+        StateError: The offset map cannot be written.
     """
+    placed = map_writer.placed.intersection(plan.partitions)
+    starts = {tp: positions[tp].upstream for tp in placed}
+    windows = _next_records(context, starts) if starts else {}
+    if windows:
+        log.info("trying_single_records", flow=context.config.flow, partitions=len(windows))
+        _copy(context, plan, map_writer, positions, windows, number)
+    return bool(windows)
+
+
+def copy_up_to_rejected(
+    context: FlowContext,
+    plan: TopicPlan,
+    map_writer: MapWriter,
+    positions: Mapping[TopicPartition, Position],
+    *,
+    number: int,
+) -> bool:
+    """As `try_alone`, for the records before those that the target has just rejected."""
+    windows = {
+        tp: (positions[tp].upstream, record.offset)
+        for tp, record in map_writer.rejected.items()
+        if tp in positions and positions[tp].upstream < record.offset
+    }
+    if windows:
+        log.info("copying_up_to_rejected", flow=context.config.flow, partitions=len(windows))
+        _copy(context, plan, map_writer, positions, windows, number)
+    return bool(windows)
+
+
+def _next_records(context: FlowContext, starts: Mapping[TopicPartition, int]) -> Windows:
+    """Where the next record of each partition is that crosses, from an offset on.
+
+    Between it and the start there may be offsets without a record, and records that came from the
+    target: the rejected one was behind them. If the client cannot read on, Spark is to say why.
+    """
+    config = context.config
+    ends = context.source.log_ends(starts, config.isolation)
+    left = {tp: at for tp, at in starts.items() if at < ends.get(tp, 0)}
+    found = {tp: (at, at + 1) for tp, at in left.items()}
+
+    def visit(tp: TopicPartition, record: KafkaRecord) -> bool:
+        if config.has_provenance and has_passed(record.headers, config.target.alias):
+            return False
+        found[tp] = record.offset, record.offset + 1
+        return True
+
+    with suppress(CallError), Reader(config.source.consumer, config.isolation) as reader:
+        reader.visit({tp: (at, ends[tp]) for tp, at in left.items()}, visit)
+    return found
+
+
+def _copy(
+    context: FlowContext,
+    plan: TopicPlan,
+    map_writer: MapWriter,
+    positions: Mapping[TopicPartition, Position],
+    windows: Windows,
+    number: int,
+) -> None:
+    """Copies *windows* by a Spark job of a generation of its own."""
     config, spark = context.config, context.spark
-    ends = context.source.log_ends(partitions, config.isolation)
-    starts = {tp: positions[tp].upstream for tp in partitions}
-    windows = {tp: (at, at + 1) for tp, at in starts.items() if at < ends.get(tp, 0)}
-    if not windows:
-        return False
-    log.info("trying_single_records", flow=config.flow, partitions=len(windows))
     limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
     options = sink(config, spark, limits, min(len(windows), task_slots(spark)))
     reports = Reports(context, plan, number)
+    shared = {tp for tp in windows if plan.is_shared(tp)}
+    pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
+    failure: Exception | None = None
     try:
         records = crossing(config, plan, read_windows(spark, config.source.consumer, windows))
         with generation_tag(spark, config.flow, number, limits=limits):
             records.write.format("kafka").options(**options).save()
     except (PySparkException, Py4JJavaError) as error:
-        with suppress(Py4JError, ProgressGapError):  # they only say which record it was
-            reports.finish()
-            reports.add_to(PendingRuns(positions))
-        raise explain(config.flow, error, reports.rejected) from error
+        failure = error
     finally:
+        with suppress(Py4JError, ProgressGapError):  # what is missing there is copied once more
+            reports.finish()
+            reports.add_to(pending)
         reports.close()
-    return True
+    copied = {tp: runs for tp, runs in pending.take().items() if tp in shared}
+    _record(context, plan, map_writer, FinishedRuns(number, copied, plan.source_ids))
+    if failure is not None:
+        raise explain(config.flow, failure, reports.rejected) from failure
+
+
+def _record(
+    context: FlowContext, plan: TopicPlan, map_writer: MapWriter, finished: FinishedRuns
+) -> None:
+    """Adds *finished* runs to the offset map, but for topics that are other ones by now."""
+    if not finished.runs:
+        return
+    changed = compare_ids(context.source, context.target, plan).changed
+    runs = {tp: runs for tp, runs in finished.runs.items() if tp.topic not in changed}
+    for tp, copied in runs.items():
+        map_writer.anchors[tp] = Anchor(copied[-1].end, plan.source_ids[tp.topic])
+    map_writer.record(runs, plan.source_ids)
+    map_writer.write_or_keep(FinishedRuns(finished.generation, runs, plan.source_ids))

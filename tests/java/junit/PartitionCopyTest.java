@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Random;
+import org.apache.kafka.common.InvalidRecordException;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RecordTooLargeException;
@@ -89,7 +90,7 @@ final class PartitionCopyTest {
     send(1);
     copy.failed(new RecordTooLargeException("too large"));
     assertEquals(
-        "rejected\tA->B#1\tt\t0\tRecordTooLargeException: too large\n",
+        "rejected\tA->B#1\tt\t0\t1\tRecordTooLargeException: too large\n",
         report(),
         "the first report");
     assertEquals("", report(), "the second report");
@@ -99,6 +100,25 @@ final class PartitionCopyTest {
     copy.failed(new RecordTooLargeException("too large"));
     copy.begin(3, "A->B#2", "0");
     assertEquals("", report(), "the next generation");
+  }
+
+  @Test
+  void aRejectedRecordIsKnownByItsOffsetAmongThoseOfItsBatch() throws InterruptedException {
+    for (boolean isReportedBetween : new boolean[] {false, true}) {
+      copy.begin(isReportedBetween ? 3 : 2, "A->B#" + (isReportedBetween ? 3 : 2), "0");
+      send(3, 4, 6, 7, 8);
+      copy.acknowledged(10, 0, -1);
+      copy.failed(new KafkaException("of its batch"));
+      String first = isReportedBetween ? report() : "";
+      copy.failed(new InvalidRecordException("own"));
+      copy.failed(new KafkaException("of its batch"));
+      String all = first + report();
+      copy.failed(new InvalidRecordException("another one"));
+      all += report();
+
+      assertEquals(1, all.split("InvalidRecordException", -1).length - 1, all);
+      assertTrue(all.contains("\tt\t0\t6\tInvalidRecordException: own\n"), all);
+    }
   }
 
   @Test
