@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from py4j.java_gateway import JVMView
+from py4j.protocol import Py4JJavaError
 
 from replication.config.home import connector_jars, storage_class_path
 from replication.kafka.jvm import open_jvm, pyspark_jars
@@ -43,7 +44,7 @@ class RequestFiles(Protocol):
         """Deletes the file, if it is there."""
 
     def rename(self, path: str, new: str) -> None:
-        """Calls the file *new*; that needs no space on a full disk."""
+        """Calls the file or folder *new*; that needs no space on a full disk."""
 
 
 class LocalFiles(RequestFiles):
@@ -125,9 +126,12 @@ class HadoopFiles(RequestFiles):
     def read(self, path: str) -> str:
         """The text of the file; empty if it is not there or not yet written."""
         system, java = self._locate(path)
-        if not system.exists(java):
-            return ""
-        stream = system.open(java)
+        try:
+            stream = system.open(java)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() == "java.io.FileNotFoundException":
+                return ""
+            raise
         content = bytes(stream.readNBytes(MOST_BYTES + 1))
         stream.close()
         return _text(content)
@@ -140,7 +144,8 @@ class HadoopFiles(RequestFiles):
     def rename(self, path: str, new: str) -> None:
         """Calls the file *new*; that needs no space on a full disk."""
         system, java = self._locate(path)
-        system.rename(java, self._locate(new)[1])
+        if not system.rename(java, self._locate(new)[1]):
+            raise OSError(errno.ENOENT, f"the file system does not rename it to {new}", path)
 
     def _locate(self, path: str) -> tuple[Any, Any]:
         java = self._jvm.org.apache.hadoop.fs.Path(path)

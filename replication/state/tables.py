@@ -24,14 +24,22 @@ from replication.errors import StateError
 from replication.log import Log
 from replication.model import EventKind, EventPolicy, Flow, NewEvent
 from replication.spark.frames import frame_of
+from replication.spark.hadoop import session_conf
 from replication.spark.local import local_spark
-from replication.spark.session import small_query_session
-from replication.state.aside import EXPENDABLE, is_set_aside, set_aside
+from replication.spark.session import jvm_of, small_query_session
+from replication.state.aside import (
+    EXPENDABLE,
+    SETTLE_SECONDS,
+    Aside,
+    LocalAside,
+    RemoteAside,
+)
 from replication.state.commit_lock import hold_commit_lock
 from replication.state.delta_reader import can_reach
 from replication.state.delta_writer import LocalTable
 from replication.state.folder import StateFolder
 from replication.state.paths import local_path
+from replication.state.request_files import HadoopFiles
 from replication.state.schemas import SCHEMAS, SESSION_SETTINGS
 from replication.state.spark_writer import SparkTable
 from replication.state.stored_table import Before, StoredTable
@@ -294,14 +302,17 @@ class Tables:
         try:
             return attempt()
         except DamagedTableError:
-            if (folder := self.local_folder(table)) is None or table not in EXPENDABLE:
+            if table not in EXPENDABLE:
                 raise
-        with hold_commit_lock(folder.parent / "_locks" / f"{table}.aside"):
+        aside = self._aside(table)
+        with ExitStack() as held:
+            with self.state_errors("claim", table):
+                held.enter_context(aside.alone())
             try:
-                return attempt()  # another thread was first
+                return self._anew(attempt)  # another thread was first
             except DamagedTableError as damage:
                 with self.state_errors("move aside", table):
-                    text = f"{set_aside(folder)} has the old one: {damage}"
+                    text = f"{aside.move()} has the old one: {damage}"
         name = str(flow).partition(" ")[0]  # of a lease may have the name of a part behind it
         log.warning("table_damaged", flow=name, table=table, text=text)
         row = {"flow": name, "at": now(), "kind": "table-damaged", "policy": "restart"}
@@ -311,12 +322,23 @@ class Tables:
                 write()
             else:
                 self.mended("events", flow, write)
+        return self._anew(attempt)
+
+    def _anew(self, attempt: Callable[[], ValueT]) -> ValueT:
+        """What *attempt* returns, without what Delta in the JVM remembers of tables."""
+        jvm_of(self.spark).org.apache.spark.sql.delta.DeltaLog.clearCache()
         return attempt()
+
+    def _aside(self, table: str) -> Aside:
+        if self._folder:
+            return LocalAside(self._folder / table)
+        files = HadoopFiles(jvm_of(self.spark), session_conf(self.spark))
+        return RemoteAside(files, self.path(table), SETTLE_SECONDS)
 
     def was_set_aside(self, table: str) -> bool:
         """Whether an earlier, damaged *table* lies aside, so that the new one lacks rows."""
-        folder = self.local_folder(table)
-        return folder is not None and is_set_aside(folder)
+        with self.state_errors("find", table):
+            return self._aside(table).has_moved()
 
 
 def now() -> datetime:

@@ -5,6 +5,7 @@ is moto's, in an environment of its own: MOTO_SERVER names its program.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -54,7 +55,8 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, st
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen([str(MOTO), "-H", HOST, "-p", str(port)], stdout=log, stderr=log)
     watchdog = Watchdog(server.pid, signal.SIGKILL)
-    request = urllib.request.Request(f"{url}/{BUCKET}", method="PUT")  # noqa: S310 - our own server
+    anybody = {"x-amz-acl": "public-read-write"}  # a test damages objects without signing
+    request = urllib.request.Request(f"{url}/{BUCKET}", headers=anybody, method="PUT")  # noqa: S310 - our own server
 
     def is_made() -> bool:
         with suppress(OSError), urllib.request.urlopen(request, timeout=5):  # noqa: S310
@@ -110,6 +112,33 @@ def test_two_drains_and_the_commands(
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert (translated.returncode, "1500" in translated.stdout) == (0, True), translated.stderr
     assert_copies(clusters, {topic_name: f"{flow.source}.{topic_name}"})
+
+
+def test_a_drain_goes_on_when_its_leases_are_damaged(
+    clusters: Clusters, config: Path, flow: Flow, access: Mapping[str, str], topic_name: str
+) -> None:
+    fill(clusters[0], topic_name, 1, 1000)
+    first = spark_submit(config, "--mode", "drain")
+    bucket = f"{access['fs.s3a.endpoint']}/{BUCKET}"
+    newest = max(keys(bucket, f"{flow.slug}/leases/_delta_log/0"))
+    json = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{bucket}/{newest}", b'{"add', json, method="PUT")  # noqa: S310
+    urllib.request.urlopen(request, timeout=30).close()  # noqa: S310 - our own server
+    send(clusters[0], topic_name, 1, 1000)
+    second = spark_submit(config, "--mode", "drain")
+
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert "event=table_damaged" in second.stdout + second.stderr
+    aside = {key.split("/")[1] for key in keys(bucket, f"{flow.slug}/leases.damaged-")}
+    assert len(aside) == 1
+    assert_copies(clusters, {topic_name: f"{flow.source}.{topic_name}"})
+
+
+def keys(bucket: str, prefix: str) -> list[str]:
+    """The names of the objects of a bucket that begin with *prefix*."""
+    url = f"{bucket}?list-type=2&prefix={prefix}"
+    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - our own server
+        return re.findall("<Key>([^<]+json)</Key>", answer.read().decode())
 
 
 def test_a_running_job_is_stopped_from_another_process(

@@ -22,13 +22,7 @@ LINK = "table_is_lost_link"  # nothing of the table is there to be moved aside
 
 @pytest.fixture
 def tables(spark: SparkSession, tmp_path: Path) -> Tables:
-    """With three commits of each table that is damaged here."""
-    tables = Tables(spark, tmp_path.as_uri())
-    for _ in range(3):
-        tables.append("events", [{"flow": str(FLOW), "at": now(), "kind": "adopted"}])
-        row = {"flow": str(FLOW), "epoch": 7, "owner": "x", "released": True, "renewed": now()}
-        tables.append("leases", [row])
-    return tables
+    return tables_of(spark, tmp_path)
 
 
 def kinds(tables: Tables) -> list[str]:
@@ -106,6 +100,36 @@ def test_a_table_that_cannot_be_written_is_not_moved(tables: Tables, tmp_path: P
         tables.append("leases", [{"flow": str(FLOW), "epoch": 8}])
 
     assert list(tmp_path.glob("*.damaged-*")) == []
+
+
+def tables_of(spark: SparkSession, state: Path) -> Tables:
+    """With three commits of each table that is damaged here."""
+    tables = Tables(spark, state.as_uri())
+    for _ in range(3):
+        tables.append("events", [{"flow": str(FLOW), "at": now(), "kind": "adopted"}])
+        row = {"flow": str(FLOW), "epoch": 7, "owner": "x", "released": True, "renewed": now()}
+        tables.append("leases", [row])
+    return tables
+
+
+HEALED = "checkpoint_missing"  # Delta in the JVM reads the commits then
+NO_TABLE = {"log_is_file", "table_is_file"}  # as where another process begins one at this moment
+
+
+@pytest.mark.parametrize("damage", sorted(DAMAGES.keys() - {LINK, HEALED} - NO_TABLE))
+def test_tables_that_only_spark_reads_are_mended_as_well(
+    spark: SparkSession, tmp_path: Path, damage: str
+) -> None:
+    state = tmp_path / "100%"  # which delta-rs cannot reach
+    tables = tables_of(spark, state)
+    DAMAGES[damage](state / "leases")
+
+    with hold_lease(tables, Claim(LeaseName(FLOW), tables.root, None)) as lease:
+        assert lease is not None
+
+    assert kinds(tables) == ["adopted"] * 3 + ["table-damaged"]
+    assert len(list(state.glob("leases.damaged-*"))) == 1
+    assert tables.was_set_aside("leases")
 
 
 @pytest.mark.parametrize("damage", [data_gone, data_cut, commit_cut, commit_missing])
