@@ -11,10 +11,10 @@ source "$repo/conf/set-up.sh"
 
 packages() {
   local options=(--quiet --universal --python-version 3.10 --generate-hashes --no-annotate --no-header
-    --constraints conf/constraints.txt --no-emit-package colorama) extra # which is for Windows
+    --constraints conf/constraints.txt --no-emit-package colorama --no-emit-package pywin32) extra # which are for Windows
   cd "$repo" && mkdir -p conf/lock
   echo setuptools | "${UV:-uv}" pip compile "${options[@]}" - -o conf/lock/build.txt >/dev/null
-  for extra in spark dev bench; do
+  for extra in spark dev bench docker; do
     "${UV:-uv}" pip compile "${options[@]}" --extra "$extra" setup.cfg -o "conf/lock/$extra.txt" >/dev/null
   done
 }

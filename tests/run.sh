@@ -7,14 +7,13 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-./spark-submit.sh --setup dev mm2 java
+docker=''
+[ "${REPLICATION_TEST_BROKERS:-}" != docker ] || docker=docker
+./spark-submit.sh --setup dev $docker mm2 java
 ./spark-submit.sh --setup kdc hadoop msk || ./spark-submit.sh --setup kdc hadoop msk ||
   echo 'the tests with Kerberos, on YARN and with AWS_MSK_IAM lack their jars' >&2
 home=${REPLICATION_HOME:-$PWD/.local}
 python=$home/venv/bin/python
-if [ "${REPLICATION_TEST_BROKERS:-}" = docker ] && ! "$python" -c 'import testcontainers' 2>/dev/null; then
-  "$python" -m pip install --quiet -c conf/constraints.txt -e '.[docker]'
-fi
 
 step() { # NAME COMMAND...
   local name=$1 started=$SECONDS code

@@ -107,6 +107,16 @@ def test_the_image_recipe_needs_no_buildkit() -> None:
     assert re.findall(r"^(?:COPY|ADD|RUN) +--(?!chown|from)\S+|<<", recipe, re.MULTILINE) == []
 
 
+def test_the_image_keeps_the_name_of_its_base() -> None:
+    recipe = (DEPLOY / "kubernetes/Dockerfile").read_text()
+
+    assert re.search(
+        r'^FROM \$\{BASE\}\nARG BASE\nLABEL org\.opencontainers\.image\.base\.name="\$\{BASE\}"$',
+        recipe,
+        re.MULTILINE,
+    ), "an ARG before FROM has no value behind it until it is named again"
+
+
 def test_a_container_without_arguments_says_what_it_takes() -> None:
     command = [DEPLOY / "kubernetes/entrypoint.sh"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

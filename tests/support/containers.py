@@ -55,8 +55,8 @@ def check_engine() -> None:
         )
     except ImportError as error:
         raise pytest.UsageError(
-            f"{VARIABLE}=docker needs testcontainers ({error}); ./tests/run.sh installs it, or: "
-            "python -m pip install -c conf/constraints.txt -e '.[docker]'"
+            f"{VARIABLE}=docker needs testcontainers ({error}): "
+            "./tests/run.sh or ./spark-submit.sh --setup docker installs it"
         ) from None
     reason = ""
     try:

@@ -107,8 +107,7 @@ def test_without_testcontainers_pytest_ends_at_once_with_the_command_that_instal
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
     assert ended.stderr.strip() == (
         "ERROR: REPLICATION_TEST_BROKERS=docker needs testcontainers (No module named "
-        "'docker.errors'); ./tests/run.sh installs it, or: "
-        "python -m pip install -c conf/constraints.txt -e '.[docker]'"
+        "'docker.errors'): ./tests/run.sh or ./spark-submit.sh --setup docker installs it"
     )
 
 

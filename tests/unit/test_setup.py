@@ -40,7 +40,9 @@ CLOSED = "http://127.0.0.1:9"  # the discard port: nothing listens there
             id="no --config",
         ),
         pytest.param(["--keep", "--config", "a.yaml"], "--keep belongs to the demo", id="keep"),
-        pytest.param(["--setup", "kafka"], "--setup takes dev, bench, mm2", id="unknown set-up"),
+        pytest.param(
+            ["--setup", "kafka"], "--setup takes dev, bench, docker, mm2", id="unknown set-up"
+        ),
         pytest.param(["--build"], "--build needs one folder", id="no folder to build"),
     ],
 )
