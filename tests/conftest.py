@@ -17,6 +17,7 @@ from tests.support.gate.plugin import Gate
 from tests.support.kerberos import use_kerberos
 from tests.support.least_privilege import AUTHORIZER, Strict
 from tests.support.local import SPARK_SLOTS, Clusters, Until, jars
+from tests.support.said import SaidLines, said_lines
 from tests.support.scheduling import FilesInTurn, sort_slowest_first
 from tests.support.secured import Authorities, Secured, authorities, secured_broker
 from tests.support.waiting import wait_until
@@ -185,6 +186,13 @@ def tables(spark: "SparkSession", tmp_path: Path) -> "Tables":
 def topic_name(request: pytest.FixtureRequest) -> str:
     """A topic name that no other test has, without dots (the default separator)."""
     return f"{request.node.originalname}-{uuid.uuid4().hex[:8]}"[-200:]
+
+
+@pytest.fixture
+def said() -> Iterator[SaidLines]:
+    """What the product's log says during the test: ``said.of("restarting")``."""
+    with said_lines() as lines:
+        yield lines
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from replication.state.claim import Claim, LeaseName
 from replication.state.lease import Lease, hold_lease
 from replication.state.tables import Tables
 from tests.support.local import Until
+from tests.support.said import SaidLines
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -79,9 +80,8 @@ def test_a_killed_holder_is_replaced_at_once(tables: Tables, tmp_path: Path) -> 
 
 
 def test_a_standby_holds_the_lease_when_the_first_process_releases_it(
-    tables: Tables, until: Until, caplog: pytest.LogCaptureFixture
+    tables: Tables, until: Until, said: SaidLines
 ) -> None:
-    caplog.set_level("INFO")
     held: list[Lease | None] = []
 
     def stand_by() -> None:
@@ -91,7 +91,7 @@ def test_a_standby_holds_the_lease_when_the_first_process_releases_it(
     thread = threading.Thread(target=stand_by)
     with hold(tables):
         thread.start()
-        until(lambda: "event=lease_awaited" in caplog.text, 30)
+        until(lambda: said.of("lease_awaited"), 30)
         assert held == []
     wait_until(lambda: not thread.is_alive(), 60)
 

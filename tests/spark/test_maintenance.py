@@ -25,6 +25,7 @@ from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
 from tests.support.flows import flow_context
 from tests.support.local import Until
+from tests.support.said import SaidLines
 from tests.support.settings import ONE_FLOW, parse_settings
 
 pytestmark = pytest.mark.spark
@@ -203,7 +204,7 @@ def test_maintenance_goes_on_after_an_error_that_nobody_foresaw(
     spark: SparkSession,
     tables: Tables,
     until: Until,
-    caplog: pytest.LogCaptureFixture,
+    said: SaidLines,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     append_run(tables, 0)
@@ -218,7 +219,7 @@ def test_maintenance_goes_on_after_an_error_that_nobody_foresaw(
     with maintained_tables(context, threading.Event(), first_seconds=0.0, clock=clock):
         until(lambda: not Maintenance(tables, FLOW, CONFIG).is_due(tomorrow), 30)
 
-    assert "event=maintenance_failed" in caplog.text
+    assert [line.flow for line in said.of("maintenance_failed")] == [str(FLOW)]
 
 
 def test_unchanged_topics_are_not_recorded_again(tables: Tables) -> None:

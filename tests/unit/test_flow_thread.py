@@ -1,6 +1,5 @@
 """Flows fail on their own; the process ends with the exit code of the failure that came first."""
 
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from replication.state.request_files import LocalFiles
 from replication.state.requests import Request, new_path
 from replication.state.stop_requests import StopRequests
 from tests.support.requests import channel
+from tests.support.said import SaidLines
 from tests.support.waiting import wait_until
 
 FIRST, SECOND = Flow("A", "B"), Flow("B", "A")
@@ -70,45 +70,31 @@ def test_the_exit_code_is_that_of_the_first_failure_in_time(tmp_path: Path) -> N
 
 
 def test_an_internal_error_is_1_and_logged_with_its_traceback(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, said: SaidLines
 ) -> None:
     with started(tmp_path.as_uri(), failing(ZeroDivisionError("unexpected"))) as running:
         assert wait_for_all(*running).exit_code == 1
 
-    assert 'flow=A->B event=flow_failed text="internal error, please report it"' in caplog.messages
+    (line,) = said.of("flow_failed")
+    assert (line.flow, line.text) == ("A->B", "internal error, please report it")
     assert "ZeroDivisionError: unexpected" in caplog.text
 
 
-def test_a_failed_flow_is_logged_again_while_others_run(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    reminded = threading.Event()
-
-    class Reminders(logging.Handler):
-        def emit(self, _record: logging.LogRecord) -> None:
-            line = 'flow=B->A event=flow_down minutes=0 text="no longer there"'
-            if caplog.messages.count(line) == 2:
-                reminded.set()
-
+def test_a_failed_flow_is_logged_again_while_others_run(tmp_path: Path, said: SaidLines) -> None:
     def until_reminded_twice(_stop: threading.Event) -> None:
-        wait_until(reminded.is_set, 30)
+        wait_until(lambda: len(said.of("flow_down")) >= 2, 30)
 
-    handler = Reminders()
-    logging.getLogger().addHandler(handler)
     works = until_reminded_twice, failing(GuardError("no longer there"))
     with started(tmp_path.as_uri(), *works) as (threads, requests, locks):
         code = wait_for_all(threads, requests, locks, remind_seconds=0.1).exit_code
-    logging.getLogger().removeHandler(handler)
 
-    assert reminded.is_set()
     assert code == GuardError.exit_code
-    assert caplog.messages.count('flow=B->A event=flow_failed text="no longer there"') == 1
+    for line in (*said.of("flow_down")[:2], *said.of("flow_failed")):
+        assert (line.flow, line.text) == ("B->A", "no longer there")
+    assert len(said.of("flow_failed")) == 1
 
 
-def test_a_request_stops_its_flow_only_and_frees_its_lock(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
+def test_a_request_stops_its_flow_only_and_frees_its_lock(tmp_path: Path, said: SaidLines) -> None:
     state_dir = tmp_path.as_uri()
 
     def until_other_is_free(stop: threading.Event) -> None:
@@ -122,4 +108,5 @@ def test_a_request_stops_its_flow_only_and_frees_its_lock(
         assert wait_for_all(threads, requests, locks) == Outcome()
         assert [thread.stop.is_set() for thread in threads] == [True, False]
         assert requests.find() == {FIRST}
-    assert 'event=flow_stopping text="stop requested by ann@desk: CHG-117"' in caplog.text
+    (line,) = said.of("flow_stopping")
+    assert line.text == "stop requested by ann@desk: CHG-117"

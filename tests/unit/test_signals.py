@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from replication.app.signals import stop_on_signals
+from tests.support.said import SaidLines
 from tests.support.waiting import wait_until
 
 SIGNALS = signal.SIGTERM, signal.SIGINT
@@ -23,14 +24,11 @@ def _handlers() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_stops_every_flow(
-    number: signal.Signals, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
+def test_a_signal_stops_every_flow(number: signal.Signals, said: SaidLines) -> None:
     stops = [threading.Event(), threading.Event()]
     stop_on_signals(stops)
 
     os.kill(os.getpid(), number)
 
     wait_until(lambda: all(stop.is_set() for stop in stops), 10)
-    assert f"event=stopping_on_signal signal={number.name}" in caplog.messages
+    assert [line.fields for line in said.of("stopping_on_signal")] == [{"signal": number.name}]

@@ -12,6 +12,7 @@ from tests.support.commands import replication, start_mirror
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import FLOW, write_config
+from tests.support.said import SaidLines
 from tests.support.stored import stored
 from tests.support.topics import assert_equal, copied, fill, send
 from tests.support.two_brokers import create_spread_topic, two_brokers
@@ -35,6 +36,7 @@ def test_a_lease_that_ends_with_records_in_flight_is_not_recorded_as_released(
     broker_settings: BrokerSettings,
     tmp_path: Path,
     topic_name: str,
+    said: SaidLines,
 ) -> None:
     with two_brokers(tmp_path / "target", broker_settings) as (first, second):
         both = (clusters[0], first)
@@ -54,6 +56,9 @@ def test_a_lease_that_ends_with_records_in_flight_is_not_recorded_as_released(
         again.join()
 
         assert [(row.epoch, row.released) for row in rows] == [(1, False)]
+        assert ["next start will" in line.text for line in said.of("last_batch_not_recorded")] == [
+            True
+        ]
         assert stored(again.tables, "leases", order="renewed")[-1].released
         assert_equal(both, topic_name)
 

@@ -7,8 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.workload import send_transactions
+from replication.model import Flow
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
+from tests.support.mirror_files import FLOW
 from tests.support.topics import copied, fill, plain
 from tests.support.waiting import in_time
 
@@ -20,11 +22,12 @@ WAIT_SECONDS = 25
 AT_ONCE_SECONDS = 4
 
 
-def last_batch(spark: SparkSession) -> int:
-    """The newest finished batch of the only query."""
-    (query,) = spark.streams.active
-    progress = query.lastProgress
-    return progress.batchId if progress else -1
+def last_batch(spark: SparkSession, flow: Flow) -> tuple[str, int] | None:
+    """The newest finished batch of the flow's query, and which run of it; None if there is none."""
+    for query in spark.streams.active:
+        if query.name and query.name.startswith(f"{flow.slug} ") and query.lastProgress:
+            return str(query.runId), query.lastProgress.batchId
+    return None
 
 
 def test_a_transaction_ends_the_wait_of_an_idle_partition_in_each_batch(
@@ -38,8 +41,8 @@ def test_a_transaction_ends_the_wait_of_an_idle_partition_in_each_batch(
     flow.until(lambda: copied(clusters, topic_name) == 10)
 
     def copy_one_more() -> None:
-        batch, number = last_batch(spark), copied(clusters, topic_name)
-        flow.until(lambda: last_batch(spark) > batch)
+        batch, number = last_batch(spark, FLOW), copied(clusters, topic_name)
+        flow.until(lambda: last_batch(spark, FLOW) not in {None, batch})
         with in_time(AT_ONCE_SECONDS, "a record of an idle partition"):
             send_transactions(source.bootstrap, topic_name, islice(plain(2), 1), records_each=1)
             flow.until(lambda: copied(clusters, topic_name) > number)

@@ -20,6 +20,7 @@ from replication.offsets.map import Exact, NoAnswer
 from replication.offsets.runs import OffsetRun
 from replication.spark.session import jvm_of
 from tests.support.flows import RunningFlow, flow_config
+from tests.support.known import known_map, known_until
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
 from tests.support.stored import stored, stored_runs
@@ -30,13 +31,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 LONG_BATCH = {"replication.realtime.batch.seconds": "600"}
 KNOWN_SECONDS = 2
 """Executors report twice a second, and the flow takes the reports twice a second."""
-
-
-def known_until(flow: RunningFlow, tp: TopicPartition) -> int:
-    """The source offset up to which the map in memory reaches."""
-    flow.context.live_map.load({tp: 0}, {})
-    maps = flow.context.live_map.maps([tp])
-    return maps[tp].offsets.replicated_until if tp in maps else -1
 
 
 @pytest.mark.guarantee
@@ -55,7 +49,7 @@ def test_a_record_is_in_the_map_long_before_its_batch_ends(
     # the last record of the compacted topic lies before its log end, which no report gives
     flow.until(lambda: known_until(flow, TopicPartition(topic_name, 0)) == 2000, KNOWN_SECONDS)
     flow.until(lambda: known_until(flow, TopicPartition(compacted, 0)) > 0, KNOWN_SECONDS)
-    maps = flow.context.live_map.maps([TopicPartition(topic_name, 0), TopicPartition(compacted, 0)])
+    dense, sparse = (known_map(flow, TopicPartition(name, 0)) for name in (topic_name, compacted))
     flow.stop()
 
     reports = compare(
@@ -64,15 +58,31 @@ def test_a_record_is_in_the_map_long_before_its_batch_ends(
         {topic_name: f"A.{topic_name}", compacted: f"A.{compacted}"},
         keep_offsets=True,
     )
-    dense = maps[TopicPartition(topic_name, 0)].offsets
     (pairs,) = (part.offsets for part in reports[topic_name].partitions)
     assert [dense.translate(upstream) for upstream, _ in pairs] == [Exact(at) for _, at in pairs]
-    sparse = maps[TopicPartition(compacted, 0)].offsets
     (pairs,) = (part.offsets for part in reports[compacted].partitions)
     answers = [(sparse.translate(upstream), at) for upstream, at in pairs]
     assert not any(isinstance(answer, NoAnswer) for answer, _ in answers)
     assert all(at - 100 <= answer.offset <= at for answer, at in answers)  # type: ignore[union-attr]
     assert stored(flow.tables, "events") == []
+
+
+def test_what_an_earlier_process_has_stored_is_known_with_what_is_new(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    tp = TopicPartition(topic_name, 0)
+    config = flow_config(source, target, topic_name, LONG_BATCH)
+    fill(source, topic_name, 1, 100)
+    RunningFlow(spark, tmp_path, config, "drain").join()
+    send(source, topic_name, 1, 10)
+
+    flow = RunningFlow(spark, tmp_path, config, "realtime")
+    flow.until(lambda: known_until(flow, tp) == 110)
+    answers = [known_map(flow, tp).translate(at) for at in (0, 50, 105)]
+    flow.stop()
+
+    assert answers == [Exact(0), Exact(50), Exact(105)]
 
 
 def test_an_idle_transactional_partition_outlives_its_retention(

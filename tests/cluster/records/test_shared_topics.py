@@ -19,6 +19,7 @@ from replication.positions.provenance import has_passed, without_provenance
 from tests.support.commands import start_mirror
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config
+from tests.support.known import known_until
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.process_tree import kill_tree
@@ -254,12 +255,9 @@ def assert_map_fits(
 
 
 def has_reached(flow: RunningFlow, offset: int) -> bool:
-    """Whether the flow's map in memory reaches up to a source offset."""
+    """Whether the flow's map reaches up to a source offset."""
     (topic,) = flow.config.topics
-    tp = TopicPartition(topic, 0)
-    flow.context.live_map.load({tp: 0}, {})
-    maps = flow.context.live_map.maps([tp])
-    return tp in maps and maps[tp].offsets.replicated_until == offset
+    return known_until(flow, TopicPartition(topic, 0)) == offset
 
 
 def bare(content: Content) -> Content:

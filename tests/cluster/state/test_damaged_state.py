@@ -1,6 +1,5 @@
 """Flows whose tables were damaged: what the error advises helps, and leases and events heal."""
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -8,11 +7,13 @@ from pyspark.sql import SparkSession
 
 from replication.model import TopicPartition
 from replication.state.table_errors import DamagedTableError
+from tests.support.commands import spark_submit
 from tests.support.damage import commit_cut, data_gone
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.local import Clusters
-from tests.support.mirror_files import FLOW
+from tests.support.mirror_files import FLOW, write_config
+from tests.support.said import SaidLines
 from tests.support.stored import stored_runs
 from tests.support.topics import assert_copies, assert_equal, copied, fill, send
 
@@ -65,7 +66,7 @@ def test_a_state_directory_that_was_away_is_not_made_again_and_misses_no_run(
     clusters: Clusters,
     tmp_path: Path,
     topic_name: str,
-    caplog: pytest.LogCaptureFixture,
+    said: SaidLines,
 ) -> None:
     source, target = clusters
     fill(source, topic_name, 1, 100)
@@ -75,10 +76,9 @@ def test_a_state_directory_that_was_away_is_not_made_again_and_misses_no_run(
     flow.until(lambda: copied(clusters, topic_name) >= 100)
 
     away = state.rename(tmp_path / "away")
-    with caplog.at_level(logging.WARNING):
-        send(source, topic_name, 1, 50)
-        # a write is due every second: what is kept for a minute is not lost after six of them
-        flow.until(lambda: caplog.text.count("event=map_write_failed") >= 8)
+    send(source, topic_name, 1, 50)
+    # a write is due every second: what is kept for a minute is not lost after six of them
+    flow.until(lambda: len(said.of("map_write_failed")) >= 8)
     is_made_again = state.exists()
     away.rename(state)
     send(source, topic_name, 1, 50)
@@ -86,7 +86,26 @@ def test_a_state_directory_that_was_away_is_not_made_again_and_misses_no_run(
     flow.stop()
 
     assert not is_made_again
-    assert "state.dir" in caplog.text
+    assert any("state.dir" in line.text for line in said.of("map_write_failed"))
     assert_equal(clusters, topic_name)
     (run,) = stored_runs(flow.tables, FLOW, TopicPartition(topic_name, 0))
     assert (run.count, run.is_dense) == (200, True)
+
+
+@pytest.mark.job
+def test_a_drain_copies_its_records_before_it_fails_by_another_damaged_table(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    fill(clusters[0], topic_name, 1, 100)
+    file = write_config(tmp_path, clusters, topic_name, {"groups": ["none"]})
+    log = tmp_path / "state" / "topic_acls" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.json").write_text("{")
+
+    ended = spark_submit(file, "--mode", "drain")
+
+    said = ended.stdout + ended.stderr
+    assert ended.returncode == 7, said
+    assert f"cannot read table topic_acls at {tmp_path}/state/topic_acls" in said
+    assert "move this folder away" in said
+    assert_equal(clusters, topic_name)

@@ -1,6 +1,5 @@
 """A list of topics that selects nothing is reported, and fails a drain."""
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,8 @@ from replication.upkeep.prepare import look
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.local import Clusters
-from tests.support.topics import fill
+from tests.support.said import SaidLines
+from tests.support.topics import delete_topic, fill
 
 pytestmark = pytest.mark.cluster
 
@@ -51,16 +51,15 @@ def test_an_item_that_selects_nothing_is_named_and_the_others_are_copied(
     clusters: Clusters,
     tmp_path: Path,
     topic_name: str,
-    caplog: pytest.LogCaptureFixture,
+    said: SaidLines,
 ) -> None:
     fill(clusters[0], topic_name, 1, 3)
 
-    with caplog.at_level(logging.WARNING):
-        flow = drain(spark, clusters, tmp_path, f"{topic_name}, {topic_name}-misspelt")
-        flow.join()
+    flow = drain(spark, clusters, tmp_path, f"{topic_name}, {topic_name}-misspelt")
+    flow.join()
 
-    (text,) = (line for line in caplog.messages if "topics_not_found" in line)
-    assert f"'{topic_name}-misspelt' in the list topics" in text
+    (line,) = said.of("topics_not_found")
+    assert f"'{topic_name}-misspelt' in the list topics" in line.text
     assert kinds(flow.tables) == []
 
 
@@ -80,24 +79,26 @@ def test_topics_that_look_like_copies_are_listed_and_named_once(
     clusters: Clusters,
     tmp_path: Path,
     topic_name: str,
-    caplog: pytest.LogCaptureFixture,
+    said: SaidLines,
 ) -> None:
     config = flow_config(*clusters, f".*{topic_name}.*", {}, unique_flow())
     own, other, plain = aliased(config.flow, topic_name)
     for topic in (own, other, plain):
         fill(clusters[0], topic, 1, 3)
 
-    with caplog.at_level(logging.WARNING):
-        flow = RunningFlow(spark, tmp_path, config, "microbatch")
-        flow.until(lambda: is_copied(clusters, config.flow, plain))
-        fill(clusters[0], f"{topic_name}-later", 1, 3)
-        flow.until(lambda: is_copied(clusters, config.flow, f"{topic_name}-later"))
-        flow.stop()
+    flow = RunningFlow(spark, tmp_path, config, "microbatch")
+    flow.until(lambda: is_copied(clusters, config.flow, plain))
+    fill(clusters[0], f"{topic_name}-later", 1, 3)
+    flow.until(lambda: is_copied(clusters, config.flow, f"{topic_name}-later"))
+    delete_topic(clusters[0], f"{topic_name}-later")  # ends the generation
+    said_before = len(said.of("generation_started"))
+    flow.until(lambda: len(said.of("generation_started")) > said_before)
+    flow.stop()
     plan = look(config, flow.context.source, flow.context.target)
 
-    lines = [line for line in caplog.messages if "topics_left_out" in line]
-    assert [(own in line, other in line) for line in lines] == [(True, False), (False, True)]
-    assert "begins with the alias" in lines[0]
+    texts = [line.text for line in said.of("topics_left_out")]
+    assert [(own in text, other in text) for text in texts] == [(True, False), (False, True)]
+    assert "begins with the alias" in texts[0]
     assert set(plan.left_out) == {own, other}
     assert plan.rejected == {}
     create_topic(clusters[1].bootstrap, topic_name, 1)  # the target's own: it is a copy of that
@@ -126,7 +127,7 @@ def test_items_without_effect_are_named_once(
     clusters: Clusters,
     tmp_path: Path,
     topic_name: str,
-    caplog: pytest.LogCaptureFixture,
+    said: SaidLines,
 ) -> None:
     fill(clusters[0], topic_name, 1, 3)
     settings = {
@@ -134,11 +135,10 @@ def test_items_without_effect_are_named_once(
         "config.properties.exclude": "retention.msx",
     }
 
-    with caplog.at_level(logging.WARNING):
-        config = flow_config(*clusters, topic_name, settings, unique_flow())
-        RunningFlow(spark, tmp_path, config, "drain").join()
+    config = flow_config(*clusters, topic_name, settings, unique_flow())
+    RunningFlow(spark, tmp_path, config, "drain").join()
 
-    lines = [line for line in caplog.messages if "topics_not_found" in line]
-    assert len(lines) == 2
-    assert f"'{topic_name}-secrets' in the list topics.exclude" in lines[0]
-    assert "'retention.msx' in the list config.properties.exclude" in lines[1]
+    texts = [line.text for line in said.of("topics_not_found")]
+    assert len(texts) == 2
+    assert f"'{topic_name}-secrets' in the list topics.exclude" in texts[0]
+    assert "'retention.msx' in the list config.properties.exclude" in texts[1]
