@@ -184,6 +184,9 @@ def test_trouble_with_the_state_directory_fails_nothing(
     ends.close(ReplicationError("the start failed"))
 
     assert "executions_not_written" in caplog.text
+    (tmp_path / "state").unlink()
+    ends.close(None)
+    assert len(stored(tmp_path / "state", EXECUTIONS, order="flow")) == 2, "written later"
 
 
 def test_the_end_of_a_process_that_wrote_it_itself_is_known(tmp_path: Path) -> None:
