@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from arro3.core import Array, DataType, Field, Schema, Table
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
-from replication.state.schemas import PROPERTIES
+from replication.state.schemas import WHOLE, local_properties, outdated_properties
 from replication.state.stored_table import Before
 
 _TYPES: Final = {
@@ -24,6 +24,9 @@ _TYPES: Final = {
     "boolean": DataType.bool(),
     "timestamp": DataType.timestamp("us", tz="UTC"),
 }
+SMALL_BYTES: Final = 64 * 1024
+"""A file of fewer bytes is merged with others as soon as there are many of them."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -33,22 +36,29 @@ class LocalTable:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._properties = local_properties(folder.name)
+        self._partitions = [] if folder.name in WHOLE else ["flow"]
 
     def exists(self) -> bool:
         return has_table(self._folder)
 
-    def append(self, rows: Sequence[Mapping[str, Any]], schema: str) -> None:
+    def append(self, rows: Sequence[Mapping[str, Any]], schema: str) -> int:
         columns = [column.split() for column in schema.split(", ")]
         arrays = [_array([row.get(name) for row in rows], kind) for name, kind in columns]
         fields = [Field(name, _TYPES[kind], nullable=True) for name, kind in columns]
+        table = self._open() if self.exists() else None
         write_deltalake(
-            self._folder,
+            table or self._folder,
             Table.from_arrays(arrays, schema=Schema(fields)),
-            partition_by=["flow"],
+            partition_by=self._partitions or None,
             mode="append",
             schema_mode="merge",  # a table of an earlier version
-            configuration=PROPERTIES,
+            configuration=self._properties,
         )
+        return sum(size < SMALL_BYTES for size in _sizes(table or self._open()))
+
+    def files(self) -> int:
+        return len(_sizes(self._open()))
 
     def delete(self, condition: str, before: Before | None) -> None:
         if before is not None:
@@ -67,14 +77,31 @@ class LocalTable:
     def set_properties(self, properties: Mapping[str, str]) -> None:
         self._open().alter.set_table_properties(dict(properties), raise_if_not_exists=False)
 
-    def merge_files(self) -> None:
-        self._open().optimize.compact()
+    def outdated_properties(self) -> dict[str, str]:
+        return outdated_properties(self._properties, self.properties())
+
+    def merge_files(self, *, only_small: bool = False) -> None:
+        table = self._open()
+        if not self._partitions and table.metadata().partition_columns:
+            # of an earlier version, which wrote a file for each lease
+            rows = QueryBuilder().register("runs", table).execute("SELECT * FROM runs")
+            write_deltalake(table, rows, mode="overwrite", partition_by=[], schema_mode="overwrite")
+        table.optimize.compact(target_size=SMALL_BYTES if only_small else None)
+        table.create_checkpoint()
+        table.cleanup_metadata()
+        if only_small:
+            table.vacuum(dry_run=False)  # of a few files, those that the log names
 
     def vacuum(self) -> None:
         self._open().vacuum(dry_run=False, full=True)  # commits its start and its end
 
     def _open(self) -> DeltaTable:
         return DeltaTable(self._folder)
+
+
+def _sizes(table: DeltaTable) -> list[int]:
+    """The bytes of each file that *table* holds."""
+    return list(table.get_add_actions().column("size_bytes").to_pylist())
 
 
 def has_table(folder: Path) -> bool:

@@ -49,7 +49,10 @@ SCHEMAS = {
         "reached bigint, behind bigint, newest_record timestamp"
     ),
 }
-"""The columns of each table, as in SQL. Each is partitioned by ``flow``."""
+"""The columns of each table, as in SQL."""
+
+WHOLE: Final = frozenset({"leases"})
+"""Tables that are not partitioned by ``flow``: a commit for many leases writes one file."""
 
 LATER: Final = frozenset(
     {"executors", "last_batch", "machine", "partitions", "remote_id", "topic_id"}
@@ -67,6 +70,36 @@ PROPERTIES = {
     "delta.checkpointInterval": "10",  # commits; delta-rs would read up to a hundred of them
 }
 """How long Delta keeps what a table no longer needs. An operator's own value stays."""
+
+_EACH_RUN: Final = {"offset_runs", "checkpoints", "leases"}
+"""Tables that each run of a job commits to, however little it did."""
+
+_SHORT: Final = {
+    "delta.logRetentionDuration": "interval 1 hour",
+    "delta.deletedFileRetentionDuration": "interval 1 hour",
+    "delta.checkpointInterval": "100",  # merging, which comes sooner, writes a checkpoint
+}
+
+
+def local_properties(table: str) -> Mapping[str, str]:
+    """The properties of *table* in a local folder, where delta-rs writes it.
+
+    Of a table that changes with each run, a day of removed files would fill Delta's checkpoints.
+    """
+    return _SHORT if table in _EACH_RUN else PROPERTIES
+
+
+def outdated_properties(wanted: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """What of *wanted* a table with the properties *known* lacks, or has as earlier versions did.
+
+    A value of an operator's own stays.
+    """
+    return {
+        key: value
+        for key, value in wanted.items()
+        if known.get(key) in {None, PROPERTIES[key]} - {value}
+    }
+
 
 SESSION_SETTINGS = {
     **{f"spark.databricks.delta.properties.defaults.{k[6:]}": v for k, v in PROPERTIES.items()},

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from replication.spark.frames import frame_of
 from replication.spark.hadoop import session_conf
 from replication.spark.session import jvm_of
+from replication.state.schemas import PROPERTIES, WHOLE, outdated_properties
 from replication.state.stored_table import Before
 
 APPEND_ATTEMPTS: Final = 5
@@ -23,14 +24,17 @@ class SparkTable:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark, self._path = spark, path
+        self._partitions = [] if path.rpartition("/")[2] in WHOLE else ["flow"]
 
     def exists(self) -> bool:
         log_folder = jvm_of(self._spark).org.apache.hadoop.fs.Path(f"{self._path}/_delta_log")
         return bool(log_folder.getFileSystem(session_conf(self._spark)).exists(log_folder))
 
-    def append(self, rows: Sequence[Mapping[str, Any]], schema: str) -> None:
+    def append(
+        self, rows: Sequence[Mapping[str, Any]], schema: str
+    ) -> None:  # how many files there are would take a query
         frame = frame_of(self._spark, rows, schema).coalesce(1)
-        writer = frame.write.format("delta").mode("append").partitionBy("flow")
+        writer = frame.write.format("delta").mode("append").partitionBy(*self._partitions)
         writer = writer.option("mergeSchema", "true")  # a table of an earlier version
         for attempt in range(1, APPEND_ATTEMPTS + 1):
             try:
@@ -40,6 +44,9 @@ class SparkTable:
                 # two processes on storage without locks created the table at the same moment
                 if attempt == APPEND_ATTEMPTS or CONFLICT not in _classes(error.java_exception):
                     raise
+
+    def files(self) -> int:
+        return int(self._detail()["numFiles"])
 
     def delete(self, condition: str, before: Before | None) -> None:
         if before is not None:
@@ -57,7 +64,10 @@ class SparkTable:
         pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
         self._sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ({pairs})").collect()
 
-    def merge_files(self) -> None:
+    def outdated_properties(self) -> dict[str, str]:
+        return outdated_properties(PROPERTIES, self.properties())
+
+    def merge_files(self, *, only_small: bool = False) -> None:  # noqa: ARG002 - as its settings say
         self._sql("OPTIMIZE {table}").collect()
 
     def vacuum(self) -> None:

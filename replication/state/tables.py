@@ -1,6 +1,6 @@
 """The Delta tables under the state directory: offset maps, events, topics, checkpoints, leases.
 
-Append-only and partitioned by flow. A failure to read or write is a `StateError`. It costs no
+Append-only. A failure to read or write is a `StateError`. It costs no
 record: the next start recovers its positions from the last rows and the target's log.
 """
 
@@ -57,7 +57,12 @@ ValueT = TypeVar("ValueT")
 
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
-OPTIMIZE_EVERY_APPENDS = 100
+MOST_SMALL_FILES = 40
+"""With so many, the files of a table are merged: each read opens all of them."""
+
+LOOK_EVERY_APPENDS = 20
+"""Of a table whose files are counted by a query; the first append of a process looks, too."""
+
 MOST_UNWRITTEN_EVENTS = 10_000
 
 
@@ -67,13 +72,13 @@ class Tables:
     Args:
         spark: The session of the process.
         state_dir: A path or URI.
-        optimize_every: After so many appends by this process, a table's small files are merged.
+        most_files: With so many small files, whoever wrote them, a table's files are merged.
     """
 
     def __init__(
-        self, spark: SparkSession, state_dir: str, optimize_every: int = OPTIMIZE_EVERY_APPENDS
+        self, spark: SparkSession, state_dir: str, most_files: int = MOST_SMALL_FILES
     ) -> None:
-        self._optimize_every = optimize_every
+        self._most_files = most_files
         self.spark = small_query_session(spark)
         for key, value in SESSION_SETTINGS.items():
             self.spark.conf.set(key, value)
@@ -138,19 +143,24 @@ class Tables:
         values = list(rows)
         if not values:
             return
-        self.mended(table, values[0]["flow"], partial(self._append, table, values))
-        self._appends[table] += 1
-        if self._appends[table] % self._optimize_every == 0:
-            self.optimize(table)
+        files = self.mended(table, values[0]["flow"], partial(self._append, table, values))
+        if files is not None and files >= self._most_files:
+            self.optimize(table, only_small=True)
 
     def create(self, table: str) -> None:
         """Creates *table* without a row; one that exists stays as it is."""
         if not self.exists(table):
             self._append(table, [])
 
-    def _append(self, table: str, values: Sequence[Mapping[str, Any]]) -> None:
+    def _append(self, table: str, values: Sequence[Mapping[str, Any]]) -> int | None:
+        """Appends; returns how many files that could be merged the table has, if it has looked."""
         with self.committing("append to", table):
-            self._stored(table).append(values, SCHEMAS[table])
+            stored = self._stored(table)
+            files = stored.append(values, SCHEMAS[table])
+            self._appends[table] += 1
+            if files is None and self._appends[table] % LOOK_EVERY_APPENDS == 1:
+                files = stored.files()
+            return files
 
     def delete(self, table: str, condition: str, before: Before | None = None) -> None:
         """Deletes the rows of *table* that meet an SQL *condition* and, if given, *before*."""
@@ -173,16 +183,28 @@ class Tables:
         with self.committing("alter", table):
             self._stored(table).set_properties(properties)
 
+    def update_properties(self, table: str) -> None:
+        """Gives *table*, if an earlier version created it, the properties of new ones."""
+        with self.state_errors("read", table):
+            outdated = self._stored(table).outdated_properties()
+        if outdated:
+            self.set_properties(table, outdated)
+
     def vacuum(self, table: str) -> None:
         """Removes files that *table* no longer holds."""
         with self.committing("vacuum", table):
             self._stored(table).vacuum()
 
-    def optimize(self, table: str) -> None:
-        """Merges the small files of many appends, which make every read slow."""
+    def optimize(self, table: str, *, only_small: bool = False) -> None:
+        """Merges the files of many appends, which make every read slow.
+
+        Args:
+            table: Whose files.
+            only_small: Leave larger ones as they are, so that it takes milliseconds.
+        """
         try:
             with self.committing("optimize", table):
-                self._stored(table).merge_files()
+                self._stored(table).merge_files(only_small=only_small)
         except StateError as error:  # another process was first, or the next attempt succeeds
             log.warning("optimize_failed", table=table, text=error)
 

@@ -113,7 +113,7 @@ def _original(folder: Path, file: Path, days: int) -> Path:
 
 
 def _tables(spark: SparkSession, folder: Path) -> Tables:
-    return Tables(spark, folder.as_uri(), optimize_every=1_000_000)
+    return Tables(spark, folder.as_uri(), most_files=1_000_000)
 
 
 def _run(number: int) -> FinishedRuns:

@@ -183,7 +183,7 @@ def test_both_libraries_append_the_same_rows_to_one_table(
 
 
 def test_the_files_of_many_appends_are_merged(spark: SparkSession, tmp_path: Path) -> None:
-    tables = Tables(spark, tmp_path.as_uri(), optimize_every=3)
+    tables = Tables(spark, tmp_path.as_uri(), most_files=3)
 
     for number in range(3):
         tables.record_event(FLOW, "restarted", str(number), policy="retry")

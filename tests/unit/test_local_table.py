@@ -1,0 +1,84 @@
+"""A table of a local folder stays small by what it holds, whoever wrote it."""
+
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
+
+from replication.state.delta_writer import SMALL_BYTES, LocalTable
+from replication.state.schemas import PROPERTIES, SCHEMAS, local_properties, outdated_properties
+
+MOST_FILES = 40
+AT_ONCE = {
+    f"delta.{name}Duration": "interval 0 seconds"
+    for name in ("logRetention", "deletedFileRetention")
+}
+
+
+def append(folder: Path, epoch: int, flows: int = 1) -> int:
+    """What a process of its own appends; returns the number of small files."""
+    row = {"owner": os.urandom(18).hex(), "renewed": datetime.now(timezone.utc), "epoch": epoch}
+    rows = [{**row, "flow": f"A->B{number}"} for number in range(flows)]
+    return LocalTable(folder).append(rows, SCHEMAS[folder.name])
+
+
+def count(folder: Path) -> int:
+    found = QueryBuilder().register("t", DeltaTable(folder)).execute("SELECT count(*) AS n FROM t")
+    return int(found.read_all().column("n").to_pylist()[0])
+
+
+@pytest.mark.parametrize("table", ["leases", "offset_runs"])
+def test_bytes_and_files_stay_bounded_over_many_processes(tmp_path: Path, table: str) -> None:
+    folder, most = tmp_path / table, 0
+    for epoch in range(3 * MOST_FILES):
+        files = append(folder, epoch)
+        if epoch == 0:
+            LocalTable(folder).set_properties(AT_ONCE)
+        if files >= MOST_FILES:
+            LocalTable(folder).merge_files(only_small=True)
+        most = max(most, sum(path.is_file() for path in folder.rglob("*")))
+
+    assert count(folder) == 3 * MOST_FILES
+    assert LocalTable(folder).files() <= MOST_FILES
+    # data files that left the table go with the next merge; so does the log before it
+    assert most < 5 * MOST_FILES
+
+
+def test_a_file_that_is_large_enough_is_not_written_again(tmp_path: Path) -> None:
+    folder = tmp_path / "leases"
+    append(folder, 1, flows=30_000)
+    (large,) = (path for path in folder.glob("*.parquet") if path.stat().st_size > SMALL_BYTES)
+    for epoch in range(3):
+        append(folder, epoch)
+
+    LocalTable(folder).merge_files(only_small=True)
+
+    assert large.name in {Path(uri).name for uri in DeltaTable(folder).file_uris()}
+    assert LocalTable(folder).files() == 2
+
+
+def test_leases_of_an_earlier_version_become_one_file(tmp_path: Path) -> None:
+    folder = tmp_path / "leases"
+    append(tmp_path / "old" / "leases", 0, flows=12)
+    rows = QueryBuilder().register("t", DeltaTable(tmp_path / "old" / "leases"))
+    write_deltalake(folder, rows.execute("SELECT * FROM t").read_all(), partition_by=["flow"])
+    assert append(folder, 1, flows=12) == 24, "a file for each flow"
+
+    LocalTable(folder).merge_files(only_small=True)
+
+    assert LocalTable(folder).files() == 1
+    assert count(folder) == 24
+    assert append(folder, 2, flows=12) == 2
+
+
+def test_a_table_gets_new_defaults_and_keeps_an_operators_values() -> None:
+    wanted = local_properties("leases")
+
+    assert outdated_properties(wanted, {}) == wanted
+    assert outdated_properties(wanted, PROPERTIES) == wanted
+    assert outdated_properties(wanted, wanted) == {}
+    own = {**PROPERTIES, "delta.logRetentionDuration": "interval 9 days"}
+    assert "delta.logRetentionDuration" not in outdated_properties(wanted, own)
+    assert local_properties("events") == PROPERTIES
