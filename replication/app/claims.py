@@ -6,7 +6,6 @@ its flows is refused at once and needs no Spark; a standby waits without one.
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +18,7 @@ from replication.kafka.jvm import has_our_classes
 from replication.log import Log
 from replication.model import Flow, Job, runs
 from replication.spark.session import driver_jvm
-from replication.state.claim import Claim, LeaseName
+from replication.state.claim import Claim, LeaseName, leave
 from replication.state.paths import local_path
 from replication.state.stop_requests import is_stop_file_there
 
@@ -77,7 +76,7 @@ def open_claims(launch: Launch) -> Iterator[Claims]:
     try:
         yield claims
     finally:
-        _leave(mine)
+        leave(mine)
 
 
 def await_first(launch: Launch, claims: Claims) -> bool:
@@ -105,13 +104,6 @@ def await_first(launch: Launch, claims: Claims) -> bool:
     for claim in claims.values():
         claim.look()
     return True
-
-
-def _leave(claims: Sequence[Claim]) -> None:
-    """Ends *claims* at the same time: each asks its cluster, which may be silent for seconds."""
-    if claims:
-        with ThreadPoolExecutor(len(claims), "leave") as pool:
-            list(pool.map(Claim.__exit__, claims))  # raises what one of them has raised
 
 
 def _leases_of(flow: FlowConfig, job: Job) -> Iterator[LeaseName]:

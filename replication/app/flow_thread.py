@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +16,8 @@ from replication.state.stop_requests import POLL_SECONDS, StopRequests
 log = Log(__name__)
 
 REMIND_SECONDS = 60.0
+TOGETHER_SECONDS = 30.0
+"""How long a flow that has ended waits for others, so that one commit gives all leases back."""
 
 
 class WhenEnded(Protocol):
@@ -83,15 +85,24 @@ def wait_for_all(
     requests: StopRequests,
     locks: JobLocks,
     remind_seconds: float = REMIND_SECONDS,
+    give_back: Callable[[Collection[Flow]], None] = lambda _flows: None,
 ) -> Outcome:
     """Waits until every flow has ended; stops those that a request names.
 
     While other flows still run, a failed flow is logged every *remind_seconds*.
 
+    Args:
+        threads: The flows, started.
+        requests: What operators ask.
+        locks: Of the flows.
+        remind_seconds: Between two lines about a failed flow.
+        give_back: Ends the leases of flows that have ended, of as many as possible at once.
+
     Returns:
         The outcome of the failure that came first, a clean end if there was none.
     """
     remind_at = time.monotonic() + remind_seconds
+    endings = _Endings(threads, requests, locks, give_back)
     while running := [thread for thread in threads if thread.is_alive()]:
         requested = requests.find()
         for thread in running:
@@ -101,16 +112,52 @@ def wait_for_all(
                 log.info("flow_stopping", flow=thread.flow, text=text)
                 thread.stop.set()
         running[0].join(POLL_SECONDS)  # its own end is noticed at once, that of others in a second
-        for thread in threads:
-            if not thread.is_alive():
-                failure = thread.failure
-                requests.answer(thread.flow, failure.outcome.exit_code if failure else 0)
-                locks.release(thread.flow)
+        endings.look()
         if time.monotonic() >= remind_at:
             remind_at = time.monotonic() + remind_seconds
             for thread in threads:
                 if failure := thread.failure:
                     minutes = round((time.monotonic() - failure.at) / 60)
                     log.error("flow_down", flow=thread.flow, minutes=minutes, text=failure.error)
+    endings.look()
     failures = [thread.failure for thread in threads if thread.failure]
     return min(failures, key=lambda failure: failure.at).outcome if failures else Outcome()
+
+
+class _Endings:
+    """What follows the ends of flows: leases, answers to requests, locks, in this order."""
+
+    def __init__(
+        self,
+        threads: Sequence[FlowThread],
+        requests: StopRequests,
+        locks: JobLocks,
+        give_back: Callable[[Collection[Flow]], None],
+    ) -> None:
+        self._threads, self._requests, self._locks = threads, requests, locks
+        self._give_back = give_back
+        self._first_at: float | None = None
+        self._done: set[Flow] = set()
+
+    def look(self) -> None:
+        """Does it for the flows that have ended, unless others are about to."""
+        running = [thread for thread in self._threads if thread.is_alive()]
+        ended = [thread for thread in self._threads if thread not in running]
+        new = [thread for thread in ended if thread.flow not in self._done]
+        if new and self._is_due(running, new):
+            self._give_back([thread.flow for thread in new])
+            self._done |= {thread.flow for thread in new}
+            self._first_at = None
+        for thread in ended:
+            if thread.flow in self._done:
+                failure = thread.failure
+                self._requests.answer(thread.flow, failure.outcome.exit_code if failure else 0)
+                self._locks.release(thread.flow)
+
+    def _is_due(self, running: Sequence[FlowThread], new: Sequence[FlowThread]) -> bool:
+        """Whether the flows that still run are no reason to wait any longer."""
+        clock = time.monotonic()
+        self._first_at = self._first_at or clock
+        go_on = not all(thread.stop.is_set() for thread in running)
+        is_awaited = any(thread.stop.is_set() or thread.failure for thread in new)
+        return not running or (go_on and is_awaited) or clock - self._first_at > TOGETHER_SECONDS

@@ -70,6 +70,7 @@ from replication.spark.session import (
 from replication.spark.static_settings import check_static_settings
 from replication.state.job_lock import JobLocks, hold_jobs
 from replication.state.lease import executors_of, holds_lease
+from replication.state.lease_book import LeaseBook
 from replication.state.paths import local_path
 from replication.state.request_files import HadoopFiles, LocalFiles, RequestFiles
 from replication.state.requests import RequestChannel
@@ -271,7 +272,9 @@ class _Application:
         check_static_settings(self._spark)
         if runs(self._job, "records") and self._chosen:
             self._check_interceptor()
-        contexts = [self._context(flow, tables) for flow in self._chosen]
+        drains = [flow.flow for flow in self._chosen if flow.mode == "drain"]
+        leases = LeaseBook(tables, self._claims.values(), drains)
+        contexts = [self._context(flow, tables, leases) for flow in self._chosen]
         patience = EXECUTOR_SECONDS if executors_of(tables) == "cluster" else 0.0
         slots = partial(task_slots, self._spark)
         admission = Admission(self._spark.version, slots, patience, has_realtime=has_own_realtime())
@@ -297,7 +300,7 @@ class _Application:
         with background_heartbeats(tables.spark, config, chosen, self._job, self._head_start):
             for thread in threads:
                 thread.start()
-            return wait_for_all(threads, requests, locks)
+            return wait_for_all(threads, requests, locks, give_back=leases.give_back)
 
     def _check_interceptor(self) -> None:
         if any(flow.record_timestamps == "preserve" for flow in self._chosen):
@@ -305,7 +308,7 @@ class _Application:
         if not is_reported(self._spark):
             log.warning("records_not_reported", text=NOT_REPORTED)
 
-    def _context(self, config: FlowConfig, tables: Tables) -> FlowContext:
+    def _context(self, config: FlowConfig, tables: Tables, leases: LeaseBook) -> FlowContext:
         source = Cluster(config.source.alias, config.source.admin)
         target = Cluster(config.target.alias, config.target.admin)
         return FlowContext(
@@ -316,6 +319,7 @@ class _Application:
             target,
             self._channel,
             claims=self._claims,
+            leases=leases,
             standby=self._launch.standby,
             head_start=self._head_start,
             tally=self._ends.tally(config.flow),

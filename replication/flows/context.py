@@ -19,6 +19,7 @@ from replication.spark.session import jvm_of
 from replication.state.accept_requests import AcceptRequests
 from replication.state.claim import Claim, LeaseName, join_from
 from replication.state.lease import Late, Lease, hold_lease
+from replication.state.lease_book import LeaseBook
 from replication.state.offset_rows import OFFSET_RUNS
 from replication.state.requests import RequestChannel
 from replication.state.spark_reader import reader_of
@@ -38,6 +39,7 @@ class FlowContext:
         requests: What operators ask of this process.
         live_map: The flow's offset map in memory, if this process replicates the flow.
         claims: The claims to leases that began before Spark did; `claim` makes the others.
+        leases: Where the process writes its leases together; None for each by itself.
         standby: Whether to wait for a lease that another process holds.
         head_start: Of the records of this process's flows before their background queries.
         tally: What this start of the flow has replicated.
@@ -51,6 +53,7 @@ class FlowContext:
     requests: RequestChannel
     live_map: LiveMap = field(default_factory=LiveMap)
     claims: dict[LeaseName, Claim] = field(default_factory=dict)
+    leases: LeaseBook | None = None
     standby: bool = False
     head_start: HeadStart = field(default_factory=HeadStart)
     tally: Tally = field(default_factory=Tally)
@@ -85,7 +88,9 @@ class FlowContext:
         Everything else is as in `hold_lease`. The tally learns who had the lease before.
         """
         claim = self.claim(part)
-        with hold_lease(self.tables, claim, stop, standby=standby, when_late=when_late) as lease:
+        with hold_lease(
+            self.tables, claim, stop, standby=standby, when_late=when_late, book=self.leases
+        ) as lease:
             if lease is not None:
                 self._note(lease)
             yield lease

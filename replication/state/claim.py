@@ -12,7 +12,8 @@ import socket
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -38,6 +39,9 @@ log = Log(__name__)
 
 Progress = Literal["joining", "waiting", "owner"]
 Join = Callable[[Member], Ownership]
+
+LEASE_PARTS: Final = ("", "checkpoints", "metadata")
+"""The parts of a flow that have a lease; the first is that of its records."""
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -138,6 +142,21 @@ class Claim(AbstractContextManager["Claim"]):
             return _text(self._ownership.owner)
         return str(find_owner(self._lock_path) or "")
 
+    @property
+    def is_joining(self) -> bool:
+        """Whether the group has not named its owner yet."""
+        ownership = self._ownership
+        return ownership is not None and ownership.state == "joining"
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether this process holds the lease, as far as the last `look` has asked for it."""
+        ownership = self._ownership
+        if ownership is None or ownership.state != "owner":
+            return self._join is None and self._lock is not None
+        self._note_named(ownership)
+        return True
+
     def look(self, patience_seconds: float = 0.0) -> Progress:
         """Takes the next step that is possible, and says how far the claim is.
 
@@ -182,11 +201,16 @@ class Claim(AbstractContextManager["Claim"]):
             raise self._failure(ownership.reason)
         if state == "waiting":
             self.seen = ownership.owner.partition(" ")[0]
-        elif state == "owner" and not self.named_at:
-            self.named_at = time.monotonic()
+        elif state == "owner":
+            self._note_named(ownership)
+        return state
+
+    def _note_named(self, ownership: Ownership) -> None:
+        """Notes when the group had named this process, and how long that took."""
+        if not self.named_at:
             if ownership.generation > 1:  # else nobody was there before, and the broker was slow
                 self.joined_in = ownership.join_seconds
-        return state
+            self.named_at = time.monotonic()
 
     def _failure(self, reason: str) -> ClusterError:
         """Why the group cannot be joined."""
@@ -224,6 +248,13 @@ class Claim(AbstractContextManager["Claim"]):
 def process_name(host: str = "") -> str:
     """This process, as the tables name it; on *host* if that is another name of the machine."""
     return f"{host or socket.gethostname()}, process {os.getpid()}"
+
+
+def leave(claims: Sequence[Claim]) -> None:
+    """Ends *claims* at the same time: each asks its cluster, which may be silent for seconds."""
+    if claims:
+        with ThreadPoolExecutor(len(claims), "leave") as pool:
+            list(pool.map(Claim.__exit__, claims))  # raises what one of them has raised
 
 
 def join_from(jvm: JVMView, properties: Mapping[str, str], name: LeaseName) -> Join | None:

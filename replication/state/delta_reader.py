@@ -69,7 +69,7 @@ PROGRESS = """
 NEWEST = """
     WITH ranked AS (
       SELECT *, row_number() OVER (PARTITION BY {keys} ORDER BY {newest_first}) AS age
-      FROM runs WHERE flow = {flow}
+      FROM runs WHERE flow IN ({flows})
     )
     SELECT * EXCEPT (age) FROM ranked WHERE age = 1
 """
@@ -101,16 +101,17 @@ class DeltaReader:
         return self.query(table, sql)
 
     def newest(
-        self, table: str, flow: Flow | str, keys: Sequence[str], order: Sequence[str]
+        self, table: str, flow: Flow | str | list[str], keys: Sequence[str], order: Sequence[str]
     ) -> list[dict[str, Any]]:
         """The last row of *flow* in the *order* of some columns, for each value of *keys*.
+
+        Of several flows, each has the rows of its own.
 
         Raises:
             StateError: The table cannot be read.
         """
-        sql = NEWEST.format(
-            keys=_names(keys), newest_first=_newest_first(order), flow=_literal(flow)
-        )
+        flows = ", ".join(map(_literal, flow if isinstance(flow, list) else [flow]))
+        sql = NEWEST.format(keys=_names(keys), newest_first=_newest_first(order), flows=flows)
         return self.query(table, sql)
 
     def offsets(self, flow: Flow) -> OffsetReader:

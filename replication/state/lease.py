@@ -6,11 +6,11 @@ cleanly: if not, the new owner waits until nothing of the last one can write any
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timezone
 from threading import Event
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from replication.errors import LeaseError
 from replication.kafka.reach import LOOK_SECONDS
@@ -40,21 +40,22 @@ class Lease:
     """A held lease. `check` says whether it still is.
 
     Attributes:
+        claim: By which this process holds it.
         former: The last row of the owner before, if that never released the lease.
         has_settled: Whether nothing of its owner is on its way to the target. Otherwise its end is
             not recorded as a release, and the next owner waits.
     """
 
-    def __init__(self, tables: Tables, claim: Claim, newest: Mapping[str, Any] | None) -> None:
+    def __init__(self, claim: Claim, newest: Mapping[str, Any] | None) -> None:
         self.name, self.owner = claim.name, claim.id
         self.epoch, self.has_settled = newest["epoch"] + 1 if newest is not None else 1, True
         self.former = newest if newest is not None and not newest["released"] else None
-        self._tables, self._claim = tables, claim
+        self.claim = claim
 
     @property
     def is_held(self) -> bool:
         """Whether this process still holds the lease."""
-        return not self._claim.loss()
+        return not self.claim.loss()
 
     def check(self) -> None:
         """Makes sure that this process still holds the lease.
@@ -62,24 +63,40 @@ class Lease:
         Raises:
             LeaseLostError: It does not, and must write nothing more.
         """
-        if reason := self._claim.loss():
-            raise LeaseLostError(f"flow {self._claim.name}: the lease was lost: {reason}")
+        if reason := self.claim.loss():
+            raise LeaseLostError(f"flow {self.claim.name}: the lease was lost: {reason}")
 
-    def record(self, *, released: bool = False) -> None:
-        """Appends a row to ``leases``: the process holds the lease, or has released it."""
-        claim = self._claim
-        row = {
-            "flow": str(claim.name),
-            "epoch": self.epoch,
-            "owner": claim.id,
-            "host": claim.process,
-            "since": claim.since,
+
+def record(tables: Tables, leases: Sequence[Lease], *, released: bool = False) -> None:
+    """Appends a row to ``leases`` for each of *leases*, in one commit: it is held, or released."""
+    rows = [
+        {
+            "flow": str(lease.claim.name),
+            "epoch": lease.epoch,
+            "owner": lease.claim.id,
+            "host": lease.claim.process,
+            "since": lease.claim.since,
             "renewed": datetime.now(timezone.utc),
             "released": released,
-            "machine": claim.machine,
-            "executors": executors_of(self._tables),
+            "machine": lease.claim.machine,
+            "executors": executors_of(tables),
         }
-        self._tables.append("leases", [row])
+        for lease in leases
+    ]
+    tables.append("leases", rows)
+
+
+class Book(Protocol):
+    """What `hold_lease` needs of `replication.state.lease_book.LeaseBook`."""
+
+    def take(self, claim: Claim) -> Lease | None:
+        """The lease of *claim*, written with others; None if its last owner may still write."""
+
+    def keeps(self, lease: Lease, *, is_last: bool) -> bool:
+        """Whether the book ends *lease*, and not its holder."""
+
+    def forget(self, claim: Claim) -> None:
+        """Leaves *claim* to its holder."""
 
 
 @contextmanager
@@ -90,6 +107,7 @@ def hold_lease(
     *,
     standby: bool = False,
     when_late: Late | None = None,
+    book: Book | None = None,
 ) -> Iterator[Lease | None]:
     """Holds the lease that *claim* is for, until the end of the block.
 
@@ -99,6 +117,7 @@ def hold_lease(
         stop: Ends the wait for the lease; the block then gets None.
         standby: Whether to wait for the end of another process that holds the lease.
         when_late: As in `await_lease`.
+        book: Of the process, which takes its leases together and may keep this one after the block.
 
     Raises:
         LeaseError: Another process holds it; the text names that process.
@@ -107,17 +126,18 @@ def hold_lease(
     """
     stop = stop or Event()
     tables.begin_folder()
-    with claim:
+    with ExitStack() as ending:
+        ending.enter_context(claim)
+        if book is not None:
+            ending.callback(book.forget, claim)
         if not await_lease(claim, stop, standby=standby, when_late=when_late):
             yield None
             return
-        newest = _newest(tables, claim.name)
-        if not _await_end_of(tables, newest, claim, stop):
+        lease = book.take(claim) if book is not None else None
+        if lease is None and (lease := _taken_alone(tables, claim, stop)) is None:
             yield None
             return
-        lease = Lease(tables, claim, newest)
         lease.check()
-        lease.record()
         name = claim.name
         log.info("lease_held", flow=name.flow, part=name.part or "records", epoch=lease.epoch)
         tables.leases.add(str(name))
@@ -125,8 +145,29 @@ def hold_lease(
             yield lease
         finally:
             tables.leases.discard(str(name))
-            if lease.has_settled and not claim.loss():
-                lease.record(released=True)
+            if book is not None and book.keeps(lease, is_last=stop.is_set()):
+                ending.pop_all()
+            elif lease.has_settled and lease.is_held:
+                record(tables, [lease], released=True)
+
+
+def _taken_alone(tables: Tables, claim: Claim, stop: Event) -> Lease | None:
+    """The lease of *claim*, once nothing of its last owner can write; None if *stop* is set."""
+    newest = newest_rows(tables, [claim.name]).get(claim.name)
+    left = handover_left(tables, newest, claim)
+    if left > 0:
+        log.info(
+            "lease_handover",
+            flow=claim.name.flow,
+            seconds=round(left, 1),
+            text="whoever held the lease before did not release it, and may still write",
+        )
+        if stop.wait(left):
+            return None
+    lease = Lease(claim, newest)
+    lease.check()
+    record(tables, [lease])
+    return lease
 
 
 def await_lease(claim: Claim, stop: Event, *, standby: bool, when_late: Late | None = None) -> bool:
@@ -170,10 +211,8 @@ def executors_of(tables: Tables) -> Executors:
     return "local" if is_local_mode(tables.spark.sparkContext.master) else "cluster"
 
 
-def _await_end_of(
-    tables: Tables, newest: Mapping[str, Any] | None, claim: Claim, stop: Event
-) -> bool:
-    """Waits until nothing of the last owner can write; returns whether *stop* is not set."""
+def handover_left(tables: Tables, newest: Mapping[str, Any] | None, claim: Claim) -> float:
+    """For how many seconds something of the last owner, of the row *newest*, may still write."""
     last = LastOwner("", released=False) if tables.was_set_aside("leases") else None
     if newest is not None:  # a table of an earlier version lacks the last two columns
         machine, executors = newest.get("machine"), newest.get("executors")
@@ -181,20 +220,17 @@ def _await_end_of(
     seconds = handover_seconds(
         last, machine=claim.machine, seen=claim.seen, joined_in=claim.joined_in
     )
-    left = claim.named_at + seconds - time.monotonic()
-    if left <= 0:
-        return True
-    log.info(
-        "lease_handover",
-        flow=claim.name.flow,
-        seconds=round(left, 1),
-        text="whoever held the lease before did not release it, and may still write",
-    )
-    return not stop.wait(left)
+    return claim.named_at + seconds - time.monotonic() if seconds else 0.0
 
 
-def _newest(tables: Tables, name: LeaseName) -> dict[str, Any] | None:
+def newest_rows(tables: Tables, names: Sequence[LeaseName]) -> dict[LeaseName, dict[str, Any]]:
+    """The newest row of each of *names* in ``leases``, where there is one."""
+
     def read() -> list[dict[str, Any]]:
-        return reader_of(tables).newest("leases", str(name), ["flow"], ["epoch", "renewed"])
+        order = ["epoch", "renewed"]
+        return reader_of(tables).newest("leases", list(map(str, names)), ["flow"], order)
 
-    return next(iter(tables.mended("leases", name.flow, read)), None)
+    if not names:
+        return {}
+    rows = {row["flow"]: row for row in tables.mended("leases", names[0].flow, read)}
+    return {name: rows[str(name)] for name in names if str(name) in rows}

@@ -9,20 +9,21 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from pyspark.sql import functions as F
-
 from replication.config.group_settings import StateConfig
 from replication.errors import StateError
 from replication.log import Log
 from replication.model import Flow
+from replication.state.claim import LEASE_PARTS, LeaseName
 from replication.state.offset_rows import OFFSET_RUNS
-from replication.state.schemas import PROPERTIES, SCHEMAS
+from replication.state.schemas import SCHEMAS
+from replication.state.spark_reader import reader_of
 from replication.state.stored_table import Before
 from replication.state.tables import Tables
 
 log = Log(__name__)
 
 INTERVAL: Final = timedelta(days=1)
+_DONE_AT: Final = "replication.maintained."
 
 TIME: Final = {
     "events": "at",
@@ -45,7 +46,7 @@ class Maintenance:
     def __init__(self, tables: Tables, flow: Flow, config: StateConfig) -> None:
         self._tables, self._flow, self._config = tables, flow, config
         # in a property, so that short jobs find it, and nothing has to be kept beside the tables
-        self._done_at = f"replication.maintained.{flow.slug}"
+        self._done_at = f"{_DONE_AT}{flow.slug}"
 
     def is_due(self, now: datetime) -> bool:
         """Whether the last maintenance for this flow, by any process, is a day old at *now*.
@@ -91,9 +92,7 @@ class Maintenance:
 
     def _set_properties(self, table: str, _now: datetime) -> None:
         """Gives a table of an earlier version what new ones are created with."""
-        known = self._tables.properties(table)
-        if missing := {key: value for key, value in PROPERTIES.items() if key not in known}:
-            self._tables.set_properties(table, missing)
+        self._tables.update_properties(table)
 
     def _delete_old_rows(self, table: str, now: datetime) -> None:
         if table not in TIME:
@@ -109,13 +108,24 @@ class Maintenance:
 
         A new owner reads there whether the last one released the lease, however old the row is.
         """
-        name = F.col("flow")
-        leases = self._tables.read("leases").where(
-            (name == str(self._flow)) | name.startswith(f"{self._flow} ")
-        )
-        newest = self._tables.collect(leases.groupBy("flow").agg(F.max("epoch")), "leases")
-        return [f"(flow = '{row[0]}' AND epoch < {row[1]})" for row in newest]
+        reader = reader_of(self._tables)
+        names = [str(LeaseName(self._flow, part)) for part in LEASE_PARTS]
+        newest = reader.newest("leases", names, ["flow"], ["epoch", "renewed"])
+        return [f"(flow = '{row['flow']}' AND epoch < {row['epoch']})" for row in newest]
 
-    def _merge_files(self, table: str, _now: datetime) -> None:
+    def _merge_files(self, table: str, now: datetime) -> None:
+        """Merges and removes files, unless that was done for another flow today."""
+        if self._have_others_merged(now):
+            return
         self._tables.optimize(table)
         self._tables.vacuum(table)
+
+    def _have_others_merged(self, now: datetime) -> bool:
+        if not self._tables.exists(OFFSET_RUNS):
+            return False
+        properties = self._tables.properties(OFFSET_RUNS).items()
+        return any(
+            now - datetime.fromisoformat(done_at) < INTERVAL / 2
+            for name, done_at in properties
+            if name.startswith(_DONE_AT) and name != self._done_at
+        )

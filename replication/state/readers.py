@@ -16,7 +16,7 @@ class StateReader(Protocol):
         """The rows of *flow* in *table*, in no order; times are aware datetimes."""
 
     def newest(
-        self, table: str, flow: Flow | str, keys: Sequence[str], order: Sequence[str]
+        self, table: str, flow: Flow | str | list[str], keys: Sequence[str], order: Sequence[str]
     ) -> list[dict[str, Any]]:
         """The last row of *flow* in the *order* of some columns, for each value of *keys*."""
 

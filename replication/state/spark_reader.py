@@ -27,11 +27,13 @@ class SparkReader:
         return self._collect(self._tables.of(table, flow), table)
 
     def newest(
-        self, table: str, flow: Flow | str, keys: Sequence[str], order: Sequence[str]
+        self, table: str, flow: Flow | str | list[str], keys: Sequence[str], order: Sequence[str]
     ) -> list[dict[str, Any]]:
         """The last row of *flow* in the *order* of some columns, for each value of *keys*."""
         newest = F.max_by(F.struct("*"), F.struct(*order)).alias("newest")
-        frame = self._tables.of(table, flow).groupBy(*keys).agg(newest).select("newest.*")
+        flows = list(map(str, flow if isinstance(flow, list) else [flow]))
+        rows = self._tables.read(table).where(F.col("flow").isin(flows))
+        frame = rows.groupBy(*keys).agg(newest).select("newest.*")
         return self._collect(frame, table)
 
     def offsets(self, flow: Flow) -> OffsetReader:
