@@ -84,6 +84,7 @@ DOORS = {
         "folder",
         "job_lock",
         "lease",
+        "lease_book",
         "maintenance",
         "offset_rows",
         "offset_table",
