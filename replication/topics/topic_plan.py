@@ -96,6 +96,12 @@ class TopicPlan:
         names = {tp.topic for tp in added}
         return replace(self.without(self.topics.keys() - names), partitions=added)
 
+    def only(self, partitions: Collection[TopicPartition]) -> "TopicPlan":
+        """The plan for those of its partitions that are among *partitions*."""
+        kept = tuple(tp for tp in self.partitions if tp in partitions)
+        names = {tp.topic for tp in kept}
+        return replace(self.without(self.topics.keys() - names), partitions=kept)
+
     def replaces(self, remote_ids: Mapping[str, str]) -> frozenset[str]:
         """Those of the topics of *remote_ids* that were deleted, or are other ones now."""
         return frozenset(

@@ -178,11 +178,15 @@ class _FlowLoop:
         self._map_writer.topics.record(plan, self._number)
         self._lease.check()
         self._context.tally.mode = mode
+        due = self._with_news(plan, positions) if mode == "drain" else plan
+        if not due.partitions:
+            self._plan = None  # nothing is written, so that the positions stay what they are
+            return "drained"
         running = Generations(self._context, self._map_writer, plan, mode)
         self._lease.has_settled = False
         self._map_writer.rejected.clear()
         try:
-            running.start(plan, positions, self._number)
+            running.start(due, {tp: positions[tp] for tp in due.partitions}, self._number)
             self._log_old_records(plan, positions)
             ending = self._attend(running)
         finally:
@@ -190,6 +194,18 @@ class _FlowLoop:
             if running.replaced:  # records for a topic that is gone would be in flight for ever
                 give_up_in_flight(self._context.spark, self._config.flow)
         return "changed" if ending == "drained" and running.replaced else ending
+
+    def _with_news(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> TopicPlan:
+        """What of *plan* a drain has to read: partitions that do not end at their positions.
+
+        A task with a consumer and a producer for each of the others would find nothing.
+        """
+        ends = self._context.source.log_ends(plan.partitions)
+        news = {tp for tp in plan.partitions if ends.get(tp) != positions[tp].upstream}
+        log.info("drain_begun", flow=self._config.flow, partitions=len(news), of=len(positions))
+        if not news:
+            self._context.head_start.end(self._config.flow)
+        return plan.only(news)
 
     def _log_warnings(self, plan: TopicPlan) -> None:
         """Logs what the target would not keep, once per topic."""
