@@ -5,10 +5,11 @@ written this way.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from replication.config.clients.java_keys import PRODUCER_ONLY
 from replication.kafka.calls import timeout_s
@@ -25,6 +26,7 @@ from replication.model import NewTopic, TopicPartition
 log = Log(__name__)
 
 PARTITION: Final = 0
+CONNECT_SECONDS: Final = 1.0
 TOO_LARGE: Final = frozenset({"MSG_SIZE_TOO_LARGE", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 """Of one record, which is rejected whatever the others are."""
 COMPACTED: Final = (("cleanup.policy", "compact"),)
@@ -132,7 +134,7 @@ class InternalTopic:
         """Why records were not acknowledged, by their places in *records*."""
         if silence := reach_of(self._properties).await_answer(bound_s(self._properties)):
             raise self._failure(silence.code, silence.text)
-        producer = self._producer = self._producer or self._new_producer()
+        producer = self._producer = self._producer or self._connected_producer()
         failures: dict[int, KafkaError] = {}
 
         def delivered(at: int, error: KafkaError | None, _message: Message) -> None:
@@ -169,6 +171,17 @@ class InternalTopic:
             return open_producer(self._properties, timeout_s(self._properties), self._diagnostics)
         except KafkaException as failure:
             raise self._error(kafka_error(failure)) from None
+
+    def _connected_producer(self) -> Any:  # noqa: ANN401 - as `_new_producer`
+        """A producer that has a connection, if the cluster answers at once.
+
+        librdkafka asks for the id of an idempotent producer only then, and looks every half second.
+        """
+        producer = self._new_producer()
+        if isinstance(producer, Producer):
+            with suppress(KafkaException):  # whoever writes learns of it, with the reason
+                producer.list_topics(self.name, CONNECT_SECONDS)
+        return producer
 
     def _error(self, error: KafkaError) -> CallError:
         return self._failure(*self._diagnostics.reason(error))

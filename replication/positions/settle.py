@@ -21,6 +21,9 @@ from replication.spark.session import task_slots
 log = Log(__name__)
 
 STILL_SECONDS = 0.6
+REPORTED_STILL_SECONDS = 0.2
+"""Where executors have said that nothing is in flight, growth can only be another producer's."""
+
 POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 30
 GIVE_UP_SECONDS = 30
@@ -59,6 +62,7 @@ def settled_log_ends(
     deadline = time.monotonic() + patience_seconds
     own: dict[TopicPartition, int] = {}
     since, writers = time.monotonic(), ""
+    still_seconds = REPORTED_STILL_SECONDS if is_reported(spark) else STILL_SECONDS
     while time.monotonic() < deadline:
         # read before the log ends, which then include every record acknowledged by now
         writers = _writers(spark, flow, patience_seconds)
@@ -66,7 +70,7 @@ def settled_log_ends(
         now = {tp: end for tp, end in ends.items() if tp not in shared}
         if now != own:
             own, since = now, time.monotonic()
-        elif not writers and time.monotonic() - since >= STILL_SECONDS:
+        elif not writers and time.monotonic() - since >= still_seconds:
             return ends
         time.sleep(POLL_SECONDS)
     after = f"{patience_seconds:g} s after the flow stopped"
