@@ -71,7 +71,7 @@ PROPERTIES = {
 }
 """How long Delta keeps what a table no longer needs. An operator's own value stays."""
 
-_EACH_RUN: Final = {"offset_runs", "checkpoints", "leases"}
+_EACH_RUN: Final = {"offset_runs", "checkpoints", "leases", "executions"}
 """Tables that each run of a job commits to, however little it did."""
 
 _SHORT: Final = {

@@ -20,7 +20,7 @@ from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.state.delta_reader import DeltaReader
 from replication.state.maintenance import Maintenance
 from replication.state.offset_table import OffsetTable
-from replication.state.schemas import PROPERTIES
+from replication.state.schemas import PROPERTIES, local_properties
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
 from tests.support.flows import flow_context
@@ -138,7 +138,7 @@ def test_new_tables_and_those_of_an_earlier_version_drop_their_old_log(
     Maintenance(tables, FLOW, CONFIG).run(NOW)
 
     old = tables.properties("events")
-    assert PROPERTIES.items() <= new.items()
+    assert local_properties("offset_runs").items() <= new.items()
     assert old == {**PROPERTIES, "delta.logRetentionDuration": "interval 30 days"}
 
 
@@ -166,7 +166,10 @@ def test_a_vacuum_commits_nothing(tables: Tables) -> None:
     assert files(tables, "offset_runs", "_delta_log/*.json") == before
 
 
-def test_the_log_of_past_days_goes_while_a_flow_appends(tables: Tables) -> None:
+def test_the_log_of_past_days_goes_while_a_flow_appends(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tables = Tables(spark, tmp_path.as_uri(), most_files=5)
     append_run(tables, 0)
     log = folder(tables) / "offset_runs" / "_delta_log"
     three_days_ago = time.time() - 3 * 86_400

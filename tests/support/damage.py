@@ -98,7 +98,7 @@ DAMAGES: Mapping[str, Damage] = MappingProxyType(
 
 
 def _data(table: Path) -> Iterator[Path]:
-    return table.glob("flow=*/*.parquet")
+    return (file for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)
 
 
 def _commits(table: Path) -> list[Path]:

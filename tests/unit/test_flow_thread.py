@@ -110,3 +110,41 @@ def test_a_request_stops_its_flow_only_and_frees_its_lock(tmp_path: Path, said: 
         assert requests.find() == {FIRST}
     (line,) = said.of("flow_stopping")
     assert line.text == "stop requested by ann@desk: CHG-117"
+
+
+def test_the_leases_of_flows_that_end_soon_after_another_are_given_back_together(
+    tmp_path: Path,
+) -> None:
+    looked, given = threading.Event(), list[list[Flow]]()
+
+    def until_the_first_was_seen(_stop: threading.Event) -> None:
+        wait_until(looked.is_set, 30)
+
+    class Requests(StopRequests):
+        def find(self) -> set[Flow]:
+            if not threads[0].is_alive():
+                looked.set()
+            return super().find()
+
+    works = (lambda _stop: None), until_the_first_was_seen
+    with started(tmp_path.as_uri(), *works) as (threads, _, locks):
+        asked = channel(tmp_path.as_uri())
+        requests = Requests(asked, [FIRST, SECOND], "mirror", locks.holds, locks.address)
+        wait_for_all(threads, requests, locks, give_back=lambda flows: given.append([*flows]))
+
+    assert given == [[FIRST, SECOND]]
+
+
+def test_a_flow_that_fails_gives_its_leases_back_while_others_run(tmp_path: Path) -> None:
+    state_dir, given = tmp_path.as_uri(), list[list[Flow]]()
+
+    def until_other_is_free(_stop: threading.Event) -> None:
+        wait_until(lambda: find_owner(state_dir, FIRST) is None, 30)
+        assert given == [[FIRST]], "before its lock is free"
+
+    works = failing(GuardError("gone")), until_other_is_free
+    with started(state_dir, *works) as (threads, requests, locks):
+        wait_for_all(threads, requests, locks, give_back=lambda flows: given.append([*flows]))
+
+    assert threads[1].failure is None
+    assert given == [[FIRST], [SECOND]]
