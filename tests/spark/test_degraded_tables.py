@@ -47,7 +47,7 @@ def test_an_event_that_cannot_be_written_is_written_with_the_next_one(
 def test_rows_are_appended_although_small_files_cannot_be_merged(
     spark: SparkSession, tmp_path: Path, said: SaidLines
 ) -> None:
-    tables = Tables(spark, tmp_path.as_uri(), optimize_every=3)
+    tables = Tables(spark, tmp_path.as_uri(), most_files=3)
     for number in range(3):
         if number == 2:
             data_gone(tmp_path / "events")  # which only those see who read it
