@@ -70,6 +70,7 @@ EventKind = Literal[
     "jumped",
     "no-topics",
     "table-damaged",
+    "transaction-open",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 

@@ -9,7 +9,7 @@ from replication.model import EventKind, Flow
 from replication.state.executions import Ending, last_execution
 from replication.state.readers import StateReader
 
-BEGINS: Final = frozenset[EventKind]({"set-aside", "refused", "unreachable"})
+BEGINS: Final = frozenset[EventKind]({"set-aside", "refused", "transaction-open", "unreachable"})
 ENDS: Final[Mapping[EventKind, frozenset[EventKind]]] = {
     "rejoined": frozenset({"set-aside", "refused"}),
     "source-topic-deleted": frozenset({"set-aside", "refused"}),

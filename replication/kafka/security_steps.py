@@ -134,9 +134,10 @@ OPERATIONS: Final = (
     (r"reading the committed offsets of group ", "Describe", "group"),
     (r"describing group ", "Describe", "group"),
     (r"committing offsets of group ", "Read", "group"),
+    (r"describing the producers of ", "Read", "topic"),
     (r"reading ", "Read", "topic"),
 )
-OF_PARTITIONS: Final = {"listing offsets of ", "reading "}
+OF_PARTITIONS: Final = {"describing the producers of ", "listing offsets of ", "reading "}
 PARTITION: Final = re.compile(r"-\d+\Z")
 REFUSAL: Final = "_AUTHORIZATION_FAILED"
 

@@ -110,6 +110,7 @@ DOORS = {
         "reader",
         "rejections",
         "same_cluster",
+        "transactions",
         "user_classes",
     },
     "config": {

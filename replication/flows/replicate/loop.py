@@ -16,6 +16,7 @@ from replication.flows.replicate.admitted import Admitted
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError, spark_errors
 from replication.flows.replicate.generations import Generations
+from replication.flows.replicate.left_behind import LeftBehind
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.mode_watch import ModeWatch
@@ -128,6 +129,7 @@ class _FlowLoop:
         self._map_writer = MapWriter(context)
         self._number = self._map_writer.last_generation
         self._choice = TopicChoice(context, self._map_writer, admitted.reserve)
+        self._left_behind = LeftBehind(context)
         self._outage = outage
         self._recovery = Recovery(context, self._choice, outage, self._find_rejected, stop)
 
@@ -154,6 +156,8 @@ class _FlowLoop:
                 self._lease.check()  # a lost lease may be the cause: its producers send nothing
                 self._recovery.recover(error, self._plan)
         self._record_last_batch(ending)
+        if ending == "drained":
+            self._left_behind.report()
         return self._choice.error() or self._selection.error() if ending == "drained" else None
 
     def _run_generation(self) -> Ending:
@@ -176,6 +180,7 @@ class _FlowLoop:
         self._outage.end()
         self._choice.accept(plan)
         self._map_writer.topics.record(plan, self._number)
+        self._left_behind.begin(plan.partitions)
         self._lease.check()
         self._context.tally.mode = mode
         due = self._with_news(plan, positions) if mode == "drain" else plan

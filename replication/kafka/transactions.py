@@ -1,0 +1,68 @@
+"""The open transactions of one Kafka cluster: who holds a partition's readers back, since when.
+
+This is the Java client, because confluent-kafka cannot describe producers.
+"""
+
+import json
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from replication.kafka.diagnosis import call_error
+from replication.kafka.java_admin import JavaAdmin
+from replication.kafka.java_errors import error_of
+from replication.kafka.jvm import has_our_classes
+from replication.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """The transaction that holds a partition open.
+
+    Args:
+        producer_id: Of its producer.
+        last_ms: The time of its last record in the partition.
+        name: Its transactional id; empty if this user may not see it.
+        since_ms: When it began; None if this user may not see it.
+    """
+
+    producer_id: int
+    last_ms: int
+    name: str = ""
+    since_ms: int | None = None
+
+
+class Transactions(JavaAdmin, AbstractContextManager["Transactions"]):
+    """The transactions of one cluster."""
+
+    role = "transactions"
+
+    def open_at(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OpenTransaction | str]:
+        """The first open transaction of each partition that has one, or why it cannot be known.
+
+        Raises:
+            CallError: The cluster does not answer.
+        """
+        if not has_our_classes(self._jvm):
+            return dict.fromkeys(partitions, "preserve-timestamps.jar is not on the class path")
+        call = "describing the producers of"
+        asked = sorted(partitions)
+        with self.named(f"{call} {len(asked)} partitions"):
+            calls = self._jvm.replication.TransactionCalls(self._admin)
+            answers = json.loads(calls.open(json.dumps(asked)))
+        found: dict[TopicPartition, OpenTransaction | str] = {}
+        for tp, answer in zip(asked, answers, strict=True):
+            if "code" in answer:
+                error = error_of(answer)
+                found[tp] = str(
+                    call_error(
+                        self.alias, self._properties, f"{call} {tp}", error.name(), error.str()
+                    )
+                )
+            elif answer:
+                found[tp] = OpenTransaction(
+                    answer["producer"], answer["last"], answer.get("id", ""), answer.get("since")
+                )
+        return found

@@ -1,0 +1,89 @@
+"""What a drain leaves behind an open transaction of the source is said, with whose it is."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from replication.control.status import troubles_of
+from replication.kafka.jvm import shared_jvm
+from replication.kafka.transactions import OpenTransaction, Transactions
+from replication.model import TopicPartition
+from tests.support.clients import properties
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters
+from tests.support.stored import stored
+from tests.support.topics import copied, fill, send
+
+pytestmark = pytest.mark.cluster
+
+BEFORE, OPEN, AFTER = 100, 3, 20
+
+
+@pytest.fixture
+def held(clusters: Clusters, topic_name: str) -> Iterator[Producer]:
+    """A transaction in the middle of the topic: records before, in and behind it."""
+    fill(clusters[0], topic_name, 1, BEFORE)
+    producer = Producer(
+        {
+            "bootstrap.servers": clusters[0].bootstrap,
+            "transactional.id": f"payments-{topic_name}",
+            "transaction.timeout.ms": 600_000,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for number in range(OPEN):
+        producer.produce(topic_name, f"open {number}".encode(), partition=0)
+    producer.flush(60)
+    send(clusters[0], topic_name, 1, AFTER)
+    yield producer
+    producer.abort_transaction(60)
+
+
+def test_an_open_transaction_is_found_with_its_producer(
+    clusters: Clusters, topic_name: str, held: Producer
+) -> None:
+    assert held is not None
+    tp = TopicPartition(topic_name, 0)
+    with Transactions(shared_jvm(), "A", properties(clusters[0])) as transactions:
+        owner = transactions.open_at([tp])[tp]
+
+    assert isinstance(owner, OpenTransaction)
+    assert owner.name == f"payments-{topic_name}"
+    assert owner.since_ms is not None
+    assert owner.since_ms > 0
+
+
+@pytest.mark.spark
+def test_a_drain_says_what_it_leaves_behind_and_the_next_one_copies_it(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, held: Producer
+) -> None:
+    config = flow_config(*clusters, topic_name)
+    flow = RunningFlow(spark, tmp_path / "state", config, "drain")
+    flow.join()
+
+    assert copied(clusters, topic_name) == BEFORE
+    (row,) = stored(flow.tables, "events", "kind = 'transaction-open'")
+    end = BEFORE + OPEN + AFTER
+    assert (row.topic, row.partition, row.offset_from, row.offset_until) == (
+        topic_name,
+        0,
+        BEFORE,
+        end,
+    )
+    assert f"an open transaction of payments-{topic_name} (producer id " in row.text
+    assert f"{end - BEFORE} offsets of {topic_name}-0 on A, {BEFORE} to {end - 1}" in row.text
+    (trouble,) = troubles_of([row.asDict()], None)
+    assert trouble.kind == "transaction-open"
+
+    held.commit_transaction(60)
+    held.begin_transaction()  # which the fixture ends
+    again = RunningFlow(spark, tmp_path / "state", config, "drain")
+    again.join()
+
+    assert copied(clusters, topic_name) == end
+    assert len(stored(flow.tables, "events", "kind = 'transaction-open'")) == 1
