@@ -17,7 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.config.group_settings import HeartbeatsConfig
 from replication.errors import ReplicationError
 from replication.kafka.cluster import Cluster
-from replication.kafka.diagnosis import InterruptedCallError
+from replication.kafka.diagnosis import CallError, InterruptedCallError
 from replication.kafka.internal_topic import InternalTopic
 from replication.log import Log
 from replication.mm2.wire import Heartbeat
@@ -55,6 +55,7 @@ class _Pair:
     def __init__(self, config: HeartbeatsConfig) -> None:
         self._config = config
         self._topic: InternalTopic | None = None
+        self._waits_for = ""
         self.due_at = time.monotonic()
         self._open_in_background()
 
@@ -86,6 +87,9 @@ class _Pair:
         try:
             cluster = Cluster(self._config.alias, self._config.admin)
             self._topic = open_topic(self._config, cluster)
+            if self._waits_for:
+                log.info("heartbeats_resumed", flow=self._config.flow)
+            self._waits_for = ""
         except ReplicationError as error:
             self._report(error)
         except Exception:  # the thread's edge; another one tries again
@@ -93,6 +97,11 @@ class _Pair:
             log.exception("heartbeats_unavailable", flow=self._config.flow, text=text)
 
     def _report(self, error: ReplicationError) -> None:
+        """Logs why the heartbeats wait: once, unless the reason becomes another one."""
+        reason = error.code if isinstance(error, CallError) else str(error)
+        if reason == self._waits_for:
+            return
+        self._waits_for = reason
         log.warning(
             "heartbeats_unavailable",
             flow=self._config.flow,

@@ -69,7 +69,16 @@ final class ExecutorReports implements ExecutorPlugin {
     report(); // before the first task, so that the driver knows of this executor
     daemon("replication-reports", this::reports);
     if (!LOCAL.equals(context.executorID())) {
+      limitLog();
       daemon("replication-lease", this::watchLease);
+    }
+  }
+
+  private static void limitLog() {
+    try {
+      LogLimit.install();
+    } catch (LinkageError e) { // a platform logs by something else than log4j
+      System.err.println("replication: repeated lines of this log are not limited: " + e);
     }
   }
 

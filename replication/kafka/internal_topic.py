@@ -61,6 +61,7 @@ class InternalTopic:
         self._diagnostics = ClientDiagnostics()
         self._producer: Any = None
         self._exists = False
+        self._dropped = 0
 
     def create(self) -> None:
         """Creates the topic as MirrorMaker 2 does, unless it exists.
@@ -88,16 +89,27 @@ class InternalTopic:
         """
         producer = self._producer = self._producer or self._new_producer()
         try:
-            producer.produce(self.name, value, key, partition=PARTITION, on_delivery=self._warn)
+            producer.produce(self.name, value, key, partition=PARTITION, on_delivery=self._note)
         except BufferError:
-            log.warning("record_dropped", topic=self.name, text="the producer's queue is full")
+            self._drop("the producer's queue is full")
         except KafkaException as failure:
             raise self._error(kafka_error(failure)) from None
         producer.poll(0)
 
-    def _warn(self, error: KafkaError | None, _message: Message) -> None:
+    def _note(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
-            log.warning("record_dropped", topic=self.name, text=error.str())
+            self._drop(error.str())
+        elif self._dropped:
+            where = {"cluster": self._cluster.alias, "topic": self.name}
+            log.info("records_written_again", **where, dropped=self._dropped)
+            self._dropped = 0
+
+    def _drop(self, text: str) -> None:
+        """Logs the first record that is dropped; how many were is logged when one is written."""
+        if not self._dropped:
+            where = {"cluster": self._cluster.alias, "topic": self.name}
+            log.warning("record_dropped", **where, text=text)
+        self._dropped += 1
 
     def write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
         """Writes keys and values in order, and returns when all are acknowledged.

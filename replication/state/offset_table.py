@@ -182,7 +182,7 @@ class OffsetTable:
             return
         self._appended, self._compact_after = 0, max(self._least, left)
         seconds = round(time.monotonic() - began, 1)
-        log.info("map_compacted", flow=self._flow, left=left, seconds=seconds)
+        log.debug("map_compacted", flow=self._flow, left=left, seconds=seconds)
 
     def _write_compacted(self) -> int:
         """Compacts the map in the table; returns how many rows it has then."""

@@ -72,7 +72,7 @@ class Emission:
             newest[position.key] = position.checkpoint()
         self._history += [self._row(position) for position in written]
         self._rejected.report({changed[at].group: str(why) for at, why in rejected.items()})
-        log.info("checkpoints_emitted", flow=self._flow, checkpoints=len(written))
+        log.debug("checkpoints_emitted", flow=self._flow, checkpoints=len(written))
 
     def write_history(self, *, at_once: bool = False) -> None:
         """Appends what was emitted to the table ``checkpoints``, if that is due or *at_once*.

@@ -94,7 +94,7 @@ class GroupSync:
         self.rewound -= {position.key for position in positions}
         self._blocked.pop(group, None)
         if wanted:
-            log.info("group_moved", flow=self._config.flow, group=group, partitions=len(wanted))
+            log.debug("group_moved", flow=self._config.flow, group=group, partitions=len(wanted))
         return None
 
     def _report_blocked(self, group: str, state: str) -> None:

@@ -88,8 +88,8 @@ class TopicIdWatch:
         found = Compared(unknown=frozenset(plan.topics))
         try:
             found = self._compare(plan)
-        except ClusterError as error:  # whoever copies meets the same, and decides
-            log.info("topic_ids_unknown", flow=self._flow, text=error)
+        except ClusterError as error:  # whoever copies meets the same, decides, and says it
+            log.debug("topic_ids_unknown", flow=self._flow, text=error)
         except Exception:  # the thread must outlive what nobody has foreseen
             log.exception("topic_ids_unknown", flow=self._flow, text="please report this")
         with self._news:
