@@ -11,7 +11,7 @@ set -euo pipefail
 unset CDPATH PYTHONHOME PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS PYTHONOPTIMIZE PYTHONINSPECT SPARK_HOME SPARK_REMOTE \
   SPARK_API_MODE SPARK_CONNECT_MODE_ENABLED SPARK_ENV_LOADED SPARK_PREPEND_CLASSES SPARK_SCALA_VERSION SPARK_TESTING \
   PYSPARK_SUBMIT_ARGS PYSPARK_GATEWAY_PORT PYSPARK_GATEWAY_SECRET PYSPARK_DRIVER_PYTHON PYSPARK_DRIVER_PYTHON_OPTS \
-  REPLICATION_RUN REPLICATION_STOP_FILE REPLICATION_SCRIPT_PID
+  REPLICATION_LOG_FORMAT REPLICATION_RUN REPLICATION_STOP_FILE REPLICATION_SCRIPT_PID
 # Java takes file names in the locale's encoding, which is ASCII in the locale C.
 case $(locale charmap 2>/dev/null) in ANSI_X3.4-1968 | US-ASCII | '') { export LC_ALL=C.UTF-8; } 2>/dev/null ;; esac
 
@@ -84,7 +84,6 @@ make_run_folder() {
     REPLICATION_RUN=$({ mkdir -p "$place" && mktemp -d "$place/replication-run-XXXXXX"; } 2>&1) ||
       { problem=${REPLICATION_RUN##*: } && continue; }
     export REPLICATION_RUN
-    trap 'rm -rf "$REPLICATION_RUN"' EXIT
     if runs_programs "$REPLICATION_RUN" 2>/dev/null; then
       [ "$place" != "${TMPDIR:-/tmp}" ] ||
         say "the job's files are in $place, which systems clean after days; REPLICATION_SCRATCH names another folder"
@@ -131,25 +130,67 @@ run_until_stopped() {
 # and newer would import modules that lie in the current folder.
 own_code() { PYTHONSAFEPATH=1 PYTHONPATH=$repo "$venv/bin/python" -m "$@"; }
 
+# As own_code, before a job starts: an error is the last line of the log.
+check() { REPLICATION_LOG_FORMAT=${as_json:-text} own_code "$@"; }
+
+failed() { # CODE of what failed; what it raises on purpose (replication/errors.py) has been said
+  { [ "$1" -lt 2 ] || [ "$1" -gt 8 ]; } || has_ended=1
+  exit "$1"
+}
+
+# Whatever this script and its job write becomes JSON, also lines of the JVM and of other programs. Standard output has
+# a pipe of its own, because a long line of the job comes there in several parts.
+write_json() {
+  local candidate pipes
+  for candidate in "${PYTHON:-python3}" python3 python3.1{0,1,2,3,4} ''; do
+    [ -n "$candidate" ] || return 0 # the start fails without Python, and this script's own lines are JSON
+    if "$candidate" -c '' 2>/dev/null; then break; fi
+  done
+  pipes=$(mktemp -d 2>/dev/null) && mkfifo "$pipes/out" "$pipes/err" 2>/dev/null || return 0
+  (trap '' INT TERM HUP USR1 && exec "$candidate" -I "$repo/replication/deploy/json_lines.py" "$pipes/out" "$pipes/err") &
+  json_writer=$!
+  exec >"$pipes/out" 2>"$pipes/err"
+  rm -rf "$pipes"
+}
+
+# Whatever ends a job badly, the last line of its log is the exit code and the cause.
+at_exit() {
+  local code=$?
+  if [ "$code" != 0 ] && [ -z "$has_ended" ] && [ ! -e "${REPLICATION_RUN:-/nowhere}/ended" ]; then
+    if [ "$code" -gt 128 ]; then
+      say_end "$code" "the job was killed (SIG$(kill -l "$code" 2>/dev/null || true)): by a second signal or 60 s after" \
+        "the first, by hand, or by the system or the JVM for lack of memory; starting it again is safe"
+    else
+      say_end "$code" "the job has ended without a cause of its own; the lines before this one are of what failed"
+    fi
+  fi
+  [ -z "${REPLICATION_RUN:-}" ] || rm -rf "$REPLICATION_RUN"
+  if [ -n "$json_writer" ]; then
+    exec >/dev/null 2>&1
+    while kill -USR1 "$json_writer"; do sleep 0.1; done # what the job has left running may still hold the pipes
+  fi
+}
+
 mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_format and standby are those of main
   local command quoted slots here=() deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
   local second=(--job "$job" ${flow[@]+"${flow[@]}"}) # refuses a second process before Spark starts
   [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || here=(--here)
   if [ -z "$dry_run$master" ] && [ "$deploy_mode" != cluster ]; then
-    slots=$(own_code replication slots "$config" --start "${second[@]}" ${clusters[@]+"${clusters[@]}"} \
-      ${mode[@]+"${mode[@]}"} ${standby[@]+"${standby[@]}"} -- "$@")
+    slots=$(check replication slots "$config" --start "${second[@]}" ${clusters[@]+"${clusters[@]}"} \
+      ${mode[@]+"${mode[@]}"} ${standby[@]+"${standby[@]}"} -- "$@") || failed $?
     master="local[$slots]"
   else
     if [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || [ ${#standby[@]} -gt 0 ]; then second=(); fi
-    own_code replication validate "$config" ${master:+--master "$master"} \
-      ${clusters[@]+"${clusters[@]}"} ${second[@]+"${second[@]}"} ${here[@]+"${here[@]}"} >/dev/null
+    check replication validate "$config" ${master:+--master "$master"} \
+      ${clusters[@]+"${clusters[@]}"} ${second[@]+"${second[@]}"} ${here[@]+"${here[@]}"} >/dev/null ||
+      failed $?
     master=${master:-local[*]} # how many slots it takes is a question to the clusters
   fi
   if [ -z "$dry_run" ] && [ "$deploy_mode" != cluster ]; then make_run_folder; fi
-  quoted=$(own_code replication.deploy.submit --repository "$repo" --python "$venv/bin/python" \
+  quoted=$(check replication.deploy.submit --repository "$repo" --python "$venv/bin/python" \
     --job "$job" --config "$config" --master "$master" ${flow[@]+"${flow[@]}"} \
     ${clusters[@]+"${clusters[@]}"} ${mode[@]+"${mode[@]}"} ${log_format[@]+"${log_format[@]}"} \
-    ${standby[@]+"${standby[@]}"} -- "$@")
+    ${standby[@]+"${standby[@]}"} -- "$@") || failed $?
   eval "command=($quoted)"
   if [ -n "$dry_run" ]; then
     printf '%s\n' "$quoted"
@@ -163,12 +204,25 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_form
 }
 
 wrong() {
-  say "$*"
-  usage >&2
-  exit 2
+  [ -n "$as_json" ] || usage >&2
+  fail "$*"
+}
+
+is_json() { # ARGUMENTS...
+  local word before=''
+  for word; do
+    case $before$word in
+      --) break ;;
+      --log-format=json | --log-formatjson) return 0 ;;
+    esac
+    [ "$word" = --log-format ] && before=$word || before=''
+  done
+  return 1
 }
 
 main() {
+  as_json='' has_ended='' json_writer=''
+  if is_json "$@"; then as_json=json; fi
   local config='' dry_run='' job=mirror keep=() flow=() clusters=() mode=() log_format=() standby=()
   while [ $# -gt 0 ]; do
     case $1 in
@@ -208,8 +262,14 @@ main() {
     mirror | replicate | checkpoints | heartbeats | metadata) ;;
     *) wrong "--job is mirror, replicate, checkpoints, heartbeats or metadata, not '$job'" ;;
   esac
+  case ${log_format[1]:-text} in
+    text | json) ;;
+    *) wrong "--log-format is text or json, not '${log_format[1]}'" ;;
+  esac
   if [ -n "$config" ]; then
     [ ${#keep[@]} -eq 0 ] || wrong "--keep belongs to the demo, not to --config"
+    trap at_exit EXIT
+    [ -z "$as_json" ] || [ -n "$dry_run" ] || write_json
     set_up spark
     mirror "$@"
   else

@@ -12,9 +12,34 @@ venv=$home/venv
 interceptor=$repo/replication/jvm/preserve-timestamps.jar
 interceptor_source=$repo/replication/jvm # all Java files there
 
-say() { printf 'spark-submit.sh: %s\n' "$*" >&2; }
+say() { # spark-submit.sh sets as_json and has_ended
+  if [ -n "${as_json:-}" ]; then
+    json_line INFO script '' "$*"
+  else
+    printf 'spark-submit.sh: %s\n' "$*" >&2
+  fi
+}
 
-fail() { say "$*"; exit 2; }
+json_line() { # LEVEL EVENT FIELDS TEXT
+  local text=${4//\\/\\\\}
+  text=${text//\"/\\\"}
+  text=${text//$'\n'/\\n}
+  text=${text//[[:cntrl:]]/ }
+  printf '{"time":"%s","level":"%s","event":"%s",%s"text":"%s"}\n' \
+    "$(date -u +%Y-%m-%dT%H:%M:%S.000Z)" "$1" "$2" "${3:+\"fields\":{$3\},}" "$text" >&2
+}
+
+# The last line of a log that ends badly. Whoever reads only that one has the cause and what can be done.
+say_end() { # CODE CAUSE...
+  has_ended=1
+  if [ -n "${as_json:-}" ]; then
+    json_line ERROR job_ended "\"exit_code\":$1" "${*:2}"
+  else
+    say "exit code $1: ${*:2}"
+  fi
+}
+
+fail() { say_end 2 "$@"; exit 2; }
 
 # A stamp in $home/ready is written when its step is complete; it holds a checksum of the inputs.
 

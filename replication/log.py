@@ -8,11 +8,24 @@ A line names an event and its fields; prose goes into ``text``, which comes last
 
 import json
 import logging
+import os
+import sys
+import threading
 import time
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import partial
+from types import TracebackType
+from typing import Final, Literal
 
 LogFormat = Literal["text", "json"]
+
+SCRIPT_FORMAT: Final = "REPLICATION_LOG_FORMAT"
+"""The environment variable by which spark-submit.sh tells what it runs the format of the log."""
+
+ENDED_FILE: Final = "ended"
+"""In the run folder: the process has logged its end, so that spark-submit.sh need not."""
+
+LONGEST_CAUSE: Final = 1000
 
 Value = str | int | float | bool | None
 
@@ -63,11 +76,59 @@ class Log:
             self._logger.log(level, line, exc_info=traceback, stacklevel=3)
 
 
+def log_end(exit_code: int, cause: str, **fields: object) -> None:
+    """Logs the last line of a process: its exit code, and the cause if it failed."""
+    log = Log(__name__)
+    if exit_code:
+        log.error("job_ended", exit_code=exit_code, **fields, text=cause[:LONGEST_CAUSE])
+    else:
+        log.info("job_ended", exit_code=exit_code, **fields)
+
+
+def print_failure(exit_code: int, text: str) -> None:
+    """Prints on stderr why a command failed; for spark-submit.sh as the last line of a job's log.
+
+    Args:
+        exit_code: Of the command.
+        text: For an operator, of one line or several.
+    """
+    asked = os.environ.get(SCRIPT_FORMAT)
+    if asked != "json" and (not asked or "\n" in text):
+        print(text, file=sys.stderr)  # noqa: T201
+    if asked:
+        configure("json" if asked == "json" else "text")
+        log_end(exit_code, " ".join(text.split()))
+
+
 def configure(log_format: LogFormat = "text") -> None:
     """Writes the lines of this process to stderr, from level INFO on."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+
+
+def log_uncaught() -> None:
+    """Logs what Python itself would print: warnings, and exceptions that nobody has caught."""
+    logging.captureWarnings(capture=True)
+    sys.excepthook = partial(_log_uncaught, "main")
+    threading.excepthook = _log_uncaught_of_thread
+
+
+def _log_uncaught(
+    thread: str,
+    kind: type[BaseException],
+    error: BaseException | None,
+    traceback: TracebackType | None,
+) -> None:
+    line = _Line("internal_error", None, {"thread": thread}, "please report this")
+    where = (kind, error or kind(), traceback)
+    logging.getLogger(__name__).error(line, exc_info=where)
+
+
+def _log_uncaught_of_thread(uncaught: threading.ExceptHookArgs) -> None:
+    name = uncaught.thread.name if uncaught.thread else "unknown"
+    if not issubclass(uncaught.exc_type, SystemExit):
+        _log_uncaught(name, uncaught.exc_type, uncaught.exc_value, uncaught.exc_traceback)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,21 +106,22 @@ class Ends:
         """
         launch, outcome = self._launch, Outcome.of(error) if error else Outcome()
         self._known.add(flow)
-        self._rows.add(
-            Execution(
-                flow,
-                launch.job,
-                tally.mode or self._modes.get(flow, launch.config.mode),
-                process_name(),
-                self._started_at,
-                now(),
-                self._ending(tally, error, is_stopped=is_stopped),
-                outcome.exit_code,
-                outcome.cause,
-                tally.epoch,
-                tally.topics() if runs(launch.job, "records") else None,
-            )
+        execution = Execution(
+            flow,
+            launch.job,
+            tally.mode or self._modes.get(flow, launch.config.mode),
+            process_name(),
+            self._started_at,
+            now(),
+            self._ending(tally, error, is_stopped=is_stopped),
+            outcome.exit_code,
+            outcome.cause,
+            tally.epoch,
+            tally.topics() if runs(launch.job, "records") else None,
         )
+        if tally.epoch is not None and runs(launch.job, "records"):
+            _log_summary(execution)
+        self._rows.add(execution)
 
     def _ending(self, tally: Tally, error: BaseException | None, *, is_stopped: bool) -> Ending:
         is_owner = tally.epoch is not None
@@ -150,6 +151,24 @@ class Ends:
                 epoch=killed.epoch,
             )
         )
+
+
+def _log_summary(execution: Execution) -> None:
+    """Logs in one line what a start of a flow has replicated."""
+    topics = execution.topics or ()
+    counted = [topic.bytes for topic in topics if topic.bytes is not None]
+    log.info(
+        "flow_summary",
+        flow=execution.flow,
+        mode=execution.mode,
+        ending=execution.ending,
+        seconds=round((execution.ended_at - execution.started_at).total_seconds()),
+        records=sum(topic.records for topic in topics),
+        bytes=sum(counted) if counted or not topics else None,
+        topics=len(topics),
+        topics_behind=sum(1 for topic in topics if topic.behind),
+        topics_set_aside=sum(1 for topic in topics if topic.set_aside),
+    )
 
 
 class _WaitingRows:

@@ -14,9 +14,11 @@ from typing import Any, Final
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
 
+from replication.config.home import RUN_FOLDER
 from replication.errors import ConfigError, GuardError, ReplicationError
 from replication.kafka.jvm import is_submitted
-from replication.log import Log
+from replication.log import ENDED_FILE, Log, log_end
+from replication.spark.jvm_log import end_log
 
 log = Log(__name__)
 
@@ -51,6 +53,23 @@ class Outcome:
 
     def __str__(self) -> str:
         return f"exit code {self.exit_code}: {self.cause}"[:LONGEST_TEXT]
+
+
+def log_outcome(outcome: Outcome, driver_jvm: Callable[[], JVMView], seconds: float) -> None:
+    """Logs the last line of the process, behind what the JVM has to say.
+
+    Args:
+        outcome: Of the process.
+        driver_jvm: Returns the driver's JVM, which is asked only if spark-submit has started it.
+        seconds: How long the process has run.
+    """
+    if is_submitted():
+        with suppress(Py4JError, OSError):  # it may have ended
+            end_log(driver_jvm())
+    log_end(outcome.exit_code, outcome.cause, seconds=round(seconds))
+    if folder := os.environ.get(RUN_FOLDER):
+        with suppress(OSError):  # a full disk: the script says it once more
+            Path(folder, ENDED_FILE).touch()
 
 
 def announce(

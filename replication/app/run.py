@@ -6,6 +6,7 @@ A flow that fails does not stop the others. The exit code is that of the first f
 import logging
 import os
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -26,7 +27,7 @@ from replication.app.claims import Claims, Launch, await_first, open_claims
 from replication.app.ends import Ends
 from replication.app.flow_thread import FlowThread, wait_for_all
 from replication.app.open_files import watch_open_files
-from replication.app.outcome import Outcome, announce
+from replication.app.outcome import Outcome, announce, log_outcome
 from replication.app.parent import stop_with_parent
 from replication.app.run_folder import hold_run_folder
 from replication.app.signals import stop_on_signals
@@ -50,12 +51,14 @@ from replication.flows.replicate.loop import replicate
 from replication.flows.tally import Tally
 from replication.kafka.client_check import rejected_properties
 from replication.kafka.cluster import Cluster
+from replication.kafka.jvm import is_submitted
 from replication.kafka.user_classes import ask_java, class_problems
 from replication.log import Log, LogFormat, configure
 from replication.mm2.custom import ask_with
 from replication.model import Flow, Job, Mode, runs
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.spark.hadoop import session_conf
+from replication.spark.jvm_log import limit_log
 from replication.spark.requirements import check_interceptor, check_packages
 from replication.spark.session import (
     check_classic,
@@ -107,7 +110,13 @@ def run(
         How the job ended; `replication.errors` lists the exit codes.
     """
     configure(log_format)
-    outcome = _run(file, clusters, flows, mode, job, standby=standby)
+    started = time.monotonic()
+    try:
+        outcome = _run(file, clusters, flows, mode, job, standby=standby)
+    except Exception as error:  # the process's edge: its last line is the cause
+        log.exception("job_failed", text="internal error, please report it")
+        outcome = Outcome.of(error)
+    log_outcome(outcome, driver_jvm, time.monotonic() - started)
     if outcome.exit_code and not is_remote():
         announce(outcome, driver_jvm, partial(session, job))
     return outcome
@@ -121,6 +130,8 @@ def _run(
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         check_classic()
+        if is_submitted():  # else the process and its log are a platform's
+            limit_log(driver_jvm())
         ask_with(ask_java)
         launch = _launch(file, clusters, flows, mode, job, standby=standby)
     except ReplicationError as error:

@@ -5,8 +5,9 @@ from typing import Any, get_args
 
 import click
 
+from replication.app.library_output import take_library_output
 from replication.app.run import run
-from replication.log import LogFormat
+from replication.log import LogFormat, log_uncaught
 from replication.model import Job, Mode
 
 
@@ -40,6 +41,8 @@ def job_command(job: Job) -> click.Command:
         "--standby", is_flag=True, help="Wait while another process runs a flow, then take over."
     )
     def command(**options: Any) -> None:  # noqa: ANN401 - the arguments of `run`
+        take_library_output()
+        log_uncaught()
         sys.exit(run(job=job, **options).exit_code)
 
     return command

@@ -10,6 +10,7 @@ import click
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import ConfigError, ReplicationError
+from replication.log import print_failure
 from replication.model import Flow, Job, Mode
 
 P = ParamSpec("P")
@@ -43,15 +44,20 @@ FILE_WIDTH = 250  # of a table in a file or pipe, where no name should be broken
 
 
 def known_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Prints a known error on stderr, as JSON with ``--json``, and exits with its code."""
+    """Prints a known error on stderr, as JSON with ``--json``, and exits with its code.
+
+    Where spark-submit.sh asks before a start, the error is the last line of the job's log.
+    """
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             command(*args, **kwargs)
         except ReplicationError as error:
-            is_json = kwargs.get("as_json", False)
-            click.echo(json_text(error.document()) if is_json else str(error), err=True)
+            if kwargs.get("as_json", False):
+                click.echo(json_text(error.document()), err=True)
+            else:
+                print_failure(error.exit_code, str(error))
             sys.exit(error.exit_code)
 
     return run

@@ -3,12 +3,12 @@
 Only reads: the same rules decide here and when the flow starts.
 """
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig
-from replication.control.flow_plan import NO_ACLS, FlowPlan, InternalTopic, Purpose
 from replication.control.resumes import Start, find_resumes
 from replication.control.starts import StoredMap
 from replication.errors import ReplicationError, SetupError
@@ -27,6 +27,19 @@ from replication.upkeep.acls import plan_acl_sync
 from replication.upkeep.prepare import look, topic_warnings
 from replication.upkeep.settings import TopicChanges, plan_config_sync
 
+NO_ACLS = AclPlan()
+Purpose = Literal["heartbeats", "checkpoints", "offset syncs"]
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """A topic that the mirror itself writes."""
+
+    name: str
+    cluster: str
+    purpose: Purpose
+    exists: bool
+
 
 @dataclass(frozen=True, slots=True)
 class Histories:
@@ -34,6 +47,41 @@ class Histories:
 
     configs: SyncHistory
     acls: AclHistory
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPlan:
+    """What a start of *config*'s flow would do.
+
+    Args:
+        config: The flow.
+        topics: What it replicates, and what it creates first.
+        starts: Where each partition resumes.
+        internal_topics: The topics that the mirror itself writes.
+        settings: What the first comparison of topic settings would change on the target.
+        acls: What the first comparison of topic ACLs would change there.
+        cluster_ids: The own ids of its two clusters, by alias.
+        warnings: Which remote topics would not keep what is copied to them, which internal topics
+            are not as they must be, and a missing permission, one line each.
+    """
+
+    config: FlowConfig
+    topics: TopicPlan
+    starts: tuple[Start, ...]
+    internal_topics: tuple[InternalTopic, ...]
+    settings: tuple[TopicChanges, ...] = ()
+    acls: AclPlan = NO_ACLS
+    cluster_ids: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why the flow would not start, or would leave something out, one line each."""
+        aside = (f"{topic}: {text}" for topic, text in self.topics.rejected.items())
+        unsafe = (start for start in self.starts if start.origin == "problem")
+        lines = (f"{start.partition}: {start.reason}" for start in unsafe)
+        leaderless = (f"{tp}: no broker leads it on one side" for tp in self.topics.leaderless)
+        return (*aside, *leaderless, *lines)
 
 
 def plan_flow(
@@ -67,13 +115,24 @@ def plan_flow(
         _with_note(start, notes_of_shared.get(topics.topics[start.partition.topic]))
         for start in found
     )
-    internal, faults = _existing(config, heartbeats, clusters)
+    wanted = list(_internal_topics(config, heartbeats))
+    existing = {
+        cluster.alias: cluster.describe(
+            {name for name, alias, _ in wanted if alias == cluster.alias}
+        )
+        for cluster in clusters
+    }
+    internal = (
+        InternalTopic(name, alias, purpose, exists=name in existing[alias])
+        for name, alias, purpose in wanted
+    )
+    faults = (text for cluster in clusters for text in faults_of(cluster, existing[cluster.alias]))
     acls, notes = _acls(config, histories.acls)
     return FlowPlan(
         config,
         topics,
         starts,
-        internal,
+        tuple(internal),
         tuple(_settings(config, clusters, histories.configs)),
         acls,
         distinct_ids(clusters),
@@ -87,25 +146,6 @@ def plan_flow(
             *not_taken,
         ),
     )
-
-
-def _existing(
-    config: FlowConfig, heartbeats: HeartbeatsConfig | None, clusters: tuple[Cluster, Cluster]
-) -> tuple[tuple[InternalTopic, ...], list[str]]:
-    """Returns the topics that the mirror itself writes, and what is wrong with those that exist."""
-    wanted = list(_internal_topics(config, heartbeats))
-    existing = {
-        cluster.alias: cluster.describe(
-            {name for name, alias, _ in wanted if alias == cluster.alias}
-        )
-        for cluster in clusters
-    }
-    internal = (
-        InternalTopic(name, alias, purpose, exists=name in existing[alias])
-        for name, alias, purpose in wanted
-    )
-    faults = (text for cluster in clusters for text in faults_of(cluster, existing[cluster.alias]))
-    return tuple(internal), list(faults)
 
 
 def _notes_of_shared(

@@ -18,6 +18,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -43,6 +44,7 @@ from replication.deploy.arguments import (
     settings,
 )
 from replication.errors import ReplicationError, SetupError
+from replication.log import print_failure
 from replication.model import is_local_mode
 from replication.spark.class_archive import archive_options
 from replication.spark.doors import LOCAL_IP, LOOPBACK, PAGE, closed
@@ -70,6 +72,9 @@ of a core."""
 
 DRIVER_OPTIONS: Final = f"{LATE_OPTIMIZER} {CALM} {NO_HALF_DRIVER}"
 
+JSON_LOG: Final = "-Dreplication.log.format=json"
+"""Of the driver's JVM, whose lines conf/log4j2.properties shapes."""
+
 QUICK_LAUNCHER: Final = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 """Of the JVM in which spark-submit only puts the command of the driver together."""
 
@@ -94,6 +99,12 @@ class Job:
     def title(self) -> str:
         """The application's name, of which Kubernetes makes the names of pods."""
         return f"{self.name}-{Path(self.config).stem}"
+
+    @property
+    def log_options(self) -> Arguments:
+        """Options of spark-submit for the format of the log."""
+        is_json = ("--log-format", "json") in pairwise(self.arguments)
+        return [("--driver-java-options", JSON_LOG)] if is_json else []
 
 
 def command(
@@ -121,6 +132,7 @@ def command(
     is_cluster = (mode or environ.get("DEPLOY_MODE", "client")) == "cluster"
     master = last(given, "--master", "spark.master") or master
     ours: Arguments = [
+        *job.log_options,
         ("--master", master),
         ("--deploy-mode", "cluster" if is_cluster else "client"),
         ("--name", job.title),
@@ -262,7 +274,7 @@ def main(words: Sequence[str]) -> int:
     try:
         line = command(job, own.master, words[end + 1 :], os.environ, Path(own.python))
     except ReplicationError as error:
-        print(f"spark-submit.sh: {error}", file=sys.stderr)  # noqa: T201
+        print_failure(error.exit_code, str(error))
         return error.exit_code
     print(shlex.join(line))  # noqa: T201
     return 0

@@ -45,6 +45,8 @@ def ready(clone: Clone) -> Clone:
         check=True,
     )
     (clone.folder / "replication/jvm/preserve-timestamps.jar").write_bytes(b"newer than its source")
+    # which the script runs as a file
+    (clone.folder / "replication/deploy").symlink_to(REPOSITORY / "replication" / "deploy")
     (clone.home / "jars/spark").mkdir(parents=True)
     (clone.home / "jars/spark/connector.jar").touch()
     return clone

@@ -2,12 +2,24 @@
 
 import json
 import logging
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from replication.log import JsonFormatter, Log, TextFormatter, configure
+from replication.log import (
+    LONGEST_CAUSE,
+    SCRIPT_FORMAT,
+    JsonFormatter,
+    Log,
+    TextFormatter,
+    configure,
+    log_end,
+    print_failure,
+)
 from replication.model import Flow, TopicPartition
 
 FLOW = Flow("A", "B")
@@ -156,3 +168,92 @@ def test_other_formatters_keep_local_time() -> None:
     configure()
 
     assert logging.Formatter.converter is time.localtime
+
+
+@pytest.mark.parametrize(
+    ("asked", "lines"),
+    [
+        pytest.param(None, ["a.yaml is wrong:", "  - topics"], id="by a person"),
+        pytest.param(
+            "text",
+            [
+                "a.yaml is wrong:",
+                "  - topics",
+                'ERROR event=job_ended exit_code=2 text="a.yaml is wrong: - topics"',
+            ],
+            id="by the script, whose last line is the cause",
+        ),
+    ],
+)
+def test_a_command_that_fails_prints_its_cause(
+    asked: str | None,
+    lines: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if asked:
+        monkeypatch.setenv(SCRIPT_FORMAT, asked)
+
+    print_failure(2, "a.yaml is wrong:\n  - topics")
+
+    *first, last = capsys.readouterr().err.splitlines()
+    assert [*first, last.partition("Z ")[2] or last] == lines
+
+
+def test_a_command_that_fails_is_one_json_line_for_the_script(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(SCRIPT_FORMAT, "json")
+
+    print_failure(2, "a.yaml is wrong:\n  - topics")
+
+    line = json.loads(capsys.readouterr().err)
+    assert (line["level"], line["event"], line["fields"]) == (
+        "ERROR",
+        "job_ended",
+        {"exit_code": 2},
+    )
+    assert line["text"] == "a.yaml is wrong: - topics"
+
+
+def test_the_last_line_is_not_too_long(caplog: pytest.LogCaptureFixture) -> None:
+    log_end(3, "x" * 5000, seconds=7)
+
+    assert caplog.records[0].getMessage() == (
+        f"event=job_ended exit_code=3 seconds=7 text={'x' * LONGEST_CAUSE}"
+    )
+
+
+def test_a_clean_end_has_no_cause(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    log_end(0, "", seconds=7)
+
+    assert caplog.records[0].getMessage() == "event=job_ended exit_code=0 seconds=7"
+
+
+def test_what_python_would_print_is_logged(tmp_path: Path) -> None:
+    program = """
+import threading, warnings
+from replication.log import configure, log_uncaught
+configure("json")
+log_uncaught()
+warnings.warn("a warning")
+thread = threading.Thread(target=lambda: 1 / 0, name="copier")
+thread.start()
+thread.join()
+raise ValueError("at the end")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    warning, thread, main = map(json.loads, done.stderr.splitlines())
+    assert "a warning" in warning["text"]
+    assert (thread["event"], thread["fields"]) == ("internal_error", {"thread": "copier"})
+    assert thread["traceback"].endswith("ZeroDivisionError: division by zero")
+    assert (main["fields"], main["traceback"].splitlines()[-1]) == (
+        {"thread": "main"},
+        "ValueError: at the end",
+    )

@@ -110,8 +110,8 @@ def test_a_folder_that_cannot_be_used_is_refused(ready: Clone) -> None:
 
     assert (code, out) == (2, "")
     assert err.splitlines()[-1] == (
-        "spark-submit.sh: a job needs a folder for its files and native libraries, and can use "
-        "none of: /proc/scratch (No such file or directory); name another one in "
+        "spark-submit.sh: exit code 2: a job needs a folder for its files and native libraries, "
+        "and can use none of: /proc/scratch (No such file or directory); name another one in "
         "REPLICATION_SCRATCH"
     )
 

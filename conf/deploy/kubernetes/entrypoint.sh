@@ -25,10 +25,11 @@ run_until_stopped() {
 
 # As spark-submit.sh has it: a driver without memory ends, and one that copies the records itself has
 # the parallel collector, unless another one is chosen: a JVM with two does not start.
-java_options() {
+java_options() { # ARGUMENTS... of the job
   local chosen="${JAVA_TOOL_OPTIONS:-} ${JDK_JAVA_OPTIONS:-} ${_JAVA_OPTIONS:-} ${SPARK_SUBMIT_OPTS:-}"
   [ -z "${SPARK_SETTINGS:-}" ] || chosen+=$(<"$SPARK_SETTINGS")
   [[ ${MASTER:-} != local* || $chosen == *-XX:+Use*GC* ]] || printf %s '-XX:+UseParallelGC '
+  [[ " $* " != *' --log-format'[\ =]'json '* ]] || printf %s '-Dreplication.log.format=json '
   printf %s "-XX:OnOutOfMemoryError='kill -9 %p' -Dlog4j2.configurationFile=$REPLICATION_FILES/log4j2.properties"
 }
 
@@ -61,7 +62,7 @@ case ${1:-} in
     [ -z "${SPARK_SETTINGS:-}" ] || place+=(--properties-file "$SPARK_SETTINGS")
     run_until_stopped "$SPARK_HOME/bin/spark-submit" --deploy-mode client --name "$job" \
       --master "${MASTER:-k8s://https://kubernetes.default.svc}" --driver-memory "${DRIVER_MEMORY:-2g}" \
-      --driver-java-options "$(java_options)" \
+      --driver-java-options "$(java_options "$@")" \
       ${place[@]+"${place[@]}"} "$REPLICATION_FILES/jobs/$job.py" "$@"
     ;;
   '')
