@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from replication.config.group_settings import StateConfig
 from replication.config.java_options import written
 from replication.model import Flow, TopicPartition
+from replication.offsets.copy_rule import CopyRule
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.spark.checkpoint import checkpoint_location
 from replication.spark.class_archive import QUIET, class_path, folder
@@ -84,7 +85,7 @@ def _start_queries(spark: SparkSession, folder: Path) -> None:
     own = flow_session(spark)
     source = own.readStream.format("kafka").options(**source_options(NO_BROKER, {PARTITION: 0}))
     records = to_target(
-        source.load(), {PARTITION.topic: PARTITION.topic}, "preserve", intercepted=True
+        source.load(), {PARTITION.topic: PARTITION.topic}, CopyRule(), intercepted=True
     )
     counted = records.observe("training", counts_column([PARTITION]))
     sink = counted.writeStream.format("kafka").options(

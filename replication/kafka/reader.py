@@ -31,6 +31,7 @@ from replication.kafka.diagnosis import (
 )
 from replication.kafka.reach import LOOK_SECONDS, bound_s, reach_of
 from replication.model import Isolation, TopicPartition
+from replication.offsets.copy_rule import Headers
 
 T = TypeVar("T")
 
@@ -41,9 +42,6 @@ POLL_SECONDS: Final = 0.5
 """The longest wait for one record, so that the timeout is checked in time."""
 
 END: Final = "_PARTITION_EOF"
-
-
-Headers = tuple[tuple[str, bytes | None], ...]
 
 
 @dataclass(frozen=True, slots=True)

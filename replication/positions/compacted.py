@@ -11,7 +11,7 @@ from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import TopicPartition
 from replication.positions.sides import FlowSides
-from replication.positions.verify import Placed, sides_of
+from replication.positions.verify import Placed, logs_of
 from replication.spark.gaps import Copied
 from replication.spark.overwritten import newest_kept, overwritten
 
@@ -54,10 +54,10 @@ def search_compacted(
     offsets = sum(until - start for start, until in spans)
     flow = context.config.flow
     log.info("searching_compacted", flow=flow, partitions=len(pairs), offsets=offsets)
-    sides = sides_of(context)
-    kept = newest_kept(context.spark, sides, list(pairs.values()))
+    logs = logs_of(context)
+    kept = newest_kept(context.spark, logs, list(pairs.values()))
     rest = [pair for tp, pair in pairs.items() if tp not in kept]
-    gone = overwritten(context.spark, sides, rest) if rest else set()
+    gone = overwritten(context.spark, logs, rest) if rest else set()
     return Compacted(
         {
             tp: Placed(wanted[tp], copy, original, newer)

@@ -18,6 +18,7 @@ from replication.positions.tails import CountedTail, matching_tails
 from replication.positions.take_over import advice, take_over
 from replication.positions.verdicts import Counted, Realigned
 from replication.spark.counting import RecordSpan, offsets_after
+from replication.topics.copy_rule import copy_rule
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
@@ -125,6 +126,7 @@ def _count(
         config.source.consumer,
         {tp: RecordSpan(ahead.anchor.upstream, ahead.records) for tp, ahead in wanted.items()},
         spans.source_ends,
+        copy_rule(config),
     )
     tails = [
         CountedTail(

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 
 from replication.kafka.reader import KafkaRecord, read_records
 from replication.model import Isolation, TopicPartition
+from replication.offsets.copy_rule import CopyRule
 from replication.offsets.guard import Refusal, with_map
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.runs import OffsetRun
 from replication.positions.sides import FlowSides
-from replication.positions.tails import original, printed_copies
+from replication.topics.copy_rule import copy_rule
 
 CUT = frozenset({"source-truncated", "target-truncated"})
 """The causes that `with_cut` refines."""
@@ -92,11 +93,16 @@ class _Copies:
     remote: TopicPartition
     offsets: OffsetMap
 
+    @property
+    def rule(self) -> CopyRule:
+        """What a copy looks like."""
+        return copy_rule(self.context.config)
+
     def is_original_equal(self, until: int) -> bool | None:
         """Whether the source's last record before *until* equals its copy on the target."""
         config = self.context.config
         source = config.source.consumer, self.tp
-        originals = _last_records(*source, (0, until), 1, config.isolation)
+        originals = _last_records(*source, (0, until), config.isolation, self.rule.is_copied)
         if not originals:
             return True
         at = self.offsets.translate(originals[0].offset)
@@ -110,7 +116,7 @@ class _Copies:
         """Whether the target's last record before *until* equals its original on the source."""
         config = self.context.config
         target = config.target.consumer, self.remote
-        copies = _last_records(*target, (0, until), 1, "read_uncommitted")
+        copies = _last_records(*target, (0, until), "read_uncommitted")
         if not copies:
             return True
         at = self.offsets.translate_back(copies[0].offset)
@@ -121,30 +127,31 @@ class _Copies:
         return self._is_equal(originals[0], copies[0]) if originals else None
 
     def _is_equal(self, upstream: KafkaRecord, downstream: KafkaRecord) -> bool:
-        return original(upstream).equals(printed_copies(self.context.config)(downstream))
+        original = self.rule.original(upstream)
+        return original is not None and original.equals(self.rule.copy(downstream))
 
 
 def _last_records(
     consumer: Mapping[str, str],
     tp: TopicPartition,
     span: tuple[int, int],
-    wanted: int,
     isolation: Isolation,
+    is_wanted: Callable[[KafkaRecord], bool] = lambda _record: True,
 ) -> list[KafkaRecord]:
-    """The last *wanted* records of *span*; reads further back where offsets have gaps.
+    """The last record of *span* that *is_wanted*, if any; reads further back where there is none.
 
     Args:
         consumer: Client properties of the cluster.
         tp: The partition, by its name there.
         span: First offset and end offset.
-        wanted: The number of records; there may be fewer.
         isolation: Whether aborted and open transactions are left out.
+        is_wanted: Whether a record counts.
     """
     start, until = span
-    width = wanted
+    width = 1
     while True:
         begin = max(start, until - width)
-        records = read_records(consumer, tp, begin, until, isolation)
-        if len(records) >= wanted or begin == start:
-            return records[-wanted:]
+        found = [*filter(is_wanted, read_records(consumer, tp, begin, until, isolation))]
+        if found or begin == start:
+            return found[-1:]
         width *= 4

@@ -6,6 +6,7 @@ from replication.offsets.resume import CountAhead
 from replication.offsets.runs import OffsetRun, anchor
 from replication.positions.sides import FlowSides
 from replication.spark.fingerprints import copies, originals
+from replication.topics.copy_rule import copy_rule
 
 
 def realign(
@@ -19,10 +20,9 @@ def realign(
     config = context.config
     start = counted.anchor
     windows = (start.upstream, source_end), (start.downstream, counted.log_end)
-    source = originals(context.spark, config.source.consumer, tp, windows[0])
-    target = copies(
-        context.spark, config.target.consumer, remote, windows[1], config.record_timestamps
-    )
+    rule = copy_rule(config)
+    source = originals(context.spark, config.source.consumer, tp, windows[0], rule)
+    target = copies(context.spark, config.target.consumer, remote, windows[1], rule)
     return align(source, target, source_end=source_end)
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from replication.errors import GuardError
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
 from replication.model import Flow, NewEvent, Position, TopicPartition
+from replication.offsets.copy_rule import CopyRule
 from replication.offsets.fingerprint import Fingerprint
 from replication.offsets.runs import OffsetRun, anchor, runs_between
 from replication.positions.compacted import Compacted, search_compacted
@@ -21,11 +22,10 @@ from replication.positions.sides import FlowSides
 from replication.positions.tails import (
     COMPARED_RECORDS,
     last_fingerprints,
-    original,
-    printed_copies,
 )
 from replication.positions.verify import Placed, Verified, verify
 from replication.spark.fingerprints import equal_originals
+from replication.topics.copy_rule import copy_rule
 
 SEARCHED_RECORDS = 10_000
 """The number of source records, from a target record's timestamp on, that are searched for it."""
@@ -131,7 +131,7 @@ def _place(
     starts, ends = cluster.earliest(remotes), cluster.log_ends(remotes, "read_committed")
     spans = {remote: (starts.get(remote, 0), ends.get(remote, 0)) for remote in remotes}
     counts = dict.fromkeys(remotes, COMPARED_RECORDS)
-    last = last_fingerprints(target, spans, counts, printed_copies(config))
+    last = last_fingerprints(target, spans, counts, search.rule.copy)
     written = {tp: last[own.remote] for tp, own in existing.items() if last[own.remote]}
     emptied = existing.keys() - written.keys()
     source_ends = search.context.source.log_ends(emptied, config.isolation)
@@ -209,6 +209,7 @@ class _Search:
 
     def __init__(self, context: FlowSides, source: Reader) -> None:
         self.context, self._source = context, source
+        self.rule = copy_rule(context.config)
 
     def by_time(
         self, written: Mapping[TopicPartition, list[Fingerprint]]
@@ -234,7 +235,7 @@ class _Search:
                 tp: (start, min(start + SEARCHED_RECORDS, ends.get(tp, 0)))
                 for tp, start in starts.items()
             }
-            self._source.visit(spans, partial(_take_equal, newest, found))
+            self._source.visit(spans, partial(_take_equal, self.rule, newest, found))
             left = {tp: records for tp, records in left.items() if records and tp not in found}
         return self._followed(found, written, ends)
 
@@ -255,7 +256,10 @@ class _Search:
         }
 
         def follow(tp: TopicPartition, record: KafkaRecord) -> bool:
-            if not left[tp] or not original(record).equals(left[tp][0]):
+            one = self.rule.original(record)
+            if one is None:
+                return False
+            if not left[tp] or not one.equals(left[tp][0]):
                 return True
             places[tp] = left[tp].popleft(), record.offset
             return not left[tp]
@@ -278,7 +282,7 @@ class _Search:
             (config.source.consumer, tp),
             (config.target.consumer, remote),
             (written[0].offset, written[-1].offset + 1),
-            config.record_timestamps,
+            self.rule,
             most=MOST_CANDIDATES,
         )
         for last in range(len(written) - 1, -1, -1):
@@ -304,20 +308,21 @@ class _Search:
         The source may have lost the first ones by retention.
         """
         span, count = {tp: (0, offset + 1)}, {tp: len(written)}
-        upstream = last_fingerprints(self._source, span, count, original)[tp]
+        upstream = last_fingerprints(self._source, span, count, self.rule.original)[tp]
         pairs = zip(reversed(upstream), reversed(written), strict=False)
         return bool(upstream) and all(ours.equals(theirs) for ours, theirs in pairs)
 
 
 def _take_equal(
+    rule: CopyRule,
     wanted: Mapping[TopicPartition, Fingerprint],
     found: dict[TopicPartition, Place],
     tp: TopicPartition,
     record: KafkaRecord,
 ) -> bool:
     """Whether *record* is the one that is wanted of its partition; adds it to *found* if so."""
-    one = original(record)
-    is_equal = one.time_ms is not None and one.equals(wanted[tp])
+    one = rule.original(record)
+    is_equal = one is not None and one.time_ms is not None and one.equals(wanted[tp])
     if is_equal:
         found[tp] = (wanted[tp], record.offset)
     return is_equal

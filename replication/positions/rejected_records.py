@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from replication.kafka.reader import KafkaRecord, Reader
 from replication.model import Position, TopicPartition
 from replication.positions.sides import FlowSides
+from replication.topics.copy_rule import copy_rule
 from replication.topics.topic_plan import TopicPlan
 
 RECORD_OVERHEAD_BYTES = 70
@@ -45,11 +46,12 @@ def rejected_records(
         if tp.topic in of_source and plan.topics[tp.topic] in of_target
     }
     ends = context.source.log_ends(wanted, config.isolation)
-    reasons: dict[TopicPartition, str] = {}
+    rule, reasons = copy_rule(config), dict[TopicPartition, str]()
 
     def visit(tp: TopicPartition, record: KafkaRecord) -> None:
-        remote, size = plan.topics[tp.topic], _size(record)
-        if size > of_target[remote]:
+        remote = plan.topics[tp.topic]
+        size = RECORD_OVERHEAD_BYTES + rule.copy_of(record).size
+        if rule.is_copied(record) and size > of_target[remote]:
             reasons[tp] = (
                 f"{tp} offset {record.offset} has {size} bytes: max.message.bytes is "
                 f"{of_source[tp.topic]} on {tp.topic} at {config.flow.source} and "
@@ -66,8 +68,3 @@ def rejected_records(
     with Reader(config.source.consumer, config.isolation) as reader:
         reader.visit({tp: (at, min(at + 1, ends.get(tp, at))) for tp, at in starts.items()}, visit)
     return dict(sorted(reasons.items()))
-
-
-def _size(record: KafkaRecord) -> int:
-    parts = [record.key, record.value, *(part for pair in record.headers for part in pair)]
-    return RECORD_OVERHEAD_BYTES + sum(len(part) for part in parts if part is not None)

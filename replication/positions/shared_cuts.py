@@ -11,7 +11,8 @@ from replication.kafka.reader import Reader
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
 from replication.positions.survey import Stored
-from replication.positions.tails import fingerprints_at, original, printed_copies
+from replication.positions.tails import fingerprints_at
+from replication.topics.copy_rule import copy_rule
 
 
 def find_cuts(
@@ -36,14 +37,14 @@ def find_cuts(
     """
     if not resumed:
         return {}
-    maps = stored.maps(resumed)
+    rule, maps = copy_rule(config), stored.maps(resumed)
     last = {tp: run for tp, found in maps.items() if (run := _last_copied(found.offsets.runs))}
     with Reader(config.source.consumer, config.isolation) as source:
         offsets = {tp: run.src_until - 1 for tp, run in last.items()}
-        originals = fingerprints_at(source, offsets, original)
+        originals = fingerprints_at(source, offsets, rule.original)
     with Reader(config.target.consumer, "read_uncommitted") as target:
         offsets = {remote[tp]: run.tgt_until - 1 for tp, run in last.items()}
-        copies = fingerprints_at(target, offsets, printed_copies(config))
+        copies = fingerprints_at(target, offsets, rule.copy)
     return {
         tp: f"offset {run.tgt_until - 1} of {remote[tp]} no longer holds the copy of offset "
         f"{run.src_until - 1}: the end of its log was lost, and others have written there since"

@@ -9,21 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
-from itertools import chain
 
 from replication.config.tree import FlowConfig
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
 from replication.model import TopicPartition
 from replication.offsets.fingerprint import Fingerprint
-from replication.positions.provenance import without_provenance
+from replication.topics.copy_rule import copy_rule
 
 COMPARED_RECORDS = 20
 """The number of records at the end of a span that are compared one by one."""
 
 
-Printed = Callable[[KafkaRecord], Fingerprint]
-"""Reduces a record to what is compared: `original` or `copy`, or `untimed`."""
+Printed = Callable[[KafkaRecord], Fingerprint | None]
+"""Reduces a record to what is compared: `CopyRule.original` or `CopyRule.copy`. None counts not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,37 +43,6 @@ class CountedTail:
     end: int
 
 
-def original(record: KafkaRecord) -> Fingerprint:
-    """The fingerprint of *record* of the source; without a timestamp it has no time to compare."""
-    time_ms = None if record.timestamp_ms < 0 else record.timestamp_ms
-    return Fingerprint(record.offset, _content(record), time_ms)
-
-
-def copy(record: KafkaRecord) -> Fingerprint:
-    """The fingerprint of *record* of the target; a time that the target has set is not its own."""
-    return untimed(record) if record.is_append_time else original(record)
-
-
-def untimed(record: KafkaRecord) -> Fingerprint:
-    """The fingerprint of *record* where the flow leaves timestamps to the target."""
-    return Fingerprint(record.offset, _content(record), None)
-
-
-def printed_copies(config: FlowConfig) -> Printed:
-    """How records of the target are compared with those of the source, which `original` prints."""
-    return copy if config.record_timestamps == "preserve" else untimed
-
-
-def _content(record: KafkaRecord) -> bytes:
-    """A hash of key, value and headers, without the header that names where a record comes from."""
-    digest = blake2b(digest_size=16)
-    headers = without_provenance(record.headers)
-    for part in (record.key, record.value, *chain.from_iterable(headers)):
-        data = part.encode() if isinstance(part, str) else part
-        digest.update(b"-" if data is None else b"%d:%b" % (len(data), data))
-    return digest.digest()
-
-
 def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[TopicPartition]:
     """The upstream partitions of *tails* whose last records are the same on both sides, in order.
 
@@ -84,7 +51,7 @@ def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[Topi
     Raises:
         ClusterError: A cluster does not answer.
     """
-    matching: set[TopicPartition] = set()
+    rule, matching = copy_rule(config), set[TopicPartition]()
     with (
         Reader(config.source.consumer, config.isolation) as source,
         Reader(config.target.consumer, "read_uncommitted") as target,
@@ -96,8 +63,8 @@ def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[Topi
                 counts[tail.tp] = counts[tail.remote] = min(COMPARED_RECORDS, tail.records)
             spans = {tail.tp: tail.span for tail in some}
             ends = {tail.remote: (tail.end - counts[tail.remote], tail.end) for tail in some}
-            written = pool.submit(last_fingerprints, target, ends, counts, printed_copies(config))
-            upstream = last_fingerprints(source, spans, counts, original)
+            written = pool.submit(last_fingerprints, target, ends, counts, rule.copy)
+            upstream = last_fingerprints(source, spans, counts, rule.original)
             for tail in some:
                 expected = dict(enumerate(reversed(upstream[tail.tp]), start=1))
                 if all(
@@ -145,10 +112,12 @@ def fingerprints_at(
 ) -> dict[TopicPartition, Fingerprint]:
     """The record at one offset of each partition, reduced; absent where there is none."""
     found: dict[TopicPartition, Fingerprint] = {}
-    reader.visit(
-        {tp: (offset, offset + 1) for tp, offset in offsets.items()},
-        lambda tp, record: found.update({tp: printed(record)}),
-    )
+
+    def take(tp: TopicPartition, record: KafkaRecord) -> None:
+        if one := printed(record):
+            found[tp] = one
+
+    reader.visit({tp: (offset, offset + 1) for tp, offset in offsets.items()}, take)
     return found
 
 
@@ -158,4 +127,5 @@ def _keep(
     tp: TopicPartition,
     record: KafkaRecord,
 ) -> None:
-    kept[tp].append(printed(record))
+    if one := printed(record):
+        kept[tp].append(one)

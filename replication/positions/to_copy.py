@@ -11,7 +11,7 @@ from replication.config.tree import FlowConfig
 from replication.kafka.cluster import Cluster
 from replication.kafka.reader import KafkaRecord, Reader
 from replication.model import TopicPartition
-from replication.positions.provenance import has_passed
+from replication.topics.copy_rule import copy_rule
 
 Span = tuple[int, int]
 """First offset and end offset."""
@@ -39,9 +39,10 @@ def with_records(
     if not any(start < until for start, until in spans.values()):
         return found
 
+    rule = copy_rule(config)
+
     def visit(tp: TopicPartition, record: KafkaRecord) -> bool:
-        is_passed = config.has_provenance and has_passed(record.headers, config.target.alias)
-        if is_passed or not counts(tp, record):
+        if not rule.is_copied(record) or not counts(tp, record):
             return False
         found.add(tp)
         return True

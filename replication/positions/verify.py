@@ -13,15 +13,16 @@ from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import TopicPartition
 from replication.positions.sides import FlowSides
-from replication.positions.tails import fingerprints_at, original, printed_copies
+from replication.positions.tails import fingerprints_at
 from replication.spark.gaps import (
     Copied,
     EqualEnds,
+    Logs,
     Missing,
-    Sides,
     equal_ends,
     missing_records,
 )
+from replication.topics.copy_rule import copy_rule
 
 log = Log(__name__)
 
@@ -81,7 +82,7 @@ def verify(
     # nothing was deleted there, and the first record was to be copied, too
     is_earliest = context.config.auto_offset_reset == "earliest"
     from_first = {tp for tp, pair in whole.items() if is_earliest and pair.copies[0] == 0}
-    ends = equal_ends(context.spark, sides_of(context), list(last.values()))
+    ends = equal_ends(context.spark, logs_of(context), list(last.values()))
     long = {tp for tp, pair in whole.items() if pair != last[tp]}
     doubtful = {
         tp
@@ -123,14 +124,13 @@ def _last_of(pair: Copied, most: int) -> Copied:
     return replace(pair, originals=originals, copies=copies)
 
 
-def sides_of(context: FlowSides) -> Sides:
+def logs_of(context: FlowSides) -> Logs:
     """How both clusters are read where records are compared."""
     config = context.config
-    return Sides(
+    return Logs(
         {**config.source.consumer, "isolation.level": config.isolation},
         config.target.consumer,
-        config.record_timestamps,
-        config.target.alias if config.has_provenance else None,
+        copy_rule(config),
     )
 
 
@@ -140,7 +140,7 @@ def _not_dense(
     """Those of *pairs* in which records at equal distances from the end are not all equal."""
     if not pairs:
         return set()
-    config = context.config
+    config, rule = context.config, copy_rule(context.config)
     found = {
         pair.tp
         for pair in pairs
@@ -156,8 +156,8 @@ def _not_dense(
             left = {pair: left[pair] for pair in at}
             ours = {pair.tp: pair.originals[1] - distance for pair, distance in at.items()}
             theirs = {pair.remote: pair.copies[1] - distance for pair, distance in at.items()}
-            originals = fingerprints_at(source, ours, original)
-            copies = fingerprints_at(target, theirs, printed_copies(config))
+            originals = fingerprints_at(source, ours, rule.original)
+            copies = fingerprints_at(target, theirs, rule.copy)
             for pair in at:
                 one, other = originals.get(pair.tp), copies.get(pair.remote)
                 if one is None or other is None or not one.equals(other):
@@ -193,7 +193,7 @@ def _lacked(
     compacted = {name for name, own in policies.items() if own and "compact" in (own.value or "")}
     return missing_records(
         context.spark,
-        sides_of(context),
+        logs_of(context),
         list(pairs),
         from_first=from_first,
         compacted={pair.tp for pair in pairs if pair.remote.topic in compacted},

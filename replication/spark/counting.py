@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from replication.model import TopicPartition
+from replication.offsets.copy_rule import CopyRule
+from replication.spark.copies import copied
 from replication.spark.frames import frame_of
 from replication.spark.kafka_options import offsets_json, source_options
 
@@ -31,8 +33,9 @@ def offsets_after(
     consumer: Mapping[str, str],
     spans: Mapping[TopicPartition, RecordSpan],
     ends: Mapping[TopicPartition, int],
+    rule: CopyRule,
 ) -> dict[TopicPartition, int]:
-    """The offset after the last record of each span.
+    """The offset after the last record of each span; only those that are copied count.
 
     If every offset holds a record, which is the rule, one count confirms it. If not, the records
     of windows that double in width are numbered until the last one is found.
@@ -42,6 +45,7 @@ def offsets_after(
         consumer: Effective client properties of the source; their isolation level counts.
         spans: At least one record each.
         ends: The source's log end offsets; nothing is read at or beyond them.
+        rule: Which records are copied.
 
     Returns:
         No entry for a partition that holds fewer records before its end.
@@ -55,7 +59,8 @@ def offsets_after(
             for tp, span in left.items()
             if span.start < ends[tp]
         }
-        records = read_windows(spark, consumer, windows).select("topic", "partition", "offset")
+        records = copied(read_windows(spark, consumer, windows), rule)
+        records = records.select("topic", "partition", "offset")
         counted = _counted(records) if factor == 1 else _numbered(records, left)
         counts = {TopicPartition(row.topic, row.partition): row for row in counted.collect()}
         for tp, row in counts.items():

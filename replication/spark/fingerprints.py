@@ -1,6 +1,6 @@
 """Records reduced to hashes by Spark, to find those of the target in the source.
 
-As `replication.offsets.fingerprint` says, and as a hash of 64 bits. Executors hash.
+As `CopyRule.original` and `CopyRule.copy` do, with a hash of 64 bits. Executors hash.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from replication.model import PROVENANCE, Timestamps, TopicPartition
+from replication.model import TopicPartition
+from replication.offsets.copy_rule import CopyRule
 from replication.offsets.fingerprint import Fingerprint
+from replication.spark.copies import printed_copies, printed_originals
 from replication.spark.counting import read_all, read_windows
 from replication.spark.frames import frame_of
 
 FINGERPRINTS_AT_ONCE = 1_000_000
 """24 bytes each in Spark's memory, and ``spark.driver.maxResultSize`` is 1 GB by default."""
-
-LOG_APPEND_TIME = 1
-"""Spark's number of a timestamp that the cluster has set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,7 @@ def originals(
     consumer: Mapping[str, str],
     tp: TopicPartition,
     window: tuple[int, int],
+    rule: CopyRule,
     *,
     at_once: int = FINGERPRINTS_AT_ONCE,
 ) -> Iterator[Fingerprint]:
@@ -44,7 +44,7 @@ def originals(
     start, end = window
     for begin in range(start, end, at_once):
         part = begin, min(end, begin + at_once)
-        yield from _collected(printed_originals(read_windows(spark, consumer, {tp: part})))
+        yield from _collected(printed_originals(read_windows(spark, consumer, {tp: part}), rule))
 
 
 def copies(
@@ -52,14 +52,14 @@ def copies(
     consumer: Mapping[str, str],
     remote: TopicPartition,
     window: tuple[int, int],
-    timestamps: Timestamps,
+    rule: CopyRule,
 ) -> Iterator[Fingerprint]:
-    """The same of a remote partition; *timestamps* as the flow writes them."""
+    """The same of a remote partition."""
     start, end = window
     for begin in range(start, end, FINGERPRINTS_AT_ONCE):
         part = begin, min(end, begin + FINGERPRINTS_AT_ONCE)
         records = read_windows(spark, consumer, {remote: part})
-        yield from _collected(printed_copies(records, timestamps))
+        yield from _collected(printed_copies(records, rule))
 
 
 def equal_originals(
@@ -67,7 +67,7 @@ def equal_originals(
     source: tuple[Mapping[str, str], TopicPartition],
     target: tuple[Mapping[str, str], TopicPartition],
     window: tuple[int, int],
-    timestamps: Timestamps,
+    rule: CopyRule,
     *,
     most: int,
 ) -> dict[int, Equal]:
@@ -80,18 +80,18 @@ def equal_originals(
         source: Effective client properties, and the partition.
         target: The same of the target.
         window: First offset and end offset of the target's records.
-        timestamps: As the flow writes them.
+        rule: What copies look like.
         most: The most equal records whose offsets are returned.
 
     Returns:
         By offset on the target.
     """
-    wanted = list(copies(spark, *target, window, timestamps))
+    wanted = list(copies(spark, *target, window, rule))
     if not wanted:
         return {}
     rows = [{"at": one.offset, "copied": one.content, "copied_ms": one.time_ms} for one in wanted]
     frame = F.broadcast(frame_of(spark, rows, "at bigint, copied bigint, copied_ms bigint"))
-    records = printed_originals(read_all(spark, *source))
+    records = printed_originals(read_all(spark, *source), rule)
     equal = records.join(frame, (F.col("content") == F.col("copied")) & same_time("copied_ms"))
     counts = {row["at"]: row["count"] for row in equal.groupBy("at").count().collect()}
     # counted first: the offsets of a record that is repeated for years would not fit in memory
@@ -105,34 +105,10 @@ def equal_originals(
     }
 
 
-def printed_originals(records: DataFrame) -> DataFrame:
-    """Place, ``content`` and ``time_ms`` of *records* of the source; null without a timestamp."""
-    millis = F.unix_millis("timestamp")
-    return _printed(records, F.when(millis >= 0, millis))
-
-
-def printed_copies(records: DataFrame, timestamps: Timestamps) -> DataFrame:
-    """The same of *records* of the target; ``time_ms`` is null where the target has set it."""
-    if timestamps == "broker":
-        return _printed(records, F.lit(None).cast("bigint"))
-    millis, kind = F.unix_millis("timestamp"), F.col("timestampType")
-    return _printed(records, F.when((millis >= 0) & (kind != LOG_APPEND_TIME), millis))
-
-
 def same_time(copied_ms: str) -> Column:
     """Whether ``time_ms`` and another column do not contradict each other."""
     ours, theirs = F.col("time_ms"), F.col(copied_ms)
     return ours.isNull() | theirs.isNull() | (ours == theirs)
-
-
-def _printed(records: DataFrame, time_ms: Column) -> DataFrame:
-    # xxhash64 skips nulls, so that null and empty would look alike without the flags
-    nulls = [F.col(name).isNull() for name in ("key", "value")]
-    own = F.filter("headers", lambda header: header["key"] != PROVENANCE)
-    headers = F.to_json(F.coalesce(own, F.array()))  # Spark gives null for no headers
-    content = F.xxhash64("key", "value", headers, *nulls).alias("content")
-    place = "topic", "partition", "offset"
-    return records.select(*place, content, time_ms.alias("time_ms"), "key", nulls[1].alias("ends"))
 
 
 def _collected(printed: DataFrame) -> Iterator[Fingerprint]:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from replication.model import Timestamps, TopicPartition
+from replication.model import TopicPartition
+from replication.offsets.copy_rule import CopyRule
+from replication.spark.copies import printed_copies, printed_originals
 from replication.spark.counting import read_windows
-from replication.spark.fingerprints import printed_copies, printed_originals, same_time
+from replication.spark.fingerprints import same_time
 from replication.spark.frames import frame_of
-from replication.spark.projection import without_passed
 
 PLACE = ("topic", "partition")
 UNTIMED = -1
@@ -23,20 +24,18 @@ UNTIMED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class Logs:
     """How both clusters are read.
 
     Args:
         source: Effective client properties; their isolation level counts.
         target: The same of the target.
-        timestamps: As the flow writes them.
-        not_from: The cluster whose records are not copied back to it, if there is one.
+        rule: What copies look like.
     """
 
     source: Mapping[str, str]
     target: Mapping[str, str]
-    timestamps: Timestamps
-    not_from: str | None = None
+    rule: CopyRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class EqualEnds:
-    """How many of the last records are equal on both sides, in order.
+    """How many of the last records are equal on both logs, in order.
 
     Args:
         records: So many.
@@ -73,13 +72,13 @@ class Missing:
 
 
 def equal_ends(
-    spark: SparkSession, sides: Sides, pairs: Sequence[Copied]
+    spark: SparkSession, logs: Logs, pairs: Sequence[Copied]
 ) -> dict[TopicPartition, EqualEnds]:
     """Compares the last records of each of *pairs*, up to the start of the shorter side."""
     last_first = Window.partitionBy(*PLACE).orderBy(F.desc("offset"))
     ours, theirs = (
         side.withColumn("n", F.row_number().over(last_first))
-        for side in printed(spark, sides, pairs)
+        for side in printed(spark, logs, pairs)
     )
     copies = theirs.selectExpr(
         *PLACE, "n", "offset AS at", "content AS copied", "time_ms AS copied_ms"
@@ -103,7 +102,7 @@ def equal_ends(
 
 def missing_records(
     spark: SparkSession,
-    sides: Sides,
+    logs: Logs,
     pairs: Sequence[Copied],
     *,
     from_first: Collection[TopicPartition],
@@ -115,7 +114,7 @@ def missing_records(
 
     Args:
         spark: Needs one free slot.
-        sides: How both clusters are read.
+        logs: How both clusters are read.
         pairs: What is compared.
         from_first: Partitions whose copy must have all records of the source. In those of others
             only what follows the first record counts that the copy has.
@@ -124,7 +123,7 @@ def missing_records(
     Returns:
         No entry for a partition whose copy lacks nothing.
     """
-    ours, theirs = printed(spark, sides, pairs)
+    ours, theirs = printed(spark, logs, pairs)
     untimed = theirs.where("time_ms IS NULL").select(*PLACE).distinct()
     # where the target has set times, those of the source do not help to find a record
     ours = ours.join(F.broadcast(untimed.withColumn("is_untimed", F.lit(True))), [*PLACE], "left")
@@ -154,20 +153,18 @@ def missing_records(
 
 
 def printed(
-    spark: SparkSession, sides: Sides, pairs: Sequence[Copied]
+    spark: SparkSession, logs: Logs, pairs: Sequence[Copied]
 ) -> tuple[DataFrame, DataFrame]:
-    """Fingerprints of both sides, those of the copies under the names of the originals."""
-    records = read_windows(spark, sides.source, {pair.tp: pair.originals for pair in pairs})
-    if sides.not_from is not None:
-        records = without_passed(records, sides.not_from)
-    committed = {**sides.target, "isolation.level": "read_committed"}
+    """Fingerprints of both logs, those of the copies under the names of the originals."""
+    records = read_windows(spark, logs.source, {pair.tp: pair.originals for pair in pairs})
+    committed = {**logs.target, "isolation.level": "read_committed"}
     written = read_windows(spark, committed, {pair.remote: pair.copies for pair in pairs})
     names = {pair.remote.topic: pair.tp.topic for pair in pairs}
     rows = [{"remote": remote, "upstream": topic} for remote, topic in names.items()]
     upstream = F.broadcast(frame_of(spark, rows, "remote string, upstream string"))
-    copies = printed_copies(written, sides.timestamps).withColumnRenamed("topic", "remote")
+    copies = printed_copies(written, logs.rule).withColumnRenamed("topic", "remote")
     named = copies.join(upstream, "remote").drop("remote").withColumnRenamed("upstream", "topic")
-    return printed_originals(records), named
+    return printed_originals(records, logs.rule), named
 
 
 def _flags(

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from replication.model import TopicPartition
-from replication.spark.gaps import PLACE, Copied, Sides, printed
+from replication.spark.gaps import PLACE, Copied, Logs, printed
 
 
 def newest_kept(
-    spark: SparkSession, sides: Sides, pairs: Sequence[Copied]
+    spark: SparkSession, logs: Logs, pairs: Sequence[Copied]
 ) -> dict[TopicPartition, tuple[int, int, int]]:
     """The newest record of each copy that the source still has.
 
@@ -24,14 +24,14 @@ def newest_kept(
 
     Args:
         spark: Needs one free slot.
-        sides: How both clusters are read.
+        logs: How both clusters are read.
         pairs: What is compared.
 
     Returns:
         Its offset on the target, that of its original, the first one of equal ones, and the number
         of records behind it on the target. No entry for a copy of which the source has none.
     """
-    ours, theirs = printed(spark, sides, pairs)
+    ours, theirs = printed(spark, logs, pairs)
     copies = theirs.select(*PLACE, "content", "time_ms", F.col("offset").alias("at"))
     equal = ours.join(copies, [*PLACE, "content", "time_ms"]).groupBy(*PLACE, "at")
     kept = equal.agg(F.min("offset").alias("original"))
@@ -44,15 +44,15 @@ def newest_kept(
     }
 
 
-def overwritten(spark: SparkSession, sides: Sides, pairs: Sequence[Copied]) -> set[TopicPartition]:
+def overwritten(spark: SparkSession, logs: Logs, pairs: Sequence[Copied]) -> set[TopicPartition]:
     """Those of *pairs* in which the source has a newer record of each key of the copy.
 
     Args:
         spark: Needs one free slot.
-        sides: How both clusters are read.
+        logs: How both clusters are read.
         pairs: What is compared.
     """
-    ours, theirs = printed(spark, sides, pairs)
+    ours, theirs = printed(spark, logs, pairs)
     latest = ours.groupBy(*PLACE, "key").agg(F.max("time_ms").alias("latest_ms"))
     keys = theirs.groupBy(*PLACE, "key").agg(
         F.max("time_ms").alias("copied_ms"), F.max(F.col("time_ms").isNull()).alias("is_untimed")

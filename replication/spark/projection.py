@@ -1,7 +1,8 @@
 """The projection of records from Spark's Kafka source to Spark's Kafka sink. No I/O.
 
-Only this module decides how a record is changed. Everything here is a Catalyst expression, because
-records passing through Python would cost several times the CPU.
+`copies` decides what a copy looks like; here it gets its remote topic, and a carrier for what
+Spark's sink has no column for. Everything is a Catalyst expression, because records passing through
+Python would cost several times the CPU.
 """
 
 from collections import Counter
@@ -11,9 +12,11 @@ from zlib import crc32
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructType
+from pyspark.sql.types import BinaryType, LongType
 
-from replication.model import PROVENANCE, Timestamps, TopicPartition
+from replication.model import TopicPartition
+from replication.offsets.copy_rule import CopyRule
+from replication.spark.copies import copies_of
 from replication.spark.interceptor import CARRIER
 
 COUNTS = "counts"
@@ -38,42 +41,28 @@ TARGET_SCHEMA = (
 def to_target(
     records: DataFrame,
     remote_topics: Mapping[str, str],
-    timestamps: Timestamps,
+    rule: CopyRule,
     *,
     intercepted: bool,
-    mark: str | None = None,
 ) -> DataFrame:
-    """The source's records as they are written to the target.
-
-    Key, value, header order, partition and nulls stay the same; only the topic is renamed.
+    """The source's records as they are written to the target, without those that are not copied.
 
     Args:
         records: `SOURCE_SCHEMA`.
         remote_topics: The remote topic of every upstream topic in *records*.
-        timestamps: With ``preserve`` the carrier holds each record's timestamp, else none.
+        rule: What the copies look like.
         intercepted: Whether to put the carrier before the key, which the interceptor removes.
-        mark: The source's alias, if the header `PROVENANCE` is to be appended.
 
     Returns:
         `TARGET_SCHEMA`, in the order of *records*.
     """
-    headers = F.col("headers")
-    if mark is not None:
-        no_headers = F.array().cast(_HEADERS)
-        headers = F.concat(F.coalesce(headers, no_headers), F.array(_provenance(mark)))
-    return records.select(
-        _carried_key(timestamps) if intercepted else F.col("key"),
+    return copies_of(records, rule).select(
+        _carried_key() if intercepted else F.col("key"),
         "value",
-        headers.alias("headers"),
+        "headers",
         _remote_topic(remote_topics).alias("topic"),
         "partition",
     )
-
-
-def without_passed(records: DataFrame, cluster: str) -> DataFrame:
-    """*records*, of `SOURCE_SCHEMA`, without those that have passed through *cluster*."""
-    has_passed = F.exists("headers", lambda header: header == _provenance(cluster))
-    return records.where(~F.coalesce(has_passed, F.lit(False)))
 
 
 def counts_column(partitions: Sequence[TopicPartition]) -> Column:
@@ -114,25 +103,15 @@ def partition_codes(partitions: Sequence[TopicPartition]) -> dict[TopicPartition
     return {tp: (codes[tp.topic] << PARTITION_BITS) + tp.partition for tp in partitions}
 
 
-# Types as objects: Spark parses a type's name with the parser of SQL, which takes a start's time.
-_HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
-
-
-def _provenance(alias: str) -> Column:
-    value = F.lit(alias.encode())
-    return F.struct(F.lit(PROVENANCE).alias("key"), value.alias("value"))
-
-
-def _carried_key(timestamps: Timestamps) -> Column:
+def _carried_key() -> Column:
     """The key behind its carrier, for the interceptor.
 
     The carrier is `CARRIER`, the epoch milliseconds (-1 for none) and the offset, 8 big-endian
     bytes each. The offset's complement stands for a key that is null and not empty.
     """
     key, offset = F.col("key"), F.col("offset")
-    millis = F.unix_millis(F.col("timestamp")) if timestamps == "preserve" else F.lit(-1)
     marked = F.when(key.isNull(), F.bitwise_not(offset)).otherwise(offset)
-    numbers = (number.cast(LongType()).cast(BinaryType()) for number in (millis, marked))
+    numbers = (number.cast(LongType()).cast(BinaryType()) for number in (F.col("time_ms"), marked))
     return F.concat(F.lit(CARRIER), *numbers, F.coalesce(key, F.lit(b""))).alias("key")
 
 

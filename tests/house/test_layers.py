@@ -63,7 +63,6 @@ DOORS = {
         "find",
         "old_records",
         "place",
-        "provenance",
         "rejected_records",
         "replaced",
         "rule",

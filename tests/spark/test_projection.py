@@ -7,6 +7,8 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from replication.model import PROVENANCE, TopicPartition
+from replication.offsets.copy_rule import CopyRule
+from replication.spark.copies import copies_of
 from replication.spark.interceptor import CARRIER
 from replication.spark.projection import (
     SOURCE_SCHEMA,
@@ -14,7 +16,6 @@ from replication.spark.projection import (
     counts_column,
     counts_of,
     to_target,
-    without_passed,
 )
 
 pytestmark = pytest.mark.spark
@@ -52,7 +53,7 @@ def test_a_record_is_copied_byte_for_byte_with_its_timestamp_and_offset_before_t
     )
 
     assert_df_equality(
-        to_target(source, {"orders": "us.orders"}, "preserve", intercepted=True),
+        to_target(source, {"orders": "us.orders"}, CopyRule(), intercepted=True),
         expected,
         ignore_nullable=True,
     )
@@ -65,8 +66,8 @@ def test_the_provenance_comes_after_the_headers(spark: SparkSession) -> None:
     rows = [(None, None, "orders", 0, 7, AT, 0, headers) for headers in of_records]
     source = spark.createDataFrame(rows, SOURCE_SCHEMA)
 
-    marked = to_target(source, {"orders": "orders"}, "preserve", intercepted=True, mark="eu")
-    bare = to_target(source, {"orders": "orders"}, "broker", intercepted=False, mark="eu")
+    marked = to_target(source, {"orders": "orders"}, CopyRule(mark="eu"), intercepted=True)
+    bare = to_target(source, {"orders": "orders"}, CopyRule("broker", mark="eu"), intercepted=False)
 
     added = (PROVENANCE, bytearray(b"eu"))
     expected = [[*own, added], [*own, hop, added], [added]]
@@ -88,7 +89,7 @@ def test_records_that_have_passed_through_a_cluster_are_left_out(spark: SparkSes
     rows = [(None, None, "t", 0, at, AT, 0, own) for at, own in enumerate(headers)]
     source = spark.createDataFrame(rows, SOURCE_SCHEMA)
 
-    left = without_passed(source, "us").collect()
+    left = copies_of(source, CopyRule(not_to="us")).collect()
 
     assert [row.offset for row in left] == [0, 1, 2, 5, 6, 7]
 
@@ -98,7 +99,7 @@ def test_without_the_interceptor_the_key_is_untouched(spark: SparkSession) -> No
     expected = spark.createDataFrame([(NOT_UTF8, None, None, "us.orders", 0)], TARGET_SCHEMA)
 
     assert_df_equality(
-        to_target(source, {"orders": "us.orders"}, "broker", intercepted=False),
+        to_target(source, {"orders": "us.orders"}, CopyRule("broker"), intercepted=False),
         expected,
         ignore_nullable=True,
     )
@@ -119,7 +120,9 @@ def test_topics_get_their_remote_names(spark: SparkSession, remote: dict[str, st
     rows = [(None, None, topic, 0, 0, AT, 0, None) for topic in remote]
     source = spark.createDataFrame(rows, SOURCE_SCHEMA)
 
-    renamed = to_target(source, remote, "broker", intercepted=False).select("topic").collect()
+    renamed = (
+        to_target(source, remote, CopyRule("broker"), intercepted=False).select("topic").collect()
+    )
 
     assert [row.topic for row in renamed] == list(remote.values())
 

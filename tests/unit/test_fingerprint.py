@@ -4,9 +4,10 @@ import pytest
 
 from replication.kafka.reader import KafkaRecord
 from replication.model import PROVENANCE
-from replication.positions.tails import copy, original, untimed
+from replication.offsets.copy_rule import CopyRule
 
 NOW_MS = 1_764_000_000_000
+PRESERVE, BROKER = CopyRule("preserve", "A", "B"), CopyRule("broker")
 
 
 def record(
@@ -14,6 +15,11 @@ def record(
 ) -> KafkaRecord:
     headers = (("h", b"1"), (PROVENANCE, b"A"))
     return KafkaRecord(7, timestamp_ms, b"k", value, headers, is_append_time)
+
+
+def is_taken_for_copy(rule: CopyRule, source: KafkaRecord, target: KafkaRecord) -> bool:
+    original = rule.original(source)
+    return original is not None and original.equals(rule.copy(target))
 
 
 @pytest.mark.parametrize(
@@ -32,9 +38,9 @@ def record(
 def test_a_time_counts_only_where_both_records_have_one_of_their_own(
     source: KafkaRecord, target: KafkaRecord, *, is_copy: bool
 ) -> None:
-    assert original(source).equals(copy(target)) == is_copy
+    assert is_taken_for_copy(PRESERVE, source, target) == is_copy
 
 
 def test_no_time_counts_where_the_flow_leaves_times_to_the_target() -> None:
-    assert original(record(NOW_MS)).equals(untimed(record(NOW_MS + 1)))
-    assert not original(record(NOW_MS)).equals(untimed(record(NOW_MS, b"other")))
+    assert is_taken_for_copy(BROKER, record(NOW_MS), record(NOW_MS + 1))
+    assert not is_taken_for_copy(BROKER, record(NOW_MS), record(NOW_MS, b"other"))

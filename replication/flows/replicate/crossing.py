@@ -7,20 +7,18 @@ from pyspark.sql import DataFrame, SparkSession
 from replication.config.tree import FlowConfig
 from replication.spark.acknowledged import is_reported
 from replication.spark.kafka_options import sink_options
-from replication.spark.projection import to_target, without_passed
+from replication.spark.projection import to_target
+from replication.topics.copy_rule import copy_rule
 from replication.topics.topic_plan import TopicPlan
 
 
 def crossing(config: FlowConfig, plan: TopicPlan, records: DataFrame) -> DataFrame:
     """The *records* of the source as they are written to the target."""
-    if config.has_provenance:
-        records = without_passed(records, config.target.alias)
     return to_target(
         records,
         plan.topics,
-        config.record_timestamps,
+        copy_rule(config),
         intercepted=_is_intercepted(config, records.sparkSession),
-        mark=config.source.alias if config.has_provenance else None,
     )
 
 

@@ -23,12 +23,12 @@ from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import FinishedRuns, ProgressGapError
-from replication.positions.provenance import has_passed
 from replication.positions.replaced import compare_ids
 from replication.spark.acknowledged import generation_tag
 from replication.spark.counting import read_windows
 from replication.spark.session import task_slots
 from replication.state.offset_rows import Anchor
+from replication.topics.copy_rule import copy_rule
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
@@ -101,10 +101,10 @@ def _next_records(context: FlowContext, starts: Mapping[TopicPartition, int]) ->
     config = context.config
     ends = context.source.log_ends(starts, config.isolation)
     left = {tp: at for tp, at in starts.items() if at < ends.get(tp, 0)}
-    found = {tp: (at, at + 1) for tp, at in left.items()}
+    rule, found = copy_rule(config), {tp: (at, at + 1) for tp, at in left.items()}
 
     def visit(tp: TopicPartition, record: KafkaRecord) -> bool:
-        if config.has_provenance and has_passed(record.headers, config.target.alias):
+        if not rule.is_copied(record):
             return False
         found[tp] = record.offset, record.offset + 1
         return True

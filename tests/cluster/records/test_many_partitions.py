@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from replication.errors import GuardError
 from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader
 from replication.model import Position, TopicPartition
+from replication.offsets.copy_rule import CopyRule
 from replication.positions.place import Existing, Match, match_existing_targets
 from replication.positions.tails import CountedTail, matching_tails
 from replication.spark.fingerprints import originals
@@ -107,9 +108,9 @@ def test_the_fingerprints_of_a_long_span_are_the_same_in_parts(
     fill(clusters[0], topic_name, 1, 100)
     properties, tp = {"bootstrap.servers": clusters[0].bootstrap}, TopicPartition(topic_name, 0)
 
-    parts = originals(spark, properties, tp, (5, 100), at_once=40)
+    parts = originals(spark, properties, tp, (5, 100), CopyRule(), at_once=40)
 
-    whole = list(originals(spark, properties, tp, (5, 100)))
+    whole = list(originals(spark, properties, tp, (5, 100), CopyRule()))
     assert [one.offset for one in whole] == list(range(5, 100))
     assert list(parts) == whole
 

@@ -1,0 +1,77 @@
+"""What copies look like, as Catalyst expressions: the twin of `replication.offsets.copy_rule`.
+
+Only these two modules decide how a record is changed.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BinaryType, StringType, StructType
+
+from replication.model import PROVENANCE
+from replication.offsets.copy_rule import CopyRule
+
+NO_TIME = -1
+"""Kafka's number for a record without a timestamp."""
+
+LOG_APPEND_TIME = 1
+"""Spark's number of a timestamp that the cluster has set."""
+
+# Types as objects: Spark parses a type's name with the parser of SQL, which takes a start's time.
+_HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
+
+
+def copied(records: DataFrame, rule: CopyRule) -> DataFrame:
+    """Those of *records*, of Spark's Kafka source, that `CopyRule.is_copied` is true of."""
+    if rule.not_to is None:
+        return records
+    hop = _hop(rule.not_to)
+    has_passed = F.exists("headers", lambda header: header == hop)
+    return records.where(~F.coalesce(has_passed, F.lit(False)))
+
+
+def copies_of(records: DataFrame, rule: CopyRule) -> DataFrame:
+    """Those of *records* that are copied, as `CopyRule.copy_of` makes them, at their old places.
+
+    The columns: topic, partition, offset, key, value, headers, and ``time_ms``, or `NO_TIME`.
+    """
+    headers = F.col("headers")
+    if rule.mark is not None:
+        no_headers = F.array().cast(_HEADERS)
+        headers = F.concat(F.coalesce(headers, no_headers), F.array(_hop(rule.mark)))
+    place = "topic", "partition", "offset"
+    columns = *place, "key", "value", headers.alias("headers"), _time_ms(rule).alias("time_ms")
+    return copied(records, rule).select(*columns)
+
+
+def printed_originals(records: DataFrame, rule: CopyRule) -> DataFrame:
+    """Place, ``content`` and ``time_ms`` of copied *records* of the source: `CopyRule.original`."""
+    return _printed(copies_of(records, rule), F.col("time_ms"))
+
+
+def printed_copies(records: DataFrame, rule: CopyRule) -> DataFrame:
+    """The same of *records* of the target: `CopyRule.copy`."""
+    is_own = F.col("timestampType") != LOG_APPEND_TIME
+    return _printed(records, F.when(is_own, _time_ms(rule)))
+
+
+def _time_ms(rule: CopyRule) -> Column:
+    """Without a condition, which would cost the query CPU for each record."""
+    millis = F.unix_millis("timestamp") if rule.timestamps == "preserve" else F.lit(NO_TIME)
+    return F.greatest(millis, F.lit(NO_TIME).cast("bigint"))
+
+
+def _printed(records: DataFrame, time_ms: Column) -> DataFrame:
+    """As fingerprints, in which a record without a time has null as its time."""
+    # xxhash64 skips nulls, so that null and empty would look alike without the flags
+    nulls = [F.col(name).isNull() for name in ("key", "value")]
+    own = F.filter("headers", lambda header: header["key"] != PROVENANCE)
+    headers = F.to_json(F.coalesce(own, F.array()))  # Spark gives null for no headers
+    content = F.xxhash64("key", "value", headers, *nulls).alias("content")
+    place = "topic", "partition", "offset"
+    own_ms = F.when(time_ms != NO_TIME, time_ms).alias("time_ms")
+    return records.select(*place, content, own_ms, "key", nulls[1].alias("ends"))
+
+
+def _hop(alias: str) -> Column:
+    value = F.lit(alias.encode())
+    return F.struct(F.lit(PROVENANCE).alias("key"), value.alias("value"))
