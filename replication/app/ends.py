@@ -109,7 +109,7 @@ class Ends:
         execution = Execution(
             flow,
             launch.job,
-            tally.mode or self._modes.get(flow, launch.config.mode),
+            tally.board.look().copying.mode or self._modes.get(flow, launch.config.mode),
             process_name(),
             self._started_at,
             now(),

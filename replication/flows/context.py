@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
 from replication.errors import StateError
+from replication.flows.board import FlowBoard
 from replication.flows.head_start import HeadStart
 from replication.flows.tally import Killed, Tally
 from replication.kafka.cluster import Cluster
@@ -57,6 +58,11 @@ class FlowContext:
     standby: bool = False
     head_start: HeadStart = field(default_factory=HeadStart)
     tally: Tally = field(default_factory=Tally)
+
+    @property
+    def board(self) -> FlowBoard:
+        """The figures of the flow, for whoever shows them."""
+        return self.tally.board
 
     @property
     def jvm(self) -> JVMView:

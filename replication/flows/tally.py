@@ -3,16 +3,15 @@
 Everything here is known to the flow anyway, but for one request to the source at the start.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from replication.errors import ReplicationError
-from replication.model import Isolation, Mode, TopicPartition
+from replication.flows.board import Copying, FlowBoard, Part
+from replication.model import Isolation, TopicPartition
 from replication.state.executions import TopicEnd
 
-Part = str | TopicPartition
 Ends = Mapping[TopicPartition, int]
 
 
@@ -38,7 +37,7 @@ class Tally:
     """The figures of one start of a flow. Only the flow's own threads add to them.
 
     Attributes:
-        mode: How the newest query ran; None before the first.
+        board: The figures of the flow while it runs; what is summed up comes from there.
         epoch: Of the lease of the flow's records, once this process has held it.
         claims: The ids of the claims by which this process has held leases.
         when_killed: Is told of an owner before this process that has not given its lease back.
@@ -46,7 +45,7 @@ class Tally:
         set_aside: What is set aside now, and why.
     """
 
-    mode: Mode | None = None
+    board: FlowBoard = field(default_factory=FlowBoard)
     epoch: int | None = None
     claims: set[str] = field(default_factory=set)
     when_killed: Callable[[Killed], None] = lambda _killed: None
@@ -55,9 +54,6 @@ class Tally:
     _ends: dict[TopicPartition, int] = field(default_factory=dict)
     _stable: dict[TopicPartition, int] = field(default_factory=dict)
     _readable: dict[TopicPartition, int] = field(default_factory=dict)
-    _records: Counter[str] = field(default_factory=Counter)
-    _bytes: Counter[str] = field(default_factory=Counter)
-    _newest_ms: dict[str, int] = field(default_factory=dict)
 
     def without_end(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
         """Those of *partitions* whose ends at the start are still to be noted."""
@@ -75,18 +71,10 @@ class Tally:
         self._stable.update(stable)
         self._readable.update(stable if isolation == "read_committed" else ends)
 
-    def add_records(self, topic: str, records: int) -> None:
-        """Adds records of an upstream topic that are on the target."""
-        self._records[topic] += records
-
-    def add_report(self, topic: str, size: int, newest_ms: int) -> None:
-        """Adds what executors report of acknowledged records: their bytes, the newest timestamp."""
-        self._bytes[topic] += size
-        self._newest_ms[topic] = max(newest_ms, self._newest_ms.get(topic, -1))
-
     def topics(self) -> tuple[TopicEnd, ...]:
         """What is to be recorded of each topic, sorted by name."""
-        partitions: dict[str, set[TopicPartition]] = {topic: set() for topic in self._records}
+        copying = self.board.look().copying
+        partitions: dict[str, set[TopicPartition]] = {topic: set() for topic in copying.records}
         causes: dict[str, list[str]] = {}
         for tp in self._readable:
             partitions.setdefault(tp.topic, set()).add(tp)
@@ -95,18 +83,20 @@ class Tally:
             causes.setdefault(name, []).append(str(error))
         names = partitions.keys() | causes.keys()
         return tuple(
-            self._topic(name, partitions.get(name, set()), causes.get(name, []))
+            self._topic(copying, name, partitions.get(name, set()), causes.get(name, []))
             for name in sorted(names)
         )
 
-    def _topic(self, name: str, partitions: set[TopicPartition], causes: list[str]) -> TopicEnd:
-        records, newest_ms = self._records[name], self._newest_ms.get(name, -1)
+    def _topic(
+        self, copying: Copying, name: str, partitions: set[TopicPartition], causes: list[str]
+    ) -> TopicEnd:
+        records, newest_ms = copying.records.get(name, 0), copying.newest_ms.get(name, -1)
         reached, readable = _sum(self.positions, partitions), self._readable
         behind = (max(0, readable[tp] - self.positions.get(tp, 0)) for tp in partitions)
         return TopicEnd(
             name,
             records,
-            bytes=self._bytes.get(name, None if records else 0),
+            bytes=copying.bytes.get(name, None if records else 0),
             set_aside=len(causes),
             cause="\n".join(causes) or None,
             source_end=_sum(self._ends, partitions),

@@ -35,6 +35,18 @@ class Rejection(NamedTuple):
     text: str
 
 
+class Copied(NamedTuple):
+    """What executors report of records that were acknowledged since their last report.
+
+    Args:
+        bytes: Of their keys and values.
+        newest_ms: The newest of their timestamps; -1 if the target gave none.
+    """
+
+    bytes: int
+    newest_ms: int
+
+
 class PendingRuns:
     """The positions of a generation's partitions, and the runs that are not yet in the offset map.
 

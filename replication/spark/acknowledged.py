@@ -7,13 +7,13 @@ may still write: one whose driver is silent ends by itself, and the driver count
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from replication.model import Flow, TopicPartition
-from replication.offsets.pending import Rejection, Report
+from replication.offsets.pending import Copied, Rejection, Report
 from replication.offsets.runs import OffsetRun
 from replication.spark.kafka_options import limits_text
 
@@ -84,18 +84,6 @@ def generation_tag(
     finally:
         for name in tags:
             context.setLocalProperty(name, None)
-
-
-class Copied(NamedTuple):
-    """What executors report of records that were acknowledged since their last report.
-
-    Args:
-        bytes: Of their keys and values.
-        newest_ms: The newest of their timestamps; -1 if the target gave none.
-    """
-
-    bytes: int
-    newest_ms: int
 
 
 class Acknowledged:

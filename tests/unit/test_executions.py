@@ -15,6 +15,8 @@ from replication.config.tree import MirrorConfig
 from replication.errors import ClusterError, FlowError, LeaseError, ReplicationError
 from replication.flows.tally import Tally
 from replication.model import Flow, Job, TopicPartition
+from replication.offsets.pending import Copied
+from replication.offsets.runs import OffsetRun
 from replication.state.delta_reader import DeltaReader
 from replication.state.executions import (
     EXECUTIONS,
@@ -95,9 +97,8 @@ def test_a_tally_adds_up_partitions() -> None:
     )
     tally.positions = {ORDERS_0: 4, ORDERS_1: 7, TopicPartition("other", 0): 1}
     tally.set_aside = {USERS_0: ClusterError("no leader"), "audit": FlowError("too large")}
-    tally.add_records("orders", 3)
-    tally.add_report("orders", 70, 2_000)
-    tally.add_report("orders", 30, 1_500)
+    tally.board.add({ORDERS_0: [OffsetRun(1, 4, 1, 3)]})
+    tally.board.add_copied([("orders", Copied(70, 2_000)), ("orders", Copied(30, 1_500))])
 
     audit, orders, users = tally.topics()
 

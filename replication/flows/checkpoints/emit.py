@@ -71,6 +71,7 @@ class Emission:
         for position in written:
             newest[position.key] = position.checkpoint()
         self._history += [self._row(position) for position in written]
+        self._context.board.count_checkpoints(len(written))
         self._rejected.report({changed[at].group: str(why) for at, why in rejected.items()})
         log.debug("checkpoints_emitted", flow=self._flow, checkpoints=len(written))
 

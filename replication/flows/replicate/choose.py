@@ -4,12 +4,13 @@ import time
 from collections.abc import Collection, Mapping
 
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
+from replication.flows.board import Part
 from replication.flows.context import FlowContext
 from replication.flows.identity import Identity
 from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.first_topics import FirstTopics
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.set_aside import Part, RefusedTopicError, SetAside, joined
+from replication.flows.replicate.set_aside import RefusedTopicError, SetAside, joined
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, NewEvent, TopicPartition
 from replication.offsets.guard import Refusal
@@ -54,12 +55,11 @@ class TopicChoice:
         self._unmatched: dict[TopicPartition, int] = {}
         self._known: set[str] = set()
         self._refused: dict[Part, ReplicationError] = {}  # what has ended the flow
-        ends = config.mode == "drain"
         first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
         times = RetryTimes[Part](first, LONGEST_PAUSE_SECONDS)
-        self._topics = SetAside(context.tables, config.flow, times, ends=ends)
+        self._topics = SetAside(context, times)
         times = RetryTimes[Part](min(first, LEADER_RETRY_SECONDS), LONGEST_LEADER_PAUSE_SECONDS)
-        self._leaderless = SetAside(context.tables, config.flow, times, ends=ends)
+        self._leaderless = SetAside(context, times)
 
     def plan(self, running: TopicPlan | None = None) -> TopicPlan:
         """Prepares the target, and tries topics that were set aside and are due again.

@@ -78,6 +78,7 @@ class Generations:
         context = self._context
         keep_events(context.spark, len(self.plan.partitions))
         limit_polling(context.spark, len(plan.partitions))
+        context.board.begin(number, self.mode, plan, positions)
         generation = Generation.start(
             context, (self._map_writer, self._ids), plan, positions, number=number, mode=self.mode
         )
@@ -146,4 +147,5 @@ class Generations:
             positions |= generation.close()
         self._ids.close()
         self._running.clear()
+        self._context.board.end()
         return positions

@@ -104,6 +104,7 @@ def _replicate_as_owner(
             with maintained_tables(owner, stop):
                 return _FlowLoop(owner, admitted, stop, lease, outage).run()
         finally:
+            context.board.turn_to("ended")
             context.live_map.detach()
 
 
@@ -154,6 +155,7 @@ class _FlowLoop:
                 ending = self._run_generation()
             except (QueryError, ProgressGapError, ClusterError, StateError) as error:
                 self._lease.check()  # a lost lease may be the cause: its producers send nothing
+                self._context.board.turn_to("waiting", str(error))
                 self._recovery.recover(error, self._plan)
         self._record_last_batch(ending)
         if ending == "drained":
@@ -161,6 +163,7 @@ class _FlowLoop:
         return self._choice.error() or self._selection.error() if ending == "drained" else None
 
     def _run_generation(self) -> Ending:
+        self._context.board.turn_to("starting")
         plan = self._choice.plan()
         self._selection.report(plan)
         if not plan.partitions:
@@ -182,7 +185,6 @@ class _FlowLoop:
         self._map_writer.topics.record(plan, self._number)
         self._left_behind.begin(plan.partitions)
         self._lease.check()
-        self._context.tally.mode = mode
         due = self._with_news(plan, positions) if mode == "drain" else plan
         if not due.partitions:
             self._plan = None  # nothing is written, so that the positions stay what they are
@@ -193,6 +195,7 @@ class _FlowLoop:
         try:
             running.start(due, {tp: positions[tp] for tp in due.partitions}, self._number)
             self._log_old_records(plan, positions)
+            self._context.board.turn_to("replicating")
             ending = self._attend(running)
         finally:
             self._remember(running.plan, running.close())
@@ -329,6 +332,7 @@ class _FlowLoop:
         if config.mode == "drain":
             return "drained"
         self._context.head_start.end(config.flow)
+        self._context.board.turn_to("waiting", "no topic matches")
         due = time.monotonic() + config.refresh_topics_interval_seconds
         while time.monotonic() < due:
             self._lease.check()

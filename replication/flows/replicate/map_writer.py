@@ -52,7 +52,7 @@ class MapWriter:
         self.flow, self._live_map = config.flow, context.live_map
         self._live_map.attach()
         self.interval_seconds = config.state.write_interval_seconds
-        self._tables = context.tables
+        self._tables, self._board = context.tables, context.board
         self._table = OffsetTable(context.tables, config.flow)
         stored = reader_of(context.tables).offsets(self.flow).progress()
         self._table.resume(stored)
@@ -149,6 +149,7 @@ class MapWriter:
 
     def _append(self, finished: FinishedRuns) -> None:
         self._table.append(finished)
+        self._board.map_written()
         self._syncs.write(finished.runs)
 
 

@@ -93,6 +93,7 @@ class Recovery:
         is_final = is_final or (is_start and isinstance(error, ClusterError))
         if is_final or self._failures >= FAILURES_IN_A_ROW or self._stop.is_set():
             raise error
+        self._context.board.count_restart()
         pause = pause_seconds(self._failures + 1)
         flow = self._context.config.flow
         log.warning("restarting", flow=flow, pause_seconds=round(pause))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from replication.flows.context import FlowContext
-from replication.offsets.pending import PendingRuns, Rejection
+from replication.offsets.pending import Copied, PendingRuns, Rejection
 from replication.offsets.runs import OffsetRun
-from replication.spark.acknowledged import Acknowledged, Copied, await_silence, is_reported
+from replication.spark.acknowledged import Acknowledged, await_silence, is_reported
 from replication.spark.progress import Progress
 from replication.topics.topic_plan import TopicPlan
 
@@ -67,19 +67,22 @@ class Reports:
             ProgressGapError: The reports contradict the batches.
         """
         if self._acknowledged is not None:
-            for remote, report in self._acknowledged.take():
-                tp = self._upstream[remote]
-                if isinstance(report, Rejection):
-                    self.rejected[tp] = report
-                elif isinstance(report, Copied):
-                    self._context.tally.add_report(tp.topic, report.bytes, report.newest_ms)
-                else:
-                    pending.add_acknowledged(tp, report)
+            copied: list[tuple[str, Copied]] = []
+            try:
+                for remote, report in self._acknowledged.take():
+                    tp = self._upstream[remote]
+                    if isinstance(report, Rejection):
+                        self.rejected[tp] = report
+                    elif isinstance(report, Copied):
+                        copied.append((tp.topic, report))
+                    else:
+                        pending.add_acknowledged(tp, report)
+            finally:
+                self._context.board.add_copied(copied)
 
     def count(self, runs: Mapping["TopicPartition", Sequence[OffsetRun]]) -> None:
-        """Adds the records of new *runs* to the tally of the flow."""
-        for tp, found in runs.items():
-            self._context.tally.add_records(tp.topic, sum(run.count for run in found))
+        """Puts new *runs* on the board, whether executors or batches have told of them."""
+        self._context.board.add(runs)
 
     def accept_unconfirmed(self, pending: PendingRuns) -> None:
         """Takes a finished batch's own counts where its reports are overdue, and records that."""

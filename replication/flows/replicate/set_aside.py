@@ -7,9 +7,10 @@ import time
 from collections.abc import Collection, Mapping
 
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
+from replication.flows.board import Part
+from replication.flows.context import FlowContext
 from replication.log import Log
 from replication.model import Flow, NewEvent, TopicPartition
-from replication.state.tables import Tables
 from replication.topics.retry_times import RetryTimes
 
 log = Log(__name__)
@@ -26,28 +27,22 @@ ADVICE = (
 )
 
 
-Part = str | TopicPartition
-"""An upstream topic, or one of its partitions."""
-
-
 class SetAside:
     """What of one flow is set aside, and why.
 
     Args:
-        tables: For the events.
-        flow: The flow.
+        context: The flow.
         times: When what is set aside is tried again.
-        ends: Whether the process ends when all else is copied, so that the next one tries again.
 
     Attributes:
         errors: Why each part is set aside.
     """
 
-    def __init__(
-        self, tables: Tables, flow: Flow, times: RetryTimes[Part], *, ends: bool = False
-    ) -> None:
-        self._tables, self._flow, self._times = tables, flow, times
-        self._again = "{} is tried again" + (", by the next drain at the latest" if ends else "")
+    def __init__(self, context: FlowContext, times: RetryTimes[Part]) -> None:
+        self._tables, self._flow, self._times = context.tables, context.config.flow, times
+        self._board = context.board
+        by_drain = ", by the next drain at the latest" if context.config.mode == "drain" else ""
+        self._again = "{} is tried again" + by_drain
         self.errors: dict[Part, ReplicationError] = {}
 
     def add(self, errors: Mapping[Part, ReplicationError]) -> None:
@@ -65,6 +60,7 @@ class SetAside:
                     "still_set_aside", flow=self._flow, **_columns(part),
                     retry_seconds=round(pause), text=error,
                 )  # fmt: skip
+        self._board.set_aside(errors)
         self._tables.record_events(self._flow, events)
 
     def waiting(self) -> frozenset[Part]:
@@ -101,6 +97,7 @@ class SetAside:
         for part in parts:
             self._times.succeeded(part)
             del self.errors[part]
+        self._board.take_back(parts)
 
 
 def _columns(part: Part) -> dict[str, str | int]:

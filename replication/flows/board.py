@@ -1,0 +1,191 @@
+"""The figures of a flow while it runs, in one place.
+
+Each figure has one writer: the loop, the reports or the checkpoint rounds, each in its own thread.
+A value is never changed: a new one takes the place of the old one as a whole. So a reader needs no
+lock and no call to the JVM, holds nobody up, and what it has read does not change under it.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from replication.groups.positions import GroupPosition
+from replication.model import Mode, Position, TopicPartition
+from replication.offsets.pending import Copied
+from replication.offsets.runs import OffsetRun
+from replication.topics.topic_plan import TopicPlan
+
+Activity = Literal["starting", "replicating", "waiting", "ended"]
+"""What the loop of a flow does: `waiting` is for a cluster, or before another attempt."""
+
+Part = str | TopicPartition
+"""An upstream topic, or one of its partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the loop does since a time, in epoch seconds, and why it waits; "" if it does not."""
+
+    activity: Activity = "starting"
+    since: float = field(default_factory=time.time)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """What is copied. Partitions and topics are upstream.
+
+    Args:
+        mode: How the queries run; None before the first.
+        generations: The numbers of those that run.
+        topics: What they replicate: upstream topic -> remote topic.
+        positions: The next offsets of each partition on both sides, as far as the target has
+            acknowledged records.
+        records: How many records of each topic the target has acknowledged since the process began.
+        bytes: Of their keys and values. A topic of which executors report nothing is absent.
+        newest_ms: The newest timestamp of the records of each topic; the same.
+        newest_at: When the last of them was noticed, in epoch seconds; None if there is none.
+        restarts: Failures after which the loop has tried again.
+        map_written_at: When the offset map was last written; None if it was not yet.
+    """
+
+    mode: Mode | None = None
+    generations: tuple[int, ...] = ()
+    topics: Mapping[str, str] = field(default_factory=dict)
+    positions: Mapping[TopicPartition, Position] = field(default_factory=dict)
+    records: Mapping[str, int] = field(default_factory=dict)
+    bytes: Mapping[str, int] = field(default_factory=dict)
+    newest_ms: Mapping[str, int] = field(default_factory=dict)
+    newest_at: float | None = None
+    restarts: int = 0
+    map_written_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRound:
+    """The last round of checkpoints that reached its end.
+
+    Args:
+        at: When, in epoch seconds; None before the first.
+        positions: Of each group in each partition.
+        emitted: Checkpoints since the process began.
+    """
+
+    at: float | None = None
+    positions: tuple[GroupPosition, ...] = ()
+    emitted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All figures of a flow, as of one look at its board.
+
+    Args:
+        at: The time of the look, in epoch seconds.
+        state: What the loop does.
+        copying: What is copied.
+        aside: What is set aside, and why.
+        round: The last round of checkpoints.
+    """
+
+    at: float
+    state: State
+    copying: Copying
+    aside: Mapping[Part, str]
+    round: GroupRound
+
+
+class FlowBoard:
+    """The figures of one flow; one for each flow of the process, from its start to its end."""
+
+    def __init__(self) -> None:
+        self._state = State()
+        self._copying = Copying()
+        self._aside: Mapping[Part, str] = {}
+        self._round = GroupRound()
+
+    def look(self) -> Figures:
+        """The figures as they are now; for any thread."""
+        return Figures(time.time(), self._state, self._copying, self._aside, self._round)
+
+    def turn_to(self, activity: Activity, reason: str = "") -> None:
+        """The loop does something else now."""
+        if (activity, reason) != (self._state.activity, self._state.reason):
+            self._state = State(activity, reason=reason)
+
+    def begin(
+        self,
+        number: int,
+        mode: Mode,
+        plan: TopicPlan,
+        positions: Mapping[TopicPartition, Position],
+    ) -> None:
+        """The loop starts generation *number* of *plan*, at *positions*."""
+        old = self._copying
+        starts = {tp: positions[tp] for tp in plan.partitions}
+        self._copying = replace(
+            old,
+            mode=mode,
+            generations=(*old.generations, number),
+            topics={**old.topics, **plan.topics},
+            positions={**old.positions, **starts},
+        )
+
+    def add(self, runs: Mapping[TopicPartition, Sequence[OffsetRun]]) -> None:
+        """The target has acknowledged new *runs*, or a partition has moved over offsets."""
+        if not runs:
+            return
+        old, counts = self._copying, Counter[str]()
+        for tp, found in runs.items():
+            counts[tp.topic] += sum(run.count for run in found)
+        copied = {topic: old.records.get(topic, 0) + n for topic, n in counts.items() if n}
+        ends = {tp: found[-1].end for tp, found in runs.items()}
+        self._copying = replace(
+            old,
+            positions={**old.positions, **ends},
+            records={**old.records, **copied},
+            newest_at=time.time() if copied else old.newest_at,
+        )
+
+    def add_copied(self, reports: Sequence[tuple[str, Copied]]) -> None:
+        """Executors have reported more of acknowledged records of some topics."""
+        if not reports:
+            return
+        old = self._copying
+        sizes, newest = dict(old.bytes), dict(old.newest_ms)
+        for topic, copied in reports:
+            sizes[topic] = sizes.get(topic, 0) + copied.bytes
+            newest[topic] = max(copied.newest_ms, newest.get(topic, -1))
+        self._copying = replace(old, bytes=sizes, newest_ms=newest)
+
+    def end(self) -> None:
+        """The loop has ended all generations; positions and sums stay."""
+        self._copying = replace(self._copying, generations=(), topics={})
+
+    def count_restart(self) -> None:
+        """The loop tries again after a failure."""
+        self._copying = replace(self._copying, restarts=self._copying.restarts + 1)
+
+    def map_written(self) -> None:
+        """The loop has written the offset map."""
+        self._copying = replace(self._copying, map_written_at=time.time())
+
+    def set_aside(self, errors: Mapping[Part, Exception]) -> None:
+        """The loop leaves the parts of *errors* out for now."""
+        texts = {part: str(error) for part, error in errors.items()}
+        self._aside = {**self._aside, **texts}
+
+    def take_back(self, parts: Iterable[Part]) -> None:
+        """The loop does not leave *parts* out any more: they are replicated, or gone."""
+        gone = set(parts)
+        self._aside = {k: v for k, v in self._aside.items() if k not in gone}
+
+    def end_round(self, positions: Iterable[GroupPosition]) -> None:
+        """A round of checkpoints has translated the groups' *positions*."""
+        self._round = replace(self._round, at=time.time(), positions=tuple(positions))
+
+    def count_checkpoints(self, emitted: int) -> None:
+        """A round has emitted checkpoints."""
+        self._round = replace(self._round, emitted=self._round.emitted + emitted)

@@ -1,0 +1,136 @@
+"""The board of a flow: readers see whole figures, and hold nobody up."""
+
+import subprocess
+import sys
+from threading import Thread
+
+from replication.errors import ClusterError
+from replication.flows.board import FlowBoard
+from replication.model import Position, TopicPartition
+from replication.offsets.pending import Copied
+from replication.offsets.runs import OffsetRun
+from replication.topics.topic_plan import TopicPlan
+
+TP, OTHER = TopicPartition("t", 0), TopicPartition("u", 3)
+STARTS = {TP: Position(100, 60), OTHER: Position(0, 0)}
+
+
+def begun() -> FlowBoard:
+    """A board on which generation 7 has begun."""
+    ids = {"t": "s1", "u": "s2"}
+    topics = {"t": "A.t", "u": "A.u"}
+    board = FlowBoard()
+    board.begin(7, "realtime", TopicPlan(topics, (), {}, tuple(STARTS), ids, {}), STARTS)
+    return board
+
+
+def test_what_was_read_does_not_change_while_the_flow_goes_on() -> None:
+    board = begun()
+    before = board.look()
+
+    board.turn_to("replicating")
+    board.add({TP: [OffsetRun(100, 105, 60, 5), OffsetRun(107, 110, 65, 3)]})
+    after = board.look()
+
+    assert (before.state.activity, before.copying.positions) == ("starting", STARTS)
+    assert (before.copying.records, before.copying.newest_at) == ({}, None)
+    assert after.state.activity == "replicating"
+    assert after.copying.positions == {**STARTS, TP: Position(110, 68)}
+    assert after.copying.records == {"t": 8}
+    assert after.copying.newest_at is not None
+    assert (after.copying.mode, after.copying.generations) == ("realtime", (7,))
+
+
+def test_offsets_without_records_move_a_position_and_count_nothing() -> None:
+    board = begun()
+
+    board.add({OTHER: [OffsetRun(0, 40, 0, 0)]})
+
+    copying = board.look().copying
+    assert copying.positions[OTHER] == Position(40, 0)
+    assert (copying.records.get("u", 0), copying.newest_at) == (0, None)
+
+
+def test_what_executors_report_is_summed_up_by_topic() -> None:
+    board = begun()
+
+    board.add_copied([("t", Copied(70, 2_000)), ("u", Copied(5, -1)), ("t", Copied(30, 1_500))])
+
+    copying = board.look().copying
+    assert copying.bytes == {"t": 100, "u": 5}
+    assert copying.newest_ms == {"t": 2_000, "u": -1}
+
+
+def test_generations_end_together_and_sums_stay() -> None:
+    board = begun()
+    board.add({TP: [OffsetRun(100, 105, 60, 5)]})
+    more = TopicPartition("v", 0)
+    plan = TopicPlan({"v": "A.v"}, (), {}, (more,), {"v": "s3"}, {})
+    board.begin(8, "realtime", plan, {more: Position(0, 0)})
+    both = board.look().copying
+
+    board.end()
+
+    copying = board.look().copying
+    assert both.generations == (7, 8)
+    assert both.topics == {"t": "A.t", "u": "A.u", "v": "A.v"}
+    assert (copying.generations, copying.topics) == ((), {})
+    assert copying.positions == {**STARTS, TP: Position(105, 65), more: Position(0, 0)}
+    assert copying.records == {"t": 5}
+
+
+def test_a_state_lasts_since_it_began() -> None:
+    board = FlowBoard()
+    board.turn_to("waiting", "cluster A does not answer")
+    first = board.look().state
+
+    board.turn_to("waiting", "cluster A does not answer")
+    second = board.look().state
+    board.turn_to("waiting", "cluster B does not answer")
+
+    assert second is first
+    assert board.look().state.reason == "cluster B does not answer"
+
+
+def test_what_is_set_aside_is_on_the_board_until_it_is_taken_back() -> None:
+    board = FlowBoard()
+    board.set_aside({"t": ClusterError("too long"), TP: ClusterError("no leader")})
+    both = board.look().aside
+
+    board.take_back(["t"])
+
+    assert both == {"t": "too long", TP: "no leader"}
+    assert board.look().aside == {TP: "no leader"}
+
+
+def test_a_reader_beside_the_writer_sees_figures_that_fit_each_other() -> None:
+    board, records = begun(), 5_000
+
+    def write() -> None:
+        for at in range(records):
+            board.add({TP: [OffsetRun(100 + at, 101 + at, 60 + at, 1)]})
+
+    writer = Thread(target=write)
+    writer.start()
+    seen: list[int] = []
+    while writer.is_alive() or not seen:
+        copying = board.look().copying
+        position = copying.positions[TP]
+        assert copying.records.get("t", 0) == position.upstream - 100 == position.downstream - 60
+        seen.append(position.upstream)
+    writer.join()
+
+    assert seen == sorted(seen)
+    assert board.look().copying.records == {"t": records}
+
+
+def test_a_look_needs_neither_a_jvm_nor_a_lock() -> None:
+    code = (
+        "import sys; from replication.flows.board import FlowBoard; FlowBoard().look();"
+        "print({'pyspark', 'py4j', 'confluent_kafka'} & sys.modules.keys())"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "set()"
+    assert not any("lock" in name.lower() for name in vars(FlowBoard()))
