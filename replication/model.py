@@ -65,6 +65,10 @@ EventKind = Literal[
     "rejoined",
     "unreachable",
     "reachable",
+    "leaderless",
+    "led",
+    "waiting",
+    "resumed",
     "started-over",
     "stalled",
     "jumped",
@@ -135,14 +139,15 @@ class Flow:
 class Topic:
     """A topic as a cluster describes it. ``topic_id`` changes when a topic is recreated.
 
-    ``leaderless`` are the partitions that no broker leads now: they can be neither read nor
-    written.
+    ``leaders`` are the brokers that lead the partitions, in their order; None where none leads now:
+    ``leaderless`` partitions can be neither read nor written.
     """
 
     name: str
     topic_id: str
     partitions: int
     leaderless: frozenset[int] = field(default=frozenset(), compare=False)
+    leaders: tuple[int | None, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,12 +47,14 @@ from replication.errors import (
 from replication.flows.context import FlowContext
 from replication.flows.head_start import HeadStart
 from replication.flows.identity import check_identity
+from replication.flows.outages import Outages
 from replication.flows.replicate.loop import replicate
 from replication.flows.tally import Tally
 from replication.kafka.client_check import rejected_properties
 from replication.kafka.cluster import Cluster
 from replication.kafka.jvm import is_submitted
 from replication.kafka.user_classes import ask_java, class_problems
+from replication.kafka.watch import Watches
 from replication.log import Log, LogFormat, configure
 from replication.mm2.custom import ask_with
 from replication.model import Flow, Job, Mode, runs
@@ -238,8 +240,9 @@ def _wait(stop: threading.Event) -> None:
     stop.wait()
 
 
-def _raise(error: ReplicationError, _stop: threading.Event) -> None:
-    raise error
+def _refuse(context: FlowContext, error: ReplicationError, _stop: threading.Event) -> None:
+    with context.outages:
+        raise error
 
 
 def _refusals(contexts: Sequence[FlowContext]) -> dict[Flow, IdentityError]:
@@ -278,6 +281,7 @@ class _Application:
         self._chosen, self._job = launch.chosen, launch.job
         copied = [flow.flow for flow in launch.chosen if runs(launch.job, "records")]
         self._head_start = HeadStart(copied)
+        self._watches = Watches()
 
     def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> Outcome:
         check_static_settings(self._spark)
@@ -293,7 +297,7 @@ class _Application:
         threads = [
             FlowThread(
                 context.config.flow,
-                partial(_raise, refused[context.config.flow])
+                partial(_refuse, context, refused[context.config.flow])
                 if context.config.flow in refused
                 else partial(_run_flow, context, admission, self._job),
                 partial(self._ends.end, context.config.flow, context.tally),
@@ -322,6 +326,8 @@ class _Application:
     def _context(self, config: FlowConfig, tables: Tables, leases: LeaseBook) -> FlowContext:
         source = Cluster(config.source.alias, config.source.admin)
         target = Cluster(config.target.alias, config.target.admin)
+        outages = Outages(tables, config, self._watches)
+        outages.begin()
         return FlowContext(
             config,
             flow_session(self._spark),
@@ -329,6 +335,7 @@ class _Application:
             source,
             target,
             self._channel,
+            outages,
             claims=self._claims,
             leases=leases,
             standby=self._launch.standby,
@@ -346,6 +353,7 @@ def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: thread
     config = context.config
     left_out: ReplicationError | None = None
     with (
+        context.outages,
         context.source,  # while other flows run, the clients of this one end
         context.target,
         # a stop ends all parts at once: each of them takes seconds on a remote state directory

@@ -9,13 +9,20 @@ from replication.model import EventKind, Flow
 from replication.state.executions import Ending, last_execution
 from replication.state.readers import StateReader
 
-BEGINS: Final = frozenset[EventKind]({"set-aside", "refused", "transaction-open", "unreachable"})
+BEGINS: Final = frozenset[EventKind](
+    {"set-aside", "refused", "transaction-open", "unreachable", "leaderless", "waiting"}
+)
 ENDS: Final[Mapping[EventKind, frozenset[EventKind]]] = {
     "rejoined": frozenset({"set-aside", "refused"}),
     "source-topic-deleted": frozenset({"set-aside", "refused"}),
     "reachable": frozenset({"unreachable"}),
+    "led": frozenset({"leaderless"}),
+    "resumed": frozenset({"waiting"}),
 }
-"""The kind of an event -> the kinds that it ends, of the same topic or partition."""
+"""The kind of an event -> the kinds that it ends, of the same topic, partition or cluster."""
+
+
+_Key = tuple[str | None, int | None, EventKind, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +50,17 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is not replicated now: a topic, a partition, or the whole flow if there is no topic."""
+    """What is not replicated now: a topic, a partition, or the whole flow if there is no topic.
+
+    ``cluster`` is the alias of the one that is unreachable.
+    """
 
     topic: str | None
     partition: int | None
     kind: EventKind
     since: datetime
     reason: str
+    cluster: str | None = None
 
     def document(self) -> dict[str, object]:
         """What a command prints as JSON."""
@@ -136,22 +147,23 @@ def troubles_of(
         events: The flow's rows of the table ``events``, in any order.
         process: The one that ran the flow last.
     """
-    open_now: dict[tuple[str | None, int | None, EventKind], Trouble] = {}
+    open_now: dict[_Key, Trouble] = {}
     for row in sorted(events, key=lambda row: row["at"]):
         if process is not None and row["at"] < process.since:
             continue
         topic, partition, kind = row["topic"], row["partition"], row["kind"]
+        cluster = row.get("cluster")  # which tables of earlier versions lack
         if kind in BEGINS:
-            trouble = Trouble(topic, partition, kind, row["at"], row["text"])
-            open_now[topic, partition, kind] = trouble
+            trouble = Trouble(topic, partition, kind, row["at"], row["text"], cluster)
+            open_now[topic, partition, kind, cluster] = trouble
         is_gone = kind == "source-topic-deleted"
         for key in list(open_now):
-            is_same = key[0] == topic and (is_gone or key[1] == partition)
+            is_same = (key[0], key[3]) == (topic, cluster) and (is_gone or key[1] == partition)
             if is_same and key[2] in ENDS.get(kind, ()):
                 del open_now[key]
     return tuple(open_now[key] for key in sorted(open_now, key=_order))
 
 
-def _order(key: tuple[str | None, int | None, EventKind]) -> tuple[str, int, str]:
-    topic, partition, kind = key
-    return topic or "", -1 if partition is None else partition, kind
+def _order(key: _Key) -> tuple[str, int, str, str]:
+    topic, partition, kind, cluster = key
+    return topic or "", -1 if partition is None else partition, kind, cluster or ""

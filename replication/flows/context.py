@@ -12,6 +12,7 @@ from replication.config.tree import FlowConfig
 from replication.errors import StateError
 from replication.flows.board import FlowBoard
 from replication.flows.head_start import HeadStart
+from replication.flows.outages import Outages
 from replication.flows.tally import Killed, Tally
 from replication.kafka.cluster import Cluster
 from replication.offsets.live_map import LiveMap
@@ -38,6 +39,7 @@ class FlowContext:
         source: The cluster to read from.
         target: The cluster to write to.
         requests: What operators ask of this process.
+        outages: Of both clusters.
         live_map: The flow's offset map in memory, if this process replicates the flow.
         claims: The claims to leases that began before Spark did; `claim` makes the others.
         leases: Where the process writes its leases together; None for each by itself.
@@ -52,6 +54,7 @@ class FlowContext:
     source: Cluster
     target: Cluster
     requests: RequestChannel
+    outages: Outages
     live_map: LiveMap = field(default_factory=LiveMap)
     claims: dict[LeaseName, Claim] = field(default_factory=dict)
     leases: LeaseBook | None = None
@@ -94,11 +97,15 @@ class FlowContext:
         Everything else is as in `hold_lease`. The tally learns who had the lease before.
         """
         claim = self.claim(part)
+        if not part:
+            self.outages.stand_by(claim)
         with hold_lease(
             self.tables, claim, stop, standby=standby, when_late=when_late, book=self.leases
         ) as lease:
             if lease is not None:
                 self._note(lease)
+                if not part:
+                    self.outages.own()
             yield lease
 
     def _note(self, lease: Lease) -> None:

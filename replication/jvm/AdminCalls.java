@@ -24,6 +24,7 @@ import org.apache.kafka.clients.admin.CreatePartitionsOptions;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
 import org.apache.kafka.clients.admin.DeleteTopicsOptions;
 import org.apache.kafka.clients.admin.DescribeClusterOptions;
+import org.apache.kafka.clients.admin.DescribeClusterResult;
 import org.apache.kafka.clients.admin.DescribeConfigsOptions;
 import org.apache.kafka.clients.admin.DescribeTopicsOptions;
 import org.apache.kafka.clients.admin.ListTopicsOptions;
@@ -65,8 +66,6 @@ public final class AdminCalls implements AutoCloseable {
   public String cluster(int timeoutMs) {
     ObjectNode results = JSON.createObjectNode();
     var described = admin.describeCluster(new DescribeClusterOptions().timeoutMs(timeoutMs));
-    var id = described.clusterId().toCompletionStage().toCompletableFuture();
-    var nodes = described.nodes().toCompletionStage().toCompletableFuture();
     var names =
         admin.listTopics(new ListTopicsOptions().timeoutMs(timeoutMs).listInternal(true)).names();
     Settled.put(
@@ -74,17 +73,32 @@ public final class AdminCalls implements AutoCloseable {
         "",
         names,
         found -> {
-          ObjectNode node = JSON.createObjectNode().put("id", id.join());
-          ArrayNode brokers = node.putArray("brokers");
-          nodes.join().forEach(at -> brokers.addArray().add(at.id()).add(at.host()).add(at.port()));
+          ObjectNode node = cluster(described);
           found.forEach(node.putArray("topics")::add);
           return node;
         });
     return results.toString();
   }
 
+  /** As {@code cluster} without the topics: the smallest question, which any broker answers. */
+  public String brokers(int timeoutMs) {
+    ObjectNode results = JSON.createObjectNode();
+    var described = admin.describeCluster(new DescribeClusterOptions().timeoutMs(timeoutMs));
+    Settled.put(results, "", described.nodes(), nodes -> cluster(described));
+    return results.toString();
+  }
+
+  private static ObjectNode cluster(DescribeClusterResult described) {
+    var id = described.clusterId().toCompletionStage().toCompletableFuture();
+    var nodes = described.nodes().toCompletionStage().toCompletableFuture();
+    ObjectNode node = JSON.createObjectNode().put("id", id.join());
+    ArrayNode brokers = node.putArray("brokers");
+    nodes.join().forEach(at -> brokers.addArray().add(at.id()).add(at.host()).add(at.port()));
+    return node;
+  }
+
   /**
-   * Topics by name: {@code {"id": uuid, "partitions": [[0, true], ...]}}, true if it has a leader.
+   * Topics by name: {@code {"id": uuid, "partitions": [[0, 1], ...]}}: the broker that leads it, or null.
    */
   public String describeTopics(String names, int timeoutMs) throws JsonProcessingException {
     ObjectNode results = JSON.createObjectNode();
@@ -108,7 +122,7 @@ public final class AdminCalls implements AutoCloseable {
                                   partitions
                                       .addArray()
                                       .add(it.partition())
-                                      .add(OffsetCalls.hasLeader(it)));
+                                      .add(OffsetCalls.hasLeader(it) ? it.leader().id() : null));
                       return node;
                     }));
     return results.toString();

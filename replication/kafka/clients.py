@@ -41,7 +41,12 @@ def is_secured(properties: Mapping[str, str]) -> bool:
 
 
 def open_admin(
-    properties: Mapping[str, str], client_id: str, timeout_s: float, diagnostics: ClientDiagnostics
+    properties: Mapping[str, str],
+    client_id: str,
+    timeout_s: float,
+    diagnostics: ClientDiagnostics,
+    *,
+    prefers_java: bool = False,
 ) -> Any:  # noqa: ANN401 - one of two classes with the same methods
     """An admin client; both kinds have the methods of confluent-kafka's.
 
@@ -51,7 +56,7 @@ def open_admin(
         SetupError: Java does not start.
     """
     properties = with_defaults("admin", properties)
-    if (jvm := _jvm(properties)) is not None:
+    if (jvm := _jvm(properties, is_wanted=prefers_java)) is not None:
         timeout_ms = str(int(timeout_s * 1000))
         own = {"default.api.timeout.ms": timeout_ms, "request.timeout.ms": timeout_ms}
         return JavaTopics(jvm, {**properties, **own, "client.id": client_id})
@@ -112,9 +117,9 @@ def open_producer(
     return Producer(settings)
 
 
-def _jvm(properties: Mapping[str, str]) -> JVMView | None:
+def _jvm(properties: Mapping[str, str], *, is_wanted: bool = False) -> JVMView | None:
     """The JVM whose Java client is to be used; None for confluent-kafka's."""
-    if not is_secured(properties):
+    if not is_wanted and not is_secured(properties):
         return None
     jvm = shared_jvm()
     return jvm if has_our_classes(jvm) else None

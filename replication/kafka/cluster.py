@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import IsolationLevel, KafkaError, TopicCollection
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import NewPartitions, OffsetSpec
 
@@ -30,6 +30,7 @@ from replication.model import Isolation, NewTopic, Topic, TopicPartition, TopicS
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+NO_ANSWER: Final = KafkaError(KafkaError._TIMED_OUT, "its leader did not answer in time")  # noqa: SLF001
 ID_SECONDS: Final = 60.0
 """How long a cluster's id is taken for known: its address may come to mean another one."""
 
@@ -120,6 +121,7 @@ class Cluster(AbstractContextManager["Cluster"]):
                 str(found.topic_id),
                 len(found.partitions),
                 frozenset(info.id for info in found.partitions if info.leader is None),
+                tuple(info.leader and info.leader.id for info in found.partitions),
             )
             for name, found in self._calls.require("describing topic", results, NOT_FOUND).items()
         }
@@ -308,6 +310,10 @@ class Cluster(AbstractContextManager["Cluster"]):
             return {TopicPartition(tp.topic, tp.partition): f for tp, f in futures.items()}
 
         results = self._calls.results("listing offsets of", send, specs, self._exists)
+        for tp, found in results.items():
+            # what librdkafka gives where a leader has not answered in time
+            if not isinstance(found, KafkaError) and found.offset == OFFSET_INVALID:
+                results[tp] = NO_ANSWER
         return {
             tp: found.offset
             for tp, found in self._calls.require("listing offsets of", results, NOT_FOUND).items()

@@ -74,14 +74,20 @@ class JavaTopics:
         """Pauses the caller: Java's client runs no callbacks in its thread."""
         time.sleep(timeout)
 
-    def list_topics(self, timeout: float) -> Any:  # noqa: ANN401 - as confluent-kafka's
-        """The cluster's id, its brokers by their ids, and the names of its topics."""
-        answer = self._call("cluster", [""], timeout)[""].result()
+    def list_topics(self, topic: str | None = None, *, timeout: float) -> Any:  # noqa: ANN401
+        """The cluster's id, its brokers by their ids, and the names of its topics.
+
+        With a *topic*, none of the names.
+        """
+        call = "cluster" if topic is None else "brokers"
+        answer = self._call(call, [""], timeout)[""].result()
         brokers = {
             number: SimpleNamespace(host=host, port=port)
             for number, host, port in answer["brokers"]
         }
-        return SimpleNamespace(cluster_id=answer["id"], brokers=brokers, topics=answer["topics"])
+        return SimpleNamespace(
+            cluster_id=answer["id"], brokers=brokers, topics=answer.get("topics", [])
+        )
 
     def describe_topics(
         self,
@@ -205,8 +211,8 @@ def _time(spec: OffsetSpec) -> int:
 
 def _topic(answer: Mapping[str, Any]) -> SimpleNamespace:
     partitions = [
-        SimpleNamespace(id=partition, leader=partition if has_leader else None)
-        for partition, has_leader in answer["partitions"]
+        SimpleNamespace(id=partition, leader=None if leader is None else SimpleNamespace(id=leader))
+        for partition, leader in answer["partitions"]
     ]
     return SimpleNamespace(topic_id=answer["id"], partitions=partitions)
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
+from replication.model import Topic
 from replication.topics.topic_plan import TopicPlan
 
 
@@ -18,11 +19,13 @@ class Compared:
         missing: Topics that one of the clusters does not have. A broker learns of a new topic a
             moment after the others, so one look does not prove it.
         unknown: Topics of which a cluster does not tell.
+        described: The topics that are there now: the source's, the target's.
     """
 
     others: frozenset[str] = frozenset()
     missing: frozenset[str] = frozenset()
     unknown: frozenset[str] = frozenset()
+    described: tuple[Mapping[str, Topic], ...] = ()
 
     @property
     def changed(self) -> frozenset[str]:
@@ -43,6 +46,7 @@ def compare_ids(source: Cluster, target: Cluster, plan: TopicPlan) -> Compared:
         ours.others | theirs.others,
         ours.missing | theirs.missing,
         ours.unknown | theirs.unknown,
+        ours.described + theirs.described,
     )
 
 
@@ -56,4 +60,5 @@ def _compare(cluster: Cluster, ids: Mapping[str, str], names: Mapping[str, str])
         frozenset(topic for topic, now in shown.items() if now and now.topic_id != ids[topic]),
         frozenset(topic for topic, now in shown.items() if now is None),
         unknown,
+        ({topic: now for topic, now in shown.items() if now},),
     )

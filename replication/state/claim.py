@@ -114,7 +114,7 @@ class Claim(AbstractContextManager["Claim"]):
         self._producer = producer
         self._lock: FileLock | None = None
         self._ownership: Ownership | None = None
-        self._is_waiting = False
+        self._is_waiting, self.is_waiting = False, False
 
     def __exit__(self, *_: object) -> None:
         """Leave the group and free the lock."""
@@ -193,6 +193,8 @@ class Claim(AbstractContextManager["Claim"]):
             if not self._is_waiting:
                 log.info("lease_awaited", flow=self.name.flow, text=f"held by {self.owner}")
         self._is_waiting = progress == "waiting"
+        if progress != "joining":  # which is also what a member is whose cluster went silent
+            self.is_waiting = self._is_waiting
         return progress
 
     def _look_at_group(self, ownership: Ownership) -> Progress:

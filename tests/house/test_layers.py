@@ -51,6 +51,7 @@ DOORS = {
         "heartbeats",
         "identity",
         "metadata.query",
+        "outages",
         "replicate.admitted",
         "replicate.loop",
         "supervised",
@@ -111,6 +112,7 @@ DOORS = {
         "same_cluster",
         "transactions",
         "user_classes",
+        "watch",
     },
     "config": {
         "checks",

@@ -18,9 +18,11 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.demo.brokers import Broker
 from replication.flows.context import FlowContext
 from replication.flows.head_start import HeadStart
+from replication.flows.outages import Outages
 from replication.flows.replicate.admitted import alone
 from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
+from replication.kafka.watch import Watches
 from replication.model import Flow, Mode
 from replication.state.request_files import LocalFiles
 from replication.state.requests import RequestChannel
@@ -84,6 +86,7 @@ def flow_context(spark: SparkSession, tables: Tables, config: FlowConfig) -> Flo
         Cluster(config.source.alias, config.source.admin),
         Cluster(config.target.alias, config.target.admin),
         RequestChannel(LocalFiles(), tables.root),
+        Outages(tables, config, Watches()),
     )
 
 
@@ -118,7 +121,9 @@ class RunningFlow:
 
     def _run(self) -> None:
         try:
-            self._error = replicate(self.context, self._admitted, self._stop)
+            self.context.outages.begin()
+            with self.context.outages:
+                self._error = replicate(self.context, self._admitted, self._stop)
         except BaseException as error:  # noqa: BLE001 - raised again in the test's thread
             self._error = error
 

@@ -30,6 +30,12 @@ def event(minute: int, kind: str, topic: str | None = None, part: int | None = N
     }  # fmt: skip
 
 
+def on(
+    cluster: str, minute: int, kind: str, topic: str | None = None, part: int | None = None
+) -> Row:
+    return {**event(minute, kind, topic, part), "cluster": cluster}
+
+
 @pytest.mark.parametrize(
     ("events", "expected"),
     [
@@ -67,6 +73,20 @@ def event(minute: int, kind: str, topic: str | None = None, part: int | None = N
         ),
         pytest.param([event(1, "unreachable")], [(None, None, "unreachable")], id="an outage"),
         pytest.param([event(1, "unreachable"), event(2, "reachable")], [], id="after an outage"),
+        pytest.param(
+            [on("A", 1, "unreachable"), on("B", 2, "unreachable"), on("B", 3, "reachable")],
+            [(None, None, "unreachable")],
+            id="the other cluster",
+        ),
+        pytest.param(
+            [
+                *(on("A", 1, "leaderless", "a", part) for part in (1, 2)),
+                on("A", 3, "led", "a", 1),
+            ],
+            [("a", 2, "leaderless")],
+            id="a broker of several",
+        ),
+        pytest.param([event(1, "waiting"), event(2, "resumed")], [], id="after a wait"),
         pytest.param([event(-1, "set-aside", "a")], [], id="of an earlier process"),
     ],
 )  # fmt: skip

@@ -49,6 +49,16 @@ DEFAULTS: Final[Mapping[Role, Mapping[str, str]]] = {
     "admin": EVERY,
 }
 
+QUICK_RETURN: Final[Mapping[str, str]] = {
+    # Behind a firewall that drops packets, a connection is given up and tried anew: a packet that
+    # is sent again and again has pauses as long as the outage.
+    "socket.connection.setup.timeout.ms": "3000",
+    "socket.connection.setup.timeout.max.ms": "3000",
+    "reconnect.backoff.ms": "100",
+    "reconnect.backoff.max.ms": "1000",
+}
+"""Of a client that must notice within seconds that a cluster is back; the file's do not win."""
+
 
 def with_defaults(role: Role, properties: Mapping[str, str]) -> dict[str, str]:
     """*properties* of a *role* client, in Java's key space, and the defaults that they leave."""

@@ -20,12 +20,12 @@ from replication.flows.replicate.left_behind import LeftBehind
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.mode_watch import ModeWatch
-from replication.flows.replicate.outage import Outage
 from replication.flows.replicate.pace import LEAST_SECONDS, Pace
 from replication.flows.replicate.recover import Recovery
 from replication.flows.replicate.resume import settle_positions
 from replication.flows.replicate.selected import SelectionReport
 from replication.flows.replicate.source_ends import note_ends
+from replication.flows.replicate.standstill import Standstill
 from replication.flows.replicate.topic_ids import names_of
 from replication.flows.replicate.try_alone import copy_up_to_rejected, try_alone
 from replication.log import Log
@@ -69,22 +69,27 @@ def replicate(context: FlowContext, admitted: Admitted, stop: Event) -> Replicat
         ClusterError: A cluster does not answer.
         StateError: The state directory cannot be read or written.
     """
-    outage = Outage(context.tables, context.config, stop)
+    standstill = Standstill(context, stop)
     has_settled = True
     while True:
         try:
-            return _replicate_as_owner(context, admitted, stop, outage, has_settled=has_settled)
+            return _replicate_as_owner(context, admitted, stop, standstill, has_settled=has_settled)
         except LeaseLostError as error:  # noqa: PERF203 - once after a long silence
             has_settled = False
             log.error("lease_lost", flow=context.config.flow, text=error)
         except NoLeaseAnswerError as error:
             if context.config.mode == "drain":
                 raise
-            outage.wait(error)
+            standstill.wait(error)
 
 
 def _replicate_as_owner(
-    context: FlowContext, admitted: Admitted, stop: Event, outage: Outage, *, has_settled: bool
+    context: FlowContext,
+    admitted: Admitted,
+    stop: Event,
+    standstill: Standstill,
+    *,
+    has_settled: bool,
 ) -> ReplicationError | None:
     """Replicates the flow while this process holds its lease.
 
@@ -94,7 +99,7 @@ def _replicate_as_owner(
         LeaseLostError: The lease was lost.
         NoLeaseAnswerError: The target does not say who holds it.
     """
-    when_late = None if context.config.mode == "drain" else outage.note
+    when_late = None if context.config.mode == "drain" else standstill.note
     with context.hold("", stop, standby=context.standby, when_late=when_late) as lease:
         if lease is None:
             return None
@@ -102,7 +107,7 @@ def _replicate_as_owner(
         owner = replace(context, tables=context.tables.guarded(lease.check))
         try:
             with maintained_tables(owner, stop):
-                return _FlowLoop(owner, admitted, stop, lease, outage).run()
+                return _FlowLoop(owner, admitted, stop, lease, standstill).run()
         finally:
             context.board.turn_to("ended")
             context.live_map.detach()
@@ -117,7 +122,7 @@ class _FlowLoop:
         admitted: Admitted,
         stop: Event,
         lease: Lease,
-        outage: Outage,
+        standstill: Standstill,
     ) -> None:
         self._context, self._config = context, context.config
         self._admitted, self._stop, self._lease = admitted, stop, lease
@@ -131,8 +136,8 @@ class _FlowLoop:
         self._number = self._map_writer.last_generation
         self._choice = TopicChoice(context, self._map_writer, admitted.reserve)
         self._left_behind = LeftBehind(context)
-        self._outage = outage
-        self._recovery = Recovery(context, self._choice, outage, self._find_rejected, stop)
+        self._standstill = standstill
+        self._recovery = Recovery(context, self._choice, standstill, self._find_rejected, stop)
 
     def run(self) -> ReplicationError | None:
         """Replicates until an end; what was reached is in the tally however it ends."""
@@ -180,7 +185,7 @@ class _FlowLoop:
         plan = self._plan
         if not plan.partitions:
             return "changed"
-        self._outage.end()
+        self._standstill.end()
         self._choice.accept(plan)
         self._map_writer.topics.record(plan, self._number)
         self._left_behind.begin(plan.partitions)

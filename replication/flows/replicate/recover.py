@@ -7,7 +7,7 @@ from replication.errors import ClusterError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError
-from replication.flows.replicate.outage import Outage, pause_seconds
+from replication.flows.replicate.standstill import Standstill, pause_seconds
 from replication.kafka.diagnosis import CallError
 from replication.log import Log
 from replication.model import Flow, Position, TopicPartition
@@ -28,7 +28,7 @@ class Recovery:
     Args:
         context: The flow.
         choice: Takes the topics that are to blame.
-        outage: Waits for clusters.
+        standstill: Waits as long as it takes.
         find_rejected: Finds the positions of a plan at the target's log end, and copies up to the
             records that the target has rejected.
         stop: Ends every wait.
@@ -38,11 +38,11 @@ class Recovery:
         self,
         context: FlowContext,
         choice: TopicChoice,
-        outage: Outage,
+        standstill: Standstill,
         find_rejected: FindPositions,
         stop: Event,
     ) -> None:
-        self._context, self._choice, self._outage = context, choice, outage
+        self._context, self._choice, self._standstill = context, choice, standstill
         self._find_rejected, self._stop = find_rejected, stop
         self._failures = 0
 
@@ -68,11 +68,11 @@ class Recovery:
             if self._context.config.mode != "drain" and may_return:
                 self._failures = 0
                 if not self._stop.is_set():
-                    self._outage.wait(error)
+                    self._standstill.wait(error)
                 return
         if isinstance(error, UnsettledError) and self._context.config.mode != "drain":
             if not self._stop.is_set():
-                self._outage.wait(error)  # as long as it takes a broker of several to come back
+                self._standstill.wait(error)  # as long as it takes a broker of several to come back
             return
         if isinstance(error, QueryError) and error.is_refusal and plan is not None:
             self._set_denied_aside(error, plan)

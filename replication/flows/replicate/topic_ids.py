@@ -40,7 +40,7 @@ class TopicIdWatch:
 
     def __init__(self, context: FlowContext, plan: TopicPlan) -> None:
         self.plan, self.replaced, self.begun = plan, frozenset[str](), 0
-        self._flow = context.config.flow
+        self._flow, self._outages = context.config.flow, context.outages
         self._compare: Callable[[TopicPlan], Compared] = partial(
             compare_ids, context.source, context.target
         )
@@ -92,6 +92,7 @@ class TopicIdWatch:
             log.debug("topic_ids_unknown", flow=self._flow, text=error)
         except Exception:  # the thread must outlive what nobody has foreseen
             log.exception("topic_ids_unknown", flow=self._flow, text="please report this")
+        self._outages.follow(found.described)
         with self._news:
             same = plan.topics.keys() - found.changed - found.unknown
             self._same.update(dict.fromkeys(same, number))

@@ -8,12 +8,16 @@ from pyspark.sql import SparkSession
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.ports import free_port
 from replication.errors import ClusterError
+from replication.kafka.cluster import Cluster
+from replication.kafka.diagnosis import CallError
+from replication.model import TopicPartition
 from replication.state import lease
 from tests.support.commands import replication, start_mirror
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import write_config
+from tests.support.process_tree import paused
 from tests.support.stored import stored
 from tests.support.topics import copied, fill, send
 from tests.support.two_brokers import (
@@ -89,12 +93,32 @@ def test_a_drain_gives_up(
     nowhere = f"127.0.0.1:{free_port()}"
     settings = {**IMPATIENT, "B.bootstrap.servers": nowhere}
     config = flow_config(*clusters, topic_name, settings)
+    drain = RunningFlow(spark, tmp_path, config, "drain")
 
     with (
         in_time(30, "the drain's end"),
         pytest.raises(ClusterError, match=rf"cluster B .*{nowhere}: connection refused"),
     ):
-        RunningFlow(spark, tmp_path, config, "drain").join()
+        drain.join()
+
+    assert kinds(drain.tables) == ["unreachable"]
+
+
+def test_where_a_partition_ends_whose_leader_is_paused_is_unknown(
+    broker_settings: BrokerSettings, tmp_path: Path, topic_name: str
+) -> None:
+    with two_brokers(tmp_path, broker_settings) as (first, second):
+        create_spread_topic(first, topic_name)
+        patience = {"default.api.timeout.ms": "2000"}
+        with Cluster("A", {"bootstrap.servers": first.bootstrap, **patience}) as cluster:
+            ours, theirs = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
+            assert cluster.log_ends([ours, theirs]) == {ours: 0, theirs: 0}
+            assert second.pid
+            with paused([second.pid]), pytest.raises(CallError) as caught:
+                cluster.log_ends([ours, theirs])
+
+    assert caught.value.is_temporary
+    assert f"{topic_name}-1" in str(caught.value)
 
 
 @pytest.mark.spark
@@ -184,4 +208,7 @@ def test_one_cluster_that_is_down_does_not_keep_the_other_flows_from_starting(
         mirror.discard()
 
     assert (stop.returncode, stop.stdout) == (0, "A->B stopped\nA->C stopped\n"), stop.stderr
-    assert "event=flow_failed" not in mirror.log.read_text()
+    log = mirror.log.read_text()
+    assert "event=flow_failed" not in log
+    assert log.count("event=unreachable") == 1  # however many parts of the flow wait
+    assert "flow=A->C event=unreachable policy=retry cluster=C" in log

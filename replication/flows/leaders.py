@@ -1,0 +1,89 @@
+"""Which partitions of one cluster have no leader that answers, and since when. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from replication.model import Topic, TopicPartition
+
+ELECTION_SECONDS: Final = 3.0
+"""So long may a partition be without a leader before that is worth a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderless:
+    """A partition without a leader that answers.
+
+    Args:
+        name: As its cluster calls it.
+        began: When that began, by a clock of the caller.
+    """
+
+    name: str
+    began: float
+
+
+class Leaders:
+    """The leaders of a flow's partitions on one of its clusters, look by look.
+
+    Attributes:
+        topics: By upstream names, as the cluster described them last. A topic that is not among
+            them is not known: what was said of it still holds.
+    """
+
+    def __init__(self) -> None:
+        self.topics: Mapping[str, Topic] = {}
+        self._said: dict[TopicPartition, Leaderless] = {}
+        self._led_until: dict[TopicPartition, float] = {}
+
+    def leads(self) -> dict[int, TopicPartition]:
+        """For each broker that leads, one of its partitions by the cluster's names."""
+        found: dict[int, TopicPartition] = {}
+        for topic in self.topics.values():
+            for number in set(topic.leaders) - found.keys() - {None}:
+                if number is not None:
+                    found[number] = TopicPartition(topic.name, topic.leaders.index(number))
+        return found
+
+    def look(
+        self, silent: Mapping[int, float], now: float
+    ) -> tuple[dict[TopicPartition, Leaderless], dict[TopicPartition, Leaderless]]:
+        """What has begun, and what has ended, since the last look; by upstream partitions.
+
+        Args:
+            silent: Since when brokers do not answer, by their ids.
+            now: The time.
+        """
+        lasting = self._leaderless(silent, now)
+        begun = {
+            tp: found
+            for tp, found in lasting.items()
+            if tp not in self._said and now - found.began >= ELECTION_SECONDS
+        }
+        ended = {
+            tp: found
+            for tp, found in self._said.items()
+            if tp not in lasting and tp.topic in self.topics
+        }
+        self._said = {tp: it for tp, it in {**begun, **self._said}.items() if tp not in ended}
+        return begun, ended
+
+    def _leaderless(
+        self, silent: Mapping[int, float], now: float
+    ) -> dict[TopicPartition, Leaderless]:
+        found: dict[TopicPartition, Leaderless] = {}
+        missing: dict[TopicPartition, float] = {}
+        for upstream, topic in self.topics.items():
+            if None not in topic.leaders and silent.keys().isdisjoint(topic.leaders):
+                continue
+            for number, leader in enumerate(topic.leaders):
+                tp = TopicPartition(upstream, number)
+                if leader is None:
+                    missing[tp] = began = self._led_until.get(tp, now)
+                elif leader in silent:
+                    began = silent[leader]
+                else:
+                    continue
+                found[tp] = Leaderless(f"{topic.name}-{number}", began)
+        self._led_until = missing
+        return found

@@ -1,0 +1,193 @@
+"""Says in the log and in `events` when a cluster of a flow does not answer, and when it does again.
+
+All parts of a flow share this, whatever they do and in whatever mode. A thread of its own says it,
+because those parts may be waiting for the cluster.
+"""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from typing import Final, Literal
+
+from py4j.protocol import Py4JError
+
+from replication.config.tree import FlowConfig
+from replication.errors import ReplicationError
+from replication.flows.leaders import Leaders
+from replication.kafka.watch import ClusterWatch, Silence, Watches
+from replication.log import Log
+from replication.model import NewEvent, Topic
+from replication.state.claim import Claim
+from replication.state.tables import Tables
+
+log = Log(__name__)
+
+LOOK_SECONDS: Final = 1.0
+REMIND_SECONDS: Final = 60.0
+WAKE_SECONDS: Final = 0.2
+"""How late a flow that waits for a cluster learns that it answers."""
+
+
+class Outages(AbstractContextManager["Outages"]):
+    """The outages of one flow's clusters. Each has a first and a last event, for either cluster.
+
+    Args:
+        tables: For the events. A lost lease must not keep them from being written.
+        config: The flow.
+        watches: Of the process.
+    """
+
+    def __init__(self, tables: Tables, config: FlowConfig, watches: Watches) -> None:
+        self._tables, self._config, self._watches = tables, config, watches
+        self._clusters: list[ClusterWatch] = []  # the source, the target
+        self._leaders = Leaders(), Leaders()  # of both
+        self._said: dict[str, Silence] = {}  # by alias
+        self._reminded_at = 0.0
+        self._claim: Claim | None = None
+        self._over, self._lock = threading.Event(), threading.Lock()
+        self._resources = ExitStack()
+
+    def begin(self) -> None:
+        """Begins to watch; a block that follows ends it."""
+        for cluster in (self._config.source, self._config.target):
+            watch = self._watches.on(cluster.alias, cluster.admin)
+            self._clusters.append(self._resources.enter_context(watch))
+        name = f"{self._config.flow} outages"
+        threading.Thread(target=self._look_on, name=name, daemon=True).start()
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """End the watch. What a flow fails of is said, even if it fails within seconds."""
+        self._over.set()
+        with self._resources:
+            for cluster in self._clusters:
+                cluster.follow(str(self._config.flow), {})
+            if isinstance(error, ReplicationError):
+                for cluster in self._clusters:
+                    if cluster.silence is None:
+                        cluster.ask()
+                self._look()
+
+    @property
+    def are_answering(self) -> bool:
+        """Whether both clusters have answered the last question."""
+        return all(cluster.is_answering for cluster in self._clusters)
+
+    def follow(self, described: Sequence[Mapping[str, Topic]]) -> None:
+        """Watches the leaders of what the source and the target have *described*, from now on.
+
+        Args:
+            described: Topics by upstream names, for each cluster; empty if they did not answer.
+        """
+        for cluster, leaders, topics in zip(self._clusters, self._leaders, described, strict=False):
+            leaders.topics = topics
+            cluster.follow(str(self._config.flow), leaders.leads())
+
+    def stand_by(self, claim: Claim) -> None:
+        """Leaves it to the flow's owner to say what begins, while *claim* waits for its end."""
+        self._claim = claim
+
+    def own(self) -> None:
+        """Says once more that the source is silent: whoever takes the lease says all that it finds.
+
+        The target has just answered, if its watch does not know that yet.
+        """
+        with self._lock:
+            self._claim = None
+            source = self._config.source.alias
+            if source in self._said and self._said[source].ended is None:
+                del self._said[source]
+
+    def pause(self, seconds: float, stop: threading.Event) -> None:
+        """Waits before something is tried again, until a cluster that was silent answers."""
+        until = time.monotonic() + seconds
+        silent = [cluster for cluster in self._clusters if cluster.silence is not None]
+        while time.monotonic() < until and not stop.wait(WAKE_SECONDS):
+            if any(cluster.silence is None for cluster in silent):
+                return
+
+    def _look_on(self) -> None:
+        # a pool of its own, so that long tasks of a replication query cannot delay this thread
+        self._tables.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
+        with suppress(Py4JError):  # the JVM has ended, and all flows with it
+            while not self._over.wait(LOOK_SECONDS):
+                self._look()
+
+    def _look(self) -> None:
+        with self._lock:
+            for cluster, leaders in zip(self._clusters, self._leaders, strict=True):
+                said, now = self._said.get(cluster.alias), cluster.silence
+                if said is not None and said.ended is not None:
+                    del self._said[cluster.alias]
+                    self._say_end(cluster, said)
+                if now is not None and now is not said and not self._is_standby():
+                    self._said[cluster.alias] = now
+                    self._say_begin(cluster, now)
+                self._say_leaders(cluster, leaders)
+            self._remind()
+
+    def _say_leaders(self, cluster: ClusterWatch, leaders: Leaders) -> None:
+        """Says which partitions have no leader that answers, if their cluster answers."""
+        if not cluster.is_answering:
+            return
+        now = time.monotonic()
+        silent = {number: own.began for number, own in cluster.silent_brokers.items()}
+        begun, ended = leaders.look(silent, now)
+        begins = [
+            NewEvent(
+                "leaderless",
+                f"no broker of cluster {cluster.alias} that answers leads {found.name}, for "
+                f"{now - found.began:.0f} s: start the broker that has it, or see its log. All "
+                "other partitions go on",
+                "retry",
+                {**tp._asdict(), "cluster": cluster.alias},
+            )
+            for tp, found in sorted(begun.items())
+        ]
+        ends = [
+            NewEvent(
+                "led",
+                f"a broker of cluster {cluster.alias} leads {found.name} again after "
+                f"{now - found.began:.0f} s",
+                "retry",
+                {**tp._asdict(), "cluster": cluster.alias},
+            )
+            for tp, found in sorted(ended.items())
+        ]
+        self._tables.record_events(self._config.flow, begins + ends)
+
+    def _is_standby(self) -> bool:
+        return self._claim is not None and self._claim.is_waiting
+
+    def _say_begin(self, cluster: ClusterWatch, silence: Silence) -> None:
+        self._reminded_at = time.monotonic()
+        goes_on = (
+            "the drain ends if that lasts"
+            if self._config.mode == "drain"
+            else "the flow waits and tries again until it is stopped"
+        )
+        text = f"{silence.reason}\nNo answer since {silence.since:%H:%M:%S} UTC; {goes_on}"
+        self._record("unreachable", cluster, text)
+
+    def _say_end(self, cluster: ClusterWatch, silence: Silence) -> None:
+        text = f"cluster {cluster.alias} answers again after {silence.seconds} s"
+        self._record("reachable", cluster, text)
+
+    def _record(
+        self, kind: Literal["unreachable", "reachable"], cluster: ClusterWatch, text: str
+    ) -> None:
+        flow = self._config.flow
+        self._tables.record_event(flow, kind, text, policy="retry", cluster=cluster.alias)
+
+    def _remind(self) -> None:
+        now = time.monotonic()
+        if self._said and now - self._reminded_at >= REMIND_SECONDS:
+            self._reminded_at = now
+            for alias, silence in self._said.items():
+                log.warning(
+                    "still_unreachable",
+                    flow=self._config.flow,
+                    cluster=alias,
+                    seconds=silence.seconds,
+                    text=silence.reason,
+                )

@@ -1,0 +1,270 @@
+"""Watches whether a cluster and its brokers answer: small questions, every second, for all flows.
+
+What else fails while a cluster is away says so late, or not at all: a consumer waits without an
+error, a request fails after its own timeout. So nothing infers an outage from failures; whoever
+wants to know asks the watch.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException
+from confluent_kafka import TopicPartition as KafkaTopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from replication.config.clients.defaults import QUICK_RETURN
+from replication.errors import ReplicationError
+from replication.kafka.clients import open_admin
+from replication.kafka.diagnosis import ClientDiagnostics, call_error, kafka_error
+from replication.kafka.java_topics import JavaTopics
+from replication.kafka.reach import reach_of
+from replication.log import Log
+from replication.model import TopicPartition
+
+log = Log(__name__)
+
+LOOK_SECONDS: Final = 1.0
+ANSWER_SECONDS: Final = 2.0
+"""How long a question waits. A broker that is paused keeps its connections and never answers."""
+
+PING_SECONDS: Final = 1.0
+"""How long any broker has for its answer, before all addresses are asked."""
+
+FIRST_SECONDS: Final = 0.5
+"""For the first of several brokers; if none answers by then, all addresses are asked."""
+
+SILENT_SECONDS: Final = 7.0
+"""Without an answer, a cluster is said to be silent: longer than an election, or a long pause of a
+broker's JVM, and short enough for an event within 15 s."""
+
+NO_TOPIC: Final = "?"
+"""A name that no topic can have: any broker answers briefly, and none creates anything."""
+
+Key = tuple[str, frozenset[tuple[str, str]]]
+Leads = Mapping[int, TopicPartition]
+"""For brokers, by their ids, a partition that each leads."""
+
+
+@dataclass(slots=True)
+class Silence:
+    """A time without answers, from the last one on.
+
+    Args:
+        since: The last answer, or the first question.
+        began: The same by the process's own clock.
+        reason: Why the questions failed, with the cluster's address and the next step.
+        ended: The first answer after it, by the process's clock; None while it lasts.
+    """
+
+    since: datetime
+    began: float
+    reason: str
+    ended: float | None = None
+
+    @property
+    def seconds(self) -> int:
+        """How long it lasted, or has lasted so far."""
+        return round((self.ended or time.monotonic()) - self.began)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time of day, and the same by the process's own clock."""
+
+    at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    clock: float = field(default_factory=time.monotonic)
+
+
+@dataclass(slots=True)
+class Answers:
+    """The answers of a cluster, or of one broker, to one question after the other. Pure.
+
+    Args:
+        last: The time of the last answer; in the beginning, of the first question.
+        failures: Questions without an answer since then.
+        silence: The present outage; None while there are answers, and in its first seconds.
+    """
+
+    last: Moment = field(default_factory=Moment)
+    failures: int = 0
+    silence: Silence | None = None
+
+    def take(self, reason: str, now: Moment, patience: float = SILENT_SECONDS) -> None:
+        """Takes the outcome of a question.
+
+        Args:
+            reason: Why there was no answer; empty if there was one.
+            now: When that was known.
+            patience: How long a silence is not worth a word.
+        """
+        if not reason:
+            self.failures, self.last = 0, now
+            if self.silence is not None:
+                self.silence.ended, self.silence = now.clock, None
+            return
+        self.failures += 1
+        is_over = now.clock - self.last.clock >= patience
+        # a process that was suspended itself finds one question unanswered, not two
+        if self.silence is None and is_over and (self.failures > 1 or not patience):
+            self.silence = Silence(self.last.at, self.last.clock, reason)
+
+
+class ClusterWatch:
+    """The watch of one cluster; `close` ends it.
+
+    Args:
+        alias: The cluster's name in the configuration.
+        properties: Of its admin clients, in Java's key space.
+    """
+
+    def __init__(self, alias: str, properties: Mapping[str, str]) -> None:
+        self.alias, self._properties = alias, properties
+        self._diagnostics, self._opened = ClientDiagnostics(), list[Any]()
+        self._whole, self._brokers = Answers(), dict[int, Answers]()
+        self._leads: dict[str, Leads] = {}  # by user
+        self._over, self._asking = threading.Event(), threading.Lock()
+        threading.Thread(target=self._watch, name=f"{alias} watch", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends the watch, with the question that is under way."""
+        self._over.set()
+
+    @property
+    def silence(self) -> Silence | None:
+        """The cluster's present outage; None while it answers, and in its first seconds."""
+        return self._whole.silence
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether the last question was answered."""
+        return not self._whole.failures
+
+    @property
+    def silent_brokers(self) -> Mapping[int, Silence]:
+        """The brokers that do not answer, of those that lead followed partitions."""
+        brokers = self._brokers
+        return {number: own.silence for number, own in brokers.items() if own.silence is not None}
+
+    def follow(self, user: str, leads: Leads) -> None:
+        """Asks the brokers of *leads* from now on, besides those of other users."""
+        self._leads = {**self._leads, user: leads}
+
+    def ask(self) -> None:
+        """Asks once more, at once. A failure counts as the end of all patience."""
+        self._ask(patience=0.0)
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_SECONDS):
+            self._ask(SILENT_SECONDS)
+        for admin in self._opened:
+            if isinstance(admin, JavaTopics):
+                admin.close()
+
+    def _ask(self, patience: float) -> None:
+        leads = {number: tp for some in self._leads.values() for number, tp in some.items()}
+        with self._asking:
+            reason, outcomes = self._question(leads)
+            was_silent = self._whole.silence is not None
+            self._whole.take(reason, Moment(), patience)
+            # behind an outage of the cluster, each broker has the time of a start
+            known = {} if was_silent else self._brokers
+            brokers = {number: known.get(number) or Answers() for number in outcomes}
+            for number, own_reason in outcomes.items():
+                brokers[number].take(own_reason, Moment())
+            self._brokers = brokers
+
+    def _question(self, leads: Leads) -> tuple[str, dict[int, str]]:
+        """Why no broker answered, and why each of *leads* did not; empty where there was one."""
+        try:
+            sent = {number: self._ask_leader(tp) for number, tp in leads.items()}
+            wait(sent.values(), FIRST_SECONDS, FIRST_COMPLETED)
+            is_answered = not all(map(_outcome, sent.values())) or (not sent and self._is_pinged())
+            reason = "" if is_answered else self._silence()
+            wait(sent.values(), ANSWER_SECONDS)
+            return reason, {number: _outcome(answer) for number, answer in sent.items()}
+        except (KafkaException, ReplicationError) as error:  # there is no client: a wrong property
+            log.debug("watch_failed", cluster=self.alias, text=error)
+            return self._silence(), {}
+        except Exception:  # the thread must outlive what nobody has foreseen
+            log.exception("watch_failed", cluster=self.alias, text="please report this")
+            return self._silence(), {}
+
+    def _is_pinged(self) -> bool:
+        with suppress(KafkaException):
+            self._admin.list_topics(topic=NO_TOPIC, timeout=PING_SECONDS)
+            return True
+        return False
+
+    def _silence(self) -> str:
+        """Why none of the addresses answers; empty if one does, whatever keeps the client."""
+        silence = reach_of(self._properties).look()
+        if silence is None:
+            return ""
+        call = "asking whether it answers"
+        return str(call_error(self.alias, self._properties, call, silence.code, silence.text))
+
+    def _ask_leader(self, tp: TopicPartition) -> "Future[Any]":
+        """Asks the leader of *tp* where it ends."""
+        answers: dict[Any, Future[Any]] = self._admin.list_offsets(
+            {KafkaTopicPartition(*tp): OffsetSpec.latest()},
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=ANSWER_SECONDS,
+        )
+        return next(iter(answers.values()))
+
+    @property
+    def _admin(self) -> Any:  # noqa: ANN401 - one of two classes with the same methods
+        if not self._opened:
+            properties = {**self._properties, **QUICK_RETURN}
+            name = "replication-watch"
+            # where one broker is paused, librdkafka may ask that one for minutes
+            admin = open_admin(
+                properties, name, ANSWER_SECONDS, self._diagnostics, prefers_java=True
+            )
+            self._opened.append(admin)
+        return self._opened[0]
+
+
+def _outcome(answer: "Future[Any]") -> str:
+    """Why a broker has not answered; empty if it has, be it with an error."""
+    if not answer.done():
+        return "no answer yet"
+    failure = answer.exception()
+    if failure is None:  # librdkafka gives no error where a leader has not answered in time
+        return "no answer in time" if answer.result().offset == OFFSET_INVALID else ""
+    if not isinstance(failure, KafkaException):
+        return repr(failure)
+    error = kafka_error(failure)
+    return error.str() if error.name().startswith("_") else ""
+
+
+class Watches:
+    """The watches of a process: one for each cluster, however many flows it has."""
+
+    def __init__(self) -> None:
+        self._watches: dict[Key, ClusterWatch] = {}
+        self._users = Counter[Key]()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def on(self, alias: str, properties: Mapping[str, str]) -> Iterator[ClusterWatch]:
+        """The watch of a cluster, which ends with the last of its users' blocks."""
+        key = alias, frozenset(properties.items())
+        with self._lock:
+            if key not in self._watches:
+                self._watches[key] = ClusterWatch(alias, properties)
+            self._users[key] += 1
+        try:
+            yield self._watches[key]
+        finally:
+            with self._lock:
+                self._users[key] -= 1
+                if not self._users[key]:
+                    self._watches.pop(key).close()
