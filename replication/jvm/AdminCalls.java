@@ -98,7 +98,8 @@ public final class AdminCalls implements AutoCloseable {
   }
 
   /**
-   * Topics by name: {@code {"id": uuid, "partitions": [[0, 1], ...]}}: the broker that leads it, or null.
+   * Topics by name: {@code {"id": uuid, "partitions": [[0, 1], ...]}}: the broker that leads it, or
+   * null.
    */
   public String describeTopics(String names, int timeoutMs) throws JsonProcessingException {
     ObjectNode results = JSON.createObjectNode();
