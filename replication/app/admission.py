@@ -43,7 +43,9 @@ class Admission:
         has_realtime: bool = False,
     ) -> None:
         self._has_realtime = has_realtime
-        self._spark, self._slots, self._patience_seconds = spark, slots, patience_seconds
+        self._spark = spark
+        self._slots = slots
+        self._patience_seconds = patience_seconds
         self._cluster_ids: dict[str, str] = {}
         self._plans: dict[Flow, TopicPlan] = {}
         self._batched: set[Flow] = set()

@@ -54,7 +54,8 @@ class Ends:
     """
 
     def __init__(self, launch: Launch, wait_seconds: float = WAIT_SECONDS) -> None:
-        self._launch, self._started_at = launch, now()
+        self._launch = launch
+        self._started_at = now()
         self._modes = {flow.flow: flow.mode for flow in launch.chosen}
         self._known = set[Flow | tuple[Flow, str]]()
         self._rows = _WaitingRows(launch, wait_seconds)
@@ -176,10 +177,12 @@ class _WaitingRows:
 
     def __init__(self, launch: Launch, wait_seconds: float) -> None:
         self.tables: Tables | None = None
-        self._config, self._wait_seconds = launch.config, wait_seconds
+        self._config = launch.config
+        self._wait_seconds = wait_seconds
         self._waiting: list[Execution] = []
         self._timer: threading.Timer | None = None
-        self._lock, self._writing = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
 
     def add(self, execution: Execution) -> None:
         """Keeps *execution* until others have come, or the time is over."""

@@ -57,9 +57,11 @@ class FlowThread(threading.Thread):
         when_ended: WhenEnded = lambda _error, is_stopped: None,  # noqa: ARG005 - by its name
     ) -> None:
         super().__init__(name=str(flow), daemon=True)
-        self.flow, self.stop = flow, threading.Event()
+        self.flow = flow
+        self.stop = threading.Event()
         self.failure: Failure | None = None
-        self._work, self._when_ended = work, when_ended
+        self._work = work
+        self._when_ended = when_ended
 
     def run(self) -> None:
         """The thread's work: logs a failure at once, and keeps it."""
@@ -134,7 +136,9 @@ class _Endings:
         locks: JobLocks,
         give_back: Callable[[Collection[Flow]], None],
     ) -> None:
-        self._threads, self._requests, self._locks = threads, requests, locks
+        self._threads = threads
+        self._requests = requests
+        self._locks = locks
         self._give_back = give_back
         self._first_at: float | None = None
         self._done: set[Flow] = set()

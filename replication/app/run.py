@@ -276,9 +276,13 @@ class _Application:
         channel: RequestChannel,
         ends: Ends,
     ) -> None:
-        self._spark, self._launch, self._claims = spark, launch, claims
-        self._channel, self._ends = channel, ends
-        self._chosen, self._job = launch.chosen, launch.job
+        self._spark = spark
+        self._launch = launch
+        self._claims = claims
+        self._channel = channel
+        self._ends = ends
+        self._chosen = launch.chosen
+        self._job = launch.job
         copied = [flow.flow for flow in launch.chosen if runs(launch.job, "records")]
         self._head_start = HeadStart(copied)
         self._watches = Watches()

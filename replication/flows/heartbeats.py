@@ -74,7 +74,8 @@ class _Pair:
         except InterruptedCallError as error:
             log.info("heartbeats_interrupted", flow=self._config.flow, text=error)
         except ReplicationError as error:
-            self._topic, self._retry_at = None, time.monotonic() + RETRY_SECONDS
+            self._topic = None
+            self._retry_at = time.monotonic() + RETRY_SECONDS
             self._report(error)
 
     def _open_in_background(self) -> None:

@@ -20,7 +20,8 @@ class Identity:
     """
 
     def __init__(self, context: FlowContext) -> None:
-        self._context, self._config = context, context.config
+        self._context = context
+        self._config = context.config
         self._stored = stored_ids(reader_of(context.tables), context.config)
 
     def check(self) -> dict[str, str]:

@@ -39,13 +39,16 @@ class Outages(AbstractContextManager["Outages"]):
     """
 
     def __init__(self, tables: Tables, config: FlowConfig, watches: Watches) -> None:
-        self._tables, self._config, self._watches = tables, config, watches
+        self._tables = tables
+        self._config = config
+        self._watches = watches
         self._clusters: list[ClusterWatch] = []  # the source, the target
         self._leaders = Leaders(), Leaders()  # of both
         self._said: dict[str, Silence] = {}  # by alias
         self._reminded_at = 0.0
         self._claim: Claim | None = None
-        self._over, self._lock = threading.Event(), threading.Lock()
+        self._over = threading.Event()
+        self._lock = threading.Lock()
         self._resources = ExitStack()
 
     def begin(self) -> None:

@@ -57,9 +57,12 @@ class Supervised(threading.Thread):
         head_start: HeadStart | None = None,
     ) -> None:
         super().__init__(name=name, daemon=True)
-        self._spark, self._lease = spark, lease
-        self._writer, self._stop_event = writer, stop
-        self._before_stop, self._after_stop = before_stop, after_stop
+        self._spark = spark
+        self._lease = lease
+        self._writer = writer
+        self._stop_event = stop
+        self._before_stop = before_stop
+        self._after_stop = after_stop
         self._head_start = head_start or HeadStart()
         self._starts = 0
 

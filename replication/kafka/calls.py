@@ -58,11 +58,13 @@ class Calls:
         client_id: str,
         patience_s: float | None = None,
     ) -> None:
-        self._alias, self.reach = alias, reach_of(properties)
+        self._alias = alias
+        self.reach = reach_of(properties)
         self._patience_s = bound_s(properties) if patience_s is None else patience_s
         self._timeout_s = timeout_s(properties)
         self._diagnostics = ClientDiagnostics()
-        self._properties, self._listener_is_known = properties, False
+        self._properties = properties
+        self._listener_is_known = False
         name = "|".join(filter(None, (properties.get("client.id"), client_id)))
         self._admin: Any = None
         try:

@@ -56,7 +56,8 @@ class Cluster(AbstractContextManager["Cluster"]):
         self.alias = alias
         self.servers = properties.get("bootstrap.servers", "")
         self._calls = Calls(alias, properties, client_id, patience_s)
-        self._id, self._known_until = "", 0.0
+        self._id = ""
+        self._known_until = 0.0
         self._brokers = frozenset[str]()
 
     def __exit__(self, *_: object) -> None:
@@ -93,7 +94,8 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def _list(self, call: str) -> Any:  # noqa: ANN401 - confluent-kafka's, or alike
         metadata = self._calls.call_blocking(call, self._calls.admin.list_topics)
-        self._id, self._known_until = str(metadata.cluster_id), time.monotonic() + ID_SECONDS
+        self._id = str(metadata.cluster_id)
+        self._known_until = time.monotonic() + ID_SECONDS
         brokers = metadata.brokers.values()
         self._brokers = frozenset(f"{broker.host}:{broker.port}" for broker in brokers)
         return metadata

@@ -85,7 +85,8 @@ class CallError(ClusterError):
     """
 
     def __init__(self, text: str, code: str, rejected: Mapping[str, str] = NO_TOPICS) -> None:
-        self.code, self.rejected = code, rejected
+        self.code = code
+        self.rejected = rejected
         super().__init__(text)
 
     @property

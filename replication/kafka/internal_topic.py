@@ -53,7 +53,8 @@ class InternalTopic:
         replication_factor: int,
     ) -> None:
         self.name = name
-        self._cluster, self._consumer = cluster, consumer
+        self._cluster = cluster
+        self._consumer = consumer
         self._factor = replication_factor
         self._properties = {
             key: value for key, value in producer.items() if key not in PRODUCER_ONLY

@@ -53,7 +53,8 @@ class JavaAdmin:
     def __init__(self, jvm: JVMView, alias: str, properties: Mapping[str, str]) -> None:
         self.alias = alias
         self.servers = properties.get("bootstrap.servers", "")
-        self._properties, self._reach = properties, reach_of(properties)
+        self._properties = properties
+        self._reach = reach_of(properties)
         self._jvm = jvm
         self._client = jvm.org.apache.kafka.clients
         settings = jvm.java.util.Properties()

@@ -109,7 +109,8 @@ class JavaConsumer:
         """Reads *partitions* from their offsets, instead of all others."""
         self._partitions = list(partitions)
         self._messages.clear()
-        self._dropped, self._ended = set(), set()
+        self._dropped = set()
+        self._ended = set()
         with java_errors(self._jvm):
             self._java.clear()
             for tp in partitions:

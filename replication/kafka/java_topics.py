@@ -41,7 +41,8 @@ class JavaTopics:
     """
 
     def __init__(self, jvm: JVMView, properties: Mapping[str, str]) -> None:
-        self._jvm, self._properties = jvm, properties
+        self._jvm = jvm
+        self._properties = properties
         self._threads = ThreadPoolExecutor(THREADS, "kafka-admin")
         self._lock = Lock()
         try:

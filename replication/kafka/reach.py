@@ -72,7 +72,8 @@ class Reach:
         self._addresses = [
             server.strip().rpartition("://")[2] for server in servers.split(",") if server.strip()
         ]
-        self._is_tls, self._lock = is_tls, Lock()
+        self._is_tls = is_tls
+        self._lock = Lock()
         self._is_looking = False
         self._silence: Silence | None = None
         self._since = self._looked_at = self._answered_at = -FRESH_SECONDS
@@ -80,7 +81,8 @@ class Reach:
     def answered(self) -> None:
         """Takes note that a call was answered, with an error or without."""
         with self._lock:
-            self._silence, self._answered_at = None, time.monotonic()
+            self._silence = None
+            self._answered_at = time.monotonic()
 
     def look(self) -> Silence | None:
         """Asks all addresses now; None if one of them answers."""
@@ -89,7 +91,8 @@ class Reach:
         with self._lock:
             if self._silence is None or started - self._looked_at > FRESH_SECONDS:
                 self._since = started
-            self._silence, self._looked_at = found, time.monotonic()
+            self._silence = found
+            self._looked_at = time.monotonic()
             if found is None:
                 self._answered_at = self._looked_at
         return found

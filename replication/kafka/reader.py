@@ -103,7 +103,8 @@ class Reader(AbstractContextManager["Reader"]):
 
     def __init__(self, properties: Mapping[str, str], isolation: Isolation) -> None:
         self._properties = properties
-        self._timeout_s, self._bound_s = timeout_s(properties), bound_s(properties)
+        self._timeout_s = timeout_s(properties)
+        self._bound_s = bound_s(properties)
         self._reach = reach_of(properties)
         self._diagnostics = ClientDiagnostics()
         try:

@@ -105,7 +105,8 @@ class Answers:
             patience: How long a silence is not worth a word.
         """
         if not reason:
-            self.failures, self.last = 0, now
+            self.failures = 0
+            self.last = now
             if self.silence is not None:
                 self.silence.ended, self.silence = now.clock, None
             return
@@ -125,11 +126,15 @@ class ClusterWatch:
     """
 
     def __init__(self, alias: str, properties: Mapping[str, str]) -> None:
-        self.alias, self._properties = alias, properties
-        self._diagnostics, self._opened = ClientDiagnostics(), list[Any]()
-        self._whole, self._brokers = Answers(), dict[int, Answers]()
+        self.alias = alias
+        self._properties = properties
+        self._diagnostics = ClientDiagnostics()
+        self._opened = list[Any]()
+        self._whole = Answers()
+        self._brokers = dict[int, Answers]()
         self._leads: dict[str, Leads] = {}  # by user
-        self._over, self._asking = threading.Event(), threading.Lock()
+        self._over = threading.Event()
+        self._asking = threading.Lock()
         threading.Thread(target=self._watch, name=f"{alias} watch", daemon=True).start()
 
     def close(self) -> None:

@@ -37,7 +37,9 @@ class CharReader:
     """A position in a pattern, with the flags that apply there."""
 
     def __init__(self, pattern: str) -> None:
-        self.pattern, self.at, self.flags = pattern, 0, _Flags()
+        self.pattern = pattern
+        self.at = 0
+        self.flags = _Flags()
 
     def error(self, text: str) -> PatternError:
         """The error *text*, with the place where it was found."""

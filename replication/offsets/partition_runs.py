@@ -29,7 +29,8 @@ class PartitionRuns:
 
     def __post_init__(self) -> None:
         self.batch = self.position
-        self.pending, self.new = WaitingRuns(self.spacing or 0), WaitingRuns(0)
+        self.pending = WaitingRuns(self.spacing or 0)
+        self.new = WaitingRuns(0)
 
     def acknowledge(self, what: str, run: OffsetRun) -> None:
         """Adds a run that executors report; *what* says whose it is, for an error.
@@ -80,7 +81,8 @@ class PartitionRuns:
                 raise ProgressGapError(f"{what}: a batch ends at {end}, after {self.position}")
             self._add(OffsetRun(upstream, end.upstream, self.position.downstream, records))
         if self.ends:
-            self.ends, self.unchecked = [], []
+            self.ends = []
+            self.unchecked = []
 
     def skip(self, until: int) -> None:
         """Moves the idle partition to *until*: no record lies before it."""
@@ -162,7 +164,8 @@ class WaitingRuns:
     """Runs that wait for somebody to take them, joined up to *spacing* records where sparse."""
 
     def __init__(self, spacing: int) -> None:
-        self._spacing, self._runs = spacing, list[OffsetRun]()
+        self._spacing = spacing
+        self._runs = list[OffsetRun]()
 
     def add(self, run: OffsetRun) -> None:
         """Adds the run after all others."""

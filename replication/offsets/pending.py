@@ -70,7 +70,8 @@ class PendingRuns:
             tp: SharedRuns(position, spacing) if tp in shared else PartitionRuns(position, spacing)
             for tp, position in positions.items()
         }
-        self._is_reported, self._lock = spacing is not None, Lock()
+        self._is_reported = spacing is not None
+        self._lock = Lock()
 
     def positions(self) -> dict[TopicPartition, Position]:
         """Each partition's position after the last record or batch added."""

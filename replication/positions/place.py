@@ -208,7 +208,8 @@ class _Search:
     """Searches the source for records of the target."""
 
     def __init__(self, context: FlowSides, source: Reader) -> None:
-        self.context, self._source = context, source
+        self.context = context
+        self._source = source
         self.rule = copy_rule(context.config)
 
     def by_time(

@@ -99,7 +99,8 @@ class Acknowledged:
         self._name = f"{flow}#{number}"
         self._driver: Any = _driver(spark)
         # py4j asks Java for a static method whenever it is named
-        self._take, self._is_quiet = self._driver.take, self._driver.isQuiet
+        self._take = self._driver.take
+        self._is_quiet = self._driver.isQuiet
         self._driver.open(self._name)
 
     def is_quiet(self, query: Any, newest: str) -> bool:  # noqa: ANN401 - a Java object

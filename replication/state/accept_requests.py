@@ -60,7 +60,8 @@ class AcceptRequests:
     """The requests to one flow."""
 
     def __init__(self, channel: RequestChannel, flow: Flow) -> None:
-        self._channel, self._flow = channel, flow
+        self._channel = channel
+        self._flow = flow
 
     def find(self) -> list[AcceptRequest]:
         """All requests, oldest first. Anything else is passed over, and logged once."""

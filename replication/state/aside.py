@@ -66,7 +66,9 @@ class RemoteAside(Aside):
     """
 
     def __init__(self, files: RequestFiles, path: str, settle_seconds: float) -> None:
-        self._files, self._path, self._settle_seconds = files, path, settle_seconds
+        self._files = files
+        self._path = path
+        self._settle_seconds = settle_seconds
         root, _, table = path.rpartition("/")
         self._claim = f"{root}/_control/aside-{table}"
 

@@ -104,17 +104,22 @@ class Claim(AbstractContextManager["Claim"]):
         target: Mapping[str, str] = NO_PROPERTIES,
         host: str = "",
     ) -> None:
-        self.name, self.id = name, str(uuid.uuid4())
+        self.name = name
+        self.id = str(uuid.uuid4())
         self._target = target
         self.host = host or socket.gethostname()
         self.since = datetime.now(timezone.utc)
-        self.seen, self.joined_in, self.named_at = "", 0.0, 0.0
-        self._lock_path, self._join = lock_path(state_dir, name), join
+        self.seen = ""
+        self.joined_in = 0.0
+        self.named_at = 0.0
+        self._lock_path = lock_path(state_dir, name)
+        self._join = join
         self._state_dir = state_dir
         self._producer = producer
         self._lock: FileLock | None = None
         self._ownership: Ownership | None = None
-        self._is_waiting, self.is_waiting = False, False
+        self._is_waiting = False
+        self.is_waiting = False
 
     def __exit__(self, *_: object) -> None:
         """Leave the group and free the lock."""

@@ -138,7 +138,8 @@ class DeltaReader:
 
 class _DeltaOffsets:
     def __init__(self, reader: DeltaReader, flow: Flow) -> None:
-        self._reader, self._flow = reader, _literal(flow)
+        self._reader = reader
+        self._flow = _literal(flow)
         self._path = reader.path(OFFSET_RUNS)
 
     def runs(self, tp: TopicPartition) -> list[OffsetRun]:

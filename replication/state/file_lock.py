@@ -47,7 +47,8 @@ class FileLock(AbstractContextManager["FileLock"]):
     """A lock that this process, its *owner*, holds until `release`."""
 
     def __init__(self, file: IO[str], owner: Owner) -> None:
-        self._file, self.owner = file, owner
+        self._file = file
+        self.owner = owner
 
     def __exit__(self, *_: object) -> None:
         """Release the lock."""

@@ -25,7 +25,8 @@ class StateFolder:
     """One process's view of *folder*. Threads share it."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._mark = folder, folder / "_locks" / MARK
+        self._folder = folder
+        self._mark = folder / "_locks" / MARK
         self._id = ""
         self._lock = Lock()
 

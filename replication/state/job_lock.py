@@ -53,7 +53,8 @@ class JobLocks:
     """The locks of this process for *job*; `hold_jobs` makes them."""
 
     def __init__(self, state_dir: str, job: Job) -> None:
-        self._state_dir, self._job = state_dir, job
+        self._state_dir = state_dir
+        self._job = job
         folder = local_path(state_dir)
         self._folder = StateFolder(folder) if folder else None
         self._locks: dict[Flow, FileLock] = {}

@@ -47,8 +47,10 @@ class Lease:
     """
 
     def __init__(self, claim: Claim, newest: Mapping[str, Any] | None) -> None:
-        self.name, self.owner = claim.name, claim.id
-        self.epoch, self.has_settled = newest["epoch"] + 1 if newest is not None else 1, True
+        self.name = claim.name
+        self.owner = claim.id
+        self.epoch = newest["epoch"] + 1 if newest is not None else 1
+        self.has_settled = True
         self.former = newest if newest is not None and not newest["released"] else None
         self.claim = claim
 

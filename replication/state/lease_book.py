@@ -37,13 +37,15 @@ class LeaseBook:
     def __init__(
         self, tables: Tables, claims: Iterable[Claim] = (), drains: Collection[Flow] = ()
     ) -> None:
-        self._tables, self._drains = tables, frozenset(drains)
+        self._tables = tables
+        self._drains = frozenset(drains)
         self._claims = {claim.name: claim for claim in claims}
         self._taken: dict[LeaseName, Lease] = {}
         self._unused: set[LeaseName] = set()
         self._alone: set[LeaseName] = set()  # their holders wait for the end of the last owner
         self._deadline: float | None = None
-        self._taking, self._lock = Lock(), RLock()
+        self._taking = Lock()
+        self._lock = RLock()
 
     def take(self, claim: Claim) -> Lease | None:
         """The lease of *claim*, which its group has given to this process; None if it must wait.

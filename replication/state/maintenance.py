@@ -44,7 +44,9 @@ class Maintenance:
     """
 
     def __init__(self, tables: Tables, flow: Flow, config: StateConfig) -> None:
-        self._tables, self._flow, self._config = tables, flow, config
+        self._tables = tables
+        self._flow = flow
+        self._config = config
         # in a property, so that short jobs find it, and nothing has to be kept beside the tables
         self._done_at = f"{_DONE_AT}{flow.slug}"
 

@@ -39,8 +39,11 @@ class OffsetTable:
     """*flow*'s rows of ``offset_runs``. One process writes them: the holder of its lease."""
 
     def __init__(self, tables: Tables, flow: Flow, compact_after: int = COMPACT_AFTER_ROWS) -> None:
-        self._tables, self._flow, self._least = tables, flow, compact_after
-        self._appended, self._compact_after = 0, compact_after
+        self._tables = tables
+        self._flow = flow
+        self._least = compact_after
+        self._appended = 0
+        self._compact_after = compact_after
 
     def append(self, finished: FinishedRuns) -> None:
         """Appends the newest runs of the map; compacts it when that is due.
@@ -180,7 +183,8 @@ class OffsetTable:
             log.warning("compaction_failed", flow=self._flow, text=error)
             self._appended = 0
             return
-        self._appended, self._compact_after = 0, max(self._least, left)
+        self._appended = 0
+        self._compact_after = max(self._least, left)
         seconds = round(time.monotonic() - began, 1)
         log.debug("map_compacted", flow=self._flow, left=left, seconds=seconds)
 

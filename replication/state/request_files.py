@@ -100,7 +100,8 @@ class HadoopFiles(RequestFiles):
     """
 
     def __init__(self, jvm: JVMView, conf: Any) -> None:  # noqa: ANN401 - a Java object
-        self._jvm, self._conf = jvm, conf
+        self._jvm = jvm
+        self._conf = conf
 
     def exists(self, path: str) -> bool:
         """Whether the file is there."""

@@ -129,7 +129,8 @@ class RequestChannel:
     """
 
     def __init__(self, files: RequestFiles, state_dir: str) -> None:
-        self._files, self.state_dir = files, state_dir
+        self._files = files
+        self.state_dir = state_dir
         self._said: set[str] = set()
 
     def paths(self, kind: RequestKind) -> list[str]:

@@ -23,7 +23,8 @@ class SparkTable:
     """A `StoredTable` at *path*; it raises `PySparkException` and `Py4JJavaError`."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        self._spark, self._path = spark, path
+        self._spark = spark
+        self._path = path
         self._partitions = [] if path.rpartition("/")[2] in WHOLE else ["flow"]
 
     def exists(self) -> bool:

@@ -54,7 +54,9 @@ class StopRequests:
         may_answer: Callable[[Flow], bool],
         address: Callable[[Flow], str] = lambda _flow: ANYONE,
     ) -> None:
-        self._channel, self._may_answer, self._address = channel, may_answer, address
+        self._channel = channel
+        self._may_answer = may_answer
+        self._address = address
         self._prefixes = {flow: prefix_of(channel.state_dir, "stop", flow, job) for flow in flows}
         self._old: frozenset[str] | None = None
         self._found: dict[Flow, dict[str, Request]] = {}

@@ -22,7 +22,8 @@ class RetryTimes(Generic[KeyT]):
     """
 
     def __init__(self, first_seconds: float, longest_seconds: float) -> None:
-        self._first, self._longest = first_seconds, longest_seconds
+        self._first = first_seconds
+        self._longest = longest_seconds
         self._retries: dict[KeyT, _Retry] = {}
 
     def failed(self, key: KeyT, now: float) -> float:

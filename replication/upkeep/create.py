@@ -21,7 +21,8 @@ class RemoteTopics:
     """
 
     def __init__(self, flow: Flow, target: Cluster, topics: Collection[NewTopic]) -> None:
-        self._flow, self._target = flow, target
+        self._flow = flow
+        self._target = target
         self._topics = {topic.name: topic for topic in topics}
         self._trials: dict[str, SettingTrials] = {}
 

@@ -48,7 +48,9 @@ class Translator:
     """
 
     def __init__(self, config: FlowConfig, source: Cluster, maps_of: MapsOf) -> None:
-        self._config, self._source, self._maps_of = config, source, maps_of
+        self._config = config
+        self._source = source
+        self._maps_of = maps_of
         self._known: dict[GroupPartition, _Known] = {}
         self._recreated: set[str] = set()
         self._hidden: set[str] = set()

@@ -26,7 +26,9 @@ class Emission:
     """The checkpoints of one flow, and the newest one of each group and partition."""
 
     def __init__(self, context: FlowContext, rejected: RejectedGroups) -> None:
-        self._context, self._flow, self._rejected = context, context.config.flow, rejected
+        self._context = context
+        self._flow = context.config.flow
+        self._rejected = rejected
         self._topic = checkpoints_topic(context.target, context.config)
         self._newest: dict[GroupPartition, Checkpoint] | None = None
         self._unanswered: set[GroupPartition] = set()

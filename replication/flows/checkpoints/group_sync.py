@@ -31,7 +31,9 @@ class GroupSync:
     def __init__(
         self, context: FlowContext, rejected: RejectedGroups, target: Groups | None = None
     ) -> None:
-        self._context, self._config, self._given = context, context.config, target
+        self._context = context
+        self._config = context.config
+        self._given = target
         self._rejected = rejected
         self.rewound: set[GroupPartition] = set()
         self._blocked: dict[str, str] = {}

@@ -12,7 +12,8 @@ class RejectedGroups:
     """What was reported of one flow's groups, by this process or an earlier one."""
 
     def __init__(self, context: FlowContext) -> None:
-        self._tables, self._flow = context.tables, context.config.flow
+        self._tables = context.tables
+        self._flow = context.config.flow
         self._known: set[tuple[str, str]] | None = None
 
     def report(self, reasons: Mapping[str, str]) -> None:

@@ -50,7 +50,8 @@ class Checkpoints:
 
     def __init__(self, context: FlowContext, target_groups: Groups | None = None) -> None:
         config = context.config
-        self._context, self._config = context, config
+        self._context = context
+        self._config = config
         self._rejected = RejectedGroups(context)
         self._emission = Emission(context, self._rejected)
         self._translator = Translator(config, context.source, live_maps(context))
@@ -169,7 +170,8 @@ class Checkpoints:
         except ClusterError as error:
             log.warning("checkpoint_round_failed", flow=self._config.flow, text=error)
             retry_at = time.monotonic() + min(interval for _, interval in self._steps())
-            self._emit_at, self._sync_at = retry_at, retry_at
+            self._emit_at = retry_at
+            self._sync_at = retry_at
 
     def _steps(self) -> list[tuple[float, int]]:
         """When each enabled step is due, and its interval in seconds; there is at least one."""

@@ -27,7 +27,8 @@ class AclSync:
     failure: Final = "acl_sync_failed"
 
     def __init__(self, context: FlowContext) -> None:
-        self._context, self._config = context, context.config
+        self._context = context
+        self._config = context.config
         self.history = FlowHistory(context, TABLE, AclHistory.of)
         self._problem = ""
 

@@ -31,7 +31,8 @@ class ConfigSync:
     failure: Final = "config_sync_failed"
 
     def __init__(self, context: FlowContext) -> None:
-        self._context, self._config = context, context.config
+        self._context = context
+        self._config = context.config
         self.history = FlowHistory(context, TABLE, SyncHistory.of)
 
     @property

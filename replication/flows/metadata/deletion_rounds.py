@@ -41,7 +41,8 @@ class Deletions:
     failure: Final = "deletions_failed"
 
     def __init__(self, context: FlowContext) -> None:
-        self._context, self._config = context, context.config
+        self._context = context
+        self._config = context.config
         self.history = FlowHistory(context, TABLE, missing_since)
         self._is_doubtful = False
         self._rejected: dict[str, str] = {}

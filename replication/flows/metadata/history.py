@@ -21,8 +21,10 @@ class FlowHistory(Generic[ValueT]):
     """
 
     def __init__(self, context: FlowContext, table: str, read: Callable[[Rows], ValueT]) -> None:
-        self._tables, self._flow = context.tables, context.config.flow
-        self._table, self._read = table, read
+        self._tables = context.tables
+        self._flow = context.config.flow
+        self._table = table
+        self._read = read
         self._value: ValueT | None = None
 
     def get(self) -> ValueT:

@@ -21,7 +21,8 @@ class Acceptances:
     """
 
     def __init__(self, context: FlowContext) -> None:
-        self._flow, self._requests = context.config.flow, context.accept_requests
+        self._flow = context.config.flow
+        self._requests = context.accept_requests
         self._found = self._requests.find()
         self.accepted = {
             tp: accepted for request in self._found for tp, accepted in request.accepted.items()

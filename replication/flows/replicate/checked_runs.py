@@ -47,7 +47,9 @@ class CheckedRuns:
     """
 
     def __init__(self, pending: PendingRuns, looks: Looks, spacing: int | None) -> None:
-        self._pending, self._looks, self._spacing = pending, looks, spacing or 0
+        self._pending = pending
+        self._looks = looks
+        self._spacing = spacing or 0
         self._held: deque[_Held] = deque()
         self._taken = pending.positions()
         self._checked: dict[TopicPartition, WaitingRuns] = {}

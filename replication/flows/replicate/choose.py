@@ -49,9 +49,13 @@ class TopicChoice:
 
     def __init__(self, context: FlowContext, stored: MapWriter, reserve: Reserve) -> None:
         config = context.config
-        self._context, self._flow, self._stored = context, config.flow, stored
-        self._reserve, self._identity = reserve, Identity(context)
-        self._accepted, self._look_at = set[str](), 0.0
+        self._context = context
+        self._flow = config.flow
+        self._stored = stored
+        self._reserve = reserve
+        self._identity = Identity(context)
+        self._accepted = set[str]()
+        self._look_at = 0.0
         self._unmatched: dict[TopicPartition, int] = {}
         self._known: set[str] = set()
         self._refused: dict[Part, ReplicationError] = {}  # what has ended the flow

@@ -44,8 +44,12 @@ class QueryError(FlowError):
         machine: str = "",
     ) -> None:
         super().__init__(text)
-        self.is_final, self.is_of_record, self.is_refusal = is_final, is_of_record, is_refusal
-        self.rejected, self.unreadable, self.machine = rejected, unreadable, machine
+        self.is_final = is_final
+        self.is_of_record = is_of_record
+        self.is_refusal = is_refusal
+        self.rejected = rejected
+        self.unreadable = unreadable
+        self.machine = machine
 
 
 @dataclass(frozen=True, slots=True)

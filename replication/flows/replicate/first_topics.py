@@ -20,7 +20,8 @@ class FirstTopics:
     """
 
     def __init__(self, context: FlowContext, stored: MapWriter) -> None:
-        self._context, self._stored = context, stored
+        self._context = context
+        self._stored = stored
         self._is_due = context.config.auto_offset_reset == "latest" and stored.first is None
         self._names = context.source.topic_names() if self._is_due else set[str]()
 

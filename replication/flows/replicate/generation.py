@@ -66,9 +66,12 @@ class Generation:
         *,
         number: int,
     ) -> None:
-        self.plan, self.number = plan, number
+        self.plan = plan
+        self.number = number
         self._map_writer, looks = written
-        self._query, self._folder, self._reports = query, folder, reports
+        self._query = query
+        self._folder = folder
+        self._reports = reports
         self._flow = self._map_writer.flow
         copies = {tp: plan.copy_of(tp) for tp in plan.partitions}
         self._progress = Progress(query, query.name, copies)

@@ -41,7 +41,9 @@ class Generations:
     def __init__(
         self, context: FlowContext, map_writer: MapWriter, plan: TopicPlan, mode: Mode
     ) -> None:
-        self._context, self._map_writer, self.mode = context, map_writer, mode
+        self._context = context
+        self._map_writer = map_writer
+        self.mode = mode
         self._ids = TopicIdWatch(context, plan)
         self._running: list[tuple[Generation, IdlePartitions]] = []
 

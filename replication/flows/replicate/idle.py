@@ -41,7 +41,8 @@ class IdlePartitions:
     """
 
     def __init__(self, context: FlowContext, plan: TopicPlan) -> None:
-        self._context, self._plan = context, plan
+        self._context = context
+        self._plan = plan
         self._seen: dict[TopicPartition, _Seen] = {}
 
     def check(self, pending: PendingRuns, now: float) -> None:

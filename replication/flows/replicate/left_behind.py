@@ -27,7 +27,8 @@ class LeftBehind:
     """
 
     def __init__(self, context: FlowContext) -> None:
-        self._context, self._config = context, context.config
+        self._context = context
+        self._config = context.config
         is_held = self._config.isolation == "read_committed"
         self._may_leave = is_held and self._config.mode == "drain"
         self._ends: dict[TopicPartition, int] = {}

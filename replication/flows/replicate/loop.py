@@ -124,8 +124,11 @@ class _FlowLoop:
         lease: Lease,
         standstill: Standstill,
     ) -> None:
-        self._context, self._config = context, context.config
-        self._admitted, self._stop, self._lease = admitted, stop, lease
+        self._context = context
+        self._config = context.config
+        self._admitted = admitted
+        self._stop = stop
+        self._lease = lease
         self._modes = ModeWatch(admitted.mode_now if self._config.mode == "auto" else None)
         self._plan: TopicPlan | None = None
         self._warned: set[str] = set()

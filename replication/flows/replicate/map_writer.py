@@ -49,14 +49,17 @@ class MapWriter:
 
     def __init__(self, context: FlowContext) -> None:
         config = context.config
-        self.flow, self._live_map = config.flow, context.live_map
+        self.flow = config.flow
+        self._live_map = context.live_map
         self._live_map.attach()
         self.interval_seconds = config.state.write_interval_seconds
-        self._tables, self._board = context.tables, context.board
+        self._tables = context.tables
+        self._board = context.board
         self._table = OffsetTable(context.tables, config.flow)
         stored = reader_of(context.tables).offsets(self.flow).progress()
         self._table.resume(stored)
-        self.last_generation, self.anchors = stored.last_generation, stored.anchors
+        self.last_generation = stored.last_generation
+        self.anchors = stored.anchors
         self.placed = set(stored.placed)
         self.rejected = dict[TopicPartition, Rejection]()
         self.topics = TopicRows(context.tables, config.flow)

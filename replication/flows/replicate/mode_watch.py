@@ -21,7 +21,9 @@ class ModeWatch:
     """
 
     def __init__(self, mode_now: Callable[[], Mode] | None) -> None:
-        self._mode_now, self._differs, self._look_at = mode_now, 0, 0.0
+        self._mode_now = mode_now
+        self._differs = 0
+        self._look_at = 0.0
 
     def has_changed(self, mode: Mode, now: float) -> bool:
         """Whether another mode than *mode* fits, and did so at the last look.

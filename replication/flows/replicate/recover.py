@@ -42,8 +42,11 @@ class Recovery:
         find_rejected: FindPositions,
         stop: Event,
     ) -> None:
-        self._context, self._choice, self._standstill = context, choice, standstill
-        self._find_rejected, self._stop = find_rejected, stop
+        self._context = context
+        self._choice = choice
+        self._standstill = standstill
+        self._find_rejected = find_rejected
+        self._stop = stop
         self._failures = 0
 
     def end(self) -> None:

@@ -37,7 +37,8 @@ class Reports:
     """
 
     def __init__(self, context: FlowContext, plan: TopicPlan, number: int) -> None:
-        self._context, self._flow = context, context.config.flow
+        self._context = context
+        self._flow = context.config.flow
         self._upstream = {plan.copy_of(tp): tp for tp in plan.partitions}
         is_counted = is_reported(context.spark)
         self._acknowledged = Acknowledged(context.spark, self._flow, number) if is_counted else None

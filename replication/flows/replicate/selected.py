@@ -17,7 +17,8 @@ class SelectionReport:
     """What was reported of one flow's list."""
 
     def __init__(self, context: FlowContext) -> None:
-        self._context, self._config = context, context.config
+        self._context = context
+        self._config = context.config
         self._logged: set[str] = set()
         self._is_empty = False
 

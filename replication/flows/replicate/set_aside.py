@@ -39,7 +39,9 @@ class SetAside:
     """
 
     def __init__(self, context: FlowContext, times: RetryTimes[Part]) -> None:
-        self._tables, self._flow, self._times = context.tables, context.config.flow, times
+        self._tables = context.tables
+        self._flow = context.config.flow
+        self._times = times
         self._board = context.board
         by_drain = ", by the next drain at the latest" if context.config.mode == "drain" else ""
         self._again = "{} is tried again" + by_drain

@@ -29,8 +29,11 @@ class Standstill:
     """
 
     def __init__(self, context: FlowContext, stop: Event) -> None:
-        self._context, self._stop = context, stop
-        self._attempts, self._since, self._said_at = 0, 0.0, 0.0
+        self._context = context
+        self._stop = stop
+        self._attempts = 0
+        self._since = 0.0
+        self._said_at = 0.0
 
     def wait(self, error: ReplicationError) -> None:
         """Waits before the next attempt: longer each time, and not beyond an outage's end."""
@@ -63,7 +66,8 @@ class Standstill:
             self._context.tables.record_event(
                 self._context.config.flow, "resumed", text, policy="retry"
             )
-        self._attempts, self._said_at = 0, 0.0
+        self._attempts = 0
+        self._said_at = 0.0
 
 
 def pause_seconds(attempts: int) -> float:

@@ -39,14 +39,19 @@ class TopicIdWatch:
     """
 
     def __init__(self, context: FlowContext, plan: TopicPlan) -> None:
-        self.plan, self.replaced, self.begun = plan, frozenset[str](), 0
-        self._flow, self._outages = context.config.flow, context.outages
+        self.plan = plan
+        self.replaced = frozenset[str]()
+        self.begun = 0
+        self._flow = context.config.flow
+        self._outages = context.outages
         self._compare: Callable[[TopicPlan], Compared] = partial(
             compare_ids, context.source, context.target
         )
         self._same: dict[str, int] = {}  # by topic: the last look that found the plan's ids
         self._missing = frozenset[str]()  # at the last look
-        self._ended, self._is_waited_for, self._is_closed = 0, Event(), False
+        self._ended = 0
+        self._is_waited_for = Event()
+        self._is_closed = False
         self._news = Condition()
         Thread(target=self._look_on, name=f"{self._flow} topic ids", daemon=True).start()
 
@@ -97,7 +102,8 @@ class TopicIdWatch:
             same = plan.topics.keys() - found.changed - found.unknown
             self._same.update(dict.fromkeys(same, number))
             self.replaced |= found.others | (found.missing & self._missing)
-            self._missing, self._ended = found.missing, number
+            self._missing = found.missing
+            self._ended = number
             self._news.notify_all()
 
 

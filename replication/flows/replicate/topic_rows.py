@@ -21,7 +21,8 @@ class TopicRows:
     """
 
     def __init__(self, tables: Tables, flow: Flow) -> None:
-        self._tables, self._flow = tables, flow
+        self._tables = tables
+        self._flow = flow
         rows = reader_of(tables).newest("topics", flow, ["remote_topic"], ["at"])
         last = max((row["generation"] for row in rows), default=0)
         self._newest: set[tuple[object, ...]] = {
