@@ -40,7 +40,7 @@ class ReplicationError(Exception):
     code = "internal"
 
     def document(self) -> dict[str, object]:
-        """What a command prints of it as JSON."""
+        """Returns what a command prints of it as JSON."""
         return {"code": self.code, "exit_code": self.exit_code, "text": str(self)}
 
 

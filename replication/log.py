@@ -157,7 +157,7 @@ class _Formatter(logging.Formatter):
 
     @staticmethod
     def line(record: logging.LogRecord) -> _Line:
-        """The record's line; a message of another library gets the same shape."""
+        """Returns the record's line; a message of another library gets the same shape."""
         if isinstance(record.msg, _Line):
             return record.msg
         return _Line("library_message", None, {"logger": record.name}, record.getMessage())
@@ -167,7 +167,7 @@ class TextFormatter(_Formatter):
     """``time LEVEL flow=... event=... name=value``; a traceback follows on lines of its own."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        """The record as one line."""
+        """Returns the record as one line."""
         return f"{self.formatTime(record)} {record.levelname} {self.line(record)}"
 
 
@@ -175,7 +175,7 @@ class JsonFormatter(_Formatter):
     """One JSON object a line: time, level, flow, event, fields, text and, if any, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line; keys without a value are absent."""
+        """Returns the record as one line; keys without a value are absent."""
         line = self.line(record)
         entry = {
             "time": self.formatTime(record),

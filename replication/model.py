@@ -97,7 +97,7 @@ Isolation = Literal["read_uncommitted", "read_committed"]
 
 
 def runs(job: Job, part: Part) -> bool:
-    """Whether *job* runs *part* of its flows."""
+    """Returns whether *job* runs *part* of its flows."""
     return part in PARTS[job]
 
 

@@ -52,7 +52,7 @@ class Admission:
         self._lock = threading.Lock()
 
     def of(self, context: FlowContext, stop: threading.Event | None = None) -> Admitted:
-        """What the flow of *context* may do next to the others; *stop* ends its waits."""
+        """Returns what the flow of *context* may do next to the others; *stop* ends its waits."""
         config = context.config
 
         def reserve(plan: TopicPlan) -> Mapping[str, str]:
@@ -85,7 +85,7 @@ class Admission:
         return conflicts
 
     def admit(self, config: FlowConfig, stop: threading.Event | None = None) -> Mode:
-        """The mode to run the flow's reserved topics in.
+        """Returns the mode to run the flow's reserved topics in.
 
         Args:
             config: The flow.
@@ -99,7 +99,7 @@ class Admission:
         return choice.mode
 
     def mode(self, config: FlowConfig) -> Mode:
-        """The mode that `admit` would return now for the flow's admitted plan.
+        """Returns the mode that `admit` would return now for the flow's admitted plan.
 
         Raises:
             FlowError: The configured mode does not fit the task slots.
@@ -107,7 +107,7 @@ class Admission:
         return self._choose(config).mode
 
     def _await_choice(self, config: FlowConfig, stop: threading.Event) -> Choice:
-        """A lost executor takes its slots with it until the cluster has replaced it."""
+        """Waits while a lost executor's slots are missing, until the cluster has replaced it."""
         deadline, is_waiting = time.monotonic() + self._patience_seconds, False
         while True:
             try:

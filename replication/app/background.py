@@ -60,13 +60,13 @@ def checkpoints_once(context: FlowContext, job: Job) -> None:
 
 
 def wants_checkpoints(config: FlowConfig, job: Job) -> bool:
-    """Whether *job* translates the flow's groups."""
+    """Returns whether *job* translates the flow's groups."""
     is_enabled = config.groups.checkpoints_enabled or config.groups.sync_enabled
     return is_enabled and runs(job, "checkpoints")
 
 
 def wants_metadata(config: FlowConfig, job: Job) -> bool:
-    """Whether *job* keeps the settings and ACLs of the flow's remote topics in step."""
+    """Returns whether *job* keeps the settings and ACLs of the flow's remote topics in step."""
     return is_wanted(config) and runs(job, "metadata")
 
 
@@ -128,14 +128,14 @@ def background_heartbeats(
 
 
 def is_drain(config: MirrorConfig, chosen: Sequence[FlowConfig]) -> bool:
-    """Whether all of *chosen* drain; without a flow the mode of *config* counts."""
+    """Returns whether all of *chosen* drain; without a flow the mode of *config* counts."""
     return ({flow.mode for flow in chosen} or {config.mode}) == {"drain"}
 
 
 def _belongs(
     heartbeats: HeartbeatsConfig, config: MirrorConfig, chosen: Sequence[FlowConfig]
 ) -> bool:
-    """Whether this process emits them: for its flows, and for a disabled reverse of one."""
+    """Returns whether this process emits them: for its flows, and for a disabled reverse of one."""
     flows = {flow.flow for flow in chosen}
     enabled = {flow.flow for flow in config.flows}
     mine, reverse = heartbeats.flow, Flow(heartbeats.flow.target, heartbeats.flow.source)

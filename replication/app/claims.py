@@ -56,7 +56,7 @@ class Launch:
 
 @contextmanager
 def open_claims(launch: Launch) -> Iterator[Claims]:
-    """The claims of *launch*, which end with the block.
+    """Yields the claims of *launch*, which end with the block.
 
     Raises:
         SetupError: The class that joins is missing, and nothing else protects the state directory.

@@ -61,7 +61,7 @@ class Ends:
         self._rows = _WaitingRows(launch, wait_seconds)
 
     def tally(self, flow: Flow) -> Tally:
-        """A tally for *flow*, whose owner before this process may have been killed."""
+        """Returns a tally for *flow*, whose owner before this process may have been killed."""
         return Tally(when_killed=partial(self._add_killed, flow))
 
     @contextmanager

@@ -159,7 +159,7 @@ class _Endings:
                 self._locks.release(thread.flow)
 
     def _is_due(self, running: Sequence[FlowThread], new: Sequence[FlowThread]) -> bool:
-        """Whether the flows that still run are no reason to wait any longer."""
+        """Returns whether the flows that still run are no reason to wait any longer."""
         clock = time.monotonic()
         self._first_at = self._first_at or clock
         go_on = not all(thread.stop.is_set() for thread in running)

@@ -39,7 +39,7 @@ def _watch(processes: Collection[int]) -> None:
 
 
 def open_files(process: int) -> tuple[int, int]:
-    """How many files *process* has open, and may have open; 0 twice if that is unknown."""
+    """Returns how many files *process* has open, and may have open; 0 twice if that is unknown."""
     folder = Path("/proc", str(process))
     try:
         found = _LIMIT.search((folder / "limits").read_text())

@@ -46,7 +46,7 @@ class Outcome:
 
     @classmethod
     def of(cls, error: BaseException, subject: object = None) -> "Outcome":
-        """The outcome of *error*, which ended *subject*."""
+        """Returns the outcome of *error*, which ended *subject*."""
         code = error.exit_code if isinstance(error, ReplicationError) else 1
         text = " ".join(str(error).split()) or type(error).__name__
         return cls(code, f"{subject}: {text}" if subject else text)

@@ -40,7 +40,7 @@ def stop_with_parent(jvm: Any) -> None:  # noqa: ANN401 - py4j's own view of a J
 
 
 def _parent_of(process: Any) -> str | None:  # noqa: ANN401 - a Java object
-    """The id of the parent of *process*; None if nobody can tell.
+    """Returns the id of the parent of *process*; None if nobody can tell.
 
     That is so in another namespace, where the JVM cannot open one more file, and where it does not
     answer.
@@ -64,7 +64,7 @@ def _watch(process: Any, script: str, file: Path) -> None:  # noqa: ANN401 - a J
 
 
 def is_lost(parent: str | None, script: str) -> bool:
-    """Whether *script* has ended.
+    """Returns whether *script* has ended.
 
     Args:
         parent: The process that is the parent of the script's job now. Where that is unknown, the

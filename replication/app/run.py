@@ -145,7 +145,7 @@ def _run(
 def _launch(
     file: str, clusters: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standby: bool
 ) -> Launch:
-    """What the process is to run."""
+    """Returns what the process is to run."""
     config = load_config(file, clusters)
     config = replace(config, mode=mode or config.mode)
     chosen = _chosen(config, flows, mode, job)
@@ -246,7 +246,7 @@ def _refuse(context: FlowContext, error: ReplicationError, _stop: threading.Even
 
 
 def _refusals(contexts: Sequence[FlowContext]) -> dict[Flow, IdentityError]:
-    """The flows that must not run, and why; all are looked at side by side."""
+    """Returns the flows that must not run, and why; all are looked at side by side."""
     if not contexts:
         return {}
     with ThreadPoolExecutor(len(contexts), "identity") as pool:
@@ -255,7 +255,7 @@ def _refusals(contexts: Sequence[FlowContext]) -> dict[Flow, IdentityError]:
 
 
 def _refusal(context: FlowContext) -> IdentityError | None:
-    """Why the flow must not run; what else may keep it from running is left to it."""
+    """Returns why the flow must not run; what else may keep it from running is left to it."""
     try:
         check_identity(context)
     except IdentityError as error:

@@ -60,7 +60,7 @@ def train() -> None:
 
 @contextmanager
 def _dumping_session(archive: Path) -> Iterator[SparkSession]:
-    """A session whose JVM has left *archive* when the block has ended."""
+    """Yields a session whose JVM has left *archive* when the block has ended."""
     option = written(f"-XX:ArchiveClassesAtExit={archive}")
     archive_options = class_path(), f"{option} {QUIET}"
     spark = local_session(spark_jars(), slots=4, app="class archive", archive=archive_options)

@@ -47,12 +47,12 @@ def groups(*, file: str, name: str, groups: Sequence[str], as_json: bool) -> Non
 
 
 def state_text(state: str) -> str:
-    """A group's state for a table."""
+    """Returns a group's state for a table."""
     return state.lower() or "no such group"
 
 
 def offset_text(offset: int | None) -> str:
-    """An offset for a table."""
+    """Returns an offset for a table."""
     return "-" if offset is None else str(offset)
 
 

@@ -12,7 +12,7 @@ from replication.model import Job, Mode
 
 
 def job_command(job: Job) -> click.Command:
-    """The command that spark-submit runs for *job*."""
+    """Returns the command that spark-submit runs for *job*."""
 
     @click.command(help=f"Run the {job} job for the flows of a configuration file.")
     @click.option(

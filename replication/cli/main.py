@@ -49,11 +49,11 @@ class Commands(click.Group):
     """Imports a command's module only when it is used: not every command needs Spark or Kafka."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The names of all commands, in the order a new user needs them."""
+        """Returns the names of all commands, in the order a new user needs them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command *cmd_name*, None if there is none."""
+        """Returns the command *cmd_name*, None if there is none."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"replication.cli.{COMMANDS[cmd_name]}")

@@ -64,7 +64,7 @@ def known_errors(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def chosen_flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
-    """The enabled flow *name*, or all enabled flows for None.
+    """Returns the enabled flow *name*, or all enabled flows for None.
 
     Raises:
         ConfigError: No enabled flow has that name.
@@ -83,7 +83,7 @@ def chosen_flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ..
 
 
 def chosen_names(config: MirrorConfig, name: str | None) -> tuple[Flow, ...]:
-    """What a process of the flow *name* runs, or of all; see `MirrorConfig.names`.
+    """Returns what a process of the flow *name* runs, or of all; see `MirrorConfig.names`.
 
     Raises:
         ConfigError: No enabled flow has that name.

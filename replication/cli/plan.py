@@ -132,7 +132,7 @@ def _print_settings(plan: FlowPlan) -> None:
 
 
 def _acls(plan: FlowPlan) -> Iterator[tuple[str, TopicAcl]]:
-    """What is to be done, with each ACL; ``keep``: gone on the source, but not removed."""
+    """Yields what is to be done, with each ACL; ``keep``: gone on the source, but not removed."""
     yield from (("create", acl) for acl in plan.acls.create)
     yield from (("remove", acl) for acl in plan.acls.remove)
     yield from (("keep", acl) for acl in plan.acls.keep)

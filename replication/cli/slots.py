@@ -66,7 +66,7 @@ def slots(
 
 
 def _of_spark(arguments: Sequence[str]) -> tuple[int, int]:
-    """The driver's heap in MB and the cores of a task, by *arguments* of spark-submit.
+    """Returns the driver's heap in MB and the cores of a task, by *arguments* of spark-submit.
 
     Raises:
         SetupError: They are wrong.

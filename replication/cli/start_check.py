@@ -33,7 +33,7 @@ class Start:
     job: Job | None
 
     def flows(self) -> list[FlowConfig]:
-        """The flows whose records the job copies."""
+        """Returns the flows whose records the job copies."""
         if self.job not in RECORDS or not (self.config.flows or self.names):
             return []
         return [flow for name in self.names or (None,) for flow in chosen_flows(self.config, name)]

@@ -184,7 +184,7 @@ def local_state_problem(state_dir: str, master: str) -> str | None:
 
 
 def idle_job_problem(config: MirrorConfig, job: Job) -> str | None:
-    """The problem of a *job* that would run nothing: without a flow only heartbeats run."""
+    """Returns the problem of a *job* that would run nothing: without a flow only heartbeats run."""
     if config.flows or runs(job, "heartbeats"):
         return None
     return f"{config.names[0]}.enabled: no enabled flow runs here, so the job {job} has no work"

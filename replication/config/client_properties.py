@@ -31,7 +31,7 @@ _PORTS: Final = range(1, 65536)
 
 
 def client_property(key: str) -> tuple[Role | None, str] | None:
-    """The client and the property that *key*, without its scope, sets.
+    """Returns the client and the property that *key*, without its scope, sets.
 
     ``consumer.x`` is ("consumer", "x"), ``source.cluster.x`` is (None, "x"): all clients. None if
     *key* is not a client property.
@@ -44,7 +44,7 @@ def client_property(key: str) -> tuple[Role | None, str] | None:
 
 
 def is_passed(name: str) -> bool:
-    """Whether ``A.name``, which no client is known to have, is passed to Java's clients.
+    """Returns whether ``A.name``, which no client is known to have, is passed to Java's clients.
 
     As in MirrorMaker 2 it must belong to security, such as what a login handler of one's own reads.
     """
@@ -67,7 +67,7 @@ def misplaced(name: str) -> str | None:
 
 
 def without_override(name: str) -> str | None:
-    """The key of a flow that the author of *name* meant; None if *name* may stand there.
+    """Returns the key of a flow that the author of *name* meant; None if *name* may stand there.
 
     ``override.`` follows ``producer.`` only: nobody reads ``consumer.override.x``.
     """
@@ -197,7 +197,7 @@ def _under(settings: Mapping[str, Raw], prefix: str) -> dict[str, Raw]:
 
 
 def _bare(cluster: Mapping[str, Raw], role: Role) -> dict[str, Raw]:
-    """The cluster's properties without a role that apply to the *role* client."""
+    """Returns the cluster's properties without a role that apply to the *role* client."""
     return {
         key: value
         for key, value in cluster.items()

@@ -62,7 +62,7 @@ Keys = Mapping[str, ConfigKey]
 
 
 def keys_of(section: type) -> tuple[ConfigKey, ...]:
-    """The keys that the fields of *section* declare, in order."""
+    """Returns the keys that the fields of *section* declare, in order."""
     return tuple(
         key
         for declared in declared_keys(section).values()
@@ -78,44 +78,44 @@ def declared_keys(section: type) -> dict[str, tuple[ConfigKey | Keys, ...]]:
 
 
 def java_class(name: str, default: str, meaning: str, *others: str) -> ConfigKey:
-    """A key with a class of MirrorMaker 2's, one of the *others*, or one of the user's."""
+    """Returns a key with a class of MirrorMaker 2's, one of the *others*, or one of the user's."""
     short = default.removeprefix(MIRROR)
     return ConfigKey(name, "java class", default, meaning, choices=(default, short, *others))
 
 
 def flag(name: str, default: str, meaning: str, mm2: str = "") -> ConfigKey:
-    """A key that is true or false."""
+    """Returns a key that is true or false."""
     return ConfigKey(name, "flag", default, meaning, mm2)
 
 
 def text(name: str, meaning: str) -> ConfigKey:
-    """A key with a text, without the spaces around it; empty by default."""
+    """Returns a key with a text, without the spaces around it; empty by default."""
     return ConfigKey(name, "text", "", meaning, NOT_MM2)
 
 
 def choice(name: str, literal: object, default: str, meaning: str, mm2: str = "") -> ConfigKey:
-    """A key with one of the values of the type *literal*."""
+    """Returns a key with one of the values of the type *literal*."""
     return ConfigKey(name, "choice", default, meaning, mm2, choices=get_args(literal))
 
 
 def patterns(name: str, default: str, meaning: str, mm2: str = "") -> ConfigKey:
-    """A key with a list of names and regular expressions."""
+    """Returns a key with a list of names and regular expressions."""
     return ConfigKey(name, "patterns", default, meaning, mm2)
 
 
 def number(
     name: str, default: str, meaning: str, mm2: str = NOT_MM2, least: int = 0, most: int = MOST
 ) -> ConfigKey:
-    """A key with a number from *least* to *most*."""
+    """Returns a key with a number from *least* to *most*."""
     return ConfigKey(name, "number", default, meaning, mm2, least=least, most=most)
 
 
 def seconds(name: str, default: str, meaning: str) -> ConfigKey:
-    """A key with a number of seconds, at least one."""
+    """Returns a key with a number of seconds, at least one."""
     return number(name, default, f"{meaning}, in seconds", "", least=1, most=LONGEST)
 
 
 def factor(name: str, default: str, what: str) -> ConfigKey:
-    """A key with the replication factor of *what*."""
+    """Returns a key with the replication factor of *what*."""
     meaning = f"replication factor of {what}; -1 for the cluster's default"
     return number(name, default, meaning, "", least=-1, most=MOST_REPLICAS)

@@ -20,7 +20,7 @@ _KINDS: Final = (b"kafka.strimzi.io", b"connector.class", b"KafkaMirrorMaker2")
 
 
 def converted(file: str) -> str:
-    """The text of a YAML configuration that means the same as *file*.
+    """Returns the text of a YAML configuration that means the same as *file*.
 
     Raises:
         ConfigError: *file* cannot be read, or holds nothing that can be converted.
@@ -33,7 +33,7 @@ def converted(file: str) -> str:
 
 
 def resources(content: bytes) -> list[Mapping[str, Any]]:
-    """The resources of Strimzi or connectors of Kafka Connect in *content*."""
+    """Returns the resources of Strimzi or connectors of Kafka Connect in *content*."""
     if not any(kind in content for kind in _KINDS):
         return []
     try:
@@ -95,7 +95,7 @@ def _positions(values: Mapping[str, Raw]) -> dict[str, str]:
 
 
 def _comment_above(lines: list[str], number: int) -> list[str]:
-    """The comment that ends in the line above the line *number*, without its signs."""
+    """Returns the comment that ends in the line above the line *number*, without its signs."""
     found: list[str] = []
     for line in reversed(lines[: number - 1]):
         if not line.strip().startswith(("#", "!")):

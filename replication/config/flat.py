@@ -60,7 +60,7 @@ class FlatSettings:
 
 
 def flat_settings(content: bytes, *, is_properties: bool) -> FlatSettings:
-    """The settings of a file.
+    """Returns the settings of a file.
 
     Args:
         content: The file's bytes.
@@ -180,7 +180,7 @@ def _pairs(
 
 
 def _scalar_text(node: yaml.ScalarNode) -> str:
-    """The text as written, with one spelling each for YAML's true, false and null."""
+    """Returns the text as written, with one spelling each for YAML's true, false and null."""
     value: str = node.value
     if node.tag == f"{_TAG}bool":
         return _BOOLEANS.get(value.lower(), value.lower())

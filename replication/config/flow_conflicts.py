@@ -82,7 +82,7 @@ def _check_writers(diagnostics: Diagnostics, one: FlowConfig, other: FlowConfig)
 
 
 def _is_declared(name: str, one: FlowConfig, other: FlowConfig) -> bool:
-    """Whether both flows say of their remote topic that it has several writers."""
+    """Returns whether both flows say of their remote topic that it has several writers."""
     return all(
         flow.shares(flow.policy.remote_topic(flow.flow.source, name)) for flow in (one, other)
     )
@@ -101,7 +101,7 @@ def _ends_loops(flow: FlowConfig, item: str) -> bool:
 
 
 def _replicates(flow: FlowConfig, item: str) -> bool:
-    """Whether *flow* replicates what *item* names; a regex is in its list word for word."""
+    """Returns whether *flow* replicates what *item* names; a regex is in its list word for word."""
     return _accepts(flow, item) if _NAME.fullmatch(item) else item in flow.topics
 
 

@@ -31,7 +31,7 @@ class FlowValues:
         return self.scopes.by_flow.get(self.flow, {})
 
     def value(self, name: str) -> Value:
-        """The value of the key *name*, converted to the key's kind."""
+        """Returns the value of the key *name*, converted to the key's kind."""
         for settings in (self.own, self.scopes.top):
             if name in settings:
                 try:
@@ -41,23 +41,23 @@ class FlowValues:
         return read(KEYS[name], KEYS[name].default)
 
     def flag(self, name: str) -> bool:
-        """The value of a key of kind ``flag``."""
+        """Returns the value of a key of kind ``flag``."""
         return cast("bool", self.value(name))
 
     def number(self, name: str) -> int:
-        """The value of a key of kind ``number``."""
+        """Returns the value of a key of kind ``number``."""
         return cast("int", self.value(name))
 
     def text(self, name: str) -> str:
-        """The value of a key of kind ``text``, ``choice`` or ``class``."""
+        """Returns the value of a key of kind ``text``, ``choice`` or ``class``."""
         return cast("str", self.value(name))
 
     def items(self, name: str) -> tuple[str, ...]:
-        """The value of a key of kind ``names``, ``patterns`` or ``choices``."""
+        """Returns the value of a key of kind ``names``, ``patterns`` or ``choices``."""
         return cast("tuple[str, ...]", self.value(name))
 
     def key(self, name: str) -> str:
-        """The key as the file has it, for a message."""
+        """Returns the key as the file has it, for a message."""
         return f"{self.flow}.{name}" if name in self.own else name
 
     @property
@@ -84,11 +84,11 @@ class FlowValues:
         return not targets or self.flow.target in targets
 
     def alias(self, location: Location) -> str:
-        """The alias of the flow's cluster at *location*."""
+        """Returns the alias of the flow's cluster at *location*."""
         return self.flow.source if location == "source" else self.flow.target
 
     def client(self, location: Location, role: Role) -> Mapping[str, str]:
-        """The effective properties of the *role* client for the cluster at *location*."""
+        """Returns the effective properties of the *role* client for the cluster at *location*."""
         return effective_properties(
             self.scopes.top,
             self.scopes.by_cluster[self.alias(location)],

@@ -116,7 +116,7 @@ class GroupsConfig:
     ]
 
     def accepts(self, group: str) -> bool:
-        """Whether *group* is to be translated."""
+        """Returns whether *group* is to be translated."""
         if self.group_filter is not None:
             return bool(self.group_filter.ask("shouldReplicateGroup", group))
         return NameFilter(self.groups, self.groups_exclude).accepts(group)
@@ -156,7 +156,7 @@ class HeartbeatsConfig:
 
 
 def _retention(table: str, days: str) -> ConfigKey:
-    """The key that says how long the rows of *table* are kept."""
+    """Returns the key that says how long the rows of *table* are kept."""
     meaning = f"how long the flow's rows of the table {table} are kept, in days"
     name = f"state.{table}.retention.days"
     return ConfigKey(name, "number", days, meaning, NOT_MM2, least=1, most=36_500)

@@ -9,7 +9,7 @@ OUR_JAR: Final = Path(__file__).resolve().parents[1] / "jvm" / "preserve-timesta
 
 
 def home() -> Path:
-    """The folder of the Python environment, the jars and the default state directory."""
+    """Returns the folder of the Python environment, the jars and the default state directory."""
     configured = os.environ.get("REPLICATION_HOME")
     default = Path(__file__).resolve().parents[2] / ".local"
     return Path(configured).absolute() if configured else default
@@ -20,7 +20,7 @@ RUN_FOLDER: Final = "REPLICATION_RUN"
 
 
 def connector_jars(name: str = "*") -> list[Path]:
-    """The jars called *name*, without ``.jar``, that set-up has downloaded for Spark."""
+    """Returns the jars called *name*, without ``.jar``, that set-up has downloaded for Spark."""
     return sorted((home() / "jars" / "spark").glob(f"{name}.jar"))
 
 

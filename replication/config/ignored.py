@@ -115,7 +115,7 @@ UNSUPPORTED: Final = {
 
 
 def ignored_reason(name: str) -> str | None:
-    """Why *name* has no effect; None if *name* is not ignored."""
+    """Returns why *name* has no effect; None if *name* is not ignored."""
     if name in IGNORED:
         return IGNORED[name]
     return next((why for prefix, why in IGNORED_PREFIXES.items() if name.startswith(prefix)), None)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 
 def endless_loops(edges: Mapping[tuple[str, str], bool]) -> list[tuple[str, ...]]:
-    """The loops along *edges* that some record would follow again and again.
+    """Returns the loops along *edges* that some record would follow again and again.
 
     Args:
         edges: From where to where records are copied, and whether the flow neither copies a record
@@ -28,7 +28,7 @@ def endless_loops(edges: Mapping[tuple[str, str], bool]) -> list[tuple[str, ...]
 
 
 def _shortest(following: Mapping[str, list[str]], start: str, goal: str) -> tuple[str, ...] | None:
-    """The nodes from *start* to *goal*; None if there is no way."""
+    """Returns the nodes from *start* to *goal*; None if there is no way."""
     came_from: dict[str, str] = {}
     waiting = deque([start])
     known = {start}

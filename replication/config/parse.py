@@ -45,7 +45,7 @@ def parse(
     hidden: Collection[str] = (),
     targets: str = "",
 ) -> MirrorConfig:
-    """The configuration that flat *settings* describe.
+    """Returns the configuration that flat *settings* describe.
 
     Args:
         file: The file's name, for messages.
@@ -92,7 +92,7 @@ def parse(
 
 
 def _flow_configs(diagnostics: Diagnostics, pairs: Iterable[FlowValues]) -> tuple[FlowConfig, ...]:
-    """The enabled ones among *pairs*, checked against each other.
+    """Returns the enabled ones among *pairs*, checked against each other.
 
     One by one those are checked that this process may run; all pairs if there are none.
     """
@@ -106,7 +106,7 @@ def _flow_configs(diagnostics: Diagnostics, pairs: Iterable[FlowValues]) -> tupl
 
 
 def _section(kind: type[Section], values: FlowValues) -> Section:
-    """An object of *kind*, each field with the value of its key or with what is derived."""
+    """Returns an object of *kind*, each field with the value of its key or with what is derived."""
     hints = get_type_hints(kind)
 
     def found(name: str, keys: Sequence[ConfigKey | Keys]) -> object:

@@ -70,7 +70,7 @@ A->B:
 
 
 def reference() -> str:
-    """The text of conf/reference.yaml."""
+    """Returns the text of conf/reference.yaml."""
     parts = [_HEAD]
     for subject, keys in SUBJECTS.items():
         parts.append(f"\n# {subject}\n# {'-' * len(subject)}\n")
@@ -106,7 +106,7 @@ def search(text: str) -> Iterator[str]:
 
 
 def _entry(key: ConfigKey) -> str:
-    """A comment with what there is to know, and the key with its default."""
+    """Returns a comment with what there is to know, and the key with its default."""
     facts = [
         key.meaning,
         f"one of {', '.join(key.choices)}" if key.kind in ("choice", "class") else "",

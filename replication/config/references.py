@@ -118,7 +118,7 @@ def _matches(pattern: str, name: str, prefix: str) -> bool:
 
 
 def _resolved(path: str) -> Path:
-    """The absolute path without symbolic links."""
+    """Returns the absolute path without symbolic links."""
     try:
         return Path(path).resolve()
     except (ValueError, OSError, RuntimeError) as error:  # a null character, or links in a circle
@@ -126,7 +126,7 @@ def _resolved(path: str) -> Path:
 
 
 def _read_file(path: Path) -> str:
-    """The file's text without the final line break that editors add."""
+    """Returns the file's text without the final line break that editors add."""
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:

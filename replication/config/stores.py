@@ -9,7 +9,7 @@ _STORES: Final = ("ssl.truststore.location", "ssl.keystore.location")
 
 
 def missing_files(config: MirrorConfig) -> list[str]:
-    """A line for each store that this user cannot read on this machine."""
+    """Returns a line for each store that this user cannot read on this machine."""
     missing: dict[str, None] = {}
     clients = [
         (cluster.alias, cluster.admin)

@@ -60,7 +60,7 @@ _MECHANISMS: Final = {
 
 
 def is_resource(document: object) -> bool:
-    """Whether *document* is a resource of Strimzi, or a connector of Kafka Connect."""
+    """Returns whether *document* is a resource of Strimzi, or a connector of Kafka Connect."""
     if not isinstance(document, Mapping):
         return False
     config = document.get("config")
@@ -72,7 +72,7 @@ def is_resource(document: object) -> bool:
 
 
 def from_resources(documents: Sequence[Document]) -> Settings:
-    """The settings that *documents* describe together.
+    """Returns the settings that *documents* describe together.
 
     Raises:
         ValueError: None of them describes a flow; the text says what is missing.

@@ -40,7 +40,7 @@ class Settings:
 
 
 def to_yaml(origin: str, settings: Settings) -> str:
-    """The text of a configuration file.
+    """Returns the text of a configuration file.
 
     Args:
         origin: The name of the file that is converted.
@@ -82,7 +82,7 @@ def to_yaml(origin: str, settings: Settings) -> str:
 
 
 def _take_over(topic: str | None) -> Iterator[str]:
-    """How a flow would go on where MirrorMaker 2 stopped; a comment, for one start only."""
+    """Yields how a flow would go on where MirrorMaker 2 stopped; a comment, for one start only."""
     if topic:
         yield "  # For the first start, if the remote topics do not show where MirrorMaker 2 ended:"
         yield f"  # replication.takeover.topic: {_scalar(topic)}"
@@ -108,12 +108,12 @@ def _reasons(notes: Iterable[str]) -> dict[str, str]:
 def _written(
     values: Mapping[str, Raw], keys: Mapping[str, Raw], found: Diagnostics
 ) -> dict[str, str]:
-    """The key of the file -> the key that is written, where they differ."""
+    """Returns the key of the file -> the key that is written, where they differ."""
     return {old: new for new, old in found.written.items() if old in values and new in keys}
 
 
 def _scopes(keys: Iterable[str], aliases: tuple[str, ...]) -> Iterator[str]:
-    """The scopes of *keys*: the file, then each cluster, then each flow."""
+    """Yields the scopes of *keys*: the file, then each cluster, then each flow."""
     scopes = {_normal(scope_of(key, aliases)) for key in keys}
     yield from sorted(scopes, key=lambda scope: ("->" in scope, scope))
 

@@ -206,7 +206,7 @@ class RecordsConfig:
 
 
 def _guard(cause: GuardCause, meaning: str, default: GuardPolicy = "fail") -> ConfigKey:
-    """The key of one cause."""
+    """Returns the key of one cause."""
     return ConfigKey(
         f"replication.guard.{cause}",
         "choice",
@@ -259,5 +259,5 @@ class GuardConfig:
     policies: Annotated[Mapping[GuardCause, GuardPolicy], _GUARDS]
 
     def policy(self, cause: GuardCause, topic: str) -> GuardPolicy:
-        """What to do with a partition of *topic*."""
+        """Returns what to do with a partition of *topic*."""
         return self.policies[cause] if NameFilter(self.topics, ()).accepts(topic) else "fail"

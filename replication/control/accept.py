@@ -32,7 +32,7 @@ class Acceptance:
     left: tuple[TopicPartition, ...]
 
     def document(self) -> dict[str, object]:
-        """What a command prints as JSON."""
+        """Returns what a command prints as JSON."""
         return {
             "topic": self.request.topic,
             "partitions": [
@@ -58,7 +58,7 @@ def plan_acceptance(
     where: tuple[str, int | None],
     start: Start,
 ) -> Acceptance:
-    """What accepting *start* means for the partitions that the guard refuses.
+    """Returns what accepting *start* means for the partitions that the guard refuses.
 
     Args:
         config: The flow.
@@ -105,7 +105,7 @@ def _why_nothing(
     plan: TopicPlan,
     decisions: Mapping[TopicPartition, Decision],
 ) -> str:
-    """Why there is nothing to accept for a partition, or for all of *topic*."""
+    """Returns why there is nothing to accept for a partition, or for all of *topic*."""
     what = topic if number is None else f"{topic}-{number}"
     wanted = [tp for tp in (*decisions, *plan.leaderless) if number in {None, tp.partition}]
     if not wanted:

@@ -24,7 +24,7 @@ Client = tuple[str, Role, Mapping[str, str]]
 
 
 def clients_of(config: MirrorConfig) -> Iterator[Client]:
-    """Every client of every flow and of every pair with heartbeats."""
+    """Yields every client of every flow and of every pair with heartbeats."""
     for flow in config.flows:
         yield from _clients_of_flow(flow)
     for pair in config.heartbeats:
@@ -39,12 +39,12 @@ def custom_classes(config: MirrorConfig) -> tuple[CustomClass, ...]:
 
 
 def servers_of(config: MirrorConfig) -> dict[str, str]:
-    """The addresses of each cluster that the file's flows and heartbeats use, by alias."""
+    """Returns the addresses of each cluster that the file's flows and heartbeats use, by alias."""
     return {alias: admin["bootstrap.servers"] for alias, admin in _admins(config).items()}
 
 
 def principals_of(config: MirrorConfig) -> dict[str, str]:
-    """The users that log in by name, by alias."""
+    """Returns the users that log in by name, by alias."""
     found = {}
     for alias, admin in _admins(config).items():
         try:

@@ -28,13 +28,13 @@ class GroupOffsets:
     problems: tuple[str, ...]
 
     def document(self, cluster: str) -> dict[str, object]:
-        """What a command prints as JSON; *cluster* is the one to commit them on."""
+        """Returns what a command prints as JSON; *cluster* is the one to commit them on."""
         offsets = [offset.document() for offset in sorted(self.offsets)]
         return {"cluster": cluster, "offsets": offsets, "problems": self.problems}
 
 
 def failover_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
-    """The offsets on the target at which the source's groups resume."""
+    """Returns the offsets on the target at which the source's groups resume."""
     with view.open_groups(view.config.source) as source:
         positions = source_positions(view, source, is_wanted)
     return GroupOffsets(
@@ -53,7 +53,7 @@ def failover_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
 
 
 def checkpointed_offsets(target: Cluster, config: FlowConfig, is_wanted: IsWanted) -> GroupOffsets:
-    """The same from the checkpoints on the target, for when the source is down."""
+    """Returns the same from the checkpoints on the target, for when the source is down."""
     newest = read_checkpoints(checkpoints_topic(target, config))
     return GroupOffsets(
         tuple(
@@ -116,12 +116,12 @@ class Moves:
     doubts: Doubts
 
     def document(self) -> dict[str, object]:
-        """What a command prints as JSON."""
+        """Returns what a command prints as JSON."""
         return {"cluster": self.cluster, "moves": [move.document() for move in self.moves]}
 
 
 def planned_moves(cluster: Cluster, groups: Groups, offsets: Collection[GroupOffset]) -> Moves:
-    """What committing *offsets* changes; a group with members is a problem.
+    """Returns what committing *offsets* changes; a group with members is a problem.
 
     Raises:
         ClusterError: The cluster does not answer.
@@ -168,7 +168,7 @@ def _find_doubts(cluster: Cluster, offsets: Collection[GroupOffset]) -> Doubts:
 
 
 def moves_to(groups: Groups, offsets: Collection[GroupOffset]) -> list[Move]:
-    """The changes that committing *offsets* would make."""
+    """Returns the changes that committing *offsets* would make."""
     states = groups.states()
     wanted = {offset.group for offset in offsets}
     return plan_moves(offsets, states, groups.committed(wanted))

@@ -7,7 +7,7 @@ from replication.model import Job, is_local_mode
 
 
 def start_problems(config: MirrorConfig, master: str, job: Job | None = None) -> list[str]:
-    """One line for each reason why *job*, or any job, cannot run on *master*.
+    """Returns one line for each reason why *job*, or any job, cannot run on *master*.
 
     Args:
         config: The configuration.

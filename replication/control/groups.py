@@ -32,7 +32,7 @@ class GroupStatus:
     on_target: int | None
 
     def document(self) -> dict[str, object]:
-        """What a command prints as JSON."""
+        """Returns what a command prints as JSON."""
         position = self.position
         return {
             "group": position.group,
@@ -51,7 +51,7 @@ def wanted_groups(config: FlowConfig, names: Sequence[str]) -> IsWanted:
 
 
 def group_status(view: FlowView, is_wanted: IsWanted) -> list[GroupStatus]:
-    """The status of the source's groups that *is_wanted* accepts, by group and partition.
+    """Returns the status of the source's groups that *is_wanted* accepts, by group and partition.
 
     Raises:
         ClusterError: A cluster does not answer.
@@ -81,6 +81,6 @@ def group_status(view: FlowView, is_wanted: IsWanted) -> list[GroupStatus]:
 
 
 def source_positions(view: FlowView, source: Groups, is_wanted: IsWanted) -> list[GroupPosition]:
-    """The translated positions of the source's groups that *is_wanted* accepts."""
+    """Returns the translated positions of the source's groups that *is_wanted* accepts."""
     committed = source.committed([group for group in source.states() if is_wanted(group)])
     return translate_groups(view.config, view.source, committed, view.offsets.maps)

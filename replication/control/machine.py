@@ -109,7 +109,7 @@ def problems(machine: Machine, master: str) -> list[str]:
 
 
 def warnings(machine: Machine, heap_mb: int) -> list[str]:
-    """What an operator of *machine* should know, though a job with that heap can start."""
+    """Returns what an operator of *machine* should know, though a job with that heap can start."""
     found = [
         f"{place.name} {place.path} lies in a folder that systems clean after days: move it"
         for place in machine.places
@@ -257,7 +257,7 @@ def _name_of(user_id: int) -> str | None:
 
 
 def _memory_mb() -> int:
-    """All memory of this machine, or of this container; 0 if unknown."""
+    """Returns all memory of this machine, or of this container; 0 if unknown."""
     try:
         found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         with suppress(OSError, ValueError):  # "max" where there is no limit

@@ -11,7 +11,7 @@ PATIENCE_SECONDS: Final = 3.0
 
 
 def partitions_now(flow: FlowConfig) -> int:
-    """How many partitions a start of *flow* would replicate now.
+    """Returns how many partitions a start of *flow* would replicate now.
 
     Raises:
         GuardError: Source and target are one cluster.
@@ -25,7 +25,7 @@ def partitions_now(flow: FlowConfig) -> int:
 
 
 def partitions_then(config: MirrorConfig, flow: FlowConfig) -> int:
-    """How many partitions *flow* replicated in its last generation; 0 if there was none.
+    """Returns how many partitions *flow* replicated in its last generation; 0 if there was none.
 
     Raises:
         StateError: The tables cannot be read.

@@ -151,7 +151,7 @@ def plan_flow(
 def _notes_of_shared(
     config: FlowConfig, topics: TopicPlan, flows: Collection[FlowConfig]
 ) -> Iterator[tuple[str, str]]:
-    """Each remote topic that others write, too, and what follows."""
+    """Yields each remote topic that others write, too, and what follows."""
     others = [other for other in flows if other.flow != config.flow]
     for remote in sorted(topics.shared):
         writers = writers_of(remote, others, config.flow.target)
@@ -164,7 +164,7 @@ def _with_note(start: Start, note: str | None) -> Start:
 
 
 def _acls(config: FlowConfig, history: AclHistory) -> tuple[AclPlan, tuple[str, ...]]:
-    """What would change, and a warning if a missing permission or no Java hides that."""
+    """Returns what would change, and a warning if a missing permission or no Java hides that."""
     if not config.acls.sync_enabled:
         return NO_ACLS, ()
     try:
@@ -180,7 +180,7 @@ def _acls(config: FlowConfig, history: AclHistory) -> tuple[AclPlan, tuple[str, 
 
 
 def _group_notes(config: FlowConfig) -> tuple[str, ...]:
-    """Which items of the lists of groups have no effect; why, if that cannot be known."""
+    """Returns which items of the lists of groups have no effect; why, if that cannot be known."""
     groups, source = config.groups, config.source
     if not names_groups(config) or not (groups.checkpoints_enabled or groups.sync_enabled):
         return ()

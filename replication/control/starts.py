@@ -110,7 +110,7 @@ def find_starts(
 
 @contextmanager
 def open_clusters(config: FlowConfig) -> Iterator[tuple[Cluster, Cluster]]:
-    """The source and the target of *config*'s flow, for the block."""
+    """Yields the source and the target of *config*'s flow, for the block."""
     with (
         Cluster(config.source.alias, config.source.admin) as source,
         Cluster(config.target.alias, config.target.admin) as target,

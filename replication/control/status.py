@@ -40,7 +40,7 @@ class Process:
     released: datetime | None
 
     def document(self) -> dict[str, object]:
-        """What a command prints as JSON."""
+        """Returns what a command prints as JSON."""
         return {
             "host": self.host,
             "since": self.since.isoformat(),
@@ -63,7 +63,7 @@ class Trouble:
     cluster: str | None = None
 
     def document(self) -> dict[str, object]:
-        """What a command prints as JSON."""
+        """Returns what a command prints as JSON."""
         return {
             "topic": self.topic,
             "partition": self.partition,
@@ -83,7 +83,7 @@ class End:
     cause: str | None
 
     def document(self) -> dict[str, object]:
-        """What a command prints as JSON."""
+        """Returns what a command prints as JSON."""
         return {
             "at": self.at.isoformat(),
             "ending": self.ending,
@@ -102,7 +102,7 @@ class FlowStatus:
     end: End | None = None
 
     def document(self) -> dict[str, object]:
-        """What a command prints as JSON."""
+        """Returns what a command prints as JSON."""
         return {
             "flow": str(self.flow),
             "process": self.process and self.process.document(),
@@ -125,7 +125,7 @@ def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
 
 
 def last_process(leases: Iterable[Mapping[str, Any]]) -> Process | None:
-    """The process that took the lease last, by the flow's rows of the table ``leases``."""
+    """Returns the process that took the lease last, by the flow's rows of the table ``leases``."""
     rows = sorted(leases, key=lambda row: (row["epoch"], row["renewed"]))
     if not rows:
         return None
@@ -138,7 +138,7 @@ def last_process(leases: Iterable[Mapping[str, Any]]) -> Process | None:
 def troubles_of(
     events: Iterable[Mapping[str, Any]], process: Process | None
 ) -> tuple[Trouble, ...]:
-    """What has begun and not ended, sorted by topic.
+    """Returns what has begun and not ended, sorted by topic.
 
     Each process tries everything that an earlier one had set aside, and records what fails again,
     so events before *process* took the flow say nothing.

@@ -38,7 +38,7 @@ class Answer:
     translation: Translation
 
     def document(self) -> dict[str, object]:
-        """What a command prints as JSON."""
+        """Returns what a command prints as JSON."""
         return {
             "flow": str(self.flow),
             "topic": self.upstream.topic,
@@ -63,7 +63,7 @@ def answer_question(config: FlowConfig, runs_of: RunsOf, question: Question) -> 
 
 
 def no_answer(config: FlowConfig, answer: Answer) -> NoAnswerError:
-    """The error of a command whose question has no safe offset."""
+    """Returns the error of a command whose question has no safe offset."""
     tp, flow, question = answer.upstream, config.flow, answer.question
     alias = flow.target if question.back else flow.source
     text = (
@@ -79,7 +79,7 @@ def no_answer(config: FlowConfig, answer: Answer) -> NoAnswerError:
 
 
 def _upstream_names(config: FlowConfig, asked: TopicPartition) -> list[str]:
-    """The upstream topics that the name may mean, the likelier one first."""
+    """Returns the upstream topics that the name may mean, the likelier one first."""
     policy, name = config.policy, asked.topic
     is_remote = policy.topic_source(name) == config.flow.source
     upstream = policy.upstream_topic(name) if is_remote else None

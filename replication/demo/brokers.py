@@ -84,7 +84,7 @@ class BrokerSettings:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def java(self, log4j: Path, *arguments: str) -> list[str]:
-        """The command that runs one of Kafka's classes."""
+        """Returns the command that runs one of Kafka's classes."""
         home = os.environ.get("JAVA_HOME")
         java = str(Path(home, "bin", "java")) if home else "java"
         class_path = ":".join([*map(str, _logging_jars()), f"{self.jars}/*"])
@@ -281,7 +281,7 @@ def _together(*calls: Callable[[], None]) -> None:
 
 
 def _logging_jars() -> list[Path]:
-    """A log4j2 binding for Kafka's SLF4J: PySpark ships one, the Kafka artifacts do not.
+    """Returns a log4j2 binding for Kafka's SLF4J: PySpark ships one, the Kafka artifacts do not.
 
     Without PySpark the broker still runs, with an empty log.
     """

@@ -28,6 +28,6 @@ def start_child(
 
 
 def log_end(log: Path) -> str:
-    """The name of *log* and its last lines, for an error."""
+    """Returns the name of *log* and its last lines, for an error."""
     lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:] if log.exists() else []
     return f"see {log}, which ends with:\n  " + "\n  ".join(lines or ["(nothing)"])

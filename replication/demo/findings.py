@@ -105,7 +105,7 @@ def _finding(
 
 
 def _unrecorded(part: PartitionReport, runs: Sequence[OffsetRun]) -> int:
-    """The number of equal records at or after the end of the offset map."""
+    """Returns the number of equal records at or after the end of the offset map."""
     end = max((run.src_until for run in runs), default=0)
     return sum(upstream >= end for upstream, _ in part.offsets)
 
@@ -121,7 +121,7 @@ def _wrong_answers(topic: str, part: PartitionReport, offset_map: OffsetMap) -> 
 
 
 def fits(answer: Translation, downstream: int) -> bool:
-    """Whether *answer* skips no record and repeats no more than it claims.
+    """Returns whether *answer* skips no record and repeats no more than it claims.
 
     Args:
         answer: What the offset map says of a record.

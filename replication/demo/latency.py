@@ -87,7 +87,7 @@ class LatencyProbe(threading.Thread):
 
 
 def percentile(ascending: Sequence[float], share: float) -> float:
-    """The value below which *share* of all values lie; nan without values."""
+    """Returns the value below which *share* of all values lie; nan without values."""
     if not ascending:
         return float("nan")
     return ascending[min(len(ascending) - 1, int(len(ascending) * share))]

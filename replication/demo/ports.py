@@ -12,7 +12,7 @@ PORTS = range(10_000, 32_000)
 
 
 def free_port() -> int:
-    """A port that is free now; another process may still take it first."""
+    """Returns a port that is free now; another process may still take it first."""
     free = next((port for port in random.sample(PORTS, 100) if is_free(port)), None)
     if free is None:
         raise SetupError(
@@ -23,7 +23,7 @@ def free_port() -> int:
 
 
 def is_free(port: int) -> bool:
-    """Whether a broker could listen on *port*."""
+    """Returns whether a broker could listen on *port*."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the JVM does
         try:

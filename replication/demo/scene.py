@@ -69,7 +69,7 @@ class Scene:
 
 
 def kafka_jars() -> Path:
-    """The folder of the Kafka brokers' and tools' jars."""
+    """Returns the folder of the Kafka brokers' and tools' jars."""
     return home() / "jars" / "kafka"
 
 

@@ -48,7 +48,7 @@ class TopicLog:
     patience_seconds: float = PATIENCE_SECONDS
 
     def partitions(self) -> set[int]:
-        """The topic's partitions; none if the topic does not exist."""
+        """Returns the topic's partitions; none if the topic does not exist."""
         with closing(_consumer(self.bootstrap, self.isolation)) as consumer:
             try:
                 metadata = consumer.list_topics(self.topic, timeout=self.patience_seconds)
@@ -57,7 +57,7 @@ class TopicLog:
             return set(metadata.topics[self.topic].partitions)
 
     def records(self, partition: int) -> Iterator[Record]:
-        """The records of one partition, in order."""
+        """Yields the records of one partition, in order."""
         with closing(_consumer(self.bootstrap, self.isolation)) as consumer:
             try:
                 low, end = offset_range(consumer, self.topic, partition, self.patience_seconds)
@@ -100,7 +100,7 @@ def _content(message: Message) -> Content:
 
 
 def log_ends(bootstrap: str, topics: Iterable[str]) -> dict[str, int]:
-    """The sum of each topic's log end offsets; 0 for one that does not exist (yet)."""
+    """Returns the sum of each topic's log end offsets; 0 for one that does not exist (yet)."""
     ends = dict.fromkeys(topics, 0)
     with closing(_consumer(bootstrap, "read_uncommitted")) as consumer:
         try:

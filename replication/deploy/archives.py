@@ -48,7 +48,7 @@ exit 2
 
 
 def py_files(repository: Path, folder: Path) -> Path:
-    """A zip of ``replication/`` in *folder*, for ``--py-files``.
+    """Returns a zip of ``replication/`` in *folder*, for ``--py-files``.
 
     It also holds the modules compiled for this Python, or each start would compile them. Another
     version compiles them itself.
@@ -100,7 +100,7 @@ def environment(folder: Path) -> Path:
 
 
 def packages() -> dict[str, Distribution]:
-    """The packages that the project needs, with those that they need, by their names.
+    """Returns the packages that the project needs, with those that they need, by their names.
 
     Raises:
         SetupError: One that `DISTRIBUTION` requires is not installed.
@@ -124,7 +124,7 @@ def packages() -> dict[str, Distribution]:
 
 
 def _names(requirements: list[str]) -> list[str]:
-    """The packages of *requirements*, without those of extras."""
+    """Returns the packages of *requirements*, without those of extras."""
     needed = (text for text in requirements if not re.search(r";.*\bextra\s*==", text))
     names = (re.match(r"[A-Za-z0-9._-]+", text) for text in needed)
     return [re.sub(r"[-_.]+", "-", name[0]).lower() for name in names if name]
@@ -146,7 +146,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None
 
 @contextmanager
 def _new(path: Path) -> Iterator[Path]:
-    """The file for the block to write; it has the name *path* only when it is complete.
+    """Yields the file for the block to write; it has the name *path* only when it is complete.
 
     Raises:
         SetupError: It cannot be written.

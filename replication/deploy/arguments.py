@@ -67,7 +67,7 @@ def parse(words: Sequence[str]) -> Arguments:
 
 
 def settings(arguments: Arguments, option: str = "--conf") -> dict[str, str]:
-    """The settings of Spark among *arguments*; of two equal ones the last."""
+    """Returns the settings of Spark among *arguments*; of two equal ones the last."""
     pairs = (value.partition("=") for name, value in arguments if name == option and value)
     return {key.strip(): value.strip() for key, _, value in pairs}
 
@@ -79,7 +79,7 @@ def last(arguments: Arguments, option: str, setting: str = "") -> str | None:
 
 
 def driver_memory(arguments: Arguments, environ: Mapping[str, str]) -> str:
-    """The driver's heap as ``2g``: of *arguments*, of ``DRIVER_MEMORY``, or ours.
+    """Returns the driver's heap as ``2g``: of *arguments*, of ``DRIVER_MEMORY``, or ours.
 
     Java lets ``_JAVA_OPTIONS`` win over all of them.
     """
@@ -104,7 +104,7 @@ def megabytes(memory: str) -> int:
 def merge(
     ours: Arguments, theirs: Arguments, defaults: Mapping[str, str] | None = None
 ) -> list[str]:
-    """One command line of both.
+    """Returns one command line of both.
 
     Lists, Java options and class paths are joined, ours first. Of another option or setting theirs
     wins. What Spark redacts by our rule it redacts as well by theirs.

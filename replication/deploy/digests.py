@@ -22,7 +22,7 @@ def read(listing: Path) -> dict[str, str]:
 
 
 def of_folder(configuration: str, folder: Path) -> dict[str, str]:
-    """The digest of each file in *folder*."""
+    """Returns the digest of each file in *folder*."""
     return {
         f"{configuration}/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()
         for file in sorted(folder.iterdir())
@@ -30,7 +30,7 @@ def of_folder(configuration: str, folder: Path) -> dict[str, str]:
 
 
 def problem(listed: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """What differs, in one line; empty if nothing does."""
+    """Returns what differs, in one line; empty if nothing does."""
     unlisted, missing = found.keys() - listed.keys(), listed.keys() - found.keys()
     other = {name for name in listed.keys() & found.keys() if listed[name] != found[name]}
     kinds = ((other, "another digest"), (unlisted, "not listed"), (missing, "not fetched"))

@@ -58,7 +58,7 @@ class _Pipe:
         self._rest = b""
 
     def read(self) -> list[str] | None:
-        """The lines that are there; None once nobody can write any more."""
+        """Returns the lines that are there; None once nobody can write any more."""
         try:
             chunk = os.read(self.number, CHUNK)
         except BlockingIOError:
@@ -67,7 +67,7 @@ class _Pipe:
         return [_text(line) for line in whole] if chunk else None
 
     def rest(self) -> list[str]:
-        """The last line, which has no end."""
+        """Returns the last line, which has no end."""
         return [_text(self._rest)] if self._rest else []
 
 

@@ -110,7 +110,7 @@ class Job:
 def command(
     job: Job, master: str, theirs: Sequence[str], environ: Mapping[str, str], python: Path
 ) -> list[str]:
-    """The command line, with the variables that it needs.
+    """Returns the command line, with the variables that it needs.
 
     Args:
         job: What to submit.
@@ -198,7 +198,7 @@ def command(
 
 
 def _collector(given: Arguments, known: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
-    """The garbage collector of a driver that copies the records itself.
+    """Returns the garbage collector of a driver that copies the records itself.
 
     Few objects outlive a batch, so that its pauses are short, and a record costs a tenth less CPU
     than with G1, the JVM's default.
@@ -215,7 +215,7 @@ def _own_jars() -> list[str]:
 def _files(
     repository: Path, logging: str, environ: Mapping[str, str], own_jars: Sequence[str]
 ) -> Arguments:
-    """The options with jars and the project's code, and with the logging of the driver."""
+    """Returns the options with jars and the project's code, and with the logging of the driver."""
     jars = [*own_jars, *filter(None, environ.get("CLIENT_JARS", "").split(","))]
     return [
         *((("--jars", ",".join(jars)),) if jars else ()),
@@ -225,7 +225,7 @@ def _files(
 
 
 def _temporary_files(folder: str | None) -> list[str]:
-    """The option for Java's and Spark's temporary files."""
+    """Returns the option for Java's and Spark's temporary files."""
     return [written(f"-Djava.io.tmpdir={folder}")] if folder else []
 
 
@@ -239,7 +239,7 @@ def _own_address(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _our_code(repository: Path, run_folder: str | None) -> Path:
-    """The file of our code; of this process alone where the set-up is another user's.
+    """Returns the file of our code; of this process alone where the set-up is another user's.
 
     Raises:
         SetupError: It cannot be written anywhere.
@@ -253,7 +253,7 @@ def _our_code(repository: Path, run_folder: str | None) -> Path:
 
 
 def _defaults(given: Arguments, environ: Mapping[str, str], spark_home: Path) -> dict[str, str]:
-    """The settings of the properties file that spark-submit will read."""
+    """Returns the settings of the properties file that spark-submit will read."""
     folder = environ.get("SPARK_CONF_DIR") or spark_home / "conf"
     named = last(given, "--properties-file")
     file = Path(named) if named else Path(folder, "spark-defaults.conf")

@@ -107,7 +107,7 @@ class FlowBoard:
         self._round = GroupRound()
 
     def look(self) -> Figures:
-        """The figures as they are now; for any thread."""
+        """Returns the figures as they are now; for any thread."""
         return Figures(time.time(), self._state, self._copying, self._aside, self._round)
 
     def turn_to(self, activity: Activity, reason: str = "") -> None:

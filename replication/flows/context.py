@@ -78,7 +78,7 @@ class FlowContext:
         return AcceptRequests(self.requests, self.config.flow)
 
     def claim(self, part: str = "") -> Claim:
-        """A claim to the lease of the flow's records or of another *part*."""
+        """Returns a claim to the lease of the flow's records or of another *part*."""
         name = LeaseName(self.config.flow, part)
         claim = self.claims.pop(name, None)
         return claim or claim_lease(self.jvm, self.tables.root, self.config, name)
@@ -127,7 +127,7 @@ class FlowContext:
 
 
 def claim_lease(jvm: JVMView, state_dir: str, config: FlowConfig, name: LeaseName) -> Claim:
-    """A claim to the lease *name* of the flow *config*; the group is joined from *jvm*."""
+    """Returns a claim to the lease *name* of the flow *config*; the group is joined from *jvm*."""
     target = config.target
     return Claim(
         name,

@@ -48,7 +48,7 @@ class Leaders:
     def look(
         self, silent: Mapping[int, float], now: float
     ) -> tuple[dict[TopicPartition, Leaderless], dict[TopicPartition, Leaderless]]:
-        """What has begun, and what has ended, since the last look; by upstream partitions.
+        """Returns what has begun, and what has ended, since the last look; by upstream partitions.
 
         Args:
             silent: Since when brokers do not answer, by their ids.

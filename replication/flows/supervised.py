@@ -120,5 +120,5 @@ class Supervised(threading.Thread):
 
 
 def first_lines(error: BaseException) -> str:
-    """The text of *error* without the Java stack trace."""
+    """Returns the text of *error* without the Java stack trace."""
     return "\n".join(str(error).strip().splitlines()[:3])

@@ -56,7 +56,7 @@ class Tally:
     _readable: dict[TopicPartition, int] = field(default_factory=dict)
 
     def without_end(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Those of *partitions* whose ends at the start are still to be noted."""
+        """Returns those of *partitions* whose ends at the start are still to be noted."""
         return set(partitions) - self._readable.keys()
 
     def begin(self, ends: Ends, stable: Ends, isolation: Isolation) -> None:
@@ -72,7 +72,7 @@ class Tally:
         self._readable.update(stable if isolation == "read_committed" else ends)
 
     def topics(self) -> tuple[TopicEnd, ...]:
-        """What is to be recorded of each topic, sorted by name."""
+        """Returns what is to be recorded of each topic, sorted by name."""
         copying = self.board.look().copying
         partitions: dict[str, set[TopicPartition]] = {topic: set() for topic in copying.records}
         causes: dict[str, list[str]] = {}
@@ -112,7 +112,7 @@ def _time(milliseconds: int) -> datetime:
 
 
 def _sum(offsets: Mapping[TopicPartition, int], partitions: set[TopicPartition]) -> int | None:
-    """The sum of the *offsets* of *partitions*; None unless all are known."""
+    """Returns the sum of the *offsets* of *partitions*; None unless all are known."""
     if not partitions or not partitions <= offsets.keys():
         return None
     return sum(offsets[tp] for tp in partitions)

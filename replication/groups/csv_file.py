@@ -26,13 +26,13 @@ class GroupOffset:
     offset: int
 
     def document(self) -> dict[str, object]:
-        """What a command prints as JSON."""
+        """Returns what a command prints as JSON."""
         topic, partition = self.partition
         return {"group": self.group, "topic": topic, "partition": partition, "offset": self.offset}
 
 
 def to_csv(offsets: Iterable[GroupOffset]) -> str:
-    """The file's text, sorted by group and partition."""
+    """Returns the file's text, sorted by group and partition."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for offset in sorted(offsets):
@@ -41,7 +41,7 @@ def to_csv(offsets: Iterable[GroupOffset]) -> str:
 
 
 def from_csv(file: str, text: str) -> list[GroupOffset]:
-    """The offsets in *text*; blank lines are ignored.
+    """Returns the offsets in *text*; blank lines are ignored.
 
     Args:
         file: The file's name, for error messages.
@@ -76,7 +76,7 @@ def from_csv(file: str, text: str) -> list[GroupOffset]:
 
 
 def _parse_line(fields: list[str]) -> GroupOffset | str:
-    """The offset in one line, or what is wrong with it."""
+    """Returns the offset in one line, or what is wrong with it."""
     if len(fields) != FIELDS:
         return (
             f"{','.join(fields)!r} has {len(fields)} fields; expected group,topic,partition,offset"

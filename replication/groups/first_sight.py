@@ -45,7 +45,7 @@ class FirstSight:
         replicated_until: Mapping[TopicPartition, int],
         now: float,
     ) -> list[GroupPosition]:
-        """Those of *positions* that may be emitted.
+        """Returns those of *positions* that may be emitted.
 
         Args:
             positions: Of one round. A new one is remembered until replication reaches it.

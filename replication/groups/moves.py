@@ -24,7 +24,7 @@ class Move:
         return self.state not in IDLE_STATES
 
     def document(self) -> dict[str, object]:
-        """What a command prints as JSON."""
+        """Returns what a command prints as JSON."""
         now = {"current": self.current, "state": self.state or None, "blocked": self.is_blocked}
         return {**self.to.document(), **now}
 
@@ -34,7 +34,7 @@ def plan_moves(
     states: Mapping[str, str],
     committed: Mapping[str, Mapping[TopicPartition, Committed]],
 ) -> list[Move]:
-    """The moves to *offsets*, sorted by group and partition.
+    """Returns the moves to *offsets*, sorted by group and partition.
 
     Args:
         offsets: Where the groups are to resume.
@@ -50,7 +50,7 @@ def plan_moves(
 
 
 def commits_by_group(moves: Iterable[Move]) -> dict[str, dict[TopicPartition, Committed]]:
-    """What to commit for each group."""
+    """Returns what to commit for each group."""
     commits: dict[str, dict[TopicPartition, Committed]] = {}
     for move in moves:
         commits.setdefault(move.to.group, {})[move.to.partition] = Committed(move.to.offset)

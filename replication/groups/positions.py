@@ -37,7 +37,7 @@ class GroupPosition:
         return 0 if isinstance(self.answer, NoAnswer) else self.answer.reread
 
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint to write, for a position that has a downstream offset.
+        """Returns the checkpoint to write, for a position that has a downstream offset.
 
         Raises:
             ValueError: It has none.
@@ -50,7 +50,7 @@ class GroupPosition:
 
 
 def should_emit(position: GroupPosition, previous: Checkpoint | None) -> bool:
-    """Whether a checkpoint should be emitted for *position*.
+    """Returns whether a checkpoint should be emitted for *position*.
 
     The rule is that of MirrorMaker 2's `MirrorCheckpointTask`: a checkpoint never moves a group
     back, unless the group itself was rewound on the source.
@@ -65,7 +65,7 @@ def should_emit(position: GroupPosition, previous: Checkpoint | None) -> bool:
 
 
 def is_rewound(position: GroupPosition, previous: Checkpoint | None) -> bool:
-    """Whether the group was rewound on the source since *previous*."""
+    """Returns whether the group was rewound on the source since *previous*."""
     return previous is not None and position.committed.offset < previous.upstream
 
 
@@ -75,7 +75,7 @@ def plan_commits(
     rewound: Iterable[GroupPartition],
     on_rewind: OnRewind,
 ) -> dict[TopicPartition, Committed]:
-    """The offsets to commit on the target for one idle group.
+    """Returns the offsets to commit on the target for one idle group.
 
     Offsets only move forward, as in MirrorMaker 2 (`MirrorCheckpointTask.syncGroupOffset`). They
     move back only where the source group was rewound and *on_rewind* is ``follow``.

@@ -96,7 +96,7 @@ class Calls:
         keys: Iterable[KeyT],
         exists: Callable[[KeyT], bool] = lambda _: False,
     ) -> dict[KeyT, "ResultT | KafkaError"]:
-        """The result or error of each key. Retriable errors are retried until the timeout.
+        """Returns the result or error of each key. Retriable errors are retried until the timeout.
 
         Args:
             call: What is tried, for the error: ``listing offsets of``.
@@ -146,7 +146,7 @@ class Calls:
         results: Mapping[KeyT, "ResultT | KafkaError"],
         tolerated: Collection[str] = (),
     ) -> dict[KeyT, "ResultT"]:
-        """The results without the *tolerated* errors; raises all other errors as one.
+        """Returns the results without the *tolerated* errors; raises all other errors as one.
 
         Raises:
             CallError: Names the topics that the cluster rejects, unless waiting might help.
@@ -179,14 +179,14 @@ class Calls:
         }
 
     def refusal(self, call: str) -> str:
-        """The text of a *call* that this user may not make, with the ACL that allows it."""
+        """Returns the text of a *call* that this user may not make, with the ACL that allows it."""
         reason = "not authorized"
         return str(
             call_error(self._alias, self._properties, call, "TOPIC_AUTHORIZATION_FAILED", reason)
         )
 
     def call_blocking(self, call: str, send: Callable[..., ResultT]) -> ResultT:
-        """The result of one of the few calls that take a ``timeout`` and return no future.
+        """Returns the result of one of the few calls that take a ``timeout`` and return no future.
 
         It runs in a thread of its own, so that rejected credentials end the wait for it.
         """
@@ -250,7 +250,7 @@ class Calls:
             raise self._silent(call, silence)
 
     def _unreachable(self, call: str, error: KafkaError) -> CallError:
-        """The error of *call*, which the client has given up for want of an answer."""
+        """Returns the error of *call*, which the client has given up for want of an answer."""
         silence = self.reach.look()
         if self.reach.is_open:
             self._look_at_listener(call)
@@ -274,17 +274,17 @@ class Calls:
 
 
 def topic_of(key: object) -> str:
-    """The topic that a call's *key* is about."""
+    """Returns the topic that a call's *key* is about."""
     return key.topic if isinstance(key, TopicPartition) else str(key)
 
 
 def join_names(names: Collection[str], most: int = 5) -> str:
-    """The first few of *names* in one string, and how many more there are."""
+    """Returns the first few of *names* in one string, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(sorted(names)[:most]) + more
 
 
 def timeout_s(properties: Mapping[str, str]) -> float:
-    """How long a whole call may take, in seconds, by the Java client's two keys for it."""
+    """Returns how long a whole call may take, in seconds, by the Java client's two keys for it."""
     shorter = properties.get("request.timeout.ms", DEFAULT_TIMEOUT_MS)
     return int(properties.get("default.api.timeout.ms", shorter)) / 1000

@@ -23,7 +23,7 @@ _CLASSES: Final[dict[Role, tuple[str, str]]] = {
 def rejected_properties(
     jvm: JVMView, clients: Iterable[tuple[str, Role, Mapping[str, str]]]
 ) -> list[str]:
-    """What Java's clients reject, one line for each property and client.
+    """Returns what Java's clients reject, one line for each property and client.
 
     Args:
         jvm: Has Kafka's client; without it nothing is rejected.
@@ -35,7 +35,7 @@ def rejected_properties(
 
 
 def _rejected(jvm: JVMView, alias: str, role: Role, properties: Mapping[str, str]) -> Iterator[str]:
-    """What one client rejects: each value by itself, else all of them together."""
+    """Yields what one client rejects: each value by itself, else all of them together."""
     package, name = _CLASSES[role]
     config_class = getattr(getattr(jvm.org.apache.kafka.clients, package), name)
     if not isinstance(config_class, JavaClass) or _is_taken(config_class, jvm, properties):
@@ -66,6 +66,6 @@ def _is_taken(config_class: JavaClass, jvm: JVMView, properties: Mapping[str, st
 
 
 def _reason(message: str, properties: Mapping[str, str]) -> str:
-    """Java's *message*, without the value if it belongs to a secret."""
+    """Returns Java's *message*, without the value if it belongs to a secret."""
     secret = next((key for key in properties if is_secret(key) and key in message), None)
     return f"invalid {secret} (value not shown)" if secret else message

@@ -36,7 +36,7 @@ CONSUMER: Final[Mapping[str, Any]] = {
 
 
 def is_secured(properties: Mapping[str, str]) -> bool:
-    """Whether the connection has a security protocol other than Kafka's default."""
+    """Returns whether the connection has a security protocol other than Kafka's default."""
     return properties.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT"
 
 
@@ -48,7 +48,7 @@ def open_admin(
     *,
     prefers_java: bool = False,
 ) -> Any:  # noqa: ANN401 - one of two classes with the same methods
-    """An admin client; both kinds have the methods of confluent-kafka's.
+    """Returns an admin client; both kinds have the methods of confluent-kafka's.
 
     Raises:
         KafkaException: No client can be created with these properties.
@@ -72,7 +72,7 @@ def open_admin(
 def open_consumer(
     properties: Mapping[str, str], isolation: str, diagnostics: ClientDiagnostics
 ) -> Any:  # noqa: ANN401 - one of two classes with the same methods
-    """A consumer that is in no group and commits nothing.
+    """Returns a consumer that is in no group and commits nothing.
 
     Raises:
         KafkaException: As `open_admin`.
@@ -96,7 +96,7 @@ def open_consumer(
 def open_producer(
     properties: Mapping[str, str], timeout_s: float, diagnostics: ClientDiagnostics
 ) -> Any:  # noqa: ANN401 - one of two classes with the same methods
-    """An idempotent producer that gives up a record after *timeout_s* seconds.
+    """Returns an idempotent producer that gives up a record after *timeout_s* seconds.
 
     Raises:
         KafkaException: As `open_admin`.
@@ -118,7 +118,7 @@ def open_producer(
 
 
 def _jvm(properties: Mapping[str, str], *, is_wanted: bool = False) -> JVMView | None:
-    """The JVM whose Java client is to be used; None for confluent-kafka's."""
+    """Returns the JVM whose Java client is to be used; None for confluent-kafka's."""
     if not is_wanted and not is_secured(properties):
         return None
     jvm = shared_jvm()

@@ -68,7 +68,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return f"Cluster({self.alias!r}, {self.servers!r})"
 
     def cluster_id(self) -> str:
-        """The cluster's own id, which is the same for two aliases of one cluster.
+        """Returns the cluster's own id, which is the same for two aliases of one cluster.
 
         Any broker knows it. The request that describes a cluster goes to the controller, and waits
         for minutes where that broker has died. An answer holds for `ID_SECONDS`.
@@ -83,13 +83,13 @@ class Cluster(AbstractContextManager["Cluster"]):
         return self._calls.reach.await_answer(0.0) is not None
 
     def brokers(self) -> frozenset[str]:
-        """The addresses of all brokers, as this client is told to connect to them."""
+        """Returns the addresses of all brokers, as this client is told to connect to them."""
         if time.monotonic() >= self._known_until:
             self._list("reading the brokers")
         return self._brokers
 
     def topic_names(self) -> set[str]:
-        """The names of all topics this user may see, Kafka's own among them."""
+        """Returns the names of all topics this user may see, Kafka's own among them."""
         return set(self._list("listing topics").topics)
 
     def _list(self, call: str) -> Any:  # noqa: ANN401 - confluent-kafka's, or alike
@@ -101,7 +101,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return metadata
 
     def describe(self, names: Iterable[str], *, listed: bool = False) -> dict[str, Topic]:
-        """The topics of *names* that exist.
+        """Returns the topics of *names* that exist.
 
         Args:
             names: The topics.
@@ -143,7 +143,7 @@ class Cluster(AbstractContextManager["Cluster"]):
     def log_ends(
         self, partitions: Iterable[TopicPartition], isolation: Isolation = "read_uncommitted"
     ) -> dict[TopicPartition, int]:
-        """The next offset to be written; partitions that do not exist are absent.
+        """Returns the next offset to be written; partitions that do not exist are absent.
 
         With ``read_committed`` it is the last stable offset, where the first open transaction
         starts.
@@ -182,7 +182,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return self.wait_until_visible(dict.fromkeys(wanted, 1))
 
     def try_topics(self, topics: Iterable[NewTopic]) -> dict[str, str]:
-        """Which of *topics* the cluster would not create with these settings, and why.
+        """Returns which of *topics* the cluster would not create with these settings, and why.
 
         Nothing is created.
         """
@@ -191,7 +191,7 @@ class Cluster(AbstractContextManager["Cluster"]):
     def _create(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, "KafkaError | None"]:
-        """The error of each of *topics* that could not be created, None for the others."""
+        """Returns the error of each of *topics* that could not be created, None for the others."""
         results: dict[str, KafkaError | None] = {}
         for some in requests(topics):
             answers = self._calls.results(
@@ -231,7 +231,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return self.wait_until_visible(counts)
 
     def wait_until_visible(self, counts: Mapping[str, int]) -> dict[str, Topic]:
-        """The topics of *counts*, once each is visible with at least that many partitions.
+        """Returns the topics of *counts*, once each is visible with at least that many partitions.
 
         Raises:
             CallError: Some are still not visible when the timeout has passed.
@@ -287,7 +287,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         }
 
     def producer_expiration_ms(self) -> int | None:
-        """How long a broker remembers a producer; None if this user may not see it."""
+        """Returns how long a broker remembers a producer; None if this user may not see it."""
         return producer_expiration_ms(self._calls)
 
     def max_message_bytes(self, topics: Iterable[str]) -> dict[str, int]:
@@ -322,13 +322,13 @@ class Cluster(AbstractContextManager["Cluster"]):
         }
 
     def _exists(self, partition: TopicPartition) -> bool:
-        """Whether *partition* is in the cluster's metadata."""
+        """Returns whether *partition* is in the cluster's metadata."""
         topic = self.describe([partition.topic]).get(partition.topic)
         return topic is not None and partition.partition < topic.partitions
 
 
 def _rejected_settings(results: Mapping[str, KafkaError | None]) -> dict[str, str]:
-    """Why topics were rejected that could be created with other settings, by name."""
+    """Returns why topics were rejected that could be created with other settings, by name."""
     return {
         name: result.str()
         for name, result in results.items()

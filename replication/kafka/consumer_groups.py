@@ -40,7 +40,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
     role = "groups"
 
     def states(self) -> dict[str, str]:
-        """The state of every consumer group, by Kafka's names: ``STABLE``, ``EMPTY``.
+        """Returns the state of every consumer group, by Kafka's names: ``STABLE``, ``EMPTY``.
 
         Share groups, streams groups and groups of other clients than consumers are absent, and so
         are those whose coordinator is down or still loads them: `missing` asks for a single group.
@@ -77,7 +77,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
     def readable(
         self, groups: Iterable[str]
     ) -> tuple[dict[str, dict[TopicPartition, Committed]], dict[str, CallError]]:
-        """The committed offsets of each group, and why those of the others cannot be read.
+        """Returns the committed offsets of each group, and why those of the others cannot be read.
 
         Raises:
             CallError: The cluster does not answer for any of the groups.
@@ -99,7 +99,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         return found, failures
 
     def _ask(self, names: Sequence[str]) -> Callable[[str], dict[TopicPartition, Committed]]:
-        """A function that returns a group's offsets, or raises why they cannot be read."""
+        """Returns a function that returns a group's offsets, or raises why they cannot be read."""
         if (calls := self._calls) is not None:
             with self.named(f"reading the committed offsets of {len(names)} groups"):
                 answers = json.loads(calls.committed(json.dumps(names)))
@@ -182,7 +182,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         )
 
     def missing(self, groups: Iterable[str]) -> set[str]:
-        """Those of *groups* that do not exist, as their coordinators say.
+        """Returns those of *groups* that do not exist, as their coordinators say.
 
         One whose coordinator does not answer, or still loads it, is not among them.
         """
@@ -221,7 +221,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
 
 
 def _offsets(answer: Any) -> dict[TopicPartition, Committed]:  # noqa: ANN401 - of JSON
-    """One group's answer of ``GroupCalls.java``.
+    """Returns one group's answer of ``GroupCalls.java``.
 
     Raises:
         KafkaException: It is an error.

@@ -158,12 +158,12 @@ class ClientDiagnostics:
         return code, f"{text} ({self._last_line})" if self._last_line else text
 
     def is_hopeless(self) -> bool:
-        """Whether waiting makes no sense, because the cluster rejected the credentials."""
+        """Returns whether waiting makes no sense, because the cluster rejected the credentials."""
         return self._last_error is not None and self._last_error[0] == "_AUTHENTICATION"
 
 
 def kafka_error(failure: KafkaException) -> KafkaError:
-    """The error inside an exception of confluent-kafka."""
+    """Returns the error inside an exception of confluent-kafka."""
     error = failure.args[0]
     if not isinstance(error, KafkaError):
         raise TypeError(f"a KafkaException without a KafkaError: {failure!r}")
@@ -178,7 +178,7 @@ def call_error(
     reason: str,
     step: str | None = None,
 ) -> CallError:
-    """The error of one failed call.
+    """Returns the error of one failed call.
 
     Args:
         alias: The cluster's alias, None if it has none.

@@ -144,7 +144,7 @@ class InternalTopic:
         return errors
 
     def _send(self, records: Sequence[tuple[bytes, bytes]]) -> dict[int, KafkaError]:
-        """Why records were not acknowledged, by their places in *records*."""
+        """Returns why records were not acknowledged, by their places in *records*."""
         if silence := reach_of(self._properties).await_answer(bound_s(self._properties)):
             raise self._failure(silence.code, silence.text)
         producer = self._producer = self._producer or self._connected_producer()
@@ -170,7 +170,7 @@ class InternalTopic:
         return failures
 
     def records(self) -> list[KafkaRecord]:
-        """All records of the topic, oldest first; none if it does not exist.
+        """Returns all records of the topic, oldest first; none if it does not exist.
 
         Raises:
             ClusterError: The topic cannot be read.
@@ -186,7 +186,7 @@ class InternalTopic:
             raise self._error(kafka_error(failure)) from None
 
     def _connected_producer(self) -> Any:  # noqa: ANN401 - as `_new_producer`
-        """A producer that has a connection, if the cluster answers at once.
+        """Returns a producer that has a connection, if the cluster answers at once.
 
         librdkafka asks for the id of an idempotent producer only then, and looks every half second.
         """
@@ -205,7 +205,7 @@ class InternalTopic:
 
 
 def faults_of(cluster: Cluster, names: Iterable[str]) -> tuple[str, ...]:
-    """What is wrong with the existing internal topics of *names*, one line each.
+    """Returns what is wrong with the existing internal topics of *names*, one line each.
 
     Raises:
         ClusterError: The cluster does not answer.

@@ -46,36 +46,36 @@ class JavaMessage:
     is_append_time: bool = False
 
     def topic(self) -> str:
-        """The topic."""
+        """Returns the topic."""
         return self.at.topic
 
     def partition(self) -> int:
-        """The partition's number."""
+        """Returns the partition's number."""
         return self.at.partition
 
     def offset(self) -> int:
-        """The record's offset."""
+        """Returns the record's offset."""
         return self.at.offset
 
     def key(self) -> bytes | None:
-        """The record's key."""
+        """Returns the record's key."""
         return self.content[0]
 
     def value(self) -> bytes | None:
-        """The record's value."""
+        """Returns the record's value."""
         return self.content[1]
 
     def headers(self) -> tuple[tuple[str, bytes | None], ...]:
-        """The record's headers."""
+        """Returns the record's headers."""
         return self.header_list
 
     def timestamp(self) -> tuple[int, int]:
-        """The kind of the timestamp, and its value in ms."""
+        """Returns the kind of the timestamp, and its value in ms."""
         kind = TIMESTAMP_LOG_APPEND_TIME if self.is_append_time else TIMESTAMP_CREATE_TIME
         return (TIMESTAMP_NOT_AVAILABLE if self.timestamp_ms < 0 else kind), self.timestamp_ms
 
     def error(self) -> KafkaError | None:
-        """Kafka's name of the end of a partition, None for a record."""
+        """Returns Kafka's name of the end of a partition, None for a record."""
         return KafkaError(KafkaError._PARTITION_EOF) if self.is_end else None  # noqa: SLF001
 
 
@@ -125,7 +125,7 @@ class JavaConsumer:
                 self._dropped.add(number)
 
     def get_watermark_offsets(self, tp: KafkaTopicPartition, timeout: float) -> tuple[int, int]:
-        """The first offset, and the one after the last that may be read."""
+        """Returns the first offset, and the one after the last that may be read."""
         with java_errors(self._jvm):
             first, end = self._java.bounds(tp.topic, tp.partition, int(timeout * 1000))
         return first, end
@@ -143,7 +143,7 @@ class JavaConsumer:
         return self._messages.popleft() if self._messages else None
 
     def _read(self, data: bytes) -> Iterator[JavaMessage]:
-        """What `RecordReader.poll` wrote: records, then ends."""
+        """Yields what `RecordReader.poll` wrote: records, then ends."""
         at = 0
 
         def count() -> int:

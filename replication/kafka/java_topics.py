@@ -76,7 +76,7 @@ class JavaTopics:
         time.sleep(timeout)
 
     def list_topics(self, topic: str | None = None, *, timeout: float) -> Any:  # noqa: ANN401
-        """The cluster's id, its brokers by their ids, and the names of its topics.
+        """Returns the cluster's id, its brokers by their ids, and the names of its topics.
 
         With a *topic*, none of the names.
         """
@@ -110,7 +110,7 @@ class JavaTopics:
         isolation_level: IsolationLevel,
         request_timeout: float,
     ) -> Futures:
-        """The offset that each spec asks for."""
+        """Returns the offset that each spec asks for."""
         is_committed = isolation_level == IsolationLevel.READ_COMMITTED
         asked = [[tp.topic, tp.partition, _time(spec)] for tp, spec in specs.items()]
 
@@ -149,7 +149,7 @@ class JavaTopics:
     def describe_configs(
         self, resources: Iterable[ConfigResource], request_timeout: float
     ) -> Futures:
-        """All settings of topics, or of brokers."""
+        """Returns all settings of topics, or of brokers."""
         by_name = {resource.name: resource for resource in resources}
         kinds = {resource.restype for resource in by_name.values()}
         call = "describeBrokers" if kinds == {ConfigResource.Type.BROKER} else "describeConfigs"

@@ -31,7 +31,7 @@ NEEDED_OF_PYSPARK: Final = ("slf4j-api-*", "jackson-core-2*", "jackson-databind-
 
 
 def kafka_jars() -> list[Path]:
-    """The jars of Java's Kafka client, as set-up has downloaded them.
+    """Returns the jars of Java's Kafka client, as set-up has downloaded them.
 
     Raises:
         SetupError: They are missing.
@@ -56,7 +56,7 @@ def user_jars() -> list[Path]:
 
 
 def pyspark_jars(name: str = "*") -> list[Path]:
-    """The jars called *name*, without ``.jar``, that PySpark brings."""
+    """Returns the jars called *name*, without ``.jar``, that PySpark brings."""
     spec = find_spec("pyspark")  # importing it would take as long as the JVM's start
     folders = spec.submodule_search_locations if spec else None
     return [jar for folder in folders or () for jar in Path(folder, "jars").glob(f"{name}.jar")]
@@ -80,7 +80,7 @@ def java_map(jvm: JVMView, values: Mapping[str, str]) -> Any:  # noqa: ANN401 - 
 
 
 def has_our_classes(jvm: JVMView) -> bool:
-    """Whether *jvm* has our jar; a platform that forbids jars has Java's clients only."""
+    """Returns whether *jvm* has our jar; a platform that forbids jars has Java's clients only."""
     return isinstance(jvm.replication.AdminCalls, JavaClass)
 
 
@@ -101,7 +101,7 @@ def shared_jvm() -> JVMView:
 
 
 def _jvm_of_spark() -> JVMView | None:
-    """The JVM that spark-submit or a session has started; None without importing Spark."""
+    """Returns the JVM that spark-submit or a session has started; None without importing Spark."""
     if "pyspark" not in sys.modules and not is_submitted():
         return None
     from pyspark import SparkContext  # noqa: PLC0415 - it takes as long as the JVM's start

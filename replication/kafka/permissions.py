@@ -15,7 +15,7 @@ REFUSED: Final = "TOPIC_AUTHORIZATION_FAILED"
 
 
 def refused_topics(calls: Calls, operation: Operation, topics: Iterable[str]) -> dict[str, str]:
-    """Why the user may not do *operation* on *topics*: only those where it may not.
+    """Returns why the user may not do *operation* on *topics*: only those where it may not.
 
     Topics that do not exist are absent. A broker that is older than Kafka 2.3 does not answer the
     question, so that nothing is refused.

@@ -104,7 +104,7 @@ class Reach:
             return self._is_fresh() and (self._silence is None or self._silence.is_open)
 
     def given_up(self, bound_s: float | None = None) -> Silence | None:
-        """Why the cluster has not answered for too long; None while there is hope.
+        """Returns why the cluster has not answered for too long; None while there is hope.
 
         Goes by the last look, and looks again in the background if that is due.
 
@@ -192,7 +192,7 @@ def _look_at_all(addresses: Sequence[str], *, is_tls: bool) -> Silence | None:
 
 
 def _silence_of(address: str, *, is_tls: bool) -> Silence | None:
-    """Why *address*, ``host:port``, does not answer; None if it does."""
+    """Returns why *address*, ``host:port``, does not answer; None if it does."""
     try:
         return None if _answers(*place_of(address), is_tls=is_tls) else CLOSED
     except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError):

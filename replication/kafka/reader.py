@@ -70,7 +70,7 @@ def read_records(
     until_offset: int,
     isolation: Isolation,
 ) -> list[KafkaRecord]:
-    """The records of *tp* with offsets in [from_offset, until_offset) that exist now.
+    """Returns the records of *tp* with offsets in [from_offset, until_offset) that exist now.
 
     Offsets without a record (retention, compaction, aborted transactions) are skipped. An
     *until_offset* beyond the log end means the log end.
@@ -135,7 +135,7 @@ class Reader(AbstractContextManager["Reader"]):
                 self._visit_together(dict(some), visit)
 
     def bounds(self, tp: TopicPartition) -> tuple[int, int]:
-        """The first offset in the log, and the one after the last that may be read."""
+        """Returns the first offset in the log, and the one after the last that may be read."""
         deadline = time.monotonic() + self._timeout_s
         if silence := self._reach.await_answer(self._bound_s):
             raise self._failure(silence.code, silence.text, [tp])
@@ -180,7 +180,7 @@ class Reader(AbstractContextManager["Reader"]):
             raise self._error(kafka_error(failure), partitions) from None
 
     def _error(self, error: KafkaError | None, partitions: Collection[TopicPartition]) -> CallError:
-        """The error of a read; *error* is None if the cluster did not answer."""
+        """Returns the error of a read; *error* is None if the cluster did not answer."""
         code, reason = self._diagnostics.reason(error)
         if code in UNREACHABLE and (silence := self._reach.look()):
             code, reason = silence.code, silence.text

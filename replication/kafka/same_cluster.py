@@ -11,7 +11,7 @@ from replication.kafka.rejections import Rejections
 
 
 def have_one_id(source: Cluster, target: Cluster) -> bool:
-    """Whether both clusters have the same id, which proves nothing by itself.
+    """Returns whether both clusters have the same id, which proves nothing by itself.
 
     Raises:
         ClusterError: A cluster does not answer.
@@ -20,7 +20,7 @@ def have_one_id(source: Cluster, target: Cluster) -> bool:
 
 
 def are_one(source: Cluster, target: Cluster) -> bool:
-    """Whether both are the same cluster: with one id, and a broker or a topic in common.
+    """Returns whether both are the same cluster: with one id, and a broker or a topic in common.
 
     Brokers of one cluster have several addresses if it has several listeners; then a topic of
     both tells. Two clusters that show no common topic cannot be copied in a circle yet.

@@ -170,7 +170,7 @@ def security_step(code: str, reason: str, properties: Mapping[str, str]) -> str 
 
 
 def grant_step(call: str, code: str, servers: str) -> str | None:
-    """The line of ``kafka-acls`` that allows *call*; None if *code* is no refusal.
+    """Returns the line of ``kafka-acls`` that allows *call*; None if *code* is no refusal.
 
     The first of several topics stands for all.
     """
@@ -194,7 +194,7 @@ def grant_step(call: str, code: str, servers: str) -> str | None:
 
 
 def security_of(properties: Mapping[str, str]) -> str:
-    """The protocol and the mechanism of a client, for its errors."""
+    """Returns the protocol and the mechanism of a client, for its errors."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     mechanism = properties.get("sasl.mechanism", "GSSAPI")
     sasl = f", sasl.mechanism={mechanism}" if protocol.startswith("SASL_") else ""

@@ -44,7 +44,7 @@ class Rejection(NamedTuple):
 
 
 def read_setting(entry: ConfigEntry) -> TopicSetting:
-    """The setting that an entry of a description holds."""
+    """Returns the setting that an entry of a description holds."""
     origin: Origin = ORIGINS.get(ConfigSource(entry.source), "unknown")
     return TopicSetting(entry.value, origin, entry.is_read_only, entry.is_sensitive)
 

@@ -238,7 +238,7 @@ class ClusterWatch:
 
 
 def _outcome(answer: "Future[Any]") -> str:
-    """Why a broker has not answered; empty if it has, be it with an error."""
+    """Returns why a broker has not answered; empty if it has, be it with an error."""
     if not answer.done():
         return "no answer yet"
     failure = answer.exception()
@@ -260,7 +260,7 @@ class Watches:
 
     @contextmanager
     def on(self, alias: str, properties: Mapping[str, str]) -> Iterator[ClusterWatch]:
-        """The watch of a cluster, which ends with the last of its users' blocks."""
+        """Yields the watch of a cluster, which ends with the last of its users' blocks."""
         key = alias, frozenset(properties.items())
         with self._lock:
             if key not in self._watches:

@@ -16,22 +16,22 @@ def _category(start: str) -> IsIn:
 
 
 def negate(is_in: IsIn) -> IsIn:
-    """Every character outside the class."""
+    """Returns every character outside the class."""
     return lambda char: not is_in(char)
 
 
 def union(one: IsIn, other: IsIn) -> IsIn:
-    """The characters of either class."""
+    """Returns the characters of either class."""
     return lambda char: one(char) or other(char)
 
 
 def intersection(one: IsIn, other: IsIn) -> IsIn:
-    """The characters of both classes."""
+    """Returns the characters of both classes."""
     return lambda char: one(char) and other(char)
 
 
 def span(first: str, last: str, *, fold: bool) -> IsIn:
-    """The characters from *first* to *last*; with *fold*, ASCII letters of either case."""
+    """Returns the characters from *first* to *last*; with *fold*, ASCII letters of either case."""
     if not fold:
         return lambda char: first <= char <= last
 
@@ -43,12 +43,12 @@ def span(first: str, last: str, *, fold: bool) -> IsIn:
 
 
 def nothing(_: str) -> bool:
-    """The empty class."""
+    """Returns the empty class."""
     return False
 
 
 def anything(_: str) -> bool:
-    """Every character."""
+    """Returns every character."""
     return True
 
 
@@ -116,7 +116,7 @@ _CASED: Final = {
 
 
 def property_class(name: str, *, fold: bool) -> IsIn | None:
-    r"""The class of ``\p{name}``, None if it is not supported; *fold* ignores case."""
+    r"""Returns the class of ``\p{name}``, None if it is not supported; *fold* ignores case."""
     short = name.removeprefix("Is") if name.removeprefix("Is") in _CATEGORIES else name
     if fold and short in _CASED:
         return _CASED[short]

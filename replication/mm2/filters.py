@@ -24,12 +24,12 @@ class NameFilter:
     exclude: tuple[str, ...] = ()
 
     def accepts(self, name: str) -> bool:
-        """Whether *name* is included and not excluded."""
+        """Returns whether *name* is included and not excluded."""
         return _matches(self.include, name) and not _matches(self.exclude, name)
 
 
 def pattern_problem(item: str) -> str | None:
-    """Why *item* is not a valid pattern; None if it is valid."""
+    """Returns why *item* is not a valid pattern; None if it is valid."""
     try:
         _compile(item)
     except PatternError as error:

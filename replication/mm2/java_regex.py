@@ -35,7 +35,7 @@ _LOOKS: Final = {
 
 
 def parse(pattern: str) -> Node:
-    """The expression that *pattern* describes.
+    """Returns the expression that *pattern* describes.
 
     Raises:
         PatternError: It is invalid or not supported; the text says where and why.

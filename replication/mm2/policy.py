@@ -15,7 +15,7 @@ class ReplicationPolicy(Protocol):
     """Names remote topics, and reads source and upstream topic back from such a name."""
 
     def remote_topic(self, source: str, topic: str) -> str:
-        """The name of *topic* of cluster *source* on the target."""
+        """Returns the name of *topic* of cluster *source* on the target."""
 
     def topic_source(self, topic: str) -> str | None:
         """The alias of the cluster *topic* was replicated from; None if the name has none."""
@@ -24,25 +24,25 @@ class ReplicationPolicy(Protocol):
         """The name of *topic* on the cluster it was replicated from; None if it has no source."""
 
     def original_topic(self, topic: str) -> str:
-        """The name of *topic* on the cluster where it was created, without any hop."""
+        """Returns the name of *topic* on the cluster where it was created, without any hop."""
 
     def is_heartbeats_topic(self, topic: str) -> bool:
-        """Whether *topic* is ``heartbeats`` or its remote topic over any number of hops."""
+        """Returns whether *topic* is ``heartbeats`` or its remote topic over any number of hops."""
 
     def is_checkpoints_topic(self, topic: str) -> bool:
-        """Whether *topic* holds the group checkpoints of a source."""
+        """Returns whether *topic* holds the group checkpoints of a source."""
 
     def is_internal_topic(self, topic: str) -> bool:
         """Whether *topic* is internal to the replication or to Kafka, and never replicated."""
 
     def heartbeats_topic(self) -> str:
-        """The name of the heartbeats topic, the same on every cluster."""
+        """Returns the name of the heartbeats topic, the same on every cluster."""
 
     def checkpoints_topic(self, source: str) -> str:
-        """The topic on the target that holds the group checkpoints of *source*."""
+        """Returns the topic on the target that holds the group checkpoints of *source*."""
 
     def offset_syncs_topic(self, other: str) -> str:
-        """The topic that holds the offset syncs; *other* is the flow's other cluster."""
+        """Returns the topic that holds the offset syncs; *other* is the flow's other cluster."""
 
 
 @dataclass(frozen=True, slots=True)

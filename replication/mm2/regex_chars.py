@@ -42,11 +42,11 @@ class CharReader:
         self.flags = _Flags()
 
     def error(self, text: str) -> PatternError:
-        """The error *text*, with the place where it was found."""
+        """Returns the error *text*, with the place where it was found."""
         return PatternError(f"{text} at position {self.at}")
 
     def peek(self, width: int = 1) -> str:
-        """The next characters, or what is left of them."""
+        """Returns the next characters, or what is left of them."""
         return self.pattern[self.at : self.at + width]
 
     def take(self, text: str) -> bool:
@@ -68,11 +68,11 @@ class CharReader:
                 self.flags = replace(self.flags, dot_all=value)
 
     def literal(self, char: str) -> Char:
-        """The character *char* itself."""
+        """Returns the character *char* itself."""
         return Char(span(char, char, fold=self.flags.fold))
 
     def quoted(self) -> str:
-        r"""The text up to ``\E``, or the rest."""
+        r"""Returns the text up to ``\E``, or the rest."""
         text, end, _ = self.pattern[self.at :].partition(r"\E")
         self.at += len(text) + len(end)
         return text
@@ -108,7 +108,7 @@ class CharReader:
         return char
 
     def property(self, *, is_negative: bool) -> IsIn:
-        r"""The class whose name follows ``\p`` or ``\P``."""
+        r"""Returns the class whose name follows ``\p`` or ``\P``."""
         name = _PROPERTY.match(self.pattern, self.at)
         found = property_class(name[1] or name[2], fold=self.flags.fold) if name else None
         if name is None or found is None:
@@ -117,7 +117,7 @@ class CharReader:
         return negate(found) if is_negative else found
 
     def char_class(self, depth: int) -> IsIn:
-        """The class in brackets, whose opening one is behind."""
+        """Returns the class in brackets, whose opening one is behind."""
         if depth > DEEPEST:
             raise self.error(f"nested deeper than {DEEPEST} levels")
         is_negative = self.take("^")
@@ -131,7 +131,7 @@ class CharReader:
         return negate(found) if is_negative else found
 
     def operand(self, depth: int) -> tuple[IsIn, bool]:
-        """The union up to ``&&`` or the closing bracket, and whether it is empty."""
+        """Returns the union up to ``&&`` or the closing bracket, and whether it is empty."""
         found: IsIn = nothing
         is_empty = True
         while self.peek() and self.peek(2) != "&&" and (is_empty or self.peek() != "]"):
@@ -147,7 +147,7 @@ class CharReader:
         return found, is_empty
 
     def range(self) -> IsIn:
-        """A character, an escape, or the characters from one to another."""
+        """Returns a character, an escape, or the characters from one to another."""
         first = self.member()
         if not isinstance(first, str):
             return first
@@ -161,7 +161,7 @@ class CharReader:
         return span(first, last, fold=self.flags.fold)
 
     def member(self) -> str | IsIn:
-        """A character or class inside brackets."""
+        """Returns a character or class inside brackets."""
         self.at += 1
         char = self.pattern[self.at - 1]
         return self.escaped() if char == "\\" else char

@@ -47,7 +47,7 @@ class Char:
     is_in: IsIn
 
     def mask(self, text: Text) -> int:
-        """The positions of the characters that belong to the class."""
+        """Returns the positions of the characters that belong to the class."""
         key = id(self)
         if key not in text.masks:
             found = (1 << at for at, char in enumerate(text.content) if self.is_in(char))
@@ -55,7 +55,7 @@ class Char:
         return text.masks[key]
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:
-        """One further than those of *at* where the character fits."""
+        """Returns one further than those of *at* where the character fits."""
         return at >> 1 & self.mask(text) if back else (at & self.mask(text)) << 1
 
 
@@ -161,7 +161,7 @@ class Look:
     is_negative: bool
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:  # noqa: ARG002 - it goes nowhere
-        """Those of *at* for which the condition holds."""
+        """Returns those of *at* for which the condition holds."""
         key = id(self)
         if key not in text.masks:  # a part that follows is read from its ends, which are anywhere
             found = self.part.reach(text.everywhere, text, back=self.is_ahead)
@@ -177,7 +177,7 @@ class Place:
     is_word: IsIn
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:  # noqa: ARG002 - it goes nowhere
-        """Those of *at* for which the condition holds."""
+        """Returns those of *at* for which the condition holds."""
         content, last = text.content, len(text.content)
         if self.kind in "^AG":
             return at & 1
@@ -194,13 +194,13 @@ class Place:
 
 
 def matches(node: Node, content: str) -> bool:
-    """Whether *node* matches *content* from its beginning to its end."""
+    """Returns whether *node* matches *content* from its beginning to its end."""
     text = Text(content)
     return bool(node.reach(1, text, back=False) >> len(content) & 1)
 
 
 def _positions(bits: int) -> Iterator[int]:
-    """The positions of a set, from the first on."""
+    """Yields the positions of a set, from the first on."""
     while bits:
         lowest = bits & -bits
         yield lowest.bit_length() - 1

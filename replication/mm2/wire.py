@@ -50,7 +50,7 @@ class OffsetSync:
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> "OffsetSync":
-        """The offset sync in a record.
+        """Returns the offset sync in a record.
 
         Raises:
             WireError: The record is not an offset sync.
@@ -96,7 +96,7 @@ class Checkpoint:
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> "Checkpoint":
-        """The checkpoint in a record.
+        """Returns the checkpoint in a record.
 
         Raises:
             WireError: The record is not a checkpoint.
@@ -129,7 +129,7 @@ class Heartbeat:
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> "Heartbeat":
-        """The heartbeat in a record.
+        """Returns the heartbeat in a record.
 
         Raises:
             WireError: The record is not a heartbeat.

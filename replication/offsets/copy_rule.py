@@ -94,18 +94,18 @@ class CopyRule:
     not_to: str | None = None
 
     def is_copied(self, record: LogRecord) -> bool:
-        """Whether *record* of the source is copied."""
+        """Returns whether *record* of the source is copied."""
         return self.not_to is None or _hop(self.not_to) not in record.headers
 
     def copy_of(self, record: LogRecord) -> Copy:
-        """The copy of *record* of the source."""
+        """Returns the copy of *record* of the source."""
         has_time = self.timestamps == "preserve" and record.timestamp_ms >= 0
         added = () if self.mark is None else (_hop(self.mark),)
         time_ms = record.timestamp_ms if has_time else None
         return Copy(record.key, record.value, (*record.headers, *added), time_ms)
 
     def original(self, record: LogRecord) -> Fingerprint | None:
-        """The fingerprint of *record* of the source, by what its copy would be."""
+        """Returns the fingerprint of *record* of the source, by what its copy would be."""
         if not self.is_copied(record):
             return None
         copied = self.copy_of(record)

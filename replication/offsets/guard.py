@@ -119,7 +119,7 @@ class Jump:
         return f"what {gone} and was not copied cannot be counted"
 
     def text(self, tp: TopicPartition) -> str:
-        """The whole story of *tp*, for an operator."""
+        """Returns the whole story of *tp*, for an operator."""
         decision = "as accepted" if self.decided_by == "accept" else f"policy {self.decided_by}"
         return (
             f"{self.refusal.text}. By decision ({decision}) {tp} goes on at source offset "
@@ -127,7 +127,7 @@ class Jump:
         )
 
     def new_runs(self) -> list[OffsetRun]:
-        """What the jump adds to the offset map."""
+        """Returns what the jump adds to the offset map."""
         since = self.refusal.since
         runs = runs_between(since, self.position) if since else [anchor(self.position)]
         return [*self.refusal.matched, *runs]
@@ -200,7 +200,7 @@ def recreated(text: str, known: Position, offsets: tuple[int, int], log_end: int
 def foreign(
     text: str, offsets: tuple[int, int], log_end: int, matched: Sequence[OffsetRun], resume: int
 ) -> Refusal:
-    """The refusal of a partition to which another producer has written.
+    """Returns the refusal of a partition to which another producer has written.
 
     Args:
         text: Why, for an operator.
@@ -224,7 +224,7 @@ def foreign(
 
 
 def regrown(text: str, known: Position, offsets: tuple[int, int], log_end: int) -> Refusal:
-    """The refusal of a shared partition whose target was cut and has grown again.
+    """Returns the refusal of a shared partition whose target was cut and has grown again.
 
     Args:
         text: Why, for an operator.
@@ -246,7 +246,7 @@ def regrown(text: str, known: Position, offsets: tuple[int, int], log_end: int) 
 
 
 def expired(text: str, position: Position, kept_from: int, offsets: tuple[int, int]) -> Refusal:
-    """The refusal of a partition whose first records the target would delete at once.
+    """Returns the refusal of a partition whose first records the target would delete at once.
 
     Args:
         text: Why, for an operator.
@@ -292,7 +292,7 @@ def with_map(refusal: Refusal, runs: Sequence[OffsetRun], equal_until: int) -> R
 
 
 def cut(runs: Iterable[OffsetRun], log_end: int) -> list[OffsetRun]:
-    """What *runs* state about the target offsets before *log_end*."""
+    """Returns what *runs* state about the target offsets before *log_end*."""
     kept = []
     for run in runs:
         if run.tgt_until <= log_end:
@@ -332,7 +332,7 @@ def rule(
 
 
 def offset_of(start: Start, refusal: Refusal) -> int:
-    """The source offset that *start* means."""
+    """Returns the source offset that *start* means."""
     if isinstance(start, int):
         return start
     return refusal.earliest if start == "earliest" else refusal.end

@@ -55,7 +55,7 @@ class _Partition:
         return self.map
 
     def _stored_before(self) -> Sequence[OffsetRun]:
-        """The stored runs that no added run repeats: those added have more borders.
+        """Returns the stored runs that no added run repeats: those added have more borders.
 
         What earlier processes stored ends where the target's log ended when the first run was
         added. A position right there stays, wherever it is on the source: this process may have
@@ -175,7 +175,7 @@ class LiveMap:
     def maps(
         self, partitions: Iterable[TopicPartition], asked: Asked | None = None
     ) -> dict[TopicPartition, TopicMap]:
-        """The maps of *partitions*; one that was never replicated is absent.
+        """Returns the maps of *partitions*; one that was never replicated is absent.
 
         None at all if a writer has come or gone since *asked*: the stored runs may be missing.
         """

@@ -140,7 +140,7 @@ class OffsetMap:
         return self._src_reach[-1] if self._runs else -1
 
     def translate(self, committed: int) -> Translation:
-        """The target position of a group that has committed *committed* on the source.
+        """Returns the target position of a group that has committed *committed* on the source.
 
         Raises:
             ValueError: *committed* is negative (Kafka's -1 means "nothing committed").
@@ -195,7 +195,7 @@ class OffsetMap:
         return Bounded(offset, reread) if reread else Exact(offset)
 
     def _first_unread(self, committed: int, at: int, *, inside: bool) -> int:
-        """The first unread source position; *at* is the first run not read to its end."""
+        """Returns the first unread source position; *at* is the first run not read to its end."""
         if inside:
             run = self._runs[at]
             offset = run.src_from + committed - run.tgt_from
@@ -232,7 +232,7 @@ class OffsetMap:
         return 0 if is_known else committed - reach
 
     def _reread_on_source(self, committed: int, offset: int) -> int:
-        """How many records before *committed* can be at or after *offset* on the source."""
+        """Returns how many records before *committed* can be at or after *offset* on the source."""
         reread = 0
         for index in range(bisect_left(self._span_starts, committed) - 1, -1, -1):
             if self._span_src_reach[index] <= offset:
@@ -272,7 +272,7 @@ def _with_unknown_spans(runs: Sequence[OffsetRun]) -> list[OffsetRun]:
 
 
 def _newest_copies(runs: Sequence[OffsetRun], unknown: Sequence[_UnknownSpan]) -> list[_Copies]:
-    """Every source range once, with the newest run that contains it, in source order.
+    """Returns every source range once, with the newest run that contains it, in source order.
 
     A range that is in no run at all may be in the first of its *unknown* spans. One that an older
     run holds may be there as well, but the older copy comes before, and so it is the safe one.

@@ -74,7 +74,7 @@ class PendingRuns:
         self._lock = Lock()
 
     def positions(self) -> dict[TopicPartition, Position]:
-        """Each partition's position after the last record or batch added."""
+        """Returns each partition's position after the last record or batch added."""
         with self._lock:
             return {tp: partition.position for tp, partition in self._partitions.items()}
 

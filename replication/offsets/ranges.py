@@ -11,7 +11,7 @@ from math import inf
 def subtract(
     start: int, until: int, covered: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """The parts of ``[start, until)`` outside *covered*, which is sorted and disjoint."""
+    """Yields the parts of ``[start, until)`` outside *covered*, which is sorted and disjoint."""
     for at in range(max(0, bisect_right(covered, (start, inf)) - 1), len(covered)):
         low, high = covered[at]
         if start >= until or low >= until:

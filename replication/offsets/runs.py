@@ -57,7 +57,7 @@ class OffsetRun:
         return Position(self.src_until, self.tgt_until)
 
     def after(self, position: Position) -> "OffsetRun":
-        """The part of the run that lies beyond *position*, which an earlier run covers.
+        """Returns the part of the run that lies beyond *position*, which an earlier run covers.
 
         Returns:
             The run itself where that part is not known, which is in a sparse run only.
@@ -102,7 +102,7 @@ class FinishedRuns:
 
 
 def anchor(position: Position) -> OffsetRun:
-    """The run that states one fact: the two offsets of *position* are equal positions."""
+    """Returns the run that states one fact: the two offsets of *position* are equal positions."""
     return OffsetRun(position.upstream, position.upstream, position.downstream, 0)
 
 
@@ -112,7 +112,7 @@ def is_placed(run: OffsetRun) -> bool:
 
 
 def runs_between(start: Position, end: Position) -> list[OffsetRun]:
-    """What two known positions of a partition state about the records between them.
+    """Returns what two known positions of a partition state about the records between them.
 
     An anchor at *end* is all where the target holds more records than the source range can have.
     """
@@ -123,7 +123,7 @@ def runs_between(start: Position, end: Position) -> list[OffsetRun]:
 
 
 def merge_runs(runs: Iterable[OffsetRun]) -> list[OffsetRun]:
-    """The same map in as few runs as possible without losing information, in target order.
+    """Returns the same map in as few runs as possible without losing information, in target order.
 
     Adjacent dense runs become one, and so do adjacent runs without records: every position in
     them stays exact. Sparse runs are never joined, because each border is an exact position that
@@ -189,7 +189,7 @@ def join_runs(run: OffsetRun, after: OffsetRun) -> OffsetRun | None:
 
 
 def coarser(run: OffsetRun, after: OffsetRun, records: int) -> OffsetRun | None:
-    """One run in place of two neighbours, without the border between them.
+    """Returns one run in place of two neighbours, without the border between them.
 
     The answers for positions in them stay safe, but up to as many records are read again as there
     are gaps.
@@ -217,7 +217,7 @@ def _reject_contradiction(run: OffsetRun, after: OffsetRun) -> None:
 
 
 def next_run(position: Position, *, src_from: int, src_until: int, count: int) -> OffsetRun:
-    """The run that one finished batch adds for one partition.
+    """Returns the run that one finished batch adds for one partition.
 
     Args:
         position: The partition's position before the batch, on both sides.

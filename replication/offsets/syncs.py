@@ -15,7 +15,7 @@ from replication.offsets.runs import OffsetRun
 def offset_syncs(
     partition: TopicPartition, runs: Iterable[OffsetRun], *, lag_max: int, replicated_until: int
 ) -> list[OffsetSync]:
-    """The syncs of *runs*, in the order to write them.
+    """Returns the syncs of *runs*, in the order to write them.
 
     Each sync alone is safe under MM2's rule (see `last_sync`), so every subset is safe too. The
     last one is always included, however close to the one before: MM2 writes such a sync late, with

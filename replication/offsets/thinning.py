@@ -60,7 +60,7 @@ def thin_runs(
 
 
 def compact_runs(runs: Sequence[OffsetRun]) -> list[Replaced]:
-    """What replaces a partition's *runs*, sorted by first target offset, count, and age.
+    """Returns what replaces a partition's *runs*, sorted by first target offset, count, and age.
 
     As `merge_runs` and then `thin_runs`, but runs that contradict each other stay as they are.
     """
@@ -75,7 +75,7 @@ def compact_runs(runs: Sequence[OffsetRun]) -> list[Replaced]:
 def _joined(
     runs: Sequence[OffsetRun], mirror_syncs: Sequence[int], resolution: int
 ) -> tuple[list[_Section], list[int]]:
-    """The sections of the map, and where in *runs* each begins."""
+    """Returns the sections of the map, and where in *runs* each begins."""
     sections: list[_Section] = []
     places: list[int] = []
     log_end, reach = (runs[-1].tgt_until if runs else 0), -1
@@ -116,7 +116,7 @@ def _join(last: _Section, run: OffsetRun, spacing: int, reach: int) -> _Section 
 
 
 def _runs_of(sections: Sequence[_Section]) -> Iterator[list[OffsetRun]]:
-    """What replaces each of *sections*."""
+    """Yields what replaces each of *sections*."""
     for at, section in enumerate(sections):
         if isinstance(section, OffsetRun):
             yield [section]

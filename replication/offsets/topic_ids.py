@@ -28,7 +28,7 @@ class Recreated:
 def check_topic_ids(
     names: tuple[str, str], stored: TopicIds, now: TopicIds, downstream: int, log_end: int | None
 ) -> Void | Recreated | None:
-    """What a partition's topic ids say about its stored position; None if it holds.
+    """Returns what a partition's topic ids say about its stored position; None if it holds.
 
     Args:
         names: Of the source topic and of the remote one, for the texts.

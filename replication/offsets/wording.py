@@ -4,7 +4,7 @@ from replication.offsets.map import Ahead, Bounded, Exact, NoAnswer, Translation
 
 
 def quality(answer: Translation) -> str:
-    """How far *answer* can be trusted: the text beside its offset."""
+    """Returns how far *answer* can be trusted: the text beside its offset."""
     match answer:
         case Exact():
             return "exact"
@@ -19,7 +19,7 @@ def quality(answer: Translation) -> str:
 
 
 def sentence(answer: Translation) -> str:
-    """One line for a person and a script: the offset, or ``none``, comes first."""
+    """Returns one line for a person and a script: the offset, or ``none``, comes first."""
     if isinstance(answer, NoAnswer):
         return f"none: {quality(answer)}"
     return f"{answer.offset} {quality(answer)}"

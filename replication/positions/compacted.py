@@ -68,7 +68,7 @@ def search_compacted(
 
 
 def _pairs(context: FlowSides, remotes: Mapping[TopicPartition, TopicPartition]) -> list[Copied]:
-    """All that both sides have of the partitions that exist."""
+    """Returns all that both sides have of the partitions that exist."""
     source, target = context.source, context.target
     ours = _spans(source.earliest(remotes), source.log_ends(remotes, context.config.isolation))
     copies = set(remotes.values())

@@ -67,7 +67,7 @@ def _with_shared_cut(copies: "_Copies", refusal: Refusal, runs: Sequence[OffsetR
 
 
 def _last_equal(is_equal: Callable[[int], bool | None], start: int, end: int) -> int | None:
-    """The last offset up to which records are equal; None if that is unknown.
+    """Returns the last offset up to which records are equal; None if that is unknown.
 
     Args:
         is_equal: Whether the last record before an offset is equal; None if that is unknown.
@@ -99,7 +99,7 @@ class _Copies:
         return copy_rule(self.context.config)
 
     def is_original_equal(self, until: int) -> bool | None:
-        """Whether the source's last record before *until* equals its copy on the target."""
+        """Returns whether the source's last record before *until* equals its copy on the target."""
         config = self.context.config
         source = config.source.consumer, self.tp
         originals = _last_records(*source, (0, until), config.isolation, self.rule.is_copied)

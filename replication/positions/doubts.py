@@ -20,7 +20,7 @@ def in_doubt(
     decisions: Mapping[TopicPartition, Decision],
     compared: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, Refusal]:
-    """What becomes of *decisions* if comparing finds nothing; no record is read.
+    """Returns what becomes of *decisions* if comparing finds nothing; no record is read.
 
     Args:
         spans: Of the partitions.

@@ -90,7 +90,7 @@ def _refusals(
 def _shorter(
     config: FlowConfig, plan: TopicPlan, clusters: tuple[Cluster, Cluster], topics: set[str]
 ) -> dict[str, _Kept]:
-    """Those of *topics* that the target keeps for less time than the source."""
+    """Returns those of *topics* that the target keeps for less time than the source."""
     if not topics or config.record_timestamps == "broker":
         return {}
     source, target = clusters

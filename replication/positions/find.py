@@ -172,12 +172,12 @@ def find_problems(
 
 
 def topics_of(partitions: Collection[TopicPartition]) -> set[str]:
-    """The topics of *partitions*."""
+    """Returns the topics of *partitions*."""
     return {tp.topic for tp in partitions}
 
 
 def _gone(spans: LogSpans, ruled: Mapping[TopicPartition, Verdict]) -> frozenset[str]:
-    """The topics that were deleted on one of the clusters."""
+    """Returns the topics that were deleted on one of the clusters."""
     return spans.replaced | {tp.topic for tp, at in ruled.items() if isinstance(at, Missing)}
 
 
@@ -189,7 +189,7 @@ def _refused(
 
 
 def _left_out(spans: LogSpans, ruled: Mapping[TopicPartition, Verdict]) -> frozenset[str]:
-    """The topics of which no partition resumes: a topic is decided as a whole."""
+    """Returns the topics of which no partition resumes: a topic is decided as a whole."""
     return _gone(spans, ruled) | topics_of(_refused(spans, ruled))
 
 
@@ -199,7 +199,7 @@ def _found(
     void: Mapping[TopicPartition, str],
     rejected: Mapping[TopicPartition, int],
 ) -> Found:
-    """What follows from *found* for the offset map and the events.
+    """Returns what follows from *found* for the offset map and the events.
 
     *rejected* are target log ends of partitions of which the next record was rejected.
     """
@@ -229,7 +229,7 @@ def _found(
 
 
 def _new_runs(verdict: Verdict, known: Position | None) -> list[OffsetRun]:
-    """What the offset map is to state of a start that it does not give.
+    """Returns what the offset map is to state of a start that it does not give.
 
     *known* is the last position of the map, None if it begins here.
     """
@@ -270,7 +270,7 @@ def _is_next(found: Verdict) -> bool:
 
 
 def _events(tp: TopicPartition, found: Verdict, void: str | None) -> list[NewEvent]:
-    """What is recorded of the start of *tp*, whose map is *void* for that reason."""
+    """Returns what is recorded of the start of *tp*, whose map is *void* for that reason."""
     columns = tp._asdict()
     if isinstance(found, Match):
         return found.events(tp)

@@ -41,7 +41,7 @@ def realigned_runs(
 
 
 def describe_alignment(remote: TopicPartition, counted: CountAhead, found: Alignment) -> str:
-    """How many of the *counted* records match, for an operator."""
+    """Returns how many of the *counted* records match, for an operator."""
     return (
         f"{found.matched} of {counted.records} unrecorded records on {remote} match the source, "
         f"{found.target_only} do not"

@@ -11,7 +11,7 @@ from replication.topics.topic_plan import TopicPlan
 
 
 def settled_spans(context: FlowSides, plan: TopicPlan) -> LogSpans:
-    """The spans of *plan*'s partitions once nothing of the flow is in flight.
+    """Returns the spans of *plan*'s partitions once nothing of the flow is in flight.
 
     Raises:
         ClusterError: A cluster does not answer.
@@ -28,7 +28,7 @@ def settled_spans(context: FlowSides, plan: TopicPlan) -> LogSpans:
 
 
 def current_spans(context: FlowSides, plan: TopicPlan) -> LogSpans:
-    """The spans of *plan*'s partitions, to which nothing of the flow can be in flight.
+    """Returns the spans of *plan*'s partitions, to which nothing of the flow can be in flight.
 
     Raises:
         ClusterError: A cluster does not answer.

@@ -61,7 +61,7 @@ def describe_old_records(
 
 
 def _with_append_time(context: FlowSides, remote_topics: Collection[str]) -> set[str]:
-    """Those of *remote_topics* whose records get the present from the target."""
+    """Returns those of *remote_topics* whose records get the present from the target."""
     if not remote_topics:
         return set()
     settings = Rejections().call(context.target.topic_config, remote_topics)

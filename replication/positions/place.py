@@ -53,7 +53,7 @@ class Match:
     is_taken_over: bool = False
 
     def events(self, tp: TopicPartition) -> list[NewEvent]:
-        """An event for *tp*."""
+        """Returns an event for *tp*."""
         columns = {**tp._asdict(), "offset_until": self.position.upstream}
         event = NewEvent("adopted", self.text, "match", columns)
         return [replace(event, policy="at least once") if self.has_gap else event]
@@ -186,7 +186,7 @@ def _overwritten(flow: Flow, tp: TopicPartition, own: Existing, first: int) -> M
 
 
 def _match(tp: TopicPartition, own: Existing, at: Placed, verified: Verified) -> Match:
-    """What follows from the place of the newest record and from what lies before it."""
+    """Returns what follows from the place of the newest record and from what lies before it."""
     text = (
         f"{own.remote} has records but no offset map; its offset {at.copy} is {tp} offset "
         f"{at.original}"
@@ -215,7 +215,7 @@ class _Search:
     def by_time(
         self, written: Mapping[TopicPartition, list[Fingerprint]]
     ) -> dict[TopicPartition, Place]:
-        """The newest of the records that the source has, and its offset there.
+        """Returns the newest of the records that the source has, and its offset there.
 
         It is searched from its timestamp on. Of equal records the first one counts, so that none is
         passed over. Partitions of which the source has none are absent, as are those whose records
@@ -246,7 +246,7 @@ class _Search:
         written: Mapping[TopicPartition, list[Fingerprint]],
         ends: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, Place]:
-        """The places *found*, moved on while the next records of both sides are equal.
+        """Returns the places *found*, moved on while the next records of both sides are equal.
 
         A newer record whose original has no timestamp cannot be searched by its own.
         """
@@ -304,7 +304,7 @@ class _Search:
         return None
 
     def _ends_at(self, tp: TopicPartition, offset: int, written: list[Fingerprint]) -> bool:
-        """Whether *written* is in the source, record by record, up to *offset*.
+        """Returns whether *written* is in the source, record by record, up to *offset*.
 
         The source may have lost the first ones by retention.
         """

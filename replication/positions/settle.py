@@ -42,7 +42,7 @@ def settled_log_ends(
     patience_seconds: float = PATIENCE_SECONDS,
     shared: Collection[TopicPartition] = (),
 ) -> dict[TopicPartition, int]:
-    """The log end offsets of *partitions* once nothing of *flow* is in flight.
+    """Returns the log end offsets of *partitions* once nothing of *flow* is in flight.
 
     Waits for executors that were lost and may still live, until they must have ended.
 
@@ -100,7 +100,7 @@ def give_up_in_flight(spark: SparkSession, flow: Flow) -> None:
 
 
 def _writers(spark: SparkSession, flow: Flow, patience_seconds: float) -> str:
-    """Which executors may still write, and why; empty if none, or where nobody counts."""
+    """Returns which executors may still write, and why; empty if none, or where nobody counts."""
     if is_reported(spark):
         return await_silence(spark, flow, patience_seconds)
     if not has_interceptor(spark):

@@ -21,7 +21,7 @@ def find_cuts(
     resumed: Mapping[TopicPartition, int],
     remote: Mapping[TopicPartition, TopicPartition],
 ) -> dict[TopicPartition, str]:
-    """What was cut, for an operator, by upstream partition; most have nothing to say.
+    """Returns what was cut, for an operator, by upstream partition; most have nothing to say.
 
     A record that either side no longer has is not compared: retention may have deleted it.
 
@@ -54,7 +54,7 @@ def find_cuts(
 
 
 def _last_copied(runs: Iterable[OffsetRun]) -> OffsetRun | None:
-    """The last run on the target of whose last record both offsets are known."""
+    """Returns the last run on the target of whose last record both offsets are known."""
     return max(
         (run for run in runs if run.is_dense and not run.is_anchor),
         key=lambda run: run.tgt_until,

@@ -24,5 +24,5 @@ class LogSpans:
     replaced: frozenset[str] = frozenset()
 
     def source(self, tp: TopicPartition) -> tuple[int, int]:
-        """The source's first offset of *tp*, and its log end."""
+        """Returns the source's first offset of *tp*, and its log end."""
         return self.earliest[tp], self.source_ends[tp]

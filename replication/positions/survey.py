@@ -36,7 +36,7 @@ class Stored(Protocol):
         """What existed on the source when the flow first started; None if it has not yet."""
 
     def runs(self, tp: TopicPartition) -> Sequence[OffsetRun]:
-        """The merged map of one upstream partition, for the newest topic id."""
+        """Returns the merged map of one upstream partition, for the newest topic id."""
 
     def maps(self, least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
         """The stored maps as far as they concern offsets *least* and later; some may be absent."""

@@ -82,7 +82,7 @@ def last_fingerprints(
     wanted: Mapping[TopicPartition, int],
     printed: Printed,
 ) -> dict[TopicPartition, list[Fingerprint]]:
-    """The last records of each of *spans*; reads further back where offsets have gaps.
+    """Returns the last records of each of *spans*; reads further back where offsets have gaps.
 
     Args:
         reader: Of the cluster.
@@ -110,7 +110,7 @@ def last_fingerprints(
 def fingerprints_at(
     reader: Reader, offsets: Mapping[TopicPartition, int], printed: Printed
 ) -> dict[TopicPartition, Fingerprint]:
-    """The record at one offset of each partition, reduced; absent where there is none."""
+    """Returns the record at one offset of each partition, reduced; absent where there is none."""
     found: dict[TopicPartition, Fingerprint] = {}
 
     def take(tp: TopicPartition, record: KafkaRecord) -> None:

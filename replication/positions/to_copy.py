@@ -25,7 +25,7 @@ def with_records(
     spans: Mapping[TopicPartition, Span],
     counts: Callable[[TopicPartition, KafkaRecord], bool] = lambda _tp, _record: True,
 ) -> set[TopicPartition]:
-    """Those of *spans* that hold a record to be copied that *counts*.
+    """Returns those of *spans* that hold a record to be copied that *counts*.
 
     Args:
         config: The flow.
@@ -55,7 +55,7 @@ def with_records(
 def with_old_records(
     config: FlowConfig, source: Cluster, spans: Mapping[TopicPartition, Span]
 ) -> set[TopicPartition]:
-    """Those of *spans* that hold a record to be copied that has a time of its own.
+    """Returns those of *spans* that hold a record to be copied that has a time of its own.
 
     Args:
         config: The flow.

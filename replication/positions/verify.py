@@ -66,7 +66,7 @@ class Verified:
 def verify(
     context: FlowSides, placed: Mapping[TopicPartition, Placed]
 ) -> dict[TopicPartition, Verified]:
-    """Whether the target has all records of the source up to those that were *placed*.
+    """Returns whether the target has all records of the source up to those that were *placed*.
 
     The last records are compared in order. Older ones count as copied where records at equal
     distances are equal: the logs have a record at each offset then. Else all are looked up.
@@ -103,7 +103,7 @@ def verify(
 def _whole(
     context: FlowSides, placed: Mapping[TopicPartition, Placed]
 ) -> dict[TopicPartition, Copied]:
-    """All that both sides still have, up to the placed records."""
+    """Returns all that both sides still have, up to the placed records."""
     ours = context.source.earliest(placed)
     theirs = context.target.earliest({at.remote for at in placed.values()})
     return {
@@ -125,7 +125,7 @@ def _last_of(pair: Copied, most: int) -> Copied:
 
 
 def logs_of(context: FlowSides) -> Logs:
-    """How both clusters are read where records are compared."""
+    """Returns how both clusters are read where records are compared."""
     config = context.config
     return Logs(
         {**config.source.consumer, "isolation.level": config.isolation},
@@ -201,7 +201,7 @@ def _lacked(
 
 
 def _complete(end: EqualEnds | None, *, is_sampled: bool, is_searched: bool) -> str:
-    """What was compared, where nothing is missing."""
+    """Returns what was compared, where nothing is missing."""
     if is_searched or end is None:
         return "all records before it are there, too"
     if end.records == 1:

@@ -40,12 +40,12 @@ POLL_SECONDS = 0.05
 
 
 def is_on_class_path(jvm: Any) -> bool:  # noqa: ANN401 - py4j's own view of a JVM
-    """Whether the driver's *jvm* can load the plugin."""
+    """Returns whether the driver's *jvm* can load the plugin."""
     return isinstance(jvm.replication.Acknowledgements, JavaClass)
 
 
 def is_reported(spark: SparkSession) -> bool:
-    """Whether the executors of this session report what they write."""
+    """Returns whether the executors of this session report what they write."""
     driver = _driver(spark)
     return driver is not None and bool(driver.isLoaded())
 
@@ -113,7 +113,7 @@ class Acknowledged:
         return bool(self._is_quiet(query, newest, self._name))
 
     def take(self) -> Iterator[tuple[TopicPartition, Report | Copied | Rejection]]:
-        """What was reported since the last call, oldest first.
+        """Yields what was reported since the last call, oldest first.
 
         Yields:
             A remote partition, and its new runs, their figures, or a record of it that the target
@@ -179,7 +179,7 @@ def await_silence(
 
 
 def _driver(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's own
-    """The plugin's driver half; None where its jar is not on the driver's class path."""
+    """Returns the plugin's driver half; None where its jar is not on the driver's class path."""
     jvm: Any = spark._jvm  # noqa: SLF001 - the way to Java classes
     found = jvm.replication.DriverReports
     return found if isinstance(found, JavaClass) else None

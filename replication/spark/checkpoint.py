@@ -23,7 +23,7 @@ def temporary_folder(spark: SparkSession) -> str | None:
 
 
 def checkpoint_location(spark: SparkSession, folder: Path) -> str:
-    """The option ``checkpointLocation`` for *folder*, which is on the driver's machine.
+    """Returns the option ``checkpointLocation`` for *folder*, which is on the driver's machine.
 
     With our jar the files are written by `FILE_SYSTEM`, in a tenth of the time that Hadoop takes.
     """

@@ -21,7 +21,7 @@ _HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryTy
 
 
 def copied(records: DataFrame, rule: CopyRule) -> DataFrame:
-    """Those of *records*, of Spark's Kafka source, that `CopyRule.is_copied` is true of."""
+    """Returns those of *records*, of Spark's Kafka source, that `CopyRule.is_copied` is true of."""
     if rule.not_to is None:
         return records
     hop = _hop(rule.not_to)
@@ -49,7 +49,7 @@ def printed_originals(records: DataFrame, rule: CopyRule) -> DataFrame:
 
 
 def printed_copies(records: DataFrame, rule: CopyRule) -> DataFrame:
-    """The same of *records* of the target: `CopyRule.copy`."""
+    """Returns the same of *records* of the target: `CopyRule.copy`."""
     is_own = F.col("timestampType") != LOG_APPEND_TIME
     return _printed(records, F.when(is_own, _time_ms(rule)))
 

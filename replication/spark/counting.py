@@ -35,7 +35,7 @@ def offsets_after(
     ends: Mapping[TopicPartition, int],
     rule: CopyRule,
 ) -> dict[TopicPartition, int]:
-    """The offset after the last record of each span; only those that are copied count.
+    """Returns the offset after the last record of each span; only those that are copied count.
 
     If every offset holds a record, which is the rule, one count confirms it. If not, the records
     of windows that double in width are numbered until the last one is found.
@@ -82,14 +82,14 @@ def read_windows(
     consumer: Mapping[str, str],
     windows: Mapping[TopicPartition, tuple[int, int]],
 ) -> DataFrame:
-    """The records of some partitions, each from one offset up to another."""
+    """Returns the records of some partitions, each from one offset up to another."""
     options = source_options(consumer, {tp: start for tp, (start, _) in windows.items()})
     ends = offsets_json({tp: until for tp, (_, until) in windows.items()})
     return spark.read.format("kafka").options(**options).option("endingOffsets", ends).load()
 
 
 def read_all(spark: SparkSession, consumer: Mapping[str, str], tp: TopicPartition) -> DataFrame:
-    """All records of a partition."""
+    """Returns all records of a partition."""
     options = {**source_options(consumer, {tp: EARLIEST}), "endingOffsets": "latest"}
     return spark.read.format("kafka").options(**options).load()
 

@@ -50,7 +50,7 @@ def closed(master: str | None, given: Mapping[str, str]) -> dict[str, str]:
 def open_doors(
     master: str | None, settings: Mapping[str, str], environ: Mapping[str, str]
 ) -> list[str]:
-    """What is open in a session with *settings*, each with the step that closes it."""
+    """Returns what is open in a session with *settings*, each with the step that closes it."""
     found = []
     if not _is_on(settings, AUTHENTICATE):
         found.append(f"{_unauthenticated(master, settings)}: {_STRANGERS}")
@@ -77,7 +77,7 @@ def open_doors(
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches *address*, a name or a number."""
+    """Returns whether only this machine reaches *address*, a name or a number."""
     try:
         return ipaddress.ip_address(address.strip("[]")).is_loopback
     except ValueError:

@@ -37,7 +37,7 @@ def originals(
     *,
     at_once: int = FINGERPRINTS_AT_ONCE,
 ) -> Iterator[Fingerprint]:
-    """The fingerprints of a source partition's records from one offset up to another.
+    """Yields the fingerprints of a source partition's records from one offset up to another.
 
     A Spark job reads a limited number of offsets, since its result is held in memory.
     """
@@ -54,7 +54,7 @@ def copies(
     window: tuple[int, int],
     rule: CopyRule,
 ) -> Iterator[Fingerprint]:
-    """The same of a remote partition."""
+    """Yields the same of a remote partition."""
     start, end = window
     for begin in range(start, end, FINGERPRINTS_AT_ONCE):
         part = begin, min(end, begin + FINGERPRINTS_AT_ONCE)
@@ -106,7 +106,7 @@ def equal_originals(
 
 
 def same_time(copied_ms: str) -> Column:
-    """Whether ``time_ms`` and another column do not contradict each other."""
+    """Returns whether ``time_ms`` and another column do not contradict each other."""
     ours, theirs = F.col("time_ms"), F.col(copied_ms)
     return ours.isNull() | theirs.isNull() | (ours == theirs)
 

@@ -26,6 +26,6 @@ def frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: str
 
 
 def trigger_stream(spark: SparkSession) -> DataFrame:
-    """A stream of one row in each micro-batch, for a query that only needs its trigger."""
+    """Returns a stream of one row in each micro-batch, for a query that only needs its trigger."""
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1)
     return stream.option("numPartitions", 1).load()

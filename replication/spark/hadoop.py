@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def session_conf(spark: "SparkSession") -> Any:  # noqa: ANN401 - a Java object
-    """The configuration of everything that the session does."""
+    """Returns the configuration of everything that the session does."""
     return spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - it has no public name
 
 

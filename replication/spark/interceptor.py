@@ -19,7 +19,7 @@ OWNER_ONLY: Final = "replication.OwnerOnly"
 
 
 def unacknowledged(spark: SparkSession, flow: Flow, slots: int) -> int:
-    """The records that executors have sent for *flow* and that have no acknowledgement yet.
+    """Returns the records that executors have sent for *flow* and that have no acknowledgement yet.
 
     For sessions without the plugin of `replication.spark.acknowledged`. One task per slot reads the
     count of its executor. An executor that runs no such task, or is lost, is not counted:

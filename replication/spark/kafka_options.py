@@ -84,12 +84,12 @@ def named(consumer: Mapping[str, str], flow: Flow) -> dict[str, str]:
 
 
 def client_id(flow: Flow) -> str:
-    """The client id of the data producer, for quotas, JMX and the interceptor's counts."""
+    """Returns the client id of the data producer, for quotas, JMX and the interceptor's counts."""
     return f"{flow.slug}-replication-producer"
 
 
 def producer_client_id(producer: Mapping[str, str], flow: Flow) -> str:
-    """The data producer's client id; *producer* may set another one."""
+    """Returns the data producer's client id; *producer* may set another one."""
     return producer.get("client.id", client_id(flow))
 
 
@@ -182,7 +182,7 @@ def offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def parse_offsets(text: str | None) -> dict[TopicPartition, int]:
-    """The inverse of `offsets_json`; {} for None, which is the start of a first batch."""
+    """Returns the inverse of `offsets_json`; {} for None, which is the start of a first batch."""
     topics = json.loads(text) if text else {}
     return {
         TopicPartition(topic, int(partition)): offset
@@ -192,7 +192,7 @@ def parse_offsets(text: str | None) -> dict[TopicPartition, int]:
 
 
 def _patience(consumer: Mapping[str, str], slots: int) -> dict[str, str]:
-    """How long each of so many Real-Time tasks waits for a record before it asks again."""
+    """Returns how long each of so many Real-Time tasks waits for a record before it asks again."""
     if "request.timeout.ms" in consumer:  # it may be shorter
         return {}
     least, most = PATIENCE_MS
@@ -212,7 +212,7 @@ def _known(consumer: Mapping[str, str]) -> dict[str, str]:
 
 
 def _share(whole: int, tasks: int, bounds: tuple[int, int]) -> int:
-    """A task's part of *whole*, within *bounds*."""
+    """Returns a task's part of *whole*, within *bounds*."""
     least, most = bounds
     return min(most, max(least, whole // max(1, tasks)))
 

@@ -38,7 +38,7 @@ def slots_of_a_process(conf: SparkConf) -> int | None:
 
 
 def keeps_all(spark: SparkSession, slots: int) -> bool:
-    """Whether the consumers of all tasks have room.
+    """Returns whether the consumers of all tasks have room.
 
     Args:
         spark: The session.

@@ -15,7 +15,7 @@ from replication.spark.session import local_session
 
 
 def spark_jars() -> list[Path]:
-    """The jars that Spark needs besides its own, from the set-up's folder.
+    """Returns the jars that Spark needs besides its own, from the set-up's folder.
 
     Raises:
         SetupError: There are none.
@@ -28,7 +28,7 @@ def spark_jars() -> list[Path]:
 
 @contextmanager
 def local_spark(hadoop: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A small Spark session with Hadoop's properties *hadoop*, which ends with the block.
+    """Yields a small Spark session with Hadoop's properties *hadoop*, which ends with the block.
 
     One that was there before is used, and outlives it.
     """

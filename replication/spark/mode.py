@@ -59,7 +59,7 @@ class Choice:
 def choose_mode(
     wanted: Mode, *, spark: str, slots: int, partitions: int, has_realtime: bool = False
 ) -> Choice:
-    """The mode to run in.
+    """Returns the mode to run in.
 
     Args:
         wanted: ``replication.mode``; only ``auto`` leaves a choice.
@@ -106,7 +106,7 @@ def small_heap(partitions: Mapping[Mode, int], heap_mb: int) -> str:
 
 
 def few_files(partitions: Mapping[Mode, int], flows: int, files: int | None) -> str:
-    """Why so few open files do not suffice, and the next step; empty if they do.
+    """Returns why so few open files do not suffice, and the next step; empty if they do.
 
     Args:
         partitions: Source partitions of the flows, by ``replication.mode``.
@@ -126,7 +126,7 @@ def few_files(partitions: Mapping[Mode, int], flows: int, files: int | None) -> 
 
 
 def most_continuous(heap_mb: int, flows: int = 1, files: int | None = None) -> int:
-    """The partitions that `auto` copies in Real-Time Mode on one machine.
+    """Returns the partitions that `auto` copies in Real-Time Mode on one machine.
 
     Args:
         heap_mb: The driver's heap.
@@ -142,7 +142,7 @@ def _files(tasks: int, flows: int) -> int:
 
 
 def local_slots(partitions: Mapping[Mode, int], most: int) -> int:
-    """The task slots to start a local Spark with.
+    """Returns the task slots to start a local Spark with.
 
     Args:
         partitions: Source partitions of the flows, by ``replication.mode``.
@@ -161,14 +161,14 @@ def local_slots(partitions: Mapping[Mode, int], most: int) -> int:
 
 
 def _old_spark(spark: str) -> str:
-    """What is missing in Spark's version, and the next step; empty if nothing is."""
+    """Returns what is missing in Spark's version, and the next step; empty if nothing is."""
     if tuple(int(part) for part in spark.split(".")[:2]) < REALTIME_SINCE:
         return f"Spark 4.2, this is Spark {spark}; upgrade Spark"
     return ""
 
 
 def _too_few_slots(slots: int, partitions: int) -> str:
-    """How many slots are missing, and the next step; empty if none is."""
+    """Returns how many slots are missing, and the next step; empty if none is."""
     needed = partitions + BOOKKEEPING_SLOTS
     if slots < needed:
         return (

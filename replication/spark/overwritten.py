@@ -18,7 +18,7 @@ from replication.spark.gaps import PLACE, Copied, Logs, printed
 def newest_kept(
     spark: SparkSession, logs: Logs, pairs: Sequence[Copied]
 ) -> dict[TopicPartition, tuple[int, int, int]]:
-    """The newest record of each copy that the source still has.
+    """Returns the newest record of each copy that the source still has.
 
     Records without a time of their own are left out: equal ones may be at many places.
 
@@ -45,7 +45,7 @@ def newest_kept(
 
 
 def overwritten(spark: SparkSession, logs: Logs, pairs: Sequence[Copied]) -> set[TopicPartition]:
-    """Those of *pairs* in which the source has a newer record of each key of the copy.
+    """Returns those of *pairs* in which the source has a newer record of each key of the copy.
 
     Args:
         spark: Needs one free slot.

@@ -25,7 +25,7 @@ of many partitions takes longer, so that fewer events still hold half a minute."
 
 
 def kept_events(partitions: int) -> int:
-    """How many events a query of so many partitions keeps."""
+    """Returns how many events a query of so many partitions keeps."""
     return min(MOST_EVENTS, max(FEWEST_EVENTS, MOST_OFFSETS // max(1, partitions)))
 
 
@@ -73,12 +73,12 @@ class Progress:
         self.newest = ""
 
     def finished(self) -> list[Batch]:
-        """The batches finished since the last call."""
+        """Returns the batches finished since the last call."""
         events = [event for event in self._unseen() if _did_run(event)]
         return [self._batch(event) for event in reversed(events)]
 
     def _unseen(self) -> Iterator[dict[str, Any]]:
-        """The events since the last call, newest first.
+        """Yields the events since the last call, newest first.
 
         An idle query adds one every ten seconds, and keeps all of them until it copies again.
         """

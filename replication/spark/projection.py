@@ -66,7 +66,7 @@ def to_target(
 
 
 def counts_column(partitions: Sequence[TopicPartition]) -> Column:
-    """An aggregate that counts the records of each partition, for `counts_of`.
+    """Returns an aggregate that counts the records of each partition, for `counts_of`.
 
     It takes `TARGET_SCHEMA`, with remote partitions, or `SOURCE_SCHEMA`.
 
@@ -90,7 +90,7 @@ def counts_of(
 
 
 def partition_codes(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """A number below 2^53 for each of *partitions*, which a double holds exactly.
+    """Returns a number below 2^53 for each of *partitions*, which a double holds exactly.
 
     It is computed from a record's topic alone, so it costs the same with one topic and with 2000.
     Only where two topics have the same CRC (one in 2000 flows of 2000 topics) it is the topic's
@@ -104,7 +104,7 @@ def partition_codes(partitions: Sequence[TopicPartition]) -> dict[TopicPartition
 
 
 def _carried_key() -> Column:
-    """The key behind its carrier, for the interceptor.
+    """Returns the key behind its carrier, for the interceptor.
 
     The carrier is `CARRIER`, the epoch milliseconds (-1 for none) and the offset, 8 big-endian
     bytes each. The offset's complement stands for a key that is null and not empty.
@@ -151,7 +151,7 @@ def _between(texts: tuple[str, str] | None, name: Column) -> Column:
 
 
 def _code(partitions: Sequence[TopicPartition]) -> Column:
-    """A record's code, as `partition_codes` gives it."""
+    """Returns a record's code, as `partition_codes` gives it."""
     first = {tp.topic: code - tp.partition for tp, code in partition_codes(partitions).items()}
     if len(first) == 1:
         return F.col("partition")

@@ -57,7 +57,7 @@ def check_interceptor(spark: SparkSession) -> None:
 
 
 def has_interceptor(spark: SparkSession) -> bool:
-    """Whether the driver can load the interceptor."""
+    """Returns whether the driver can load the interceptor."""
     return _is_loadable(spark, INTERCEPTOR)
 
 

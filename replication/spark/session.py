@@ -100,7 +100,7 @@ LOCAL = {PAGE: "false", "spark.redaction.regex": SPARK_REDACTION}
 
 
 def session(app: str) -> SparkSession:
-    """The session of a submitted job. spark-submit sets master, jars and memory."""
+    """Returns the session of a submitted job. spark-submit sets master, jars and memory."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app)
     SparkContext._ensure_initialized()  # noqa: SLF001 - `SparkConf` reads spark-submit's settings
@@ -136,7 +136,7 @@ def warn_of_open_doors(spark: SparkSession) -> None:
 
 @contextmanager
 def job_session(app: str, hadoop: Mapping[str, str]) -> Iterator[SparkSession]:
-    """The session of a job, for the block. One that was there before outlives it.
+    """Yields the session of a job, for the block. One that was there before outlives it.
 
     Args:
         app: The application's name.
@@ -182,7 +182,7 @@ def local_session(
     archive: tuple[str, str] | None = None,
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
-    """A session in this process, for commands and tests.
+    """Returns a session in this process, for commands and tests.
 
     Args:
         jars: The connector, Delta and the interceptor.
@@ -238,7 +238,7 @@ def flow_session(spark: SparkSession) -> SparkSession:
 
 
 def small_query_session(spark: SparkSession) -> SparkSession:
-    """A session of the same application for queries over small tables."""
+    """Returns a session of the same application for queries over small tables."""
     small = spark.newSession()
     for key, value in SMALL_QUERIES.items():
         small.conf.set(key, value)

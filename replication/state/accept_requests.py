@@ -64,7 +64,7 @@ class AcceptRequests:
         self._flow = flow
 
     def find(self) -> list[AcceptRequest]:
-        """All requests, oldest first. Anything else is passed over, and logged once."""
+        """Returns all requests, oldest first. Anything else is passed over, and logged once."""
         found = []
         for each in self._channel.find("accept", self._flow):
             try:
@@ -80,7 +80,7 @@ class AcceptRequests:
 
 
 def pending_acceptances(state_dir: str, flow: Flow) -> dict[TopicPartition, Accepted]:
-    """What operators have accepted for *flow*; none where the state directory is remote."""
+    """Returns what operators have accepted for *flow*; none where the state directory is remote."""
     if local_path(state_dir) is None:
         return {}
     requests = AcceptRequests(RequestChannel(LocalFiles(), state_dir), flow).find()
@@ -116,7 +116,7 @@ def request_acceptance(
 
 
 def parse_acceptance(request: Request) -> AcceptRequest:
-    """What *request* accepts.
+    """Returns what *request* accepts.
 
     Raises:
         ValueError: It accepts nothing; the error says what is wrong.
@@ -134,5 +134,5 @@ def parse_acceptance(request: Request) -> AcceptRequest:
 
 
 def _is_whole(value: object, bits: int) -> bool:
-    """Whether *value* is a whole number as Kafka's protocol has them; `True` is none."""
+    """Returns whether *value* is a whole number as Kafka's protocol has them; `True` is none."""
     return type(value) is int and 0 <= value < 1 << bits

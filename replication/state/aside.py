@@ -36,7 +36,7 @@ class Aside(Protocol):
         """Gives the table's folder another name, and returns that."""
 
     def has_moved(self) -> bool:
-        """Whether an earlier table of this name was moved, and is still there."""
+        """Returns whether an earlier table of this name was moved, and is still there."""
 
 
 class LocalAside(Aside):
@@ -54,7 +54,7 @@ class LocalAside(Aside):
         return str(self._folder.rename(_new_name(str(self._folder))))
 
     def has_moved(self) -> bool:
-        """Whether a renamed folder lies there."""
+        """Returns whether a renamed folder lies there."""
         return any(self._folder.parent.glob(f"{self._folder.name}{MARK}*"))
 
 
@@ -89,7 +89,7 @@ class RemoteAside(Aside):
         return name
 
     def has_moved(self) -> bool:
-        """Whether a renamed folder lies there."""
+        """Returns whether a renamed folder lies there."""
         return bool(self._files.find(f"{self._path}{MARK}"))
 
     def _take(self, mine: str) -> None:

@@ -220,7 +220,7 @@ class Claim(AbstractContextManager["Claim"]):
             self.named_at = time.monotonic()
 
     def _failure(self, reason: str) -> ClusterError:
-        """Why the group cannot be joined."""
+        """Returns why the group cannot be joined."""
         if "Authorization" in reason:
             return ClusterError(str(self._error("GROUP_AUTHORIZATION_FAILED", reason, ACL_STEP)))
         code = next((code for found, code in REFUSED if found in reason), "_TIMED_OUT")
@@ -241,12 +241,12 @@ class Claim(AbstractContextManager["Claim"]):
         return NoLeaseAnswerError(str(self._error(silence.code, silence.text)))
 
     def late(self, seconds: float) -> NoLeaseAnswerError:
-        """The error of a claim to which the group has not answered for *seconds*."""
+        """Returns the error of a claim to which the group has not answered for *seconds*."""
         reason = f"the group named no owner within {seconds:g} s"
         return NoLeaseAnswerError(str(self._error("_TIMED_OUT", reason, ANSWER_STEP)))
 
     def loss(self) -> str:
-        """Why the lease, which this process held, is lost; empty while it is held."""
+        """Returns why the lease, which this process held, is lost; empty while it is held."""
         if self._ownership is None or self._ownership.state == "owner":
             return ""
         return self._ownership.reason or "the group has another owner"
@@ -265,7 +265,7 @@ def leave(claims: Sequence[Claim]) -> None:
 
 
 def join_from(jvm: JVMView, properties: Mapping[str, str], name: LeaseName) -> Join | None:
-    """How a process joins the group of *name* from *jvm*; None if the jar is not there.
+    """Returns how a process joins the group of *name* from *jvm*; None if the jar is not there.
 
     Args:
         jvm: The driver's JVM.
@@ -280,7 +280,7 @@ def join_from(jvm: JVMView, properties: Mapping[str, str], name: LeaseName) -> J
 
 
 def instance_id(host: str, state_dir: str, machine: str) -> str:
-    """The static member id of the processes on *host* that share a lock file.
+    """Returns the static member id of the processes on *host* that share a lock file.
 
     A restart has the same one. A process with another lock file, in a temporary folder of its own
     or on a machine of the same name, has another one: it would displace a healthy owner.

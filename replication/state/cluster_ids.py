@@ -18,7 +18,7 @@ SIDES: Final[tuple[Location, Location]] = ("source", "target")
 
 
 def stored_ids(state: StateReader, config: FlowConfig) -> dict[str, str]:
-    """The id of each cluster of the flow that *state* knows, by alias.
+    """Returns the id of each cluster of the flow that *state* knows, by alias.
 
     Raises:
         StateError: The table cannot be read.
@@ -70,7 +70,7 @@ def check_ids(
 
 
 def rows_of(config: FlowConfig, ids: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The rows that record *ids*, by alias."""
+    """Returns the rows that record *ids*, by alias."""
     return [
         {
             "flow": str(config.flow),

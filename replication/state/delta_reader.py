@@ -76,7 +76,7 @@ NEWEST = """
 
 
 def can_reach(state_dir: str) -> bool:
-    """Whether the tables of *state_dir* can be read and appended to without Spark."""
+    """Returns whether the tables of *state_dir* can be read and appended to without Spark."""
     folder = local_path(state_dir)
     return folder is not None and OUT_OF_REACH.isdisjoint(str(folder))
 
@@ -88,11 +88,11 @@ class DeltaReader:
         self._folder = local_path(state_dir)
 
     def path(self, table: str) -> str:
-        """The folder of *table*."""
+        """Returns the folder of *table*."""
         return f"{self._folder}/{table}"
 
     def rows(self, table: str, flow: Flow) -> list[dict[str, Any]]:
-        """The rows of *flow* in *table*; none if the table does not exist.
+        """Returns the rows of *flow* in *table*; none if the table does not exist.
 
         Raises:
             StateError: The table cannot be read.
@@ -103,7 +103,7 @@ class DeltaReader:
     def newest(
         self, table: str, flow: Flow | str | list[str], keys: Sequence[str], order: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """The last row of *flow* in the *order* of some columns, for each value of *keys*.
+        """Returns the last row of *flow* in the *order* of some columns, for each value of *keys*.
 
         Of several flows, each has the rows of its own.
 
@@ -115,11 +115,11 @@ class DeltaReader:
         return self.query(table, sql)
 
     def offsets(self, flow: Flow) -> OffsetReader:
-        """The offset map of *flow*."""
+        """Returns the offset map of *flow*."""
         return _DeltaOffsets(self, flow)
 
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:
-        """The rows that *sql* selects from *table*, which it calls ``runs``.
+        """Returns the rows that *sql* selects from *table*, which it calls ``runs``.
 
         Raises:
             StateError: The table cannot be read.

@@ -100,12 +100,12 @@ class LocalTable:
 
 
 def _sizes(table: DeltaTable) -> list[int]:
-    """The bytes of each file that *table* holds."""
+    """Returns the bytes of each file that *table* holds."""
     return list(table.get_add_actions().column("size_bytes").to_pylist())
 
 
 def has_table(folder: Path) -> bool:
-    """Whether a table was ever written to *folder*, however it looks now.
+    """Returns whether a table was ever written to *folder*, however it looks now.
 
     Raises:
         OSError: That cannot be seen.

@@ -90,7 +90,7 @@ class Execution:
 
 
 def rows_of(execution: Execution) -> list[dict[str, Any]]:
-    """The rows of *execution*: its own, then one for each topic."""
+    """Returns the rows of *execution*: its own, then one for each topic."""
     common = {
         "flow": str(execution.flow),
         "started_at": execution.started_at,
@@ -126,7 +126,7 @@ def _sums(topics: Sequence[TopicEnd] | None) -> dict[str, Any]:
 
 
 def last_execution(state: StateReader, flow: Flow) -> Mapping[str, Any] | None:
-    """The newest end of *flow* in *state*, but of a start that another process kept out.
+    """Returns the newest end of *flow* in *state*, but of a start that another process kept out.
 
     Raises:
         StateError: The table cannot be read.

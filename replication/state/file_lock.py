@@ -100,7 +100,7 @@ def take_lock(path: Path, patience_seconds: float = PROBE_SECONDS) -> FileLock |
 
 
 def find_owner(path: Path) -> Owner | None:
-    """The process that holds the lock of *path*, None if no process does.
+    """Returns the process that holds the lock of *path*, None if no process does.
 
     Raises:
         StateError: The file cannot be read, or its file system has no locks.
@@ -125,7 +125,7 @@ def find_owner(path: Path) -> Owner | None:
 
 
 def _open(path: Path) -> IO[str]:
-    """The file of *path*, created if missing, which nobody else has prepared.
+    """Returns the file of *path*, created if missing, which nobody else has prepared.
 
     A folder that every user may write to, such as ``/tmp``, may hold a folder or a link of the name
     that we would choose, made by somebody else, and we would empty the file that it leads to.
@@ -168,7 +168,7 @@ def _descriptor(path: Path, flags: int) -> int:
 
 
 def _is_at(file: IO[str], path: Path) -> bool:
-    """Whether *path* still leads to *file*."""
+    """Returns whether *path* still leads to *file*."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
     except OSError:

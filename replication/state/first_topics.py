@@ -14,7 +14,7 @@ NO_TOPIC: Final = ""
 
 
 def first_start_of(rows: Iterable[TableRow], *, has_started: bool) -> FirstStart | None:
-    """What the *rows* of a flow say; None if it has not started yet.
+    """Returns what the *rows* of a flow say; None if it has not started yet.
 
     Args:
         rows: Of the flow. It has none if it first started with another ``auto.offset.reset``.
@@ -41,7 +41,7 @@ def rows_of(
     topic_ids: Mapping[str, str],
     ends: Mapping[TopicPartition, int | None],
 ) -> list[dict[str, Any]]:
-    """The rows of a flow's first start.
+    """Returns the rows of a flow's first start.
 
     Args:
         flow: The flow.

@@ -63,7 +63,7 @@ class StateFolder:
             )
 
     def is_there(self) -> bool:
-        """Whether `check` finds nothing wrong."""
+        """Returns whether `check` finds nothing wrong."""
         try:
             self.check()
         except StateError:
@@ -71,7 +71,7 @@ class StateFolder:
         return True
 
     def _made(self) -> str:
-        """The folder's mark, which is made if it is missing."""
+        """Returns the folder's mark, which is made if it is missing."""
         try:
             make_private(self._mark.parent)
             with suppress(FileExistsError), self._mark.open("x", encoding="utf-8") as file:

@@ -55,7 +55,7 @@ class LastOwner:
 def handover_seconds(
     last: LastOwner | None, *, machine: str, seen: str = "", joined_in: float = 0.0
 ) -> float:
-    """How long the new owner waits, counted from the moment at which the group named it.
+    """Returns how long the new owner waits, counted from the moment at which the group named it.
 
     Args:
         last: The newest row of ``leases``, None if there is none.

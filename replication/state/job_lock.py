@@ -61,7 +61,7 @@ class JobLocks:
         self._ended: set[Flow] = set()
 
     def holds(self, flow: Flow, patience_seconds: float = 0.0) -> bool:
-        """Whether this process has the lock of *flow*; takes it if it has become free.
+        """Returns whether this process has the lock of *flow*; takes it if it has become free.
 
         A standby asks this for each of its flows every second, so by default it waits for none.
         """
@@ -87,7 +87,7 @@ class JobLocks:
         return self._folder is not None and self._folder.is_there()
 
     def address(self, flow: Flow) -> str:
-        """The address of this process in requests to *flow*, whose lock it holds."""
+        """Returns the address of this process in requests to *flow*, whose lock it holds."""
         return self._locks[flow].owner.address
 
     def release(self, flow: Flow) -> None:
@@ -126,7 +126,7 @@ def hold_jobs(
 
 
 def already_running(name: object, owner: object) -> LeaseError:
-    """The refusal of a second process; *owner* says which one is first, None if unknown."""
+    """Returns the refusal of a second process; *owner* says which one is first, None if unknown."""
     return LeaseError(
         f"flow {name} is already running: {owner or 'another process'}. Stop it first with "
         "python -m replication stop, or start this process with --standby"
@@ -134,6 +134,6 @@ def already_running(name: object, owner: object) -> LeaseError:
 
 
 def lock_path(state_dir: str, flow: Flow, job: Job) -> Path | None:
-    """The lock file of *job* of *flow*, None on a remote state directory."""
+    """Returns the lock file of *job* of *flow*, None on a remote state directory."""
     folder = local_path(state_dir)
     return folder / "_locks" / f"{job_name(flow, job)}.job.lock" if folder else None

@@ -95,7 +95,7 @@ class Book(Protocol):
         """The lease of *claim*, written with others; None if its last owner may still write."""
 
     def keeps(self, lease: Lease, *, is_last: bool) -> bool:
-        """Whether the book ends *lease*, and not its holder."""
+        """Returns whether the book ends *lease*, and not its holder."""
 
     def forget(self, claim: Claim) -> None:
         """Leaves *claim* to its holder."""
@@ -226,7 +226,7 @@ def handover_left(tables: Tables, newest: Mapping[str, Any] | None, claim: Claim
 
 
 def newest_rows(tables: Tables, names: Sequence[LeaseName]) -> dict[LeaseName, dict[str, Any]]:
-    """The newest row of each of *names* in ``leases``, where there is one."""
+    """Returns the newest row of each of *names* in ``leases``, where there is one."""
 
     def read() -> list[dict[str, Any]]:
         order = ["epoch", "renewed"]

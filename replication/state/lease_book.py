@@ -67,7 +67,7 @@ class LeaseBook:
             return self._taken.get(claim.name)
 
     def keeps(self, lease: Lease, *, is_last: bool) -> bool:
-        """Whether *lease* stays in the book until `give_back`; else its holder ends it now.
+        """Returns whether *lease* stays in the book until `give_back`; else its holder ends it now.
 
         Args:
             lease: Whose holder has done its work.

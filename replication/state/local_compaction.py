@@ -110,7 +110,7 @@ def _slices(parts: Sequence[_Part], slice_rows: int) -> Iterator[list[_Part]]:
 
 
 def _compacted(query: QueryBuilder, flow: Flow, parts: Sequence[_Part]) -> RecordBatch:
-    """The rows that replace those of neighbouring *parts*."""
+    """Returns the rows that replace those of neighbouring *parts*."""
     first, last = ((_literal(part.topic), part.partition) for part in (parts[0], parts[-1]))
     columns = _columns(query, _ROWS.format(flow=_literal(flow), first=first, last=last))
     rows = zip(*columns, strict=True)

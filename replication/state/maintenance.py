@@ -106,7 +106,7 @@ class Maintenance:
             self._tables.delete(table, f"({' OR '.join(rows)})", before)
 
     def _lease_rows(self) -> Iterable[str]:
-        """The rows of all leases of the flow, without the newest owner's.
+        """Returns the rows of all leases of the flow, without the newest owner's.
 
         A new owner reads there whether the last one released the lease, however old the row is.
         """

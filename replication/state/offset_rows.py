@@ -61,11 +61,11 @@ class OffsetReader(Protocol):
         """
 
     def progress(self) -> StoredProgress:
-        """How far the flow is replicated."""
+        """Returns how far the flow is replicated."""
 
 
 def progress_of(newest: Iterable[TableRow]) -> StoredProgress:
-    """The progress that the *newest* row of each partition and topic id records.
+    """Returns the progress that the *newest* row of each partition and topic id records.
 
     Such a row has three more columns: ``replicated_until``, the greatest ``src_until`` of the id,
     and how many ``rows`` and ``compacted`` rows there are of it.
@@ -87,13 +87,13 @@ def progress_of(newest: Iterable[TableRow]) -> StoredProgress:
 
 
 def runs_of(rows: Sequence[TableRow]) -> list[OffsetRun]:
-    """The merged runs of one partition's *rows*, oldest first, for the newest topic id."""
+    """Returns the merged runs of one partition's *rows*, oldest first, for the newest topic id."""
     newest = rows[-1]["topic_id"] if rows else None
     return merge_runs(_run(row) for row in rows if row["topic_id"] == newest)
 
 
 def maps_of(rows: Iterable[TableRow]) -> dict[TopicPartition, TopicMap]:
-    """The map of each partition in *rows*, oldest first, for its newest topic id."""
+    """Returns the map of each partition in *rows*, oldest first, for its newest topic id."""
     partitions: dict[TopicPartition, list[TableRow]] = {}
     for row in rows:
         partitions.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)

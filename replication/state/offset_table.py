@@ -78,7 +78,7 @@ class OffsetTable:
             self._tables.delete(OFFSET_RUNS, condition)
 
     def progress(self) -> StoredProgress:
-        """How far the flow is replicated, by all its rows."""
+        """Returns how far the flow is replicated, by all its rows."""
         with odd_rows(OFFSET_RUNS, self._tables.path(OFFSET_RUNS)):
             return progress_of(self._newest())
 
@@ -139,7 +139,7 @@ class OffsetTable:
             return maps_of(rows)
 
     def _newest(self) -> list[dict[str, Any]]:
-        """The newest row of each partition and topic id, and how many there are."""
+        """Returns the newest row of each partition and topic id, and how many there are."""
         groups = self._tables.of(OFFSET_RUNS, self._flow).groupBy("topic", "partition", "topic_id")
         newest = groups.agg(
             F.max(F.struct(*OLDEST_FIRST, "src_until", "count", "src_from")).alias("newest"),

@@ -7,7 +7,7 @@ from replication.model import RECORDS, Flow, Job
 
 
 def local_path(state_dir: str) -> Path | None:
-    """The folder of a ``file:`` state directory, None for any other kind."""
+    """Returns the folder of a ``file:`` state directory, None for any other kind."""
     parts = urlparse(state_dir)
     return Path(unquote(parts.path)) if parts.scheme in {"", "file"} else None
 
@@ -23,5 +23,5 @@ def make_private(folder: Path) -> None:
 
 
 def job_name(flow: Flow, job: Job) -> str:
-    """The name of *job*'s files for *flow*. The jobs that carry records share one."""
+    """Returns the name of *job*'s files for *flow*. The jobs that carry records share one."""
     return flow.slug if job in RECORDS else f"{flow.slug}-{job}"

@@ -13,7 +13,7 @@ class StateReader(Protocol):
     """What commands read of a state directory, and jobs where they start or look back."""
 
     def rows(self, table: str, flow: Flow) -> list[dict[str, Any]]:
-        """The rows of *flow* in *table*, in no order; times are aware datetimes."""
+        """Returns the rows of *flow* in *table*, in no order; times are aware datetimes."""
 
     def newest(
         self, table: str, flow: Flow | str | list[str], keys: Sequence[str], order: Sequence[str]
@@ -21,12 +21,12 @@ class StateReader(Protocol):
         """The last row of *flow* in the *order* of some columns, for each value of *keys*."""
 
     def offsets(self, flow: Flow) -> OffsetReader:
-        """The offset map of *flow*."""
+        """Returns the offset map of *flow*."""
 
 
 @contextmanager
 def open_reader(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[StateReader]:
-    """A reader of *state_dir* for the block; starts a Spark session only if it must.
+    """Yields a reader of *state_dir* for the block; starts a Spark session only if it must.
 
     Args:
         state_dir: The state directory.

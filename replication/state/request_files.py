@@ -24,16 +24,16 @@ class RequestFiles(Protocol):
     """Small files, named by their paths or URIs."""
 
     def exists(self, path: str) -> bool:
-        """Whether the file is there."""
+        """Returns whether the file is there."""
 
     def find(self, prefix: str) -> list[str]:
-        """The files whose paths begin with *prefix*, which ends within a name."""
+        """Returns the files whose paths begin with *prefix*, which ends within a name."""
 
     def create(self, path: str, text: str = "") -> None:
         """Creates the file with *text*, and its folder if that is missing."""
 
     def read(self, path: str) -> str:
-        """The text of the file; empty if it is not there or not yet written.
+        """Returns the text of the file; empty if it is not there or not yet written.
 
         Raises:
             ValueError: It is no text, or longer than any request.
@@ -51,11 +51,11 @@ class LocalFiles(RequestFiles):
     """Files of this machine."""
 
     def exists(self, path: str) -> bool:
-        """Whether the file is there."""
+        """Returns whether the file is there."""
         return _file(path).exists()
 
     def find(self, prefix: str) -> list[str]:
-        """The files whose paths begin with *prefix*, which ends within a name."""
+        """Returns the files whose paths begin with *prefix*, which ends within a name."""
         folder, _, name = prefix.rpartition("/")
         try:
             names = [file.name for file in _file(folder).iterdir()]
@@ -72,7 +72,7 @@ class LocalFiles(RequestFiles):
         unfinished.replace(file)
 
     def read(self, path: str) -> str:
-        """The text of the file; empty if it is not there or not yet written."""
+        """Returns the text of the file; empty if it is not there or not yet written."""
         file = _file(path)
         try:
             if not stat.S_ISREG(file.stat().st_mode):  # the end of a pipe may never come
@@ -104,12 +104,12 @@ class HadoopFiles(RequestFiles):
         self._conf = conf
 
     def exists(self, path: str) -> bool:
-        """Whether the file is there."""
+        """Returns whether the file is there."""
         system, java = self._locate(path)
         return bool(system.exists(java))
 
     def find(self, prefix: str) -> list[str]:
-        """The files whose paths begin with *prefix*, which ends within a name."""
+        """Returns the files whose paths begin with *prefix*, which ends within a name."""
         folder, _, name = prefix.rpartition("/")
         system, java = self._locate(folder)
         if not system.exists(java):
@@ -125,7 +125,7 @@ class HadoopFiles(RequestFiles):
         stream.close()
 
     def read(self, path: str) -> str:
-        """The text of the file; empty if it is not there or not yet written."""
+        """Returns the text of the file; empty if it is not there or not yet written."""
         system, java = self._locate(path)
         try:
             stream = system.open(java)
@@ -155,7 +155,7 @@ class HadoopFiles(RequestFiles):
 
 @contextmanager
 def open_files(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[RequestFiles]:
-    """The files under *state_dir*, for a process that has no Spark.
+    """Yields the files under *state_dir*, for a process that has no Spark.
 
     Raises:
         SetupError: The directory is remote, and Java, which is needed then, does not start.

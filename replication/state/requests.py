@@ -55,7 +55,7 @@ class Request:
         return ": ".join(part for part in (self.by, self.reason) if part)
 
     def text(self) -> str:
-        """The content of the file."""
+        """Returns the content of the file."""
         return json.dumps({"by": self.by, "reason": self.reason, **self.body})
 
 
@@ -64,12 +64,12 @@ NEW: Final = Request()
 
 
 def request(body: Mapping[str, Any] | None = None, reason: str = "") -> Request:
-    """A new request of the user who runs this process."""
+    """Returns a new request of the user who runs this process."""
     return Request(body or {}, f"{_user()}@{socket.gethostname()}", reason)
 
 
 def prefix(state_dir: str, kind: RequestKind) -> str:
-    """How the paths of all requests of *kind* begin."""
+    """Returns how the paths of all requests of *kind* begin."""
     return f"{state_dir.rstrip('/')}/_control/{kind}-"
 
 
@@ -95,13 +95,13 @@ def new_path(
 
 
 def addressee_of(path: str) -> str | None:
-    """The address in the path of a request; None if the file is none."""
+    """Returns the address in the path of a request; None if the file is none."""
     found = _NAME.fullmatch(path.rpartition("/")[2])
     return found["addressee"] if found else None
 
 
 def parse_request(path: str, text: str) -> Request:
-    """The request in the *text* of the file *path*.
+    """Returns the request in the *text* of the file *path*.
 
     Raises:
         ValueError: There is none; the error says what is wrong.
@@ -142,7 +142,7 @@ class RequestChannel:
         return sorted(self._files.find(prefix(self.state_dir, kind)))
 
     def find(self, kind: RequestKind, flow: Flow) -> list[Request]:
-        """The requests of *kind* to *flow*, oldest first; anything else is passed over."""
+        """Returns the requests of *kind* to *flow*, oldest first; anything else is passed over."""
         try:
             paths = self._files.find(prefix_of(self.state_dir, kind, flow))
         except (OSError, Py4JError) as error:
@@ -152,7 +152,7 @@ class RequestChannel:
         return [request for request in found if request is not None]
 
     def read(self, path: str, *, may_be_empty: bool = False) -> Request | None:
-        """The request in a file, None if there is none."""
+        """Returns the request in a file, None if there is none."""
         try:
             text = self._files.read(path)
             return None if may_be_empty and not text else parse_request(path, text)
@@ -189,7 +189,7 @@ class RequestChannel:
 
 
 def answer_prefix(path: str) -> str:
-    """How the path of the answer to the request *path* begins."""
+    """Returns how the path of the answer to the request *path* begins."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/ended-{name.partition('-')[2]}@"
 

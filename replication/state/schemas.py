@@ -82,7 +82,7 @@ _SHORT: Final = {
 
 
 def local_properties(table: str) -> Mapping[str, str]:
-    """The properties of *table* in a local folder, where delta-rs writes it.
+    """Returns the properties of *table* in a local folder, where delta-rs writes it.
 
     Of a table that changes with each run, a day of removed files would fill Delta's checkpoints.
     """
@@ -111,7 +111,7 @@ SESSION_SETTINGS = {
 
 
 def odd_column(table: str, columns: Mapping[str, str]) -> str:
-    """What keeps a table with *columns* from being read as *table*; empty if nothing does.
+    """Returns what keeps a table with *columns* from being read as *table*; empty if nothing does.
 
     Further columns do no harm.
 

@@ -23,7 +23,7 @@ class SparkReader:
         self._tables = tables
 
     def rows(self, table: str, flow: Flow) -> list[dict[str, Any]]:
-        """The rows of *flow* in *table*, in no order; times are aware datetimes."""
+        """Returns the rows of *flow* in *table*, in no order; times are aware datetimes."""
         return self._collect(self._tables.of(table, flow), table)
 
     def newest(
@@ -37,7 +37,7 @@ class SparkReader:
         return self._collect(frame, table)
 
     def offsets(self, flow: Flow) -> OffsetReader:
-        """The offset map of *flow*."""
+        """Returns the offset map of *flow*."""
         return OffsetTable(self._tables, flow)
 
     def _collect(self, frame: DataFrame, table: str) -> list[dict[str, Any]]:
@@ -46,7 +46,7 @@ class SparkReader:
 
 
 def reader_of(tables: Tables) -> StateReader:
-    """A reader of *tables* for a job: delta-rs where it reaches them, else Spark.
+    """Returns a reader of *tables* for a job: delta-rs where it reaches them, else Spark.
 
     A query of Spark's over a small table takes a task slot and hundreds of milliseconds.
 
@@ -59,7 +59,7 @@ def reader_of(tables: Tables) -> StateReader:
 
 @contextmanager
 def open_spark_reader(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[SparkReader]:
-    """A reader of *state_dir* with a Spark session of its own, which ends with the block."""
+    """Yields a reader of *state_dir* with a Spark session of its own, which ends with the block."""
     with local_tables(state_dir, hadoop) as tables:
         yield SparkReader(tables)
 

@@ -78,12 +78,12 @@ class SparkTable:
         return self._sql("DESCRIBE DETAIL {table}").collect()[0]
 
     def _sql(self, sql: str) -> DataFrame:
-        """What *sql* gives, in which ``{table}`` stands for this table."""
+        """Returns what *sql* gives, in which ``{table}`` stands for this table."""
         return self._spark.sql(sql.replace("{table}", f"delta.`{self._path}`"))
 
 
 def _classes(java: Any) -> Iterator[str]:  # noqa: ANN401 - a Java exception
-    """The names of the class of *java* and of all its superclasses."""
+    """Yields the names of the class of *java* and of all its superclasses."""
     kind = java.getClass()
     while kind is not None:
         yield kind.getName()

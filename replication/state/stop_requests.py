@@ -69,7 +69,7 @@ class StopRequests:
             self._old = frozenset(path for path in there if addressee_of(path) == ANYONE)
 
     def find(self) -> set[Flow]:
-        """The flows that are asked to stop."""
+        """Returns the flows that are asked to stop."""
         if is_stop_file_there():
             return set(self._prefixes)
         try:
@@ -120,7 +120,7 @@ class StopRequests:
 
 
 def is_stop_file_there() -> bool:
-    """Whether the file that spark-submit.sh has named asks the process to stop."""
+    """Returns whether the file that spark-submit.sh has named asks the process to stop."""
     named = os.environ.get(STOP_FILE)
     return bool(named) and Path(str(named)).exists()
 
@@ -191,7 +191,7 @@ def _stop_local(
 
 
 def _exit_code(files: RequestFiles, request: str) -> int:
-    """The exit code in the answer to *request*, which is removed; 0 without an answer."""
+    """Returns the exit code in the answer to *request*, which is removed; 0 without an answer."""
     prefix, code = answer_prefix(request), 0
     for answer in files.find(prefix):
         text = answer.removeprefix(prefix)

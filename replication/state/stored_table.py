@@ -16,7 +16,7 @@ class StoredTable(Protocol):
     """One table. Its methods raise the errors of the library behind it."""
 
     def exists(self) -> bool:
-        """Whether it was ever created; the other methods but `append` need that."""
+        """Returns whether it was ever created; the other methods but `append` need that."""
 
     def append(self, rows: Sequence[Mapping[str, Any]], schema: str) -> int | None:
         """Appends *rows* in one commit, and creates the table for the first; without any, too.
@@ -30,13 +30,13 @@ class StoredTable(Protocol):
         """
 
     def files(self) -> int:
-        """How many files the table has."""
+        """Returns how many files the table has."""
 
     def delete(self, condition: str, before: Before | None) -> None:
         """Deletes the rows that meet an SQL *condition* and, if given, *before*."""
 
     def properties(self) -> dict[str, str]:
-        """The table's properties."""
+        """Returns the table's properties."""
 
     def created_at(self) -> datetime:
         """When the table was created, with a time zone."""
@@ -45,7 +45,7 @@ class StoredTable(Protocol):
         """Sets *properties* in one commit; the others stay."""
 
     def outdated_properties(self) -> dict[str, str]:
-        """The properties that new tables have, and this one does not."""
+        """Returns the properties that new tables have, and this one does not."""
 
     def merge_files(self, *, only_small: bool = False) -> None:
         """Merges small files into large ones, as far as possible in one commit.

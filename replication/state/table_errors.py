@@ -114,7 +114,7 @@ def check_columns(table: str, path: str, columns: Mapping[str, str]) -> None:
 
 
 def state_error(verb: str, table: str, path: str, reason: str, *, is_damaged: bool) -> StateError:
-    """The error of *table*, which cannot be used for a *reason*.
+    """Returns the error of *table*, which cannot be used for a *reason*.
 
     Args:
         verb: What was tried.
@@ -155,7 +155,7 @@ def _code_of(reason: str) -> int | None:
 
 
 def _folder_in_log(path: str) -> Path | None:
-    """A folder in the place of one of the table's commits, None if there is none."""
+    """Returns a folder in the place of one of the table's commits, None if there is none."""
     with suppress(OSError):
         return next(
             (file for file in Path(path, "_delta_log").glob("*.json") if file.is_dir()), None

@@ -94,7 +94,7 @@ class Tables:
         self._location = f"file:{self._folder}" if self._folder else self.root
 
     def guarded(self, check: Callable[[], None]) -> "Tables":
-        """The same tables for the holder of a lease: each append calls *check*, too."""
+        """Returns the same tables for the holder of a lease: each append calls *check*, too."""
         earlier = self.check
 
         def both() -> None:
@@ -124,11 +124,11 @@ class Tables:
             self.state_folder.check()
 
     def path(self, table: str) -> str:
-        """The folder of *table*, as SQL takes it: ``delta.`path` ``."""
+        """Returns the folder of *table*, as SQL takes it: ``delta.`path` ``."""
         return f"{self._location}/{table}"
 
     def exists(self, table: str) -> bool:
-        """Whether *table* was ever created."""
+        """Returns whether *table* was ever created."""
         self.check_folder()
         with self.state_errors("find", table):
             return self._stored(table).exists()
@@ -169,7 +169,7 @@ class Tables:
                 self._stored(table).delete(condition, before)
 
     def properties(self, table: str) -> dict[str, str]:
-        """The properties of *table*, which exists."""
+        """Returns the properties of *table*, which exists."""
         with self.state_errors("read", table):
             return self._stored(table).properties()
 
@@ -209,7 +209,7 @@ class Tables:
             log.warning("optimize_failed", table=table, text=error)
 
     def local_folder(self, table: str) -> Path | None:
-        """The folder of *table* if delta-rs writes it; None if Spark does."""
+        """Returns the folder of *table* if delta-rs writes it; None if Spark does."""
         return self._folder / table if self._folder and can_reach(self.root) else None
 
     def _stored(self, table: str) -> StoredTable:
@@ -274,7 +274,7 @@ class Tables:
                 self._unwritten_events.clear()
 
     def read(self, table: str) -> DataFrame:
-        """The whole *table*; empty if it does not exist."""
+        """Returns the whole *table*; empty if it does not exist."""
         if not self.exists(table):
             return frame_of(self.spark, [], SCHEMAS[table])
         with self.state_errors("read", table):
@@ -283,11 +283,11 @@ class Tables:
             return frame
 
     def of(self, table: str, flow: Flow | str) -> DataFrame:
-        """The rows of *flow* in *table*."""
+        """Returns the rows of *flow* in *table*."""
         return self.read(table).where(F.col("flow") == str(flow))
 
     def collect(self, frame: DataFrame, table: str) -> list[Row]:
-        """The rows of *frame*, which is a query over *table*."""
+        """Returns the rows of *frame*, which is a query over *table*."""
         with self.state_errors("read", table):
             return frame.collect()
 
@@ -347,7 +347,7 @@ class Tables:
         return self._anew(attempt)
 
     def _anew(self, attempt: Callable[[], ValueT]) -> ValueT:
-        """What *attempt* returns, without what Delta in the JVM remembers of tables."""
+        """Returns what *attempt* returns, without what Delta in the JVM remembers of tables."""
         jvm_of(self.spark).org.apache.spark.sql.delta.DeltaLog.clearCache()
         return attempt()
 
@@ -364,12 +364,12 @@ class Tables:
 
 
 def now() -> datetime:
-    """The time now, in UTC, for the tables."""
+    """Returns the time now, in UTC, for the tables."""
     return datetime.now(timezone.utc)
 
 
 @contextmanager
 def local_tables(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[Tables]:
-    """The tables of *state_dir*, through a session that ends with the block."""
+    """Yields the tables of *state_dir*, through a session that ends with the block."""
     with local_spark(hadoop) as spark:
         yield Tables(spark, state_dir)

@@ -45,7 +45,7 @@ class AclHistory:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> "AclHistory":
-        """The history in the rows of the table ``topic_acls``, in any order."""
+        """Returns the history in the rows of the table ``topic_acls``, in any order."""
         history = cls()
         for row in sorted(rows, key=lambda row: row["at"]):
             acl = TopicAcl(
@@ -73,7 +73,7 @@ def plan_acls(
     target: Collection[TopicAcl],
     created: Collection[TopicAcl],
 ) -> AclPlan:
-    """What to create and to remove on the target.
+    """Returns what to create and to remove on the target.
 
     An ACL that somebody else created on the target is never removed. What the flow created stays
     while any ACL of the source asks for it, even if its topic is not replicated any more.
@@ -98,7 +98,7 @@ def plan_acls(
 
 
 def remote_acls(config: FlowConfig, source: Iterable[TopicAcl]) -> set[TopicAcl]:
-    """The ACLs that the target should have: those of replicated topics, with remote names.
+    """Returns the ACLs that the target should have: those of replicated topics, with remote names.
 
     As in MirrorMaker 2, ALLOW WRITE is left out, ALLOW ALL becomes ALLOW READ, and everything else
     is copied as it is. A prefix is treated like the name of a topic: it must pass the flow's lists,
@@ -126,7 +126,7 @@ def _copies_of_all(config: FlowConfig, source: Iterable[TopicAcl]) -> set[TopicA
 
 
 def _copies(acl: TopicAcl, remote: str, *, prefixed: bool) -> Iterator[TopicAcl]:
-    """The ACL under its *remote* name; nothing if it grants nothing but writing."""
+    """Yields the ACL under its *remote* name; nothing if it grants nothing but writing."""
     if acl.permission == "ALLOW":
         if acl.operation == "WRITE":
             return

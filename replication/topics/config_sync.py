@@ -63,7 +63,7 @@ class SyncHistory:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> "SyncHistory":
-        """The history in the rows of the table ``topic_configs``, in any order."""
+        """Returns the history in the rows of the table ``topic_configs``, in any order."""
         history = cls()
         for row in sorted(rows, key=lambda row: row["at"]):
             remote = (row["remote_topic"], row["remote_id"])
@@ -82,7 +82,7 @@ class SyncHistory:
             self.rejected[remote, key] = value
 
     def was_rejected(self, remote: TopicKey, change: SettingChange) -> bool:
-        """Whether this very change was rejected before, and reported then."""
+        """Returns whether this very change was rejected before, and reported then."""
         key = (remote, change.key)
         return key in self.rejected and self.rejected[key] == change.value
 
@@ -90,7 +90,7 @@ class SyncHistory:
 def plan_changes(
     source: Settings, target: Settings, applied: Applied, config: TopicConfigsConfig
 ) -> tuple[SettingChange, ...]:
-    """What to change on a remote topic, and what to record as applied; sorted by key.
+    """Returns what to change on a remote topic, and what to record as applied; sorted by key.
 
     As in MirrorMaker 2, a setting that the source topic does not set is left to the target's
     default, which removes an override made there; with ``use.defaults.from=source`` it gets the
@@ -144,6 +144,6 @@ def _handed_back(source: Settings, target: Settings, applied: Applied) -> Applie
 
 
 def _override(settings: Settings, key: str) -> str | None:
-    """The value that the topic itself sets."""
+    """Returns the value that the topic itself sets."""
     setting = settings.get(key)
     return setting.value if setting is not None and setting.origin == "topic" else None

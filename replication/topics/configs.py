@@ -23,7 +23,7 @@ DECISIVE_KEYS = (SIZE_KEY, "cleanup.policy", *RETENTION_KEYS)
 
 
 def settings_to_create(settings: Settings, config: TopicConfigsConfig) -> dict[str, str]:
-    """The settings that a remote topic is created with.
+    """Returns the settings that a remote topic is created with.
 
     Args:
         settings: Those of its source topic.
@@ -39,7 +39,7 @@ def settings_to_create(settings: Settings, config: TopicConfigsConfig) -> dict[s
 
 
 def is_copied(key: str, setting: TopicSetting, config: TopicConfigsConfig) -> bool:
-    """Whether the remote topic follows this setting of its source topic."""
+    """Returns whether the remote topic follows this setting of its source topic."""
     return (
         not setting.is_read_only
         and not setting.is_sensitive
@@ -78,7 +78,7 @@ def kept_ms(settings: Settings) -> float:
 
 
 def describe_losses(source: Settings, target: Settings) -> tuple[str, ...]:
-    """Why the remote topic would reject or delete records that its source topic keeps.
+    """Returns why the remote topic would reject or delete records that its source topic keeps.
 
     Args:
         source: The settings in effect for the source topic.
@@ -95,7 +95,7 @@ def describe_losses(source: Settings, target: Settings) -> tuple[str, ...]:
 
 
 def _stricter(source: Settings, target: Settings) -> Iterator[str]:
-    """The settings by which the target keeps less."""
+    """Yields the settings by which the target keeps less."""
     yield from (key for key in REJECTING_KEYS if _number(target, key) < _number(source, key))
     shorter = [key for key in RETENTION_KEYS if _limit(target, key) < _limit(source, key)]
     only_target = _policies(target) - _policies(source)
@@ -110,11 +110,11 @@ def _policies(settings: Settings) -> set[str]:
 
 
 def _limit(settings: Settings, key: str) -> float:
-    """What deletion by *key* leaves: infinite if the topic deletes nothing by it."""
+    """Returns what deletion by *key* leaves: infinite if the topic deletes nothing by it."""
     return _number(settings, key) if "delete" in _policies(settings) else inf
 
 
 def _number(settings: Settings, key: str) -> float:
-    """The value of *key*; infinite for -1, Kafka's "no limit", and where it is unknown."""
+    """Returns the value of *key*; infinite for -1, Kafka's "no limit", and where it is unknown."""
     value = int(settings[key].value or -1) if key in settings else -1
     return inf if value < 0 else value

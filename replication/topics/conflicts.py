@@ -59,7 +59,7 @@ def find_conflicts(
 def find_all_conflicts(
     plans: Mapping[Flow, TopicPlan], cluster_ids: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """What `find_conflicts` finds if the flows start in this order, one line each."""
+    """Returns what `find_conflicts` finds if the flows start in this order, one line each."""
     lines: list[str] = []
     admitted: dict[Flow, TopicPlan] = {}
     for flow, plan in plans.items():
@@ -74,7 +74,7 @@ def find_topic_loops(
     names: Mapping[str, Collection[str]],
     cluster_ids: Mapping[str, str],
 ) -> tuple[str, ...]:
-    """The replication loop that *flows* would run into, as one line; none if there is none.
+    """Returns the replication loop that *flows* would run into, as one line; none if there is none.
 
     Topics that a flow would create are followed through the other flows, so that a loop is found
     before the first record is copied.
@@ -111,7 +111,7 @@ def _two_writers(flow: Flow, name: str, remote: str, others: Iterable[Flow]) -> 
 
 
 def _names(cluster_ids: Mapping[str, str]) -> dict[str, str]:
-    """The first alias of each alias's cluster: two may be of one cluster."""
+    """Returns the first alias of each alias's cluster: two may be of one cluster."""
     first = {uid: alias for alias, uid in sorted(cluster_ids.items(), reverse=True)}
     return {alias: first[uid] for alias, uid in cluster_ids.items()}
 

@@ -5,7 +5,7 @@ from replication.offsets.copy_rule import CopyRule
 
 
 def copy_rule(config: FlowConfig) -> CopyRule:
-    """The rule of the flow *config*."""
+    """Returns the rule of the flow *config*."""
     if not config.has_provenance:
         return CopyRule(config.record_timestamps)
     return CopyRule(config.record_timestamps, config.source.alias, config.target.alias)

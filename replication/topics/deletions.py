@@ -81,7 +81,7 @@ def follow(since: dict[TopicId, datetime], rows: Iterable[Mapping[str, Any]]) ->
 
 
 def fate(missing: Replicated, topics: Topics, target: str, grace: timedelta | None) -> str:
-    """What becomes of the remote topic of a *missing* one, in words that follow its name.
+    """Returns what becomes of the remote topic of a *missing* one, in words that follow its name.
 
     Args:
         missing: What the flow replicated.
@@ -111,7 +111,7 @@ def plan_deletions(
     now: datetime,
     grace: timedelta | None,
 ) -> DeletionPlan:
-    """What to report and to delete.
+    """Returns what to report and to delete.
 
     A remote topic is deleted when its source topic has been missing for *grace*, if the remote
     topic is still the one that the flow wrote to. A source topic that was created again is not

@@ -15,7 +15,7 @@ EVERYTHING: Final = ".*"
 def topic_notes(
     config: FlowConfig, names: Collection[str], selected: Collection[str]
 ) -> Iterator[str]:
-    """One line for each item of ``topics`` and ``topics.exclude`` that selects nothing.
+    """Yields one line for each item of ``topics`` and ``topics.exclude`` that selects nothing.
 
     Args:
         config: The flow.
@@ -52,7 +52,7 @@ def setting_notes(config: FlowConfig, keys: Collection[str]) -> Iterator[str]:
 
 
 def group_notes(config: FlowConfig, names: Collection[str]) -> Iterator[str]:
-    """One line for each item of ``groups`` and ``groups.exclude`` that selects nothing.
+    """Yields one line for each item of ``groups`` and ``groups.exclude`` that selects nothing.
 
     Args:
         config: The flow.
@@ -86,14 +86,14 @@ def _why_no_group(source: str) -> str:
 
 
 def names_groups(config: FlowConfig) -> bool:
-    """Whether the flow's lists of groups have other items than the defaults."""
+    """Returns whether the flow's lists of groups have other items than the defaults."""
     groups = config.groups
     exclude = set(groups.groups_exclude).difference(items(KEYS["groups.exclude"].default))
     return bool(exclude) or groups.groups != (EVERYTHING,)
 
 
 def names_settings(config: FlowConfig) -> bool:
-    """Whether ``config.properties.exclude`` has other items than the default."""
+    """Returns whether ``config.properties.exclude`` has other items than the default."""
     usual = items(KEYS["config.properties.exclude"].default)
     return bool(set(config.topic_configs.exclude).difference(usual))
 

@@ -40,7 +40,7 @@ DESCRIBE, ALTER_CONFIGS includes DESCRIBE_CONFIGS."""
 
 
 def needed_acls(config: MirrorConfig, *, failover: bool = False) -> dict[str, Grants]:
-    """What the mirror's user of each cluster needs, by alias.
+    """Returns what the mirror's user of each cluster needs, by alias.
 
     With *failover* also what it needs to commit the offsets of groups on both clusters by command.
     """
@@ -112,7 +112,7 @@ def _heartbeats(_pair: HeartbeatsConfig) -> Iterable[str]:
 
 
 def _remote(config: FlowConfig, resource: Resource) -> Resource:
-    """The same on the target; of every topic, every topic with the policy's prefix."""
+    """Returns the same on the target; of every topic, every topic with the policy's prefix."""
     if isinstance(config.policy, CustomPolicy):  # what it makes of a prefix, nobody knows
         is_name = resource.pattern == "LITERAL" and resource.name != "*"
         name = config.policy.remote_topic(config.flow.source, resource.name) if is_name else "*"
@@ -151,7 +151,7 @@ def _resource(kind: ResourceKind, item: str) -> Resource:
 def describe_acls(
     grants: Mapping[Resource, tuple[str, ...]], principal: str, servers: str
 ) -> Iterator[str]:
-    """A line of ``kafka-acls`` for each resource."""
+    """Yields a line of ``kafka-acls`` for each resource."""
     for resource, operations in grants.items():
         names = " ".join(f"--operation {camel(operation)}" for operation in operations)
         name = "" if resource.kind == "cluster" else f" '{resource.name}'"
@@ -163,5 +163,5 @@ def describe_acls(
 
 
 def camel(operation: str) -> str:
-    """Kafka's name of an operation as its tools write it: ``DescribeConfigs``."""
+    """Returns Kafka's name of an operation as its tools write it: ``DescribeConfigs``."""
     return "".join(part.capitalize() for part in operation.split("_"))

@@ -42,9 +42,9 @@ class RetryTimes(Generic[KeyT]):
         self._retries.pop(key, None)
 
     def waiting(self, now: float) -> frozenset[KeyT]:
-        """The keys whose next attempt is not due yet."""
+        """Returns the keys whose next attempt is not due yet."""
         return frozenset(key for key, retry in self._retries.items() if retry.at > now)
 
     def is_due(self, now: float) -> bool:
-        """Whether any attempt is due."""
+        """Returns whether any attempt is due."""
         return any(retry.at <= now for retry in self._retries.values())

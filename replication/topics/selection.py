@@ -13,7 +13,7 @@ LONGEST_NAME = 249
 
 
 def replicated_topics(config: FlowConfig, names: Iterable[str]) -> tuple[str, ...]:
-    """The topics of *names* that the flow replicates, sorted.
+    """Returns the topics of *names* that the flow replicates, sorted.
 
     Args:
         config: The flow.
@@ -75,7 +75,7 @@ def writers_of(remote: str, flows: Iterable[FlowConfig], target: str) -> tuple[F
 
 
 def _upstream(config: FlowConfig, remote: str) -> tuple[str, ...]:
-    """What the upstream topic of *remote* may be called."""
+    """Returns what the upstream topic of *remote* may be called."""
     if isinstance(config.policy, CustomPolicy):
         upstream = config.policy.upstream_topic(remote)
         return (remote,) if upstream in (None, remote) else (remote, str(upstream))

@@ -53,7 +53,7 @@ class SettingTrials:
 
 
 def first_named(keys: Iterable[str], text: str) -> str | None:
-    """The key of *keys* that *text* names first; None if it names none.
+    """Returns the key of *keys* that *text* names first; None if it names none.
 
     A key does not count where it is part of a longer one: ``retention.ms`` in
     ``delete.retention.ms``.

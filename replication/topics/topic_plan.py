@@ -57,11 +57,11 @@ class TopicPlan:
     is_empty: bool = False
 
     def copy_of(self, tp: TopicPartition) -> TopicPartition:
-        """The remote partition of the upstream partition *tp*."""
+        """Returns the remote partition of the upstream partition *tp*."""
         return TopicPartition(self.topics[tp.topic], tp.partition)
 
     def is_shared(self, tp: TopicPartition) -> bool:
-        """Whether others write the remote topic of the upstream partition *tp*, too."""
+        """Returns whether others write the remote topic of the upstream partition *tp*, too."""
         return self.topics[tp.topic] in self.shared
 
     def ends_loop(self, remote: str) -> bool:
@@ -97,13 +97,13 @@ class TopicPlan:
         return replace(self.without(self.topics.keys() - names), partitions=added)
 
     def only(self, partitions: Collection[TopicPartition]) -> "TopicPlan":
-        """The plan for those of its partitions that are among *partitions*."""
+        """Returns the plan for those of its partitions that are among *partitions*."""
         kept = tuple(tp for tp in self.partitions if tp in partitions)
         names = {tp.topic for tp in kept}
         return replace(self.without(self.topics.keys() - names), partitions=kept)
 
     def replaces(self, remote_ids: Mapping[str, str]) -> frozenset[str]:
-        """Those of the topics of *remote_ids* that were deleted, or are other ones now."""
+        """Returns those of the topics of *remote_ids* that were deleted, or are other ones now."""
         return frozenset(
             remote
             for remote in self.topics.values()
@@ -111,7 +111,7 @@ class TopicPlan:
         )
 
     def without(self, names: Collection[str]) -> "TopicPlan":
-        """The plan for the other topics than *names*, which are upstream ones."""
+        """Returns the plan for the other topics than *names*, which are upstream ones."""
         topics = {name: remote for name, remote in self.topics.items() if name not in names}
         remotes = set(topics.values())
         return replace(

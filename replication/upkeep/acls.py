@@ -24,7 +24,7 @@ class AclOutcome:
 def plan_acl_sync(
     config: FlowConfig, source: TopicAcls, target: TopicAcls, created: Collection[TopicAcl]
 ) -> AclPlan:
-    """What a round would change.
+    """Returns what a round would change.
 
     Args:
         config: The flow.

@@ -28,7 +28,7 @@ class Aliased:
 
 
 def find_aliased(config: FlowConfig, target: Cluster, names: Collection[str]) -> Aliased:
-    """The topics among the source's *names* that are left out, and may be no copies.
+    """Returns the topics among the source's *names* that are left out, and may be no copies.
 
     Raises:
         ClusterError: The target does not answer.

@@ -12,7 +12,7 @@ log = Log(__name__)
 
 
 def checkpoints_topic(target: Cluster, config: FlowConfig) -> InternalTopic:
-    """The flow's checkpoints topic. It is on the target, as MirrorMaker 2's is."""
+    """Returns the flow's checkpoints topic. It is on the target, as MirrorMaker 2's is."""
     return InternalTopic(
         target,
         config.policy.checkpoints_topic(config.flow.source),
@@ -23,7 +23,7 @@ def checkpoints_topic(target: Cluster, config: FlowConfig) -> InternalTopic:
 
 
 def read_checkpoints(topic: InternalTopic) -> dict[GroupPartition, Checkpoint]:
-    """The newest checkpoint of each group and remote partition.
+    """Returns the newest checkpoint of each group and remote partition.
 
     Records that are not checkpoints are skipped, as in MirrorMaker 2's reader.
     """

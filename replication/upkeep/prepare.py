@@ -103,7 +103,7 @@ def look(
     without: Collection[str] = (),
     known: Collection[str] = (),
 ) -> TopicPlan:
-    """The plan that `prepare_topics` would carry out; changes nothing.
+    """Returns the plan that `prepare_topics` would carry out; changes nothing.
 
     A cluster lists only what its user may see, so a topic whose ACL is lost looks deleted. Asked
     for by name, such a topic is rejected: that is what *known* is for.
@@ -155,7 +155,7 @@ def _setting_notes(config: FlowConfig, source: Cluster, topics: Collection[str])
 def _describe(
     cluster: Cluster, rejections: Rejections, names: Collection[str], *, listed: bool = False
 ) -> dict[str, Topic]:
-    """The topics of *names*; waits a moment for the leaders of their partitions."""
+    """Returns the topics of *names*; waits a moment for the leaders of their partitions."""
     topics = rejections.call(partial(cluster.describe, listed=listed), names)
     deadline = time.monotonic() + ELECTION_SECONDS
     while leaderless := [name for name, topic in topics.items() if topic.leaderless]:
@@ -177,7 +177,7 @@ def _without_rejected(
 
 
 def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[str, ...]:
-    """One line for each remote topic that would not keep what its source topic keeps.
+    """Returns one line for each remote topic that would not keep what its source topic keeps.
 
     Copied records have the source's timestamps: a shorter retention on the target deletes them at
     once. Topics of *plan* that do not exist on the target yet, or whose settings a cluster does not
@@ -200,7 +200,7 @@ def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[s
 
 
 def _check_clusters(config: FlowConfig, source: Cluster, target: Cluster) -> str:
-    """A warning if both clusters have one id, although they differ; "" if not.
+    """Returns a warning if both clusters have one id, although they differ; "" if not.
 
     Topics copied within a cluster match the flow's own filter and grow forever (KAFKA-9914).
 

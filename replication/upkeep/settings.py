@@ -47,7 +47,7 @@ class Outcome:
 def plan_config_sync(
     config: FlowConfig, source: Cluster, target: Cluster, applied: Mapping[TopicKey, Applied]
 ) -> tuple[TopicChanges, ...]:
-    """What a round would change or record; topics in step are absent.
+    """Returns what a round would change or record; topics in step are absent.
 
     Args:
         config: The flow.

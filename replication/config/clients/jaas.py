@@ -45,7 +45,7 @@ class _Token:
 
 
 def parse_jaas(text: str) -> tuple[LoginModule, ...]:
-    """All login modules in *text*, in order.
+    """Returns all login modules in *text*, in order.
 
     Raises:
         JaasError: The text violates the grammar ``<class> <flag> key=value ... ;``.

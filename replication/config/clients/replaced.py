@@ -46,7 +46,7 @@ _GUARANTEED: Final = {
 
 
 def replacement(role: Role | None, name: str, value: str) -> tuple[str, bool] | None:
-    """Why the mirror does not use *value*, and whether that weakens what the file asks for.
+    """Returns why the mirror does not use *value*, and whether that weakens what the file asks for.
 
     Args:
         role: The kind of client; None for a property of every client of a cluster.
@@ -71,5 +71,5 @@ def replacement(role: Role | None, name: str, value: str) -> tuple[str, bool] | 
 
 
 def is_replaced(role: Role, name: str, value: str) -> bool:
-    """Whether the *role* client must not get *value* from the file."""
+    """Returns whether the *role* client must not get *value* from the file."""
     return replacement(role, name, value) is not None

@@ -10,7 +10,7 @@ from replication.upkeep.groups import MapsOf
 
 
 def live_maps(context: FlowContext) -> MapsOf:
-    """The flow's maps in memory; stored runs are read when an offset is first asked about.
+    """Returns the flow's maps in memory; stored runs are read when an offset is first asked about.
 
     While no flow of this process writes the map, as in a job that runs checkpoints only, every
     question reads the table.

@@ -109,7 +109,7 @@ class Checkpoints:
             raise errors[0]
 
     def _committed(self) -> dict[str, dict[TopicPartition, Committed]]:
-        """What the source's groups have committed, of those that can be read."""
+        """Returns what the source's groups have committed, of those that can be read."""
         found, failures = self._source.readable(self._groups)
         for error in failures.values():
             if error.is_temporary:
@@ -135,7 +135,7 @@ class Checkpoints:
         return [error] if error else []
 
     def query(self) -> DataStreamWriter:
-        """The streaming query that runs the rounds; `end_batch` ends its batch early."""
+        """Returns the streaming query that runs the rounds; `end_batch` ends its batch early."""
         ended = self._ended = Event()
         self._emission.forget()  # while this was a standby, another process may have emitted
 

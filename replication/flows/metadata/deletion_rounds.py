@@ -82,7 +82,7 @@ class Deletions:
         self._is_doubtful = plan.is_doubtful
 
     def _replicated(self) -> list[Replicated]:
-        """What the flow replicated last, of the topics that it still selects."""
+        """Returns what the flow replicated last, of the topics that it still selects."""
         reader = reader_of(self._context.tables)
         rows = [
             Replicated(row["topic"], row["topic_id"], row["remote_topic"], row["remote_id"])
@@ -93,7 +93,7 @@ class Deletions:
         return [row for row in rows if row.topic in selected]
 
     def _topics(self, known: Iterable[Replicated]) -> Topics:
-        """What exists. A topic that the user may not describe does not count as deleted."""
+        """Returns what exists. A topic that the user may not describe does not count as deleted."""
         of_source, of_target = Rejections(), Rejections()
         source = of_source.call(self._context.source.describe, [it.topic for it in known])
         target = of_target.call(self._context.target.describe, [it.remote for it in known])

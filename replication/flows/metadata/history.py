@@ -28,7 +28,7 @@ class FlowHistory(Generic[ValueT]):
         self._value: ValueT | None = None
 
     def get(self) -> ValueT:
-        """The value, which the caller brings up to date with what it appends.
+        """Returns the value, which the caller brings up to date with what it appends.
 
         Raises:
             StateError: The table cannot be read.

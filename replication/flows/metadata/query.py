@@ -40,7 +40,7 @@ class Sync(Protocol):
 
 
 def is_wanted(config: FlowConfig) -> bool:
-    """Whether the flow keeps anything in step."""
+    """Returns whether the flow keeps anything in step."""
     return (
         config.topic_configs.sync_enabled
         or config.acls.sync_enabled
@@ -84,7 +84,7 @@ class MetadataSync:
         return rows.writeStream.foreachBatch(tick).trigger(processingTime=f"{shortest} seconds")
 
     def round(self) -> StateError | None:
-        """One round of everything, for a drain, before the records are copied.
+        """Returns one round of everything, for a drain, before the records are copied.
 
         Returns:
             Why a table of another part than the settings cannot be read or written.

@@ -77,7 +77,7 @@ class CheckedRuns:
         return {tp: runs.take() for tp, runs in checked.items()}
 
     def positions(self) -> Mapping[TopicPartition, Position]:
-        """Each partition's position after the last record that is checked."""
+        """Returns each partition's position after the last record that is checked."""
         return self._positions
 
     def _hold(self) -> None:

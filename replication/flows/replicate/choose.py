@@ -90,7 +90,7 @@ class TopicChoice:
         return plan
 
     def has_retry(self) -> bool:
-        """Whether anything that was set aside is to be tried now."""
+        """Returns whether anything that was set aside is to be tried now."""
         self._look_for_acceptances()
         return self._topics.is_due() or self._leaderless.is_due()
 
@@ -135,7 +135,7 @@ class TopicChoice:
         return bool(errors)
 
     def denied(self, plan: TopicPlan) -> dict[str, str]:
-        """Why the users of the clusters may not copy topics of *plan*, by upstream topic.
+        """Returns why the users of the clusters may not copy topics of *plan*, by upstream topic.
 
         Raises:
             ClusterError: A cluster does not answer.
@@ -167,7 +167,7 @@ class TopicChoice:
         return {**self._topics.errors, **self._leaderless.errors, **self._refused}
 
     def error(self) -> ReplicationError | None:
-        """One error for all that is set aside; None if nothing is."""
+        """Returns one error for all that is set aside; None if nothing is."""
         errors = self.set_aside
         return joined(self._flow, errors) if errors else None
 
@@ -205,7 +205,7 @@ class TopicChoice:
         return plan
 
     def _problems(self, plan: TopicPlan) -> dict[TopicPartition, Refusal]:
-        """Why partitions of *plan*, all of which are set aside, still cannot go on."""
+        """Returns why partitions of *plan*, all of which are set aside, still cannot go on."""
         acceptances = Acceptances(self._context)
         problems = find_problems(
             self._context, plan, self._stored, self._unmatched, acceptances.accepted
@@ -232,7 +232,7 @@ class TopicChoice:
         return plan.without(topics_of(reasons))
 
     def _must_stop(self, refused: Mapping[TopicPartition, Refusal]) -> bool:
-        """Whether the policy for one of *refused* ends the flow."""
+        """Returns whether the policy for one of *refused* ends the flow."""
         policy = self._context.config.guard.policy
         return any(policy(refusal.cause, tp.topic) == "stop" for tp, refusal in refused.items())
 
@@ -257,7 +257,7 @@ class TopicChoice:
 def refusal_errors(
     flow: Flow, refused: Mapping[TopicPartition, Refusal]
 ) -> dict[Part, ReplicationError]:
-    """One error for each topic of *refused*, which names the command that accepts it."""
+    """Returns one error for each topic of *refused*, which names the command that accepts it."""
     errors = _by_topic({tp: refusal.text for tp, refusal in refused.items()}, GuardError)
     for topic, error in errors.items():
         parts = {tp.partition: at for tp, at in refused.items() if tp.topic == topic}
@@ -273,7 +273,7 @@ def refusal_errors(
 def _by_topic(
     problems: Mapping[TopicPartition, str], kind: type[ReplicationError]
 ) -> dict[Part, ReplicationError]:
-    """One error for each topic that has *problems*."""
+    """Returns one error for each topic that has *problems*."""
     lines: dict[str, list[str]] = {}
     for tp, text in sorted(problems.items()):
         lines.setdefault(tp.topic, []).append(text if str(tp) in text else f"{tp}: {text}")

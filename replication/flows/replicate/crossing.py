@@ -13,7 +13,7 @@ from replication.topics.topic_plan import TopicPlan
 
 
 def crossing(config: FlowConfig, plan: TopicPlan, records: DataFrame) -> DataFrame:
-    """The *records* of the source as they are written to the target."""
+    """Returns the *records* of the source as they are written to the target."""
     return to_target(
         records,
         plan.topics,

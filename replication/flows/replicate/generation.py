@@ -138,11 +138,11 @@ class Generation:
         return self._is_quiet or bool(self._query.isActive)
 
     def failure(self) -> StreamingQueryException | None:
-        """The error that ended the query, None if there was none."""
+        """Returns the error that ended the query, None if there was none."""
         return self._query.exception()
 
     def rejected(self) -> Mapping[TopicPartition, Rejection]:
-        """A record that the target rejected, by upstream partition.
+        """Returns a record that the target rejected, by upstream partition.
 
         Waits a moment for the reports of a query that has just failed.
         """
@@ -237,7 +237,7 @@ def replication_query(
     mode: Mode,
     limits: Mapping[str, int],
 ) -> DataStreamWriter:
-    """The query that replicates *plan*'s partitions, not yet started.
+    """Returns the query that replicates *plan*'s partitions, not yet started.
 
     Args:
         spark: The session that runs it.

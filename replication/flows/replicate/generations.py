@@ -115,7 +115,7 @@ class Generations:
         return all(generation.has_copied for generation, _ in self._running)
 
     def have_ended(self) -> bool:
-        """Whether all have copied everything: their queries have ended by themselves.
+        """Returns whether all have copied everything: their queries have ended by themselves.
 
         Raises:
             QueryError: A query failed.

@@ -60,7 +60,7 @@ PASSING: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def machine_trouble(text: str) -> Trouble | None:
-    """What a machine lacked, if that is what *text* of Spark is about."""
+    """Returns what a machine lacked, if that is what *text* of Spark is about."""
     if INTERCEPTOR in text and "cannot be found" in text:
         return None  # a jar of ours, of which `failures` knows more
     where = f"Spark's process on {task[1]}" if (task := _TASK.search(text)) else "Spark's process"

@@ -98,11 +98,11 @@ class MapWriter:
         self._table.delete(partitions, before_generation)
 
     def runs(self, tp: TopicPartition) -> Sequence[OffsetRun]:
-        """The stored map of one partition, merged, for the newest topic id."""
+        """Returns the stored map of one partition, merged, for the newest topic id."""
         return self._table.runs(tp)
 
     def maps(self, least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
-        """The stored maps as far as they concern offsets *least* and later."""
+        """Returns the stored maps as far as they concern offsets *least* and later."""
         return reader_of(self._tables).offsets(self.flow).maps(least)
 
     def replace(self, finished: FinishedRuns) -> None:

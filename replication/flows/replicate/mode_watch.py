@@ -26,7 +26,7 @@ class ModeWatch:
         self._look_at = 0.0
 
     def has_changed(self, mode: Mode, now: float) -> bool:
-        """Whether another mode than *mode* fits, and did so at the last look.
+        """Returns whether another mode than *mode* fits, and did so at the last look.
 
         Args:
             mode: That of the running generation.

@@ -139,7 +139,7 @@ class Recovery:
 
 
 def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartition, str]:
-    """What *error* says of records that cannot be copied, and what an operator can do."""
+    """Returns what *error* says of records that cannot be copied, and what an operator can do."""
     found = {
         tp: f"{flow.target} rejects a record of {tp}, offset {record.offset}: {record.text}; "
         f"change the settings of {plan.topics[tp.topic]} there that speak against it"

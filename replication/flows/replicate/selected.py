@@ -50,7 +50,7 @@ class SelectionReport:
             log.warning("topics_left_out", flow=self._config.flow, text=text)
 
     def error(self) -> FlowError | None:
-        """The error of a drain that has found none of the topics that its list names."""
+        """Returns the error of a drain that has found none of the topics that its list names."""
         if not self._is_empty or self._config.drain_empty_allowed:
             return None
         flow = self._config.flow

@@ -66,11 +66,11 @@ class SetAside:
         self._tables.record_events(self._flow, events)
 
     def waiting(self) -> frozenset[Part]:
-        """What is not tried now."""
+        """Returns what is not tried now."""
         return self._times.waiting(time.monotonic())
 
     def is_due(self) -> bool:
-        """Whether anything is to be tried now."""
+        """Returns whether anything is to be tried now."""
         return self._times.is_due(time.monotonic())
 
     def retry_now(self, parts: Collection[Part]) -> None:

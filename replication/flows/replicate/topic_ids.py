@@ -108,7 +108,7 @@ class TopicIdWatch:
 
 
 def names_of(flow: Flow, topics: Iterable[str]) -> str:
-    """What an operator reads of *topics* that were replaced."""
+    """Returns what an operator reads of *topics* that were replaced."""
     return (
         f"deleted on {flow.source} or {flow.target}, or created again: {', '.join(sorted(topics))}"
     )
