@@ -84,7 +84,7 @@ class MetadataSync:
         return rows.writeStream.foreachBatch(tick).trigger(processingTime=f"{shortest} seconds")
 
     def round(self) -> StateError | None:
-        """Returns one round of everything, for a drain, before the records are copied.
+        """Does one round of everything, for a drain, before the records are copied.
 
         Returns:
             Why a table of another part than the settings cannot be read or written.

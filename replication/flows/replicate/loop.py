@@ -154,10 +154,7 @@ class _FlowLoop:
 
     def _run(self) -> ReplicationError | None:
         ending: Ending = "changed"
-        while ending == "changed":
-            if self._stop.is_set():
-                ending = "stopped"
-                break
+        while ending == "changed" and not self._stop.is_set():
             self._number += 1
             try:
                 ending = self._run_generation()
