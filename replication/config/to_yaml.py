@@ -54,9 +54,7 @@ def to_yaml(origin: str, settings: Settings) -> str:
     written = {new: old for old, new in _written(settings.values, keys, found).items()}
     kept = {key: raw for key, raw in keys.items() if written.get(key, key) not in unused}
     lines = [f"# Converted from {printable(origin)} by python -m replication import."]
-    lines.append(
-        "# How to go on where MirrorMaker 2 stopped: conf/operations.md, Taking over from MM2."
-    )
+    lines.append("# How to go on where MirrorMaker 2 stopped: conf/docs/take-over.md.")
     lines += [f"# {printable(remark)}" for remark in settings.remarks]
     lines += [f"# To do: {problem}" for problem in _to_do(found.problems, settings.values)]
     for scope in _scopes(kept, aliases):

@@ -21,14 +21,15 @@ from replication.state.schemas import SCHEMAS
 from tests.bench.options import parsed
 from tests.support.documents import (
     ARCHITECTURE,
+    COLUMNS,
     CONFIGURATION,
+    EVENTS,
+    EXITS,
     FOLDERS,
     LINK,
-    OPERATIONS,
     OPTION,
     README,
     SPAN,
-    TABLES,
     anchors,
     blocks,
     calls,
@@ -219,8 +220,7 @@ def test_the_configuration_of_the_readme_is_valid(tmp_path: Path) -> None:
 
 def test_the_delta_tables_are_documented_with_their_columns() -> None:
     documented = {
-        SPAN.findall(name)[0]: SPAN.findall(columns)
-        for name, columns, _ in table(OPERATIONS, "table")
+        SPAN.findall(name)[0]: SPAN.findall(columns) for name, columns, _ in table(EVENTS, "table")
     }
 
     assert documented == {
@@ -231,7 +231,7 @@ def test_the_delta_tables_are_documented_with_their_columns() -> None:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_column_of_a_delta_table_is_described(name: str) -> None:
-    section = text_of(TABLES).partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
+    section = text_of(COLUMNS).partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line[:3] == "| `"]
 
     described = {SPAN.findall(column)[0]: meaning.strip() for column, meaning in rows}
@@ -240,7 +240,7 @@ def test_every_column_of_a_delta_table_is_described(name: str) -> None:
 
 
 def test_every_ending_of_an_execution_is_described() -> None:
-    (meaning,) = (text for column, text in table(TABLES, "column") if column == "`ending`")
+    (meaning,) = (text for column, text in table(COLUMNS, "column") if column == "`ending`")
 
     assert [word for word in SPAN.findall(meaning) if word in get_args(Ending)] == [
         *get_args(Ending)
@@ -248,14 +248,22 @@ def test_every_ending_of_an_execution_is_described() -> None:
 
 
 def test_the_kinds_of_events_are_documented_with_policies_that_exist() -> None:
-    rows = [(SPAN.findall(kind)[0], policy) for kind, policy, _ in table(OPERATIONS, "kind")]
+    rows = [(SPAN.findall(kind)[0], policy) for kind, policy, _ in table(EVENTS, "kind")]
 
     assert {kind for kind, _ in rows} == set(get_args(EventKind))
     assert {policy for _, policy in rows} == set(get_args(EventPolicy))
 
 
+def test_a_page_has_one_subject_and_is_listed() -> None:
+    pages = {file.name: text_of(file) for file in EXITS.parent.glob("*.md")}
+    index = pages.pop("README.md")
+
+    assert {name for name, text in pages.items() if len(text.splitlines()) > 200} == set()
+    assert {name for name in pages if f"]({name})" not in index} == set()
+
+
 def test_the_exit_codes_are_documented() -> None:
-    documented = [int(code) for code, *_ in table(OPERATIONS, "code")]
+    documented = [int(code) for code, *_ in table(EXITS, "code")]
     classes = [cls for cls in vars(errors).values() if isinstance(cls, type)]
     defined = {cls.exit_code for cls in classes if issubclass(cls, errors.ReplicationError)}
 
@@ -265,7 +273,7 @@ def test_the_exit_codes_are_documented() -> None:
 def test_the_codes_of_errors_are_documented() -> None:
     codes = {cls.code for cls in vars(errors).values() if hasattr(cls, "code")}
 
-    assert {f"`{code}`" for code in codes} <= set(re.findall("`[^`\n]*`", OPERATIONS.read_text()))
+    assert {f"`{code}`" for code in codes} <= set(re.findall("`[^`\n]*`", EXITS.read_text()))
 
 
 def test_the_tree_of_folders_is_complete() -> None:

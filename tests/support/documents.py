@@ -12,8 +12,9 @@ FOLDERS = (".ci", "conf", "jobs", "replication", "tests")
 
 README = REPOSITORY / "README.md"
 CONFIGURATION = REPOSITORY / "conf" / "README.md"
-OPERATIONS = REPOSITORY / "conf" / "operations.md"
-TABLES = REPOSITORY / "conf" / "tables.md"
+EVENTS = REPOSITORY / "conf" / "docs" / "tables.md"
+EXITS = REPOSITORY / "conf" / "docs" / "watch.md"
+COLUMNS = REPOSITORY / "conf" / "docs" / "columns.md"
 ARCHITECTURE = REPOSITORY / "replication" / "README.md"
 
 OPTION = re.compile(r"--[a-z][a-z-]*")
