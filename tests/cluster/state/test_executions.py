@@ -133,7 +133,7 @@ def test_a_start_that_fails_has_an_end_with_its_cause(
     assert (without_topic.returncode, dead.returncode) == (6, 3)
     assert ends(state) == [(str(flow), "failed", 6), (str(flow), "failed", 3)]
     first, second = stored(state, "executions", "TRUE", "ended_at")
-    assert "no topic of" in first.cause
+    assert "matches the list topics" in first.cause
     assert (first.records, first.epoch) == (0, 1)
     assert own_broker.bootstrap in second.cause
     assert (second.records, second.epoch, second.behind) == (0, None, None)
