@@ -52,8 +52,8 @@ public final class ClientErrors {
         || error instanceof InterruptException
         || error instanceof WakeupException
         || error instanceof CancellationException
-        || error instanceof IllegalStateException && text(error).contains("clos")
-        || error instanceof TimeoutException && text(error).contains("AdminClient thread");
+        || (error instanceof IllegalStateException && text(error).contains("clos"))
+        || (error instanceof TimeoutException && text(error).contains("AdminClient thread"));
   }
 
   /** {@link #node} as JSON text. */
