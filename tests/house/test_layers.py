@@ -223,7 +223,8 @@ def test_a_folder_is_entered_by_its_doors(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "door", [f"replication.{name}.{door}" for name, doors in DOORS.items() for door in doors]
+    "door",
+    [f"replication.{name}.{door}" for name, doors in DOORS.items() for door in sorted(doors)],
 )
 def test_a_door_is_used(door: str) -> None:
     users = [name for name in MODULES if door in imports(MODULES[name])]
