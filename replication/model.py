@@ -78,7 +78,7 @@ EventKind = Literal[
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 
-EventPolicy = Literal[
+Reaction = Literal[
     "retry",
     "at least once",
     "match",
@@ -156,7 +156,7 @@ class NewEvent:
 
     kind: EventKind
     text: str
-    policy: EventPolicy
+    reaction: Reaction
     details: Mapping[str, str | int] = field(default_factory=dict)
 
 

@@ -77,7 +77,7 @@ def _use_tables(spark: SparkSession, state_dir: str) -> None:
     offsets = OffsetTable(tables, FLOW)
     offsets.append(FinishedRuns(1, {PARTITION: [OffsetRun(0, 1, 0, 1)]}, {PARTITION.topic: "id"}))
     offsets.resume(reader_of(tables).offsets(FLOW).progress())
-    tables.record_event(FLOW, "started-over", "a training run", policy="restart")
+    tables.record_event(FLOW, "started-over", "a training run", reaction="restart")
     Maintenance(tables, FLOW, KEEP_ROWS).run(now)
 
 

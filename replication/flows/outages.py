@@ -180,7 +180,7 @@ class Outages(AbstractContextManager["Outages"]):
         self, kind: Literal["unreachable", "reachable"], cluster: ClusterWatch, text: str
     ) -> None:
         flow = self._config.flow
-        self._tables.record_event(flow, kind, text, policy="retry", cluster=cluster.alias)
+        self._tables.record_event(flow, kind, text, reaction="retry", cluster=cluster.alias)
 
     def _remind(self) -> None:
         now = time.monotonic()

@@ -56,7 +56,7 @@ class Match:
         """Returns an event for *tp*."""
         columns = {**tp._asdict(), "offset_until": self.position.upstream}
         event = NewEvent("adopted", self.text, "match", columns)
-        return [replace(event, policy="at least once") if self.has_gap else event]
+        return [replace(event, reaction="at least once") if self.has_gap else event]
 
     def new_runs(self, known: Position | None) -> list[OffsetRun]:
         """What this adds to an offset map that ends at *known*; None if the map begins here."""

@@ -11,7 +11,7 @@ SCHEMAS = {
     ),
     "events": (
         "flow string, at timestamp, kind string, group string, topic string, partition int, "
-        "offset_from bigint, offset_until bigint, policy string, text string, cluster string"
+        "offset_from bigint, offset_until bigint, reaction string, text string, cluster string"
     ),
     "topics": (
         "flow string, generation bigint, topic string, remote_topic string, topic_id string, "
@@ -55,7 +55,16 @@ WHOLE: Final = frozenset({"leases"})
 """Tables that are not partitioned by ``flow``: a commit for many leases writes one file."""
 
 LATER: Final = frozenset(
-    {"cluster", "executors", "last_batch", "machine", "partitions", "remote_id", "topic_id"}
+    {
+        "cluster",
+        "executors",
+        "last_batch",
+        "machine",
+        "partitions",
+        "reaction",
+        "remote_id",
+        "topic_id",
+    }
 )
 """Columns that tables of earlier versions do not have."""
 

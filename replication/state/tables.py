@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from replication.errors import StateError
 from replication.log import Log
-from replication.model import EventKind, EventPolicy, Flow, NewEvent
+from replication.model import EventKind, Flow, NewEvent, Reaction
 from replication.spark.frames import frame_of
 from replication.spark.hadoop import session_conf
 from replication.spark.local import local_spark
@@ -242,11 +242,11 @@ class Tables:
         kind: EventKind,
         text: str,
         *,
-        policy: EventPolicy,
+        reaction: Reaction,
         **details: str | int,
     ) -> None:
         """Records one event, as `record_events` does."""
-        self.record_events(flow, [NewEvent(kind, text, policy, details)])
+        self.record_events(flow, [NewEvent(kind, text, reaction, details)])
 
     def record_events(self, flow: Flow, events: Iterable[NewEvent]) -> None:
         """Appends a row to ``events`` for each of *events*, in one commit, and logs it.
@@ -256,7 +256,7 @@ class Tables:
         """
         rows: list[dict[str, Any]] = []
         for event in events:
-            columns = {"policy": event.policy, **event.details}
+            columns = {"reaction": event.reaction, **event.details}
             log.warning(event.kind.replace("-", "_"), flow=flow, text=event.text, **columns)
             own = {"flow": str(flow), "at": now(), "kind": event.kind, "text": event.text}
             rows.append({**own, **columns})
@@ -337,7 +337,7 @@ class Tables:
                     text = f"{aside.move()} has the old one: {damage}"
         name = str(flow).partition(" ")[0]  # of a lease may have the name of a part behind it
         log.warning("table_damaged", flow=name, table=table, text=text)
-        row = {"flow": name, "at": now(), "kind": "table-damaged", "policy": "restart"}
+        row = {"flow": name, "at": now(), "kind": "table-damaged", "reaction": "restart"}
         write = partial(self._append, "events", [{**row, "text": text}])
         with suppress(StateError):  # it is in the log
             if table == "events":

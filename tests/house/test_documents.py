@@ -15,7 +15,7 @@ from replication.config.clients.java_keys import JAVA_KEYS
 from replication.config.file import load
 from replication.config.ignored import IGNORED
 from replication.config.keys import KEYS
-from replication.model import EventKind, EventPolicy
+from replication.model import EventKind, Reaction
 from replication.state.executions import Ending
 from replication.state.schemas import SCHEMAS
 from tests.bench.options import parsed
@@ -247,11 +247,11 @@ def test_every_ending_of_an_execution_is_described() -> None:
     ]
 
 
-def test_the_kinds_of_events_are_documented_with_policies_that_exist() -> None:
-    rows = [(SPAN.findall(kind)[0], policy) for kind, policy, _ in table(EVENTS, "kind")]
+def test_the_kinds_of_events_are_documented_with_reactions_that_exist() -> None:
+    rows = [(SPAN.findall(kind)[0], reaction) for kind, reaction, _ in table(EVENTS, "kind")]
 
     assert {kind for kind, _ in rows} == set(get_args(EventKind))
-    assert {policy for _, policy in rows} == set(get_args(EventPolicy))
+    assert {reaction for _, reaction in rows} == set(get_args(Reaction))
 
 
 def test_a_page_has_one_subject_and_is_listed() -> None:

@@ -33,10 +33,10 @@ def locked(state: Path, table: str) -> Iterator[None]:
 def test_an_event_that_cannot_be_written_is_written_with_the_next_one(
     tables: Tables, tmp_path: Path, said: SaidLines
 ) -> None:
-    tables.record_event(FLOW, "restarted", "first", policy="retry")
+    tables.record_event(FLOW, "restarted", "first", reaction="retry")
     with locked(tmp_path, "events"):
-        tables.record_event(FLOW, "set-aside", "second", policy="fail")
-    tables.record_event(FLOW, "restarted", "third", policy="retry")
+        tables.record_event(FLOW, "set-aside", "second", reaction="fail")
+    tables.record_event(FLOW, "restarted", "third", reaction="retry")
 
     rows = tables.read("events").orderBy("at").collect()
     assert [row.text for row in rows] == ["first", "second", "third"]

@@ -55,7 +55,7 @@ def tables(spark: SparkSession, tmp_path: Path) -> Tables:
     OffsetTable(tables, OTHER).append(
         FinishedRuns(9, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, {"orders": "x"})
     )
-    tables.record_event(FLOW, "group-gone", 'it\'s "gone"', policy="keep", group="g", partition=3)
+    tables.record_event(FLOW, "group-gone", 'it\'s "gone"', reaction="keep", group="g", partition=3)
     return tables
 
 
@@ -115,7 +115,7 @@ def test_both_readers_count_the_rows_of_a_map(tables: Tables) -> None:
 @pytest.mark.parametrize("keys", [["kind"], ["kind", "group"], ["flow"]], ids="-".join)
 def test_both_readers_find_the_newest_rows(tables: Tables, keys: list[str]) -> None:
     for group in ("one", "two", "one"):
-        tables.record_event(FLOW, "group-gone", group, policy="keep", group=group)
+        tables.record_event(FLOW, "group-gone", group, reaction="keep", group=group)
 
     found = [
         sorted(reader.newest("events", FLOW, keys, ["at"]), key=str)

@@ -33,7 +33,7 @@ def test_tables_are_written_and_read(
     uri, properties = mount
     set_hadoop_properties(spark, properties)
 
-    Tables(spark, uri).record_event(Flow("A", "B"), "rejoined", "text", policy="match")
+    Tables(spark, uri).record_event(Flow("A", "B"), "rejoined", "text", reaction="match")
 
     (row,) = Tables(spark, uri).read("events").collect()
     assert row.text == "text"

@@ -126,6 +126,6 @@ def test_guarded_tables_write_nothing_without_the_lease(tables: Tables) -> None:
 
     guarded = tables.guarded(lost)
     with pytest.raises(LeaseError, match="lost"):
-        guarded.record_event(RECORDS.flow, "restarted", "text", policy="retry")
+        guarded.record_event(RECORDS.flow, "restarted", "text", reaction="retry")
 
     assert not tables.exists("events")

@@ -56,8 +56,8 @@ def test_an_event_is_written_although_the_table_is_damaged(
 ) -> None:
     DAMAGES[damage](tmp_path / "events")
 
-    tables.record_event(FLOW, "restarted", "first", policy="retry")
-    tables.record_event(FLOW, "restarted", "second", policy="retry")
+    tables.record_event(FLOW, "restarted", "first", reaction="retry")
+    tables.record_event(FLOW, "restarted", "second", reaction="retry")
 
     assert kinds(tables) == ["restarted", "restarted", "table-damaged"]
 

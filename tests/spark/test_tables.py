@@ -63,7 +63,7 @@ def test_events_can_be_queried(tables: Tables) -> None:
         FLOW,
         "realigned",
         "why",
-        policy="at least once",
+        reaction="at least once",
         topic="orders",
         partition=3,
         offset_until=7,
@@ -72,7 +72,7 @@ def test_events_can_be_queried(tables: Tables) -> None:
     (row,) = tables.read("events").drop("at").collect()
     assert row.asDict() == {
         "flow": "A->B", "kind": "realigned", "group": None, "topic": "orders", "partition": 3,
-        "offset_from": None, "offset_until": 7, "policy": "at least once", "text": "why",
+        "offset_from": None, "offset_until": 7, "reaction": "at least once", "text": "why",
     }  # fmt: skip
 
 
@@ -103,10 +103,10 @@ def test_an_event_that_cannot_be_written_is_written_with_the_next_one(
     state = tmp_path / "state"
     state.write_text("not a folder yet")
     tables = Tables(spark, state.as_uri())
-    tables.record_event(FLOW, "restarted", "first", policy="retry")
+    tables.record_event(FLOW, "restarted", "first", reaction="retry")
 
     state.unlink()
-    tables.record_event(FLOW, "restarted", "second", policy="retry")
+    tables.record_event(FLOW, "restarted", "second", reaction="retry")
 
     rows = tables.read("events").orderBy("at").collect()
     assert [row.text for row in rows] == ["first", "second"]
@@ -187,7 +187,7 @@ def test_the_files_of_many_appends_are_merged(spark: SparkSession, tmp_path: Pat
     tables = Tables(spark, tmp_path.as_uri(), most_files=3)
 
     for number in range(3):
-        tables.record_event(FLOW, "restarted", str(number), policy="retry")
+        tables.record_event(FLOW, "restarted", str(number), reaction="retry")
 
     assert len(tables.read("events").inputFiles()) == 1
     assert {row.text for row in tables.read("events").collect()} == {"0", "1", "2"}
@@ -197,7 +197,9 @@ def test_many_threads_may_create_a_table_at_once(tables: Tables) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(
             pool.map(
-                lambda number: tables.record_event(FLOW, "restarted", str(number), policy="retry"),
+                lambda number: tables.record_event(
+                    FLOW, "restarted", str(number), reaction="retry"
+                ),
                 range(4),
             )
         )

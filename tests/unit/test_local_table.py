@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
+from replication.model import Flow
+from replication.state.delta_reader import DeltaReader
 from replication.state.delta_writer import SMALL_BYTES, LocalTable
 from replication.state.schemas import PROPERTIES, SCHEMAS, local_properties, outdated_properties
 
@@ -82,3 +84,20 @@ def test_a_table_gets_new_defaults_and_keeps_an_operators_values() -> None:
     own = {**PROPERTIES, "delta.logRetentionDuration": "interval 9 days"}
     assert "delta.logRetentionDuration" not in outdated_properties(wanted, own)
     assert local_properties("events") == PROPERTIES
+
+
+def test_events_of_an_earlier_version_stay_beside_the_new_ones(tmp_path: Path) -> None:
+    folder, schema = tmp_path / "events", SCHEMAS["events"]
+    row = {"flow": "A->B", "at": datetime.now(timezone.utc), "kind": "restarted"}
+    earlier = schema.replace("reaction", "policy")
+
+    LocalTable(folder).append([{**row, "text": "old", "policy": "retry"}], earlier)
+    before = DeltaReader(tmp_path.as_uri()).rows("events", Flow("A", "B"))
+    LocalTable(folder).append([{**row, "text": "new", "reaction": "retry"}], schema)
+    after = DeltaReader(tmp_path.as_uri()).rows("events", Flow("A", "B"))
+
+    assert [event["text"] for event in before] == ["old"]
+    assert {event["text"]: (event["policy"], event["reaction"]) for event in after} == {
+        "old": ("retry", None),
+        "new": (None, "retry"),
+    }

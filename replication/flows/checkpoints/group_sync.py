@@ -116,5 +116,5 @@ class GroupSync:
             f"changed; members: {members}. Its checkpoints are not held up; stop these members, or "
             "exclude the group with groups.exclude",
             group=group,
-            policy="skip",
+            reaction="skip",
         )

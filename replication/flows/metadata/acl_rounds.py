@@ -96,7 +96,7 @@ class AclSync:
                 f"ACLs that somebody removed on {flow.target} were created again, since "
                 f"{flow.source} still has them: {text}. To withdraw an access on {flow.target} "
                 f"only, create a DENY there",
-                policy="overwrite",
+                reaction="overwrite",
             )
 
     def _report(self, outcomes: Iterable[AclOutcome]) -> None:

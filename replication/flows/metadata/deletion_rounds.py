@@ -138,7 +138,7 @@ class Deletions:
                 f"topic {it.remote} was deleted on {flow.target}, since {it.topic} was deleted on "
                 f"{flow.source} more than {self._config.deletions.grace_seconds} s before",
                 topic=it.topic,
-                policy="delete",
+                reaction="delete",
             )
             self._record(DELETED, [it])
 
@@ -150,7 +150,7 @@ class Deletions:
                 "deletion-rejected",
                 f"{reason}. The deletion of {topic.remote} is tried again at every round",
                 topic=topic.topic,
-                policy="retry",
+                reaction="retry",
             )
 
     def _record(self, state: str, topics: Iterable[Replicated]) -> None:

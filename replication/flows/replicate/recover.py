@@ -100,7 +100,7 @@ class Recovery:
         pause = pause_seconds(self._failures + 1)
         flow = self._context.config.flow
         log.warning("restarting", flow=flow, pause_seconds=round(pause))
-        self._context.tables.record_event(flow, "restarted", str(error), policy="retry")
+        self._context.tables.record_event(flow, "restarted", str(error), reaction="retry")
         self._stop.wait(pause)
 
     def _set_denied_aside(self, error: QueryError, plan: TopicPlan) -> None:

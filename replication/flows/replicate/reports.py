@@ -101,7 +101,7 @@ class Reports:
                 "unconfirmed",
                 f"executors did not report all records of a finished batch on {names} within "
                 f"{CONFIRM_SECONDS} s; the batch's own counts are used",
-                policy="batch",
+                reaction="batch",
             )
 
     def finish(self) -> None:

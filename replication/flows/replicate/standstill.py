@@ -56,7 +56,7 @@ class Standstill:
         elif not self._said_at and now - self._since >= SAID_AFTER_SECONDS:
             self._said_at = now
             text = f"{error}\nThe flow waits and tries again until it is stopped"
-            self._context.tables.record_event(flow, "waiting", text, policy="retry")
+            self._context.tables.record_event(flow, "waiting", text, reaction="retry")
 
     def end(self) -> None:
         """Says that the flow goes on."""
@@ -64,7 +64,7 @@ class Standstill:
             seconds = round(time.monotonic() - self._since)
             text = f"the flow goes on after {seconds} s"
             self._context.tables.record_event(
-                self._context.config.flow, "resumed", text, policy="retry"
+                self._context.config.flow, "resumed", text, reaction="retry"
             )
         self._attempts = 0
         self._said_at = 0.0

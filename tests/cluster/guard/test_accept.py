@@ -88,7 +88,7 @@ def test_a_running_flow_goes_on_with_a_topic_that_an_operator_accepts(
     assert_equal(clusters, topic_name)
     assert kinds(flow.tables) == ["set-aside", "jumped", "rejoined"]
     (event,) = stored(flow.tables, "events", "kind = 'jumped'")
-    assert (event.policy, event.offset_from, event.offset_until) == ("accept", 100, 150)
+    assert (event.reaction, event.offset_from, event.offset_until) == ("accept", 100, 150)
     assert pending_acceptances(state.as_uri(), FLOW) == {}
 
 

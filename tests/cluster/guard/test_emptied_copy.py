@@ -36,6 +36,6 @@ def test_a_copy_that_retention_has_emptied_is_not_filled_again_without_a_word(
     (start,) = planned.starts
     (event,) = stored(flow.tables, "events")
     assert start.offset == 0
-    assert (event.kind, event.policy, event.text) == ("adopted", "at least once", start.reason)
+    assert (event.kind, event.reaction, event.text) == ("adopted", "at least once", start.reason)
     for fact in (f"A.{topic_name}-0", "up to offset 300", "replication.takeover.topic"):
         assert fact in event.text

@@ -98,7 +98,7 @@ def test_a_flow_without_a_map_resumes_at_the_record_that_the_target_lacks(
         expected = [number for number in range(100) if number not in gone]
         assert values(target, f"A.{topic_name}", partition) == [*expected, *again]
     events = {event.partition: event for event in stored(flow.tables, "events", "kind = 'adopted'")}
-    assert {number: event.policy for number, event in events.items()} == {
+    assert {number: event.reaction for number, event in events.items()} == {
         0: "at least once", 1: "match", 2: "at least once",
     }  # fmt: skip
     assert (
@@ -237,7 +237,7 @@ def test_nothing_of_records_without_timestamps_is_lost_or_repeated(
 
     assert values(target, f"A.{topic_name}") == list(range(60))
     assert stored(crashed.tables, "events") == []
-    assert [event.policy for event in stored(lost.tables, "events")] == ["match"]
+    assert [event.reaction for event in stored(lost.tables, "events")] == ["match"]
 
 
 def test_records_that_all_have_no_timestamps_are_found_without_a_map(

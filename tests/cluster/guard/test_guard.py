@@ -49,7 +49,7 @@ def test_records_that_expired_before_a_start_are_skipped(
 
     assert numbers(target, f"A.{topic_name}") == [*range(100), *range(150, 200)]
     event = jump(flow)
-    assert (event.policy, event.offset_from, event.offset_until) == ("skip", 100, 150)
+    assert (event.reaction, event.offset_from, event.offset_until) == ("skip", 100, 150)
     assert "source offsets 100 to 149 are not copied" in event.text
     assert translations(flow, topic_name, 99, 100, 149, 150, 160) == [
         Exact(99), Exact(100), Exact(100), Exact(100), Exact(110)
@@ -138,7 +138,7 @@ def test_a_target_whose_last_records_have_expired_on_the_source(
 
     assert numbers(target, remote) == [*range(50), *copies, *range(100, 110)]
     event = jump(flow)
-    assert (event.policy, event.offset_from, event.offset_until) == (policy, 60, 100)
+    assert (event.reaction, event.offset_from, event.offset_until) == (policy, 60, 100)
     assert translations(flow, topic_name, 100, 110) == [
         Exact(50 + len(copies)), Exact(60 + len(copies))
     ]  # fmt: skip

@@ -73,7 +73,7 @@ def test_a_source_that_was_cut_goes_on_at_the_cut(
     new = [*range(200, 200 + regrown), *range(300, 330)]
     assert numbers(target, f"A.{topic_name}") == [*range(100), *new]
     event = jump(flow)
-    assert (event.policy, event.offset_from, event.offset_until) == ("skip", 80, 80)
+    assert (event.reaction, event.offset_from, event.offset_until) == ("skip", 80, 80)
     assert "up to offset 80 it has the records that were copied" in event.text
     assert "of what the source has, nothing is left out or repeated" in event.text
     assert translations(flow, topic_name, 80, 110) == [Exact(100), Exact(130)]
@@ -107,7 +107,7 @@ def test_a_target_that_was_cut_is_refilled_or_goes_on(
 
     assert numbers(own_process, remote) == [*range(80), *range(goes_on_at, 110)]
     event = jump(flow)
-    assert (event.policy, event.offset_from, event.offset_until) == (policy, 80, goes_on_at)
+    assert (event.reaction, event.offset_from, event.offset_until) == (policy, 80, goes_on_at)
     shift = goes_on_at - 80
     assert translations(flow, topic_name, 79, 80, 100, 110) == [
         Exact(79), Exact(80), Exact(100 - shift), Exact(110 - shift)
@@ -143,7 +143,7 @@ def test_a_shared_target_that_was_cut_and_has_grown_again_is_noticed(
     copies = [*range(80), *range(300, 340), *range(goes_on_at, 110)]
     assert numbers(own_process, topic_name) == copies
     event = jump(flow)
-    assert (event.policy, event.offset_from, event.offset_until) == (policy, 80, goes_on_at)
+    assert (event.reaction, event.offset_from, event.offset_until) == (policy, 80, goes_on_at)
     assert translations(flow, topic_name, 79, 100, 110) == [
         Exact(79), Exact(copies.index(100)), Exact(len(copies))
     ]  # fmt: skip
@@ -190,7 +190,7 @@ def test_a_source_topic_created_again_is_appended(
 
     assert numbers(target, f"A.{topic_name}") == [*range(100), *range(500, 530)]
     event = jump(flow)
-    assert (event.policy, event.offset_from, event.offset_until) == ("restart", 0, 0)
+    assert (event.reaction, event.offset_from, event.offset_until) == ("restart", 0, 0)
     assert "was deleted and created again" in event.text
     assert translations(flow, topic_name, 0, 30) == [Exact(100), Exact(130)]
 

@@ -47,7 +47,7 @@ def test_deleting_a_source_topic_does_not_stop_the_others(
     assert_equal(clusters, topic_name)
     assert copied(clusters, doomed) == 100
     # The look at the topics' ids comes first, or the query fails on the topic.
-    events = [(event.kind, event.policy) for event in stored(flow.tables, "events")]
+    events = [(event.kind, event.reaction) for event in stored(flow.tables, "events")]
     assert events in ([], [("restarted", "retry")])
 
 

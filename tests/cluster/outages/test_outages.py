@@ -211,4 +211,4 @@ def test_one_cluster_that_is_down_does_not_keep_the_other_flows_from_starting(
     log = mirror.log.read_text()
     assert "event=flow_failed" not in log
     assert log.count("event=unreachable") == 1  # however many parts of the flow wait
-    assert "flow=A->C event=unreachable policy=retry cluster=C" in log
+    assert "flow=A->C event=unreachable reaction=retry cluster=C" in log
