@@ -11,7 +11,7 @@ from replication.flows.replicate.admitted import Admitted
 from replication.kafka.same_cluster import distinct_ids
 from replication.log import Log
 from replication.model import Flow, Mode
-from replication.spark.mode import BATCH_MODES, Choice, SlotsError, choose_mode
+from replication.spark.mode import BATCH_MODES, ModeChoice, SlotsError, choose_mode
 from replication.topics.conflicts import find_conflicts
 from replication.topics.topic_plan import TopicPlan
 
@@ -106,7 +106,7 @@ class Admission:
         """
         return self._choose(config).mode
 
-    def _await_choice(self, config: FlowConfig, stop: threading.Event) -> Choice:
+    def _await_choice(self, config: FlowConfig, stop: threading.Event) -> ModeChoice:
         """Waits while a lost executor's slots are missing, until the cluster has replaced it."""
         deadline, is_waiting = time.monotonic() + self._patience_seconds, False
         while True:
@@ -119,9 +119,9 @@ class Admission:
                     log.warning("slots_awaited", flow=config.flow, text=error)
                     is_waiting = True
             if stop.wait(POLL_SECONDS):
-                return Choice(config.mode, "a stop was requested")
+                return ModeChoice(config.mode, "a stop was requested")
 
-    def _choose(self, config: FlowConfig) -> Choice:
+    def _choose(self, config: FlowConfig) -> ModeChoice:
         with self._lock:
             continuous = self._plans.keys() - self._batched
             partitions = sum(len(self._plans[flow].partitions) for flow in continuous)

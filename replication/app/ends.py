@@ -13,7 +13,7 @@ from typing import Final
 from py4j.protocol import Py4JError
 
 from replication.app.claims import Launch
-from replication.app.outcome import Outcome
+from replication.app.outcome import JobOutcome
 from replication.errors import LeaseError, ReplicationError
 from replication.flows.tally import Killed, Tally
 from replication.log import Log
@@ -105,7 +105,7 @@ class Ends:
             error: What ended it; None for a clean end.
             is_stopped: Whether it was to stop.
         """
-        launch, outcome = self._launch, Outcome.of(error) if error else Outcome()
+        launch, outcome = self._launch, JobOutcome.of(error) if error else JobOutcome()
         self._known.add(flow)
         execution = Execution(
             flow,

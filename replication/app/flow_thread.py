@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from replication.app.outcome import Outcome
+from replication.app.outcome import JobOutcome
 from replication.errors import ReplicationError
 from replication.log import Log
 from replication.model import Flow
@@ -36,9 +36,9 @@ class Failure:
     at: float
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> JobOutcome:
         """What the process tells of it at its end."""
-        return Outcome.of(self.error, f"flow {self.flow}")
+        return JobOutcome.of(self.error, f"flow {self.flow}")
 
 
 class FlowThread(threading.Thread):
@@ -88,7 +88,7 @@ def wait_for_all(
     locks: JobLocks,
     remind_seconds: float = REMIND_SECONDS,
     give_back: Callable[[Collection[Flow]], None] = lambda _flows: None,
-) -> Outcome:
+) -> JobOutcome:
     """Waits until every flow has ended; stops those that a request names.
 
     While other flows still run, a failed flow is logged every *remind_seconds*.
@@ -123,7 +123,7 @@ def wait_for_all(
                     log.error("flow_down", flow=thread.flow, minutes=minutes, text=failure.error)
     endings.look()
     failures = [thread.failure for thread in threads if thread.failure]
-    return min(failures, key=lambda failure: failure.at).outcome if failures else Outcome()
+    return min(failures, key=lambda failure: failure.at).outcome if failures else JobOutcome()
 
 
 class _Endings:

@@ -31,8 +31,8 @@ TERMINATION_LOG: Final = Path("/dev/termination-log")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The exit code, and the cause as one line; ``Outcome()`` is a clean end.
+class JobOutcome:
+    """The exit code, and the cause as one line; ``JobOutcome()`` is a clean end.
 
     Args:
         exit_code: As in `replication.errors`.
@@ -45,7 +45,7 @@ class Outcome:
     before_spark: bool = False
 
     @classmethod
-    def of(cls, error: BaseException, subject: object = None) -> "Outcome":
+    def of(cls, error: BaseException, subject: object = None) -> "JobOutcome":
         """Returns the outcome of *error*, which ended *subject*."""
         code = error.exit_code if isinstance(error, ReplicationError) else 1
         text = " ".join(str(error).split()) or type(error).__name__
@@ -55,7 +55,7 @@ class Outcome:
         return f"exit code {self.exit_code}: {self.cause}"[:LONGEST_TEXT]
 
 
-def log_outcome(outcome: Outcome, driver_jvm: Callable[[], JVMView], seconds: float) -> None:
+def log_outcome(outcome: JobOutcome, driver_jvm: Callable[[], JVMView], seconds: float) -> None:
     """Logs the last line of the process, behind what the JVM has to say.
 
     Args:
@@ -73,7 +73,7 @@ def log_outcome(outcome: Outcome, driver_jvm: Callable[[], JVMView], seconds: fl
 
 
 def announce(
-    outcome: Outcome, driver_jvm: Callable[[], JVMView], register: Callable[[], object]
+    outcome: JobOutcome, driver_jvm: Callable[[], JVMView], register: Callable[[], object]
 ) -> None:
     """Tells the platform of a failure. Must be the last step: YARN may end the process then.
 

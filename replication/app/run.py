@@ -27,7 +27,7 @@ from replication.app.claims import Claims, Launch, await_first, open_claims
 from replication.app.ends import Ends
 from replication.app.flow_thread import FlowThread, wait_for_all
 from replication.app.open_files import watch_open_files
-from replication.app.outcome import Outcome, announce, log_outcome
+from replication.app.outcome import JobOutcome, announce, log_outcome
 from replication.app.parent import stop_with_parent
 from replication.app.run_folder import hold_run_folder
 from replication.app.signals import stop_on_signals
@@ -94,7 +94,7 @@ def run(
     *,
     standby: bool = False,
     clusters: str = "",
-) -> Outcome:
+) -> JobOutcome:
     """Runs the flows of *file* until they are stopped or drained.
 
     Args:
@@ -117,7 +117,7 @@ def run(
         outcome = _run(file, clusters, flows, mode, job, standby=standby)
     except Exception as error:  # the process's edge: its last line is the cause
         log.exception("job_failed", text="internal error, please report it")
-        outcome = Outcome.of(error)
+        outcome = JobOutcome.of(error)
     log_outcome(outcome, driver_jvm, time.monotonic() - started)
     if outcome.exit_code and not is_remote():
         announce(outcome, driver_jvm, partial(session, job))
@@ -126,7 +126,7 @@ def run(
 
 def _run(
     file: str, clusters: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standby: bool
-) -> Outcome:
+) -> JobOutcome:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     # PySpark also logs every SQL error as a page of JSON; our errors say the same in a line
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
@@ -138,7 +138,7 @@ def _run(
         launch = _launch(file, clusters, flows, mode, job, standby=standby)
     except ReplicationError as error:
         log.error("start_failed", text=error)
-        return replace(Outcome.of(error), before_spark=True)
+        return replace(JobOutcome.of(error), before_spark=True)
     return _start(launch)
 
 
@@ -156,7 +156,7 @@ def _launch(
     return Launch(config, chosen, job, standby)
 
 
-def _start(launch: Launch) -> Outcome:
+def _start(launch: Launch) -> JobOutcome:
     """Runs *launch*; from here on each of its flows has an end, which is recorded."""
     config, job = launch.config, launch.job
     ends, failure = Ends(launch), None
@@ -177,17 +177,17 @@ def _start(launch: Launch) -> Outcome:
             stop_with_parent(driver_jvm())
             watch_open_files([os.getpid(), driver_jvm().java.lang.ProcessHandle.current().pid()])
             if not await_first(launch, claims):
-                return Outcome()
+                return JobOutcome()
             return _run_in_spark(launch, claims, locks, ends)
     except ReplicationError as error:
         log.error("start_failed", text=error)
         failure = error
-        return replace(Outcome.of(error), before_spark=True)
+        return replace(JobOutcome.of(error), before_spark=True)
     finally:
         ends.close(failure)
 
 
-def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks, ends: Ends) -> Outcome:
+def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks, ends: Ends) -> JobOutcome:
     config, job = launch.config, launch.job
     flows = launch.names
     try:
@@ -211,7 +211,7 @@ def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks, ends: Ends) -
     except ReplicationError as error:
         log.error("job_failed", text=error)
         ends.end_others(error)
-        return Outcome.of(error)
+        return JobOutcome.of(error)
 
 
 def _chosen(
@@ -287,7 +287,7 @@ class _Application:
         self._head_start = HeadStart(copied)
         self._watches = Watches()
 
-    def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> Outcome:
+    def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> JobOutcome:
         check_static_settings(self._spark)
         if runs(self._job, "records") and self._chosen:
             self._check_interceptor()

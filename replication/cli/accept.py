@@ -15,14 +15,14 @@ from replication.cli.options import (
 from replication.config.file import load_config
 from replication.control.accept import Acceptance, plan_acceptance
 from replication.control.starts import open_clusters, stored_map
-from replication.offsets.guard import Start
+from replication.offsets.guard import StartOffset
 from replication.state.accept_requests import request_acceptance
 from replication.state.readers import open_reader
 
 HEADINGS = ("partition", "goes on at", "target offset", "effect", "because")
 
 
-def _start(_context: click.Context, _option: click.Parameter, value: str) -> Start:
+def _start(_context: click.Context, _option: click.Parameter, value: str) -> StartOffset:
     if value.isdecimal():
         return int(value)
     if value == "earliest":
@@ -57,7 +57,7 @@ def accept(
     name: str,
     topic: str,
     partition: int | None,
-    start: Start,
+    start: StartOffset,
     execute: bool,
     reason: str,
     as_json: bool,

@@ -18,7 +18,7 @@ from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.loops import check_loops
 from replication.control.plan import FlowPlan, Histories, plan_flow
-from replication.control.resumes import Start
+from replication.control.resumes import PartitionStart
 from replication.control.starts import open_clusters, stored_map
 from replication.errors import GuardError
 from replication.model import TopicAcl
@@ -138,7 +138,7 @@ def _acls(plan: FlowPlan) -> Iterator[tuple[str, TopicAcl]]:
     yield from (("keep", acl) for acl in plan.acls.keep)
 
 
-def _to_do(plan: FlowPlan, start: Start) -> str:
+def _to_do(plan: FlowPlan, start: PartitionStart) -> str:
     remote = plan.topics.topics[start.partition.topic]
     if remote in plan.topics.grow:
         return f"grow to {plan.topics.grow[remote]} partitions"

@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from replication.cli.options import JOB_HELP, MODES, known_errors
-from replication.cli.start_check import Start, asks_of_start
+from replication.cli.start_check import AskedStart, asks_of_start
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.machine import open_files_limit
 from replication.control.partitions import partitions_now, partitions_then
@@ -36,7 +36,7 @@ FLOWS_AT_ONCE: Final = 8
 @click.option("--standby", is_flag=True, help="With --start: another process may run the job now.")
 @click.argument("spark", nargs=-1, metavar="[-- ARGUMENT...]")
 def slots(
-    start: Start, mode: Mode | None, spark: Sequence[str], *, checks: bool, standby: bool
+    start: AskedStart, mode: Mode | None, spark: Sequence[str], *, checks: bool, standby: bool
 ) -> None:
     """Print how many local task slots the flows need.
 

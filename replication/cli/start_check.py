@@ -19,7 +19,7 @@ from replication.state.job_lock import refuse_second_process
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class AskedStart:
     """A start of a job.
 
     Args:
@@ -71,7 +71,7 @@ class Start:
 def asks_of_start(
     default: Job | None, text: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of a start, and the command one `Start` for them.
+    """Gives a command the options of a start, and the command one `AskedStart` for them.
 
     Args:
         default: The job without the option.
@@ -98,7 +98,7 @@ def asks_of_start(
             job: Job | None,
             **kwargs: Any,  # noqa: ANN401 - the same
         ) -> None:
-            command(Start(load_config(file, clusters), names, job), *args, **kwargs)
+            command(AskedStart(load_config(file, clusters), names, job), *args, **kwargs)
 
         return run
 

@@ -3,7 +3,7 @@
 import click
 
 from replication.cli.options import known_errors
-from replication.cli.start_check import Start, asks_of_start
+from replication.cli.start_check import AskedStart, asks_of_start
 from replication.config.stores import missing_files
 from replication.control.clients import clients_of, custom_classes
 from replication.control.file_check import start_problems
@@ -21,7 +21,7 @@ from replication.model import is_local_mode
 @click.option("--master", default="local", help="The Spark master of the job; default: local.")
 @click.option("--here", is_flag=True, help="Look at this machine, too: the driver will run on it.")
 @click.option("--strict", is_flag=True, help="Treat every warning as a problem.")
-def validate(start: Start, master: str, *, here: bool, strict: bool) -> None:
+def validate(start: AskedStart, master: str, *, here: bool, strict: bool) -> None:
     """Check FILE without connecting to a cluster.
 
     With --job, also check that no other process runs that job on the same state directory.

@@ -8,7 +8,7 @@ from replication.control.starts import StoredMap, find_starts
 from replication.errors import NoAnswerError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
-from replication.offsets.guard import Accepted, Jump, Refusal, Start, rule
+from replication.offsets.guard import Accepted, Jump, Refusal, StartOffset, rule
 from replication.offsets.resume import Decision, Missing
 from replication.positions.doubts import in_doubt
 from replication.positions.rule import rule_all
@@ -56,7 +56,7 @@ def plan_acceptance(
     clusters: tuple[Cluster, Cluster],
     stored: StoredMap,
     where: tuple[str, int | None],
-    start: Start,
+    start: StartOffset,
 ) -> Acceptance:
     """Returns what accepting *start* means for the partitions that the guard refuses.
 

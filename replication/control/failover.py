@@ -17,7 +17,7 @@ from replication.offsets.wording import quality
 from replication.topics.selection import remote_topics
 from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
 
-NOTHING = NoAnswer("nothing replicated", None)
+NOT_REPLICATED = NoAnswer("nothing replicated", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def failback_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
     offsets, problems = [], []
     for position in positions:
         tp = position.partition
-        answer = maps[tp].offsets.translate_back(position.offset) if tp in maps else NOTHING
+        answer = maps[tp].offsets.translate_back(position.offset) if tp in maps else NOT_REPLICATED
         where = f"group {position.group} on {tp}"
         if isinstance(answer, NoAnswer):
             problems.append(

@@ -9,7 +9,7 @@ from typing import Literal
 
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig
-from replication.control.resumes import Start, find_resumes
+from replication.control.resumes import PartitionStart, find_resumes
 from replication.control.starts import StoredMap
 from replication.errors import ReplicationError, SetupError
 from replication.kafka.acls import NoAclsError, TopicAcls
@@ -32,7 +32,7 @@ Purpose = Literal["heartbeats", "checkpoints", "offset syncs"]
 
 
 @dataclass(frozen=True, slots=True)
-class InternalTopic:
+class PlannedTopic:
     """A topic that the mirror itself writes."""
 
     name: str
@@ -67,8 +67,8 @@ class FlowPlan:
 
     config: FlowConfig
     topics: TopicPlan
-    starts: tuple[Start, ...]
-    internal_topics: tuple[InternalTopic, ...]
+    starts: tuple[PartitionStart, ...]
+    internal_topics: tuple[PlannedTopic, ...]
     settings: tuple[TopicChanges, ...] = ()
     acls: AclPlan = NO_ACLS
     cluster_ids: Mapping[str, str] = field(default_factory=dict)
@@ -123,7 +123,7 @@ def plan_flow(
         for cluster in clusters
     }
     internal = (
-        InternalTopic(name, alias, purpose, exists=name in existing[alias])
+        PlannedTopic(name, alias, purpose, exists=name in existing[alias])
         for name, alias, purpose in wanted
     )
     faults = (text for cluster in clusters for text in faults_of(cluster, existing[cluster.alias]))
@@ -159,7 +159,7 @@ def _notes_of_shared(
         yield remote, f"at least once: shared with {names}"
 
 
-def _with_note(start: Start, note: str | None) -> Start:
+def _with_note(start: PartitionStart, note: str | None) -> PartitionStart:
     return replace(start, reason=f"{start.reason}; {note}") if note else start
 
 

@@ -37,7 +37,7 @@ LATER = "earliest: it is newer than the flow; latest is for what was there at it
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class PartitionStart:
     """Where one partition resumes on the source.
 
     Args:
@@ -58,7 +58,7 @@ def find_resumes(
     topics: TopicPlan,
     clusters: tuple[Cluster, Cluster],
     stored: StoredMap,
-) -> tuple[tuple[Start, ...], tuple[str, ...]]:
+) -> tuple[tuple[PartitionStart, ...], tuple[str, ...]]:
     """Where the partitions of *topics* resume.
 
     Returns:
@@ -100,23 +100,25 @@ def _in_doubt(config: FlowConfig, topics: TopicPlan, starts: Survey) -> set[str]
     }
 
 
-def _start(config: FlowConfig, tp: TopicPartition, verdict: Verdict, starts: Survey) -> Start:
+def _start(
+    config: FlowConfig, tp: TopicPartition, verdict: Verdict, starts: Survey
+) -> PartitionStart:
     match verdict:
         case Refusal() | Missing():
-            return Start(tp, None, "problem", verdict.text)
+            return PartitionStart(tp, None, "problem", verdict.text)
         case MatchTail():  # of a topic that is refused for another partition
-            return Start(tp, None, "target", "by the records of the target")
+            return PartitionStart(tp, None, "target", "by the records of the target")
         case CountAhead(anchor, records):
             plural = "s" * (records != 1)
             skips = f"then skips {records} record{plural} that the target already has"
-            return Start(tp, anchor.upstream, "offset map", f"offset map; {skips}")
+            return PartitionStart(tp, anchor.upstream, "offset map", f"offset map; {skips}")
         case Counted(run):
             text = f"offset map, and {run.count} more records that the target already has"
-            return Start(tp, run.end.upstream, "offset map", text)
+            return PartitionStart(tp, run.end.upstream, "offset map", text)
         case Realigned(runs, event):
-            return Start(tp, runs[-1].end.upstream, "target", event.text)
+            return PartitionStart(tp, runs[-1].end.upstream, "target", event.text)
     origin, reason = _because(config, tp, verdict, starts)
-    return Start(tp, verdict.position.upstream, origin, reason)
+    return PartitionStart(tp, verdict.position.upstream, origin, reason)
 
 
 def _because(
@@ -139,7 +141,7 @@ def _because(
             return "auto.offset.reset", LATER if tp in starts.later else fresh
 
 
-def _with_topics(found: Mapping[TopicPartition, Start]) -> list[Start]:
+def _with_topics(found: Mapping[TopicPartition, PartitionStart]) -> list[PartitionStart]:
     """*found*, where a topic that has a problem is set aside with all of its partitions."""
     problems = {tp.topic: tp for tp, start in found.items() if start.origin == "problem"}
     return [
@@ -150,7 +152,7 @@ def _with_topics(found: Mapping[TopicPartition, Start]) -> list[Start]:
     ]
 
 
-def _aside(start: Start, other: TopicPartition) -> Start:
+def _aside(start: PartitionStart, other: TopicPartition) -> PartitionStart:
     where = "" if start.offset is None else f"at offset {start.offset}, "
     reason = f"set aside with partition {other.partition}; else {where}{start.reason}"
-    return Start(start.partition, None, "set aside", reason)
+    return PartitionStart(start.partition, None, "set aside", reason)

@@ -12,9 +12,9 @@ from replication.mm2.char_classes import SHORT, anything, is_line_end, is_word, 
 from replication.mm2.regex_chars import DEEPEST, CharReader, PatternError
 from replication.mm2.regex_nodes import (
     Char,
-    Choice,
     Look,
     Node,
+    PatternChoice,
     Place,
     Possessive,
     Repeat,
@@ -22,7 +22,7 @@ from replication.mm2.regex_nodes import (
 )
 
 LONGEST: Final = 10_000
-NOTHING: Final = Sequence(())
+EMPTY_PATTERN: Final = Sequence(())
 _COUNT: Final = re.compile(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
 _FLAGS: Final = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
 _NAME: Final = re.compile(r"\?<[A-Za-z][A-Za-z0-9]*>")
@@ -56,7 +56,7 @@ class _Parser(CharReader):
         parts = [self.sequence(depth)]
         while self.take("|"):
             parts.append(self.sequence(depth))
-        return parts[0] if len(parts) == 1 else Choice(tuple(parts))
+        return parts[0] if len(parts) == 1 else PatternChoice(tuple(parts))
 
     def sequence(self, depth: int) -> Node:
         parts: list[Node] = []
@@ -97,7 +97,7 @@ class _Parser(CharReader):
         if char in "*+?":
             raise self.error(f"dangling {char}")
         if char == "{":  # Java repeats nothing: a{2}{3} is a{2}
-            return NOTHING
+            return EMPTY_PATTERN
         self.at += 1
         match char:
             case "(":
@@ -149,6 +149,6 @@ class _Parser(CharReader):
             return Place(char, is_word)
         if self.take("R"):
             pair = Sequence((self.literal("\r"), self.literal("\n")))
-            return Choice((pair, Char(SHORT["v"])))
+            return PatternChoice((pair, Char(SHORT["v"])))
         found = self.escaped()
         return self.literal(found) if isinstance(found, str) else Char(found)

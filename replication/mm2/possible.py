@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from replication.mm2.java_regex import parse
-from replication.mm2.regex_nodes import Char, Choice, Node, Possessive, Repeat, Sequence
+from replication.mm2.regex_nodes import Char, Node, PatternChoice, Possessive, Repeat, Sequence
 
 LEGAL: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-*"
 """What names of topics and settings consist of. Kafka allows anything in a group's name.
@@ -35,7 +35,7 @@ def can_be(node: Node, alphabet: str) -> bool:
         return any(map(node.is_in, alphabet))
     if isinstance(node, Sequence):
         return all(can_be(part, alphabet) for part in node.parts)
-    if isinstance(node, Choice):
+    if isinstance(node, PatternChoice):
         return any(can_be(part, alphabet) for part in node.parts)
     if isinstance(node, Repeat | Possessive):
         return node.least == 0 or can_be(node.part, alphabet)

@@ -75,7 +75,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PatternChoice:
     """One of several parts."""
 
     parts: tuple[Node, ...]

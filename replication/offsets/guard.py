@@ -13,7 +13,7 @@ from replication.model import GuardCause, GuardPolicy, Position, TopicPartition
 from replication.offsets.map import NoAnswer, translate_back
 from replication.offsets.runs import OffsetRun, anchor, runs_between
 
-Start = int | Literal["earliest", "latest"]
+StartOffset = int | Literal["earliest", "latest"]
 """An offset on the source, or what it is called whatever it is at that moment."""
 
 
@@ -54,7 +54,7 @@ class Refusal:
 class Accepted:
     """An operator's acceptance: the partition of the topic with this id goes on at *start*."""
 
-    start: Start
+    start: StartOffset
     topic_id: str
 
 
@@ -331,7 +331,7 @@ def rule(
     return refusal
 
 
-def offset_of(start: Start, refusal: Refusal) -> int:
+def offset_of(start: StartOffset, refusal: Refusal) -> int:
     """Returns the source offset that *start* means."""
     if isinstance(start, int):
         return start

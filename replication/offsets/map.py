@@ -85,7 +85,7 @@ class _UnknownSpan(OffsetRun):
 
 
 @dataclass(frozen=True, slots=True)
-class _Copies:
+class _NewestCopies:
     """A source range and the newest run that contains it."""
 
     src_from: int
@@ -271,17 +271,19 @@ def _with_unknown_spans(runs: Sequence[OffsetRun]) -> list[OffsetRun]:
     return spans
 
 
-def _newest_copies(runs: Sequence[OffsetRun], unknown: Sequence[_UnknownSpan]) -> list[_Copies]:
+def _newest_copies(
+    runs: Sequence[OffsetRun], unknown: Sequence[_UnknownSpan]
+) -> list[_NewestCopies]:
     """Returns every source range once, with the newest run that contains it, in source order.
 
     A range that is in no run at all may be in the first of its *unknown* spans. One that an older
     run holds may be there as well, but the older copy comes before, and so it is the safe one.
     """
-    newest: list[_Copies] = []
+    newest: list[_NewestCopies] = []
     covered: list[tuple[int, int]] = []
     for run in (*reversed(runs), *unknown):
         pieces = subtract(run.src_from, run.src_until, covered)
-        newest += [_Copies(start, until, run) for start, until in pieces]
+        newest += [_NewestCopies(start, until, run) for start, until in pieces]
         covered = union(covered, run.src_from, run.src_until)
     return sorted(newest, key=lambda copies: copies.src_from)
 

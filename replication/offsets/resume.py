@@ -12,7 +12,7 @@ from typing import Final
 from replication.model import Location, Position, TopicPartition
 from replication.offsets.guard import Refusal
 
-NOTHING: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
+NO_OFFSETS: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def plan_positions(
     earliest: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     *,
-    latest: Mapping[TopicPartition, int] = NOTHING,
+    latest: Mapping[TopicPartition, int] = NO_OFFSETS,
     shared: Collection[TopicPartition] = (),
 ) -> dict[TopicPartition, Decision]:
     """Decides where each partition resumes, or why it cannot.

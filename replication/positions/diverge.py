@@ -43,7 +43,7 @@ def with_cut(
     Raises:
         ClusterError: A cluster does not answer.
     """
-    copies = _Copies(context, *pair, OffsetMap(runs))
+    copies = _ComparedCopies(context, *pair, OffsetMap(runs))
     if refusal.cause == "target-truncated" and is_shared:
         return _with_shared_cut(copies, refusal, runs)
     if refusal.cause == "target-truncated":
@@ -58,7 +58,9 @@ def with_cut(
     return replace(refusal, text=text, replicated=cut, skip=cut, restart=cut)
 
 
-def _with_shared_cut(copies: "_Copies", refusal: Refusal, runs: Sequence[OffsetRun]) -> Refusal:
+def _with_shared_cut(
+    copies: "_ComparedCopies", refusal: Refusal, runs: Sequence[OffsetRun]
+) -> Refusal:
     cut = _last_equal(copies.is_original_equal, refusal.earliest, refusal.skip)
     at = None if cut is None else copies.offsets.translate(cut)
     if not isinstance(at, Exact):
@@ -85,7 +87,7 @@ def _last_equal(is_equal: Callable[[int], bool | None], start: int, end: int) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Copies:
+class _ComparedCopies:
     """A partition, its copy and its map, compared record by record."""
 
     context: FlowSides

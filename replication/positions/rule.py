@@ -14,14 +14,14 @@ from replication.positions.verdicts import Realigned
 from replication.topics.topic_plan import TopicPlan
 
 Decided = TypeVar("Decided")
-NOTHING: Final[Mapping[TopicPartition, Accepted]] = MappingProxyType({})
+NOTHING_ACCEPTED: Final[Mapping[TopicPartition, Accepted]] = MappingProxyType({})
 
 
 def rule_all(
     config: FlowConfig,
     plan: TopicPlan,
     decided: Mapping[TopicPartition, Decided],
-    accepted: Mapping[TopicPartition, Accepted] = NOTHING,
+    accepted: Mapping[TopicPartition, Accepted] = NOTHING_ACCEPTED,
 ) -> dict[TopicPartition, Decided | Jump | Refusal]:
     """Makes of each refusal in *decided* what the policy or an acceptance says; the rest stays.
 

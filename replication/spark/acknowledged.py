@@ -108,7 +108,7 @@ class Acknowledged:
 
         Args:
             query: Java's object of the generation's query.
-            newest: As `Progress.newest`.
+            newest: As `QueryProgress.newest`.
         """
         return bool(self._is_quiet(query, newest, self._name))
 

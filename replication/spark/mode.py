@@ -49,7 +49,7 @@ class SlotsError(FlowError):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModeChoice:
     """A mode and why."""
 
     mode: Mode
@@ -58,7 +58,7 @@ class Choice:
 
 def choose_mode(
     wanted: Mode, *, spark: str, slots: int, partitions: int, has_realtime: bool = False
-) -> Choice:
+) -> ModeChoice:
     """Returns the mode to run in.
 
     Args:
@@ -74,15 +74,15 @@ def choose_mode(
             missing. With too few slots Spark would leave some partitions unread, without an error.
     """
     if wanted in BATCH_MODES:
-        return Choice(wanted, "as configured")
+        return ModeChoice(wanted, "as configured")
     old = "" if has_realtime else _old_spark(spark)
     obstacle = old or _too_few_slots(slots, partitions)
     if not obstacle:
-        return Choice("realtime", f"{slots} task slots suffice for {partitions} partitions")
+        return ModeChoice("realtime", f"{slots} task slots suffice for {partitions} partitions")
     if wanted == "realtime":
         error = FlowError if old else SlotsError
         raise error(f"replication.mode=realtime needs {obstacle}, or use auto")
-    return Choice("microbatch", f"Real-Time Mode needs {obstacle}")
+    return ModeChoice("microbatch", f"Real-Time Mode needs {obstacle}")
 
 
 def small_heap(partitions: Mapping[Mode, int], heap_mb: int) -> str:

@@ -50,7 +50,7 @@ class Batch:
     counts: dict[TopicPartition, int]
 
 
-class Progress:
+class QueryProgress:
     """Returns each finished batch of *query* once, oldest first.
 
     Args:

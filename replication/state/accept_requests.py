@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 
 from replication.errors import StateError
 from replication.model import Flow, TopicPartition
-from replication.offsets.guard import Accepted, Start
+from replication.offsets.guard import Accepted, StartOffset
 from replication.state.paths import local_path
 from replication.state.request_files import LocalFiles, first_line, open_files
 from replication.state.requests import NEW, Request, RequestChannel, new_path, request
@@ -36,7 +36,7 @@ class AcceptRequest:
     topic: str
     topic_id: str
     partitions: tuple[int, ...]
-    start: Start
+    start: StartOffset
     request: Request = NEW
 
     @property

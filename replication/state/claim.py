@@ -37,7 +37,7 @@ from replication.state.paths import local_path
 
 log = Log(__name__)
 
-Progress = Literal["joining", "waiting", "owner"]
+ClaimStep = Literal["joining", "waiting", "owner"]
 Join = Callable[[Member], Ownership]
 
 LEASE_PARTS: Final = ("", "checkpoints", "metadata")
@@ -112,7 +112,7 @@ class Claim(AbstractContextManager["Claim"]):
         self.seen = ""
         self.joined_in = 0.0
         self.named_at = 0.0
-        self._lock_path = lock_path(state_dir, name)
+        self._lock_path = lease_lock_path(state_dir, name)
         self._join = join
         self._state_dir = state_dir
         self._producer = producer
@@ -162,7 +162,7 @@ class Claim(AbstractContextManager["Claim"]):
         self._note_named(ownership)
         return True
 
-    def look(self, patience_seconds: float = 0.0) -> Progress:
+    def look(self, patience_seconds: float = 0.0) -> ClaimStep:
         """Takes the next step that is possible, and says how far the claim is.
 
         Args:
@@ -185,7 +185,7 @@ class Claim(AbstractContextManager["Claim"]):
             self._ownership = self._join(Member(instance, text, self._producer))
         return self._look_at_group(self._ownership)
 
-    def await_step(self, *, standby: bool) -> Progress:
+    def await_step(self, *, standby: bool) -> ClaimStep:
         """As `look`, for a process that waits only if it stands by.
 
         Raises:
@@ -202,7 +202,7 @@ class Claim(AbstractContextManager["Claim"]):
             self.is_waiting = self._is_waiting
         return progress
 
-    def _look_at_group(self, ownership: Ownership) -> Progress:
+    def _look_at_group(self, ownership: Ownership) -> ClaimStep:
         state = ownership.state
         if state == "lost":
             raise self._failure(ownership.reason)
@@ -288,7 +288,7 @@ def instance_id(host: str, state_dir: str, machine: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", f"{host}-{_digest(state_dir, machine)}")
 
 
-def lock_path(state_dir: str, name: LeaseName) -> Path:
+def lease_lock_path(state_dir: str, name: LeaseName) -> Path:
     """The lock file of *name*; in a folder of this user on the machine if *state_dir* is remote.
 
     That lies where systemd keeps a service's state, if it says so, else among temporary files.

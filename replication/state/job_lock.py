@@ -22,13 +22,13 @@ ENDING_SECONDS = 1.5
 RETRY_SECONDS = 0.05
 
 
-def find_owner(state_dir: str, flow: Flow, job: Job = "mirror") -> Owner | None:
+def find_job_owner(state_dir: str, flow: Flow, job: Job = "mirror") -> Owner | None:
     """The process that runs *job* for *flow*; None if no process does, or *state_dir* is remote.
 
     Raises:
         StateError: The state directory cannot be read.
     """
-    path = lock_path(state_dir, flow, job)
+    path = job_lock_path(state_dir, flow, job)
     return file_lock.find_owner(path) if path else None
 
 
@@ -43,7 +43,7 @@ def refuse_second_process(state_dir: str, flows: Collection[Flow], job: Job) -> 
     """
     deadline = time.monotonic() + ENDING_SECONDS
     for flow in flows if job in RECORDS else ():
-        while (owner := find_owner(state_dir, flow, job)) is not None:
+        while (owner := find_job_owner(state_dir, flow, job)) is not None:
             if time.monotonic() >= deadline:
                 raise already_running(flow, owner)
             time.sleep(RETRY_SECONDS)
@@ -67,7 +67,7 @@ class JobLocks:
         """
         if flow in self._locks:
             return True
-        path = lock_path(self._state_dir, flow, self._job)
+        path = job_lock_path(self._state_dir, flow, self._job)
         if path is None or flow in self._ended or not self._is_folder_there():
             return False
         if (lock := take_lock(path, patience_seconds)) is not None:
@@ -118,7 +118,7 @@ def hold_jobs(
         for flow in flows:
             is_held = locks.holds(flow, 0.0 if may_wait else PROBE_SECONDS)
             if not is_held and not may_wait and local_path(state_dir):
-                raise already_running(flow, find_owner(state_dir, flow, job))
+                raise already_running(flow, find_job_owner(state_dir, flow, job))
         yield locks
     finally:
         for flow in flows:
@@ -133,7 +133,7 @@ def already_running(name: object, owner: object) -> LeaseError:
     )
 
 
-def lock_path(state_dir: str, flow: Flow, job: Job) -> Path | None:
+def job_lock_path(state_dir: str, flow: Flow, job: Job) -> Path | None:
     """Returns the lock file of *job* of *flow*, None on a remote state directory."""
     folder = local_path(state_dir)
     return folder / "_locks" / f"{job_name(flow, job)}.job.lock" if folder else None

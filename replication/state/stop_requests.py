@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from replication.errors import StateError
 from replication.model import Flow, Job
 from replication.state.folder import check_begun
-from replication.state.job_lock import find_owner
+from replication.state.job_lock import find_job_owner
 from replication.state.paths import local_path
 from replication.state.request_files import RequestFiles, first_line, open_files
 from replication.state.requests import (
@@ -170,7 +170,7 @@ def _stop_local(
     """Requests to the owners of the job locks; waits until each lock is free or has a new owner."""
     state_dir, flows, job = what
     check_begun(state_dir)
-    owners = {flow: find_owner(state_dir, flow, job) for flow in flows}
+    owners = {flow: find_job_owner(state_dir, flow, job) for flow in flows}
     requests = {
         flow: new_path(state_dir, "stop", flow, job, owner.address)
         for flow, owner in owners.items()
@@ -178,7 +178,9 @@ def _stop_local(
     }
     _create(files, requests.values(), text)
     deadline = time.monotonic() + timeout_seconds
-    while left := [flow for flow in requests if find_owner(state_dir, flow, job) == owners[flow]]:
+    while left := [
+        flow for flow in requests if find_job_owner(state_dir, flow, job) == owners[flow]
+    ]:
         if time.monotonic() > deadline:
             for flow in left:
                 files.delete(requests[flow])

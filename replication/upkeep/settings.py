@@ -36,7 +36,7 @@ class TopicChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SettingOutcome:
     """What became of one change; ``rejection`` is the target's reason, None if it accepted."""
 
     topic: TopicChanges
@@ -89,7 +89,7 @@ def plan_config_sync(
     return tuple(topic for topic in planned if topic.changes)
 
 
-def apply_changes(target: Cluster, planned: Iterable[TopicChanges]) -> Iterator[Outcome]:
+def apply_changes(target: Cluster, planned: Iterable[TopicChanges]) -> Iterator[SettingOutcome]:
     """Sends the changes and yields what became of each; a rejected one holds up no other.
 
     Raises:
@@ -99,7 +99,7 @@ def apply_changes(target: Cluster, planned: Iterable[TopicChanges]) -> Iterator[
     due: dict[str, dict[str, SettingChange]] = {}
     for name, topic in topics.items():
         due[name] = {change.key: change for change in topic.changes if change.is_due}
-        yield from (Outcome(topic, change) for change in topic.changes if not change.is_due)
+        yield from (SettingOutcome(topic, change) for change in topic.changes if not change.is_due)
     trials = {name: SettingTrials.of(by_weight(changes)) for name, changes in due.items()}
     while sent := {name: tried.waiting[0] for name, tried in trials.items() if tried.waiting}:
         rejections = target.alter_topic_config(
@@ -113,4 +113,4 @@ def apply_changes(target: Cluster, planned: Iterable[TopicChanges]) -> Iterator[
                 trials[name].settle(rejection.reason if rejection else None)
     for name, tried in trials.items():
         for key, change in due[name].items():
-            yield Outcome(topics[name], change, tried.rejected.get(key))
+            yield SettingOutcome(topics[name], change, tried.rejected.get(key))

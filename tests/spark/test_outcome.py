@@ -7,13 +7,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.app import outcome
-from replication.app.outcome import Outcome, announce
+from replication.app.outcome import JobOutcome, announce
 from replication.errors import GuardError
 from replication.spark.session import jvm_of
 
 pytestmark = pytest.mark.spark
 
-REFUSAL = Outcome.of(GuardError("orders-0 was truncated"), "flow A->B")
+REFUSAL = JobOutcome.of(GuardError("orders-0 was truncated"), "flow A->B")
 
 
 def never() -> None:

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from replication.model import Flow
 from replication.spark.acknowledged import Acknowledged
 from replication.spark.frames import trigger_stream
-from replication.spark.progress import FEWEST_EVENTS, Progress, keep_events, kept_events
+from replication.spark.progress import FEWEST_EVENTS, QueryProgress, keep_events, kept_events
 from replication.spark.session import flow_session
 from tests.support.local import Until
 
@@ -49,7 +49,7 @@ def test_an_idle_query_is_looked_at_once_however_many_events_it_keeps(
     reports = Acknowledged(own, Flow("A", "B"), 1)
     lines = own.readStream.schema("line string").text(str(tmp_path))
     query = lines.writeStream.format("noop").start()
-    progress = Progress(query, query.name, {})
+    progress = QueryProgress(query, query.name, {})
     read: list[str] = []
     loads = json.loads
 

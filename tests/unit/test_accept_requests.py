@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from replication.errors import StateError
 from replication.model import Flow, TopicPartition
-from replication.offsets.guard import Accepted, Start
+from replication.offsets.guard import Accepted, StartOffset
 from replication.state.accept_requests import (
     AcceptRequest,
     AcceptRequests,
@@ -28,7 +28,7 @@ ORDERS = AcceptRequest("orders", "id-1", (0, 3), 17)
 
 
 @pytest.mark.parametrize("start", [17, "earliest", "latest"])
-def test_the_owner_finds_what_was_requested(tmp_path: Path, start: Start) -> None:
+def test_the_owner_finds_what_was_requested(tmp_path: Path, start: StartOffset) -> None:
     request_acceptance(tmp_path.as_uri(), FLOW, AcceptRequest("orders", "id-1", (0, 3), start))
 
     accepted = Accepted(start, "id-1")

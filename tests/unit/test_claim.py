@@ -11,7 +11,7 @@ import pytest
 from replication.errors import ClusterError, StateError
 from replication.kafka.ownership import Member
 from replication.model import Flow
-from replication.state.claim import Claim, LeaseName, instance_id, lock_path
+from replication.state.claim import Claim, LeaseName, instance_id, lease_lock_path
 from replication.state.file_lock import find_owner, take_lock
 
 RECORDS = LeaseName(Flow("us-west", "us-east"))
@@ -33,12 +33,12 @@ def test_a_static_member_id_has_the_characters_that_kafka_allows(host: str) -> N
 
 
 def test_the_lock_is_under_a_local_state_directory_and_else_on_the_machine(tmp_path: Path) -> None:
-    local = lock_path(tmp_path.as_uri(), CHECKPOINTS)
-    remote = lock_path("hdfs://x/state", CHECKPOINTS)
+    local = lease_lock_path(tmp_path.as_uri(), CHECKPOINTS)
+    remote = lease_lock_path("hdfs://x/state", CHECKPOINTS)
 
     assert local == tmp_path / "_locks" / "us-west-to-us-east checkpoints.lock"
     assert remote.parent.parent == Path(tempfile.gettempdir())
-    assert remote != lock_path("hdfs://x/other", CHECKPOINTS)
+    assert remote != lease_lock_path("hdfs://x/other", CHECKPOINTS)
 
 
 def test_a_service_keeps_its_locks_where_systemd_keeps_its_state(
@@ -46,7 +46,7 @@ def test_a_service_keeps_its_locks_where_systemd_keeps_its_state(
 ) -> None:
     monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/replication")
 
-    found = lock_path("hdfs://x/state", RECORDS)
+    found = lease_lock_path("hdfs://x/state", RECORDS)
 
     assert found.parent == Path(f"/var/lib/replication/replication-locks-{os.getuid()}")
 

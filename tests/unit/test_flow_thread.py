@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from replication.app.flow_thread import FlowThread, wait_for_all
-from replication.app.outcome import Outcome
+from replication.app.outcome import JobOutcome
 from replication.errors import ClusterError, GuardError
 from replication.model import Flow
-from replication.state.job_lock import JobLocks, find_owner, hold_jobs
+from replication.state.job_lock import JobLocks, find_job_owner, hold_jobs
 from replication.state.request_files import LocalFiles
 from replication.state.requests import Request, new_path
 from replication.state.stop_requests import StopRequests
@@ -55,7 +55,7 @@ def failing(error: BaseException, after: threading.Event | None = None) -> Work:
 
 def test_a_clean_end_is_0(tmp_path: Path) -> None:
     with started(tmp_path.as_uri(), lambda _stop: None) as (threads, requests, locks):
-        assert wait_for_all(threads, requests, locks) == Outcome()
+        assert wait_for_all(threads, requests, locks) == JobOutcome()
         assert threads[0].failure is None
 
 
@@ -98,14 +98,14 @@ def test_a_request_stops_its_flow_only_and_frees_its_lock(tmp_path: Path, said: 
     state_dir = tmp_path.as_uri()
 
     def until_other_is_free(stop: threading.Event) -> None:
-        while find_owner(state_dir, FIRST) is not None:
+        while find_job_owner(state_dir, FIRST) is not None:
             assert not stop.wait(0.05)
 
     with started(state_dir, until_stopped, until_other_is_free) as (threads, requests, locks):
         path = new_path(state_dir, "stop", FIRST, "mirror", locks.address(FIRST))
         LocalFiles().create(path, Request(by="ann@desk", reason="CHG-117").text())
 
-        assert wait_for_all(threads, requests, locks) == Outcome()
+        assert wait_for_all(threads, requests, locks) == JobOutcome()
         assert [thread.stop.is_set() for thread in threads] == [True, False]
         assert requests.find() == {FIRST}
     (line,) = said.of("flow_stopping")
@@ -139,7 +139,7 @@ def test_a_flow_that_fails_gives_its_leases_back_while_others_run(tmp_path: Path
     state_dir, given = tmp_path.as_uri(), list[list[Flow]]()
 
     def until_other_is_free(_stop: threading.Event) -> None:
-        wait_until(lambda: find_owner(state_dir, FIRST) is None, 30)
+        wait_until(lambda: find_job_owner(state_dir, FIRST) is None, 30)
         assert given == [[FIRST]], "before its lock is free"
 
     works = failing(GuardError("gone")), until_other_is_free

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from replication.app.outcome import LONGEST_TEXT, Outcome
+from replication.app.outcome import LONGEST_TEXT, JobOutcome
 from replication.deploy.follow import follow
 from replication.errors import ConfigError, GuardError
 
 YARN = "ERROR Client: Application diagnostics message: " + str(
-    Outcome.of(GuardError("the log was\n truncated"), "flow A->B")
+    JobOutcome.of(GuardError("the log was\n truncated"), "flow A->B")
 )
 KUBERNETES = "\t container state: terminated\n\t exit code: 2\n\t termination reason: Error"
 FINAL = (
@@ -51,7 +51,7 @@ def test_a_pod_that_was_deleted_while_it_ran_is_no_success() -> None:
 
 
 def test_an_outcome_is_one_line_that_is_not_too_long() -> None:
-    outcome = Outcome.of(ConfigError("a.yaml", ["topics: wrong", "x" * 2000]))
+    outcome = JobOutcome.of(ConfigError("a.yaml", ["topics: wrong", "x" * 2000]))
 
     assert str(outcome).startswith("exit code 2: a.yaml has 2 problem(s): - topics: wrong - xxx")
     assert "\n" not in str(outcome)

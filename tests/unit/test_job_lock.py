@@ -17,7 +17,7 @@ from replication.model import Flow
 from replication.state.claim import Claim, LeaseName
 from replication.state.file_lock import find_owner as find_lock_owner
 from replication.state.file_lock import take_lock
-from replication.state.job_lock import JobLocks, find_owner, hold_jobs
+from replication.state.job_lock import JobLocks, find_job_owner, hold_jobs
 from replication.state.request_files import LocalFiles
 from replication.state.requests import new_path, prefix_of
 from replication.state.stop_requests import StopRequests, request_and_wait, request_stop
@@ -69,7 +69,7 @@ def test_a_lock_that_cannot_be_written_is_an_error_with_the_reason(tmp_path: Pat
 
     assert f"cannot write {tmp_path}/_locks/" in answer.stdout
     assert os.strerror(errno.EFBIG) in answer.stdout
-    assert find_owner(tmp_path.as_uri(), FLOW) is None
+    assert find_job_owner(tmp_path.as_uri(), FLOW) is None
 
 
 def test_a_second_process_is_refused_by_the_first_ones_name(tmp_path: Path) -> None:
@@ -80,18 +80,18 @@ def test_a_second_process_is_refused_by_the_first_ones_name(tmp_path: Path) -> N
         )
         with refused, hold_jobs(state_dir, [BACK, FLOW], "replicate"):
             pass
-        assert find_owner(state_dir, BACK) is None, "a refused process keeps no lock"
+        assert find_job_owner(state_dir, BACK) is None, "a refused process keeps no lock"
 
 
 def test_a_killed_process_is_no_owner(tmp_path: Path) -> None:
     with holder(tmp_path.as_uri()) as first:
-        owner = find_owner(tmp_path.as_uri(), FLOW)
+        owner = find_job_owner(tmp_path.as_uri(), FLOW)
         first.kill()
         first.wait()
 
         assert owner is not None
         assert (owner.pid, owner.host) == (first.pid, os.uname().nodename)
-        assert find_owner(tmp_path.as_uri(), FLOW) is None
+        assert find_job_owner(tmp_path.as_uri(), FLOW) is None
 
 
 def test_a_standby_takes_over_when_the_first_process_has_ended(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_a_standby_takes_over_when_the_first_process_has_ended(tmp_path: Path) -
 
 
 def test_no_file_is_made_to_find_no_owner(tmp_path: Path) -> None:
-    assert find_owner(tmp_path.as_uri(), FLOW) is None
-    assert find_owner("hdfs:///state", FLOW) is None
+    assert find_job_owner(tmp_path.as_uri(), FLOW) is None
+    assert find_job_owner("hdfs:///state", FLOW) is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -178,7 +178,7 @@ def requests_of(state_dir: str, locks: JobLocks) -> StopRequests:
 def test_a_request_made_before_the_first_look_counts(tmp_path: Path) -> None:
     state_dir = tmp_path.as_uri()
     with hold_jobs(state_dir, [FLOW], "mirror") as locks:
-        owner = find_owner(state_dir, FLOW)
+        owner = find_job_owner(state_dir, FLOW)
         assert owner is not None
         request = new_path(state_dir, "stop", FLOW, addressee=owner.address)
         LocalFiles().create(request)

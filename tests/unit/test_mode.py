@@ -8,7 +8,7 @@ from replication.spark.mode import (
     HEAP_MB_PER_TASK,
     LOCAL_BATCH_SLOTS,
     LOCAL_SPARE_SLOTS,
-    Choice,
+    ModeChoice,
     choose_mode,
     few_files,
     local_slots,
@@ -27,20 +27,22 @@ TOO_OLD = "Real-Time Mode needs Spark 4.2, this is Spark 4.1.0; upgrade Spark"
 @pytest.mark.parametrize(
     ("wanted", "spark", "slots", "expected"),
     [
-        pytest.param("auto", "4.2.0", 10, Choice("realtime", ENOUGH), id="just enough slots"),
-        pytest.param("auto", "4.2.0", 9, Choice("microbatch", TOO_FEW), id="one slot too few"),
-        pytest.param("auto", "4.1.0", 10, Choice("microbatch", TOO_OLD), id="Spark too old"),
-        pytest.param("auto", "5.0.0", 10, Choice("realtime", ENOUGH), id="a later Spark"),
-        pytest.param("realtime", "4.2.0", 10, Choice("realtime", ENOUGH), id="realtime configured"),
+        pytest.param("auto", "4.2.0", 10, ModeChoice("realtime", ENOUGH), id="just enough slots"),
+        pytest.param("auto", "4.2.0", 9, ModeChoice("microbatch", TOO_FEW), id="one slot too few"),
+        pytest.param("auto", "4.1.0", 10, ModeChoice("microbatch", TOO_OLD), id="Spark too old"),
+        pytest.param("auto", "5.0.0", 10, ModeChoice("realtime", ENOUGH), id="a later Spark"),
         pytest.param(
-            "microbatch", "4.2.0", 10, Choice("microbatch", "as configured"), id="as configured"
+            "realtime", "4.2.0", 10, ModeChoice("realtime", ENOUGH), id="realtime configured"
         ),
         pytest.param(
-            "drain", "4.0.1", 1, Choice("drain", "as configured"), id="a drain needs no slots"
+            "microbatch", "4.2.0", 10, ModeChoice("microbatch", "as configured"), id="as configured"
+        ),
+        pytest.param(
+            "drain", "4.0.1", 1, ModeChoice("drain", "as configured"), id="a drain needs no slots"
         ),
     ],
 )
-def test_choose_mode(wanted: Mode, spark: str, slots: int, expected: Choice) -> None:
+def test_choose_mode(wanted: Mode, spark: str, slots: int, expected: ModeChoice) -> None:
     assert choose_mode(wanted, spark=spark, slots=slots, partitions=8) == expected
 
 
@@ -121,7 +123,7 @@ def test_batches_leave_the_slots_of_realtime_mode_alone() -> None:
 def test_a_platform_may_have_realtime_mode_under_a_lower_version() -> None:
     choice = choose_mode("realtime", spark="3.5.2", slots=10, partitions=8, has_realtime=True)
 
-    assert choice == Choice("realtime", ENOUGH)
+    assert choice == ModeChoice("realtime", ENOUGH)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from replication.offsets.live_map import TopicMap
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.resume import Decision, Missing, Resume, StartFresh
 from replication.offsets.runs import OffsetRun, anchor
-from replication.positions.rule import NOTHING, rule_all
+from replication.positions.rule import NOTHING_ACCEPTED, rule_all
 from replication.positions.spans import LogSpans
 from replication.positions.survey import survey
 from replication.state.offset_rows import Anchor
@@ -63,7 +63,7 @@ def ruled(
     config: FlowConfig,
     planned: TopicPlan,
     spans: LogSpans,
-    accepted: Mapping[TopicPartition, Accepted] = NOTHING,
+    accepted: Mapping[TopicPartition, Accepted] = NOTHING_ACCEPTED,
 ) -> Decision | Jump:
     """What the policy, or an operator, makes of the partition's start."""
     surveyed = survey(config, planned, Map(), spans)

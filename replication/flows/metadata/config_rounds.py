@@ -14,7 +14,7 @@ from replication.log import Log
 from replication.model import NewEvent
 from replication.topics.config_sync import SyncHistory
 from replication.upkeep.settings import (
-    Outcome,
+    SettingOutcome,
     TopicChanges,
     apply_changes,
     plan_config_sync,
@@ -77,7 +77,7 @@ class ConfigSync:
         )
         return [NewEvent("config-overwritten", text, "overwrite", {"topic": topic.remote.name})]
 
-    def _report_outcomes(self, outcomes: Iterable[Outcome]) -> None:
+    def _report_outcomes(self, outcomes: Iterable[SettingOutcome]) -> None:
         """A log line for each changed topic, and an event for each reason of a rejection."""
         grouped, events = defaultdict(list), []
         for it in outcomes:
@@ -96,7 +96,7 @@ class ConfigSync:
             events.append(NewEvent("config-rejected", rejected, "retry", {"topic": remote}))
         self._context.tables.record_events(self._config.flow, events)
 
-    def _record(self, outcomes: Sequence[Outcome], history: SyncHistory) -> None:
+    def _record(self, outcomes: Sequence[SettingOutcome], history: SyncHistory) -> None:
         self.history.append(
             {
                 "topic": it.topic.topic,

@@ -36,7 +36,7 @@ from replication.spark.acknowledged import generation_tag
 from replication.spark.checkpoint import checkpoint_location, temporary_folder
 from replication.spark.kafka_options import named, source_options
 from replication.spark.kept_consumers import keeps_all
-from replication.spark.progress import Batch, Progress
+from replication.spark.progress import Batch, QueryProgress
 from replication.spark.projection import counts_column
 from replication.spark.session import task_slots
 from replication.topics.topic_plan import TopicPlan
@@ -74,7 +74,7 @@ class Generation:
         self._reports = reports
         self._flow = self._map_writer.flow
         copies = {tp: plan.copy_of(tp) for tp in plan.partitions}
-        self._progress = Progress(query, query.name, copies)
+        self._progress = QueryProgress(query, query.name, copies)
         shared = {tp for tp in plan.partitions if plan.is_shared(tp)}
         self.pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
         self._checked = CheckedRuns(self.pending, looks, reports.spacing)

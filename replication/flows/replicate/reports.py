@@ -11,7 +11,7 @@ from replication.flows.context import FlowContext
 from replication.offsets.pending import Copied, PendingRuns, Rejection
 from replication.offsets.runs import OffsetRun
 from replication.spark.acknowledged import Acknowledged, await_silence, is_reported
-from replication.spark.progress import Progress
+from replication.spark.progress import QueryProgress
 from replication.topics.topic_plan import TopicPlan
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Reports:
         configured = self._context.config.realtime_batch_seconds
         return configured if self._acknowledged else min(configured, UNREPORTED_BATCH_SECONDS)
 
-    def is_quiet(self, progress: Progress) -> bool:
+    def is_quiet(self, progress: QueryProgress) -> bool:
         """Whether nothing is new in a query that runs; false where executors do not report."""
         reports = self._acknowledged
         return reports is not None and reports.is_quiet(progress.query, progress.newest)
