@@ -178,7 +178,7 @@ class Calls:
             for key, error in failed.items()
         }
 
-    def refusal(self, call: str) -> str:
+    def denial(self, call: str) -> str:
         """Returns the text of a *call* that this user may not make, with the ACL that allows it."""
         reason = "not authorized"
         return str(

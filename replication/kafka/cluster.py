@@ -17,7 +17,7 @@ from replication.kafka.broker_settings import producer_expiration_ms
 from replication.kafka.calls import Calls
 from replication.kafka.creation import request_of, requests
 from replication.kafka.diagnosis import NOT_FOUND
-from replication.kafka.permissions import Operation, refused_topics
+from replication.kafka.permissions import Operation, denied_topics
 from replication.kafka.topic_settings import (
     REJECTED_SETTING,
     Rejection,
@@ -128,12 +128,12 @@ class Cluster(AbstractContextManager["Cluster"]):
             for name, found in self._calls.require("describing topic", results, NOT_FOUND).items()
         }
 
-    def refused(self, operation: Operation, topics: Iterable[str]) -> dict[str, str]:
+    def denied(self, operation: Operation, topics: Iterable[str]) -> dict[str, str]:
         """Why this user may not read from, or write to, *topics*: only those where it may not.
 
         Topics that do not exist are absent.
         """
-        return refused_topics(self._calls, operation, topics)
+        return denied_topics(self._calls, operation, topics)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that each partition holds; partitions that do not exist are absent."""

@@ -13,7 +13,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 
 from replication.errors import ClusterError, ReplicationError
-from replication.kafka.security_steps import REFUSAL, grant_step, security_of, security_step
+from replication.kafka.security_steps import DENIAL, grant_step, security_of, security_step
 from replication.log import Log
 
 log = Log(__name__)
@@ -95,9 +95,9 @@ class CallError(ClusterError):
         return self.code in UNREACHABLE | RETRIABLE
 
     @property
-    def is_refusal(self) -> bool:
+    def is_denied(self) -> bool:
         """Whether the user lacks an ACL; Kafka's answer stays the same until it has one."""
-        return self.code.endswith(REFUSAL)
+        return self.code.endswith(DENIAL)
 
 
 class InterruptedCallError(ReplicationError):

@@ -11,14 +11,14 @@ from replication.kafka.diagnosis import NOT_FOUND
 Operation = Literal["READ", "WRITE"]
 
 CALLS: Final[dict[Operation, str]] = {"READ": "reading topic", "WRITE": "writing to topic"}
-REFUSED: Final = "TOPIC_AUTHORIZATION_FAILED"
+DENIED: Final = "TOPIC_AUTHORIZATION_FAILED"
 
 
-def refused_topics(calls: Calls, operation: Operation, topics: Iterable[str]) -> dict[str, str]:
+def denied_topics(calls: Calls, operation: Operation, topics: Iterable[str]) -> dict[str, str]:
     """Returns why the user may not do *operation* on *topics*: only those where it may not.
 
     Topics that do not exist are absent. A broker that is older than Kafka 2.3 does not answer the
-    question, so that nothing is refused.
+    question, so that nothing is denied.
 
     Raises:
         CallError: The cluster does not answer.
@@ -33,15 +33,13 @@ def refused_topics(calls: Calls, operation: Operation, topics: Iterable[str]) ->
     hidden = {
         name
         for name, found in results.items()
-        if isinstance(found, KafkaError) and found.name() == REFUSED
+        if isinstance(found, KafkaError) and found.name() == DENIED
     }
-    visible = calls.require("describing topic", results, NOT_FOUND | {REFUSED})
+    visible = calls.require("describing topic", results, NOT_FOUND | {DENIED})
     forbidden = {
         name
         for name, found in visible.items()
         if found.authorized_operations is not None
         and operation not in {allowed.name for allowed in found.authorized_operations}
     }
-    return {
-        name: calls.refusal(f"{CALLS[operation]} {name}") for name in sorted(hidden | forbidden)
-    }
+    return {name: calls.denial(f"{CALLS[operation]} {name}") for name in sorted(hidden | forbidden)}

@@ -139,7 +139,7 @@ OPERATIONS: Final = (
 )
 OF_PARTITIONS: Final = {"describing the producers of ", "listing offsets of ", "reading "}
 PARTITION: Final = re.compile(r"-\d+\Z")
-REFUSAL: Final = "_AUTHORIZATION_FAILED"
+DENIAL: Final = "_AUTHORIZATION_FAILED"
 
 AUTHENTICATION: Final = "check {alias}.sasl.mechanism and the user and password it uses"
 TLS: Final = "check {alias}.security.protocol, the {alias}.ssl.* files and the host's name"
@@ -174,7 +174,7 @@ def grant_step(call: str, code: str, servers: str) -> str | None:
 
     The first of several topics stands for all.
     """
-    if not code.endswith(REFUSAL):
+    if not code.endswith(DENIAL):
         return None
     for beginning, usual, kind in OPERATIONS:
         if call.startswith(beginning):

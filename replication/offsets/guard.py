@@ -32,7 +32,7 @@ class Refusal:
         restart: Where a restart goes on.
         since: The last position that the offset map keeps; None if it begins again.
         copied: The source offsets above ``replicated`` that may be on the target, first and end.
-        kept: The map as far as the target still holds its records, if it no longer holds all.
+        remaining_runs: The map as far as the target has its records, if it no longer has all.
         matched: Runs that are not in the map yet.
     """
 
@@ -46,7 +46,7 @@ class Refusal:
     restart: int
     since: Position | None = None
     copied: tuple[int, int] | None = None
-    kept: tuple[OffsetRun, ...] | None = None
+    remaining_runs: tuple[OffsetRun, ...] | None = None
     matched: tuple[OffsetRun, ...] = ()
 
 
@@ -279,7 +279,7 @@ def with_map(refusal: Refusal, runs: Sequence[OffsetRun], equal_until: int) -> R
     """
     found = translate_back(runs, equal_until) if runs else None
     if found is None or isinstance(found, NoAnswer):
-        return replace(refusal, kept=())
+        return replace(refusal, remaining_runs=())
     replicated, kept = min(found.offset, refusal.end), cut(runs, equal_until)
     return replace(
         refusal,
@@ -287,7 +287,7 @@ def with_map(refusal: Refusal, runs: Sequence[OffsetRun], equal_until: int) -> R
         restart=max(replicated, refusal.earliest),
         # where offsets have gaps, the last record kept may lie after `replicated`
         since=kept[-1].end if kept else Position(replicated, equal_until),
-        kept=tuple(kept),
+        remaining_runs=tuple(kept),
     )
 
 

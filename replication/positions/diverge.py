@@ -49,7 +49,9 @@ def with_cut(
     if refusal.cause == "target-truncated":
         cut = _last_equal(copies.is_copy_equal, 0, refusal.log_end)
         if cut is None:  # nothing of the map can be trusted
-            return replace(refusal, replicated=None, restart=refusal.earliest, since=None, kept=())
+            return replace(
+                refusal, replicated=None, restart=refusal.earliest, since=None, remaining_runs=()
+            )
         return with_map(refusal, runs, cut)
     cut = _last_equal(copies.is_original_equal, refusal.earliest, refusal.end)
     if cut is None:
@@ -64,7 +66,9 @@ def _with_shared_cut(
     cut = _last_equal(copies.is_original_equal, refusal.earliest, refusal.skip)
     at = None if cut is None else copies.offsets.translate(cut)
     if not isinstance(at, Exact):
-        return replace(refusal, replicated=None, restart=refusal.earliest, since=None, kept=())
+        return replace(
+            refusal, replicated=None, restart=refusal.earliest, since=None, remaining_runs=()
+        )
     return with_map(refusal, runs, at.offset)
 
 

@@ -212,9 +212,9 @@ def _found(
             new_runs[tp] = _placed(new_runs.get(tp, []), at, rejected[tp])
         events += _events(tp, at, void.get(tp))
     recut = {
-        tp: [*at.refusal.kept, *new_runs.pop(tp)]
+        tp: [*at.refusal.remaining_runs, *new_runs.pop(tp)]
         for tp, at in found.items()
-        if isinstance(at, Jump) and at.refusal.kept is not None
+        if isinstance(at, Jump) and at.refusal.remaining_runs is not None
     }
     return Found(
         found,

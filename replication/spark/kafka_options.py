@@ -98,7 +98,7 @@ def source_options(
     starts: Mapping[TopicPartition, int],
     *,
     is_bounded: bool = True,
-    is_kept: bool = False,
+    is_pooled: bool = False,
     tasks: int = 1,
     slots: int = 1,
 ) -> dict[str, str]:
@@ -108,12 +108,12 @@ def source_options(
         consumer: Effective client properties of the source, in Kafka's own key space.
         starts: The first offset to read, for every partition.
         is_bounded: Tasks read what is there already; in Real-Time Mode they wait for records.
-        is_kept: Spark keeps the consumers of Real-Time tasks for the next batch. Otherwise that one
-            would wait for those that are closed.
+        is_pooled: Spark keeps the consumers of Real-Time tasks for the next batch. Otherwise that
+            one would wait for those that are closed.
         tasks: How many of them run at once.
         slots: Tasks of all queries that the application can run at once.
     """
-    waiting = BOUNDED_READS if is_bounded else _patience(consumer, slots) if is_kept else {}
+    waiting = BOUNDED_READS if is_bounded else _patience(consumer, slots) if is_pooled else {}
     shared = {
         "max.partition.fetch.bytes": str(_share(FETCHED_BYTES, tasks, FETCH_BYTES)),
         "max.poll.records": str(_share(POLLED_RECORDS, tasks, POLL_RECORDS)),

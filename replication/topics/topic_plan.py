@@ -30,7 +30,7 @@ class TopicPlan:
             ``partitions``.
         rejected: Why other topics of the flow are not replicated, by their upstream names: a
             cluster rejects them, or two of them have one remote name.
-        kept: Why further topics are left to other flows, by their upstream names.
+        left_to_others: Why further topics are left to other flows, by their upstream names.
         shared: Those of the remote names that others write, too, as the flow declares; there is
             no counting of their records, so they are copied at least once.
         has_provenance: Whether the flow marks its records, and copies none back to where it was.
@@ -48,7 +48,7 @@ class TopicPlan:
     remote_ids: Mapping[str, str] = field(default_factory=dict)
     leaderless: tuple[TopicPartition, ...] = ()
     rejected: Mapping[str, str] = field(default_factory=dict)
-    kept: Mapping[str, str] = field(default_factory=dict)
+    left_to_others: Mapping[str, str] = field(default_factory=dict)
     shared: frozenset[str] = frozenset()
     has_provenance: bool = False
     left_out: Mapping[str, str] = field(default_factory=dict)

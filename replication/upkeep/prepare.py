@@ -75,8 +75,8 @@ def carry_out(
     Raises:
         ClusterError: The target does not answer.
     """
-    kept = reserve(plan)
-    plan = replace(plan.without(kept), kept=kept)
+    left = reserve(plan)
+    plan = replace(plan.without(left), left_to_others=left)
     rejections = Rejections()
     missing = RemoteTopics(config.flow, target, plan.create)
     created = rejections.call(missing.create, [topic.name for topic in plan.create])
@@ -115,14 +115,14 @@ def look(
     names = source.topic_names()
     shared_id = _check_clusters(config, source, target)
     hidden = remote_topics(config, set(known) - names).keys() - set(without)
-    refused = source.refused("READ", hidden)
-    if hidden - refused.keys():  # deleted, or granted since the list was made
+    denied = source.denied("READ", hidden)
+    if hidden - denied.keys():  # deleted, or granted since the list was made
         names = source.topic_names()
     selected = remote_topics(config, names)
     of_source, of_target = Rejections(), Rejections()
     of_source.texts.update(too_long(selected))
     upstream = _describe(source, of_source, selected.keys() - set(without), listed=True)
-    of_source.texts.update(refused)
+    of_source.texts.update(denied)
     aliased = find_aliased(config, target, names - set(without))
     of_source.texts.update(aliased.copied)
     downstream = _describe(target, of_target, [selected[name] for name in upstream])

@@ -59,7 +59,7 @@ def test_a_target_that_was_cut_and_refilled_never_sends_a_group_past_a_record(
     jump = rule(with_map(last, runs, log_end), policy, None, "id")
 
     assert isinstance(jump, Jump)
-    at, kept = jump.position.upstream, jump.refusal.kept
+    at, kept = jump.position.upstream, jump.refusal.remaining_runs
     assert kept is not None
     left = records[:log_end]
     again = [record for record in records if record >= at]

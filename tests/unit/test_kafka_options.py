@@ -55,11 +55,11 @@ def test_the_sink_keeps_the_order_and_gives_up_no_batch(key: str, value: str) ->
 
 
 def waits(
-    consumer: dict[str, str], *, is_bounded: bool, is_kept: bool = True, slots: int = 1
+    consumer: dict[str, str], *, is_bounded: bool, is_pooled: bool = True, slots: int = 1
 ) -> str | None:
     """How long a fetch waits for records; None is Kafka's default."""
     options = source_options(
-        consumer, {LOG_0: 0}, is_bounded=is_bounded, is_kept=is_kept, slots=slots
+        consumer, {LOG_0: 0}, is_bounded=is_bounded, is_pooled=is_pooled, slots=slots
     )
     return options.get("kafka.fetch.max.wait.ms")
 
@@ -80,11 +80,11 @@ def test_the_idle_tasks_of_realtime_mode_ask_rarely_unless_the_user_wants_otherw
 
 
 def test_an_idle_task_sleeps_for_as_long_as_the_client_can() -> None:
-    options = source_options({}, {LOG_0: 0}, is_bounded=False, is_kept=True, slots=1000)
+    options = source_options({}, {LOG_0: 0}, is_bounded=False, is_pooled=True, slots=1000)
 
     assert options["kafka.heartbeat.interval.ms"] == "20000"
     for refused in ({"session.timeout.ms": "4000"}, {"group.protocol": "consumer"}):
-        options = source_options(refused, {LOG_0: 0}, is_bounded=False, is_kept=True)
+        options = source_options(refused, {LOG_0: 0}, is_bounded=False, is_pooled=True)
         assert "kafka.heartbeat.interval.ms" not in options
 
 
@@ -100,8 +100,8 @@ def test_a_task_that_waits_for_records_asks_once_an_hour_who_leads_its_partition
 
 
 def test_a_consumer_that_spark_closes_after_a_batch_waits_no_longer_than_kafkas_do() -> None:
-    assert waits({}, is_bounded=False, is_kept=False) is None
-    assert waits({}, is_bounded=True, is_kept=False) == "1"
+    assert waits({}, is_bounded=False, is_pooled=False) is None
+    assert waits({}, is_bounded=True, is_pooled=False) == "1"
 
 
 def test_many_tasks_fetch_and_send_less_each() -> None:

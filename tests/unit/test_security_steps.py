@@ -80,5 +80,5 @@ def test_a_missing_acl_is_named_with_the_command_that_adds_it(
     error = call_error("B", TLS, call, f"{code}_AUTHORIZATION_FAILED", REFUSED)
 
     assert line in str(error)
-    assert error.is_refusal
+    assert error.is_denied
     assert not error.is_temporary

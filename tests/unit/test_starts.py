@@ -195,8 +195,8 @@ def test_a_map_that_is_cut_answers_for_what_the_target_still_has() -> None:
     jump = ruled(config, plan("s1", "r1"), TARGET_CUT)
 
     assert isinstance(jump, Jump)
-    assert jump.refusal.kept == (OffsetRun(40, 85, 0, 45),)
-    after = OffsetMap([*jump.refusal.kept, *jump.new_runs(), OffsetRun(100, 110, 45, 10)])
+    assert jump.refusal.remaining_runs == (OffsetRun(40, 85, 0, 45),)
+    after = OffsetMap([*jump.refusal.remaining_runs, *jump.new_runs(), OffsetRun(100, 110, 45, 10)])
     answers = [after.translate(offset) for offset in (40, 84, 85, 99, 100, 110)]
     assert answers == [Exact(0), Exact(44), Exact(45), Exact(45), Exact(45), Exact(55)]
 

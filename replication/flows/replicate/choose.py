@@ -123,7 +123,7 @@ class TopicChoice:
         self._topics.add(errors)
         return left
 
-    def reject(self, topics: Mapping[str, str], plan: TopicPlan | None) -> bool:
+    def put_aside(self, topics: Mapping[str, str], plan: TopicPlan | None) -> bool:
         """Sets aside what a cluster rejected, by upstream or remote names; False if nothing."""
         known = plan.topics if plan else {}
         errors: dict[Part, ReplicationError] = {
@@ -140,26 +140,26 @@ class TopicChoice:
         Raises:
             ClusterError: A cluster does not answer.
         """
-        on_source = self._context.source.refused("READ", plan.topics)
-        on_target = self._context.target.refused("WRITE", plan.topics.values())
+        on_source = self._context.source.denied("READ", plan.topics)
+        on_target = self._context.target.denied("WRITE", plan.topics.values())
         return {
             name: on_source.get(name) or on_target[copy]
             for name, copy in plan.topics.items()
             if name in on_source or copy in on_target
         }
 
-    def reject_records(self, reasons: Mapping[TopicPartition, str], plan: TopicPlan) -> bool:
+    def put_aside_topics_of(self, reasons: Mapping[TopicPartition, str], plan: TopicPlan) -> bool:
         """Sets topics aside whose next record cannot be copied; False if none other is left."""
         if not plan.without(topics_of(reasons)).topics:
             return False
         self._topics.add(_by_topic(reasons, FlowError))
         return True
 
-    def accept(self, plan: TopicPlan) -> None:
+    def rejoin(self, plan: TopicPlan) -> None:
         """Says that the topics of *plan* are replicated from now on."""
         self._known |= plan.topics.keys()
-        self._topics.accept(plan.topics)
-        self._leaderless.accept(plan.partitions)
+        self._topics.rejoin(plan.topics)
+        self._leaderless.rejoin(plan.partitions)
 
     @property
     def set_aside(self) -> dict[Part, ReplicationError]:
@@ -190,9 +190,9 @@ class TopicChoice:
         plan = plan.without(denied.keys())
         rejected = {**plan.rejected, **denied}
         topics.add({topic: ClusterError(text) for topic, text in rejected.items()})
-        topics.add({topic: GuardError(text) for topic, text in plan.kept.items()})
-        topics.forget(retried - plan.topics.keys() - rejected.keys() - plan.kept.keys())
-        seen = plan.topics.keys() | rejected.keys() | plan.kept.keys() | without
+        topics.add({topic: GuardError(text) for topic, text in plan.left_to_others.items()})
+        topics.forget(retried - plan.topics.keys() - rejected.keys() - plan.left_to_others.keys())
+        seen = plan.topics.keys() | rejected.keys() | plan.left_to_others.keys() | without
         self._known = known & seen
         plan = self._without_unreported(plan)
         refused = plan.without(plan.topics.keys() - topics.errors.keys())

@@ -26,7 +26,7 @@ class QueryError(FlowError):
         text: What the operator reads.
         is_final: Whether a restart would fail in the same way.
         is_of_record: Whether it would not without the record that caused it.
-        is_refusal: Whether a user lacks an ACL.
+        is_denied: Whether a user lacks an ACL.
         rejected: A record that the target rejected, by upstream partition.
         unreadable: What the client said of a record that it cannot read, by upstream partition.
         machine: What the machine lacks that was to read it: the record is not to blame then.
@@ -38,7 +38,7 @@ class QueryError(FlowError):
         *,
         is_final: bool,
         is_of_record: bool = False,
-        is_refusal: bool = False,
+        is_denied: bool = False,
         rejected: Mapping[TopicPartition, Rejection] = NONE_REJECTED,
         unreadable: Mapping[TopicPartition, str] = NONE,
         machine: str = "",
@@ -46,7 +46,7 @@ class QueryError(FlowError):
         super().__init__(text)
         self.is_final = is_final
         self.is_of_record = is_of_record
-        self.is_refusal = is_refusal
+        self.is_denied = is_denied
         self.rejected = rejected
         self.unreadable = unreadable
         self.machine = machine
@@ -60,7 +60,7 @@ class _Pattern:
     meaning: str
     is_final: bool
     is_of_record: bool = False
-    is_refusal: bool = False
+    is_denied: bool = False
 
 
 PATTERNS = (
@@ -130,9 +130,9 @@ PATTERNS = (
         "TopicAuthorizationException",
         "a cluster denied access to a topic",
         is_final=False,
-        is_refusal=True,
+        is_denied=True,
     ),
-    _Pattern("AuthorizationException", "a cluster denied access", is_final=True, is_refusal=True),
+    _Pattern("AuthorizationException", "a cluster denied access", is_final=True, is_denied=True),
     _Pattern("AuthenticationException", "a cluster rejected the credentials", is_final=True),
     _Pattern(
         "KAFKA_DATA_LOSS",
@@ -190,7 +190,7 @@ def explain(
                 f"flow {flow}: {pattern.meaning} ({detail})",
                 is_final=pattern.is_final,
                 is_of_record=pattern.is_of_record,
-                is_refusal=pattern.is_refusal,
+                is_denied=pattern.is_denied,
                 rejected=rejected,
                 unreadable=unreadable,
             )

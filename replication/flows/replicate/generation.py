@@ -256,7 +256,7 @@ def replication_query(
         named(config.source.consumer, config.flow),
         starts,
         is_bounded=is_bounded,
-        is_kept=keeps_all(spark, slots),
+        is_pooled=keeps_all(spark, slots),
         tasks=tasks,
         slots=slots,
     )

@@ -186,7 +186,7 @@ class _FlowLoop:
         if not plan.partitions:
             return "changed"
         self._standstill.end()
-        self._choice.accept(plan)
+        self._choice.rejoin(plan)
         self._map_writer.topics.record(plan, self._number)
         self._left_behind.begin(plan.partitions)
         self._lease.check()
@@ -321,7 +321,7 @@ class _FlowLoop:
         if self._try_alone(added, located.positions):
             return False
         self._log_warnings(added)
-        self._choice.accept(added)
+        self._choice.rejoin(added)
         self._lease.check()
         self._plan = refreshed
         running.extend(refreshed)

@@ -66,7 +66,7 @@ class MapWriter:
         rows = reader_of(context.tables).rows(FIRST_TOPICS, config.flow)
         self.first = first_start_of(rows, has_started=bool(stored.anchors))
         self._syncs = Syncs(context, stored.replicated_until)
-        self._kept: deque[FinishedRuns] = deque()
+        self._unwritten: deque[FinishedRuns] = deque()
         self._failing_since: float | None = None
 
     @property
@@ -133,7 +133,7 @@ class MapWriter:
             StateError: Writes have failed for a minute; the runs are kept all the same.
         """
         if finished.runs:
-            self._kept.append(finished)
+            self._unwritten.append(finished)
         try:
             self._write_kept()
         except StateError as error:
@@ -145,9 +145,9 @@ class MapWriter:
             log.warning("map_write_failed", flow=self.flow, seconds=round(seconds), text=error)
 
     def _write_kept(self) -> None:
-        while self._kept:
-            self._append(self._kept[0])
-            self._kept.popleft()
+        while self._unwritten:
+            self._append(self._unwritten[0])
+            self._unwritten.popleft()
         self._failing_since = None
 
     def _append(self, finished: FinishedRuns) -> None:

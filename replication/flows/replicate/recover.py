@@ -64,10 +64,10 @@ class Recovery:
             ReplicationError: *error*, if nothing can help.
         """
         if isinstance(error, CallError):
-            if self._choice.reject(error.rejected, plan):
+            if self._choice.put_aside(error.rejected, plan):
                 return
             # once the flow has run, even a rejected password may be restored
-            may_return = error.is_temporary or (plan is not None and not error.is_refusal)
+            may_return = error.is_temporary or (plan is not None and not error.is_denied)
             if self._context.config.mode != "drain" and may_return:
                 self._failures = 0
                 if not self._stop.is_set():
@@ -77,7 +77,7 @@ class Recovery:
             if not self._stop.is_set():
                 self._standstill.wait(error)  # as long as it takes a broker of several to come back
             return
-        if isinstance(error, QueryError) and error.is_refusal and plan is not None:
+        if isinstance(error, QueryError) and error.is_denied and plan is not None:
             self._set_denied_aside(error, plan)
         elif isinstance(error, QueryError) and error.is_of_record and plan is not None:
             self._set_aside(error, plan)
@@ -92,7 +92,7 @@ class Recovery:
         """
         self._failures += 1
         is_final = isinstance(error, QueryError) and error.is_final
-        is_final = is_final or (isinstance(error, CallError) and error.is_refusal)
+        is_final = is_final or (isinstance(error, CallError) and error.is_denied)
         is_final = is_final or (is_start and isinstance(error, ClusterError))
         if is_final or self._failures >= FAILURES_IN_A_ROW or self._stop.is_set():
             raise error
@@ -114,7 +114,7 @@ class Recovery:
             denied = self._choice.denied(plan)
         except ClusterError as second:
             log.warning("permissions_not_read", flow=self._context.config.flow, text=second)
-        if self._choice.reject(denied, plan):
+        if self._choice.put_aside(denied, plan):
             return
         if error.is_final:
             step = "python -m replication acls FILE prints the ACLs that are needed"
@@ -133,7 +133,7 @@ class Recovery:
             reasons |= rejected_records(self._context, plan, positions)
         except ReplicationError as second:
             log.warning("rejected_records_not_found", flow=self._context.config.flow, text=second)
-        if not reasons or not self._choice.reject_records(reasons, plan):
+        if not reasons or not self._choice.put_aside_topics_of(reasons, plan):
             lines = (f"\n  - {text}" for text in reasons.values())
             raise QueryError("".join([str(error), *lines]), is_final=True) from error
 

@@ -84,7 +84,7 @@ class SetAside:
         for part in self.errors.keys() - self._times.waiting(now):
             self._times.failed(part, now)
 
-    def accept(self, replicated: Collection[Part]) -> None:
+    def rejoin(self, replicated: Collection[Part]) -> None:
         """Ends the setting aside of what is *replicated*."""
         parts = [part for part in self.errors if part in replicated]
         self.forget(parts)

@@ -161,8 +161,8 @@ def test_what_is_not_allowed_is_said_at_once_with_the_command_that_allows_it(
         ):
             call(cluster)
 
-        assert failure.value.is_refusal
+        assert failure.value.is_denied
         assert f"--operation {operation} --topic '{remote}" in str(failure.value)
     with pytest.raises(CallError, match=r"--operation (Describe|Read) --topic") as failure:
         read_records(properties, TopicPartition(remote, 0), 0, 1, "read_uncommitted")
-    assert failure.value.is_refusal
+    assert failure.value.is_denied

@@ -94,7 +94,7 @@ def test_a_topic_that_is_granted_during_a_look_is_not_taken_for_deleted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker, (kept, lost) = strict[0].broker, topics
-    line, ask = line_for("Read", "topic", lost), Cluster.refused
+    line, ask = line_for("Read", "topic", lost), Cluster.denied
     with (
         Cluster("A", config.source.admin) as source,
         Cluster("B", config.target.admin) as target,
@@ -108,7 +108,7 @@ def test_a_topic_that_is_granted_during_a_look_is_not_taken_for_deleted(
 
         revoke(broker, line)
         wait_until(lambda: lost not in source.topic_names(), 60)
-        monkeypatch.setattr(Cluster, "refused", grant_and_ask)
+        monkeypatch.setattr(Cluster, "denied", grant_and_ask)
 
         assert set(look(config, source, target, known=topics).topics) == {kept, lost}
 
@@ -152,9 +152,9 @@ def test_the_cluster_says_what_its_user_may_not_do(
     revoke(strict[0].broker, line_for("Read", "topic", topics[1]))
 
     with Cluster("A", config.source.admin) as source:
-        refused = source.refused("READ", [*topics, f"{topics[0]}-unknown"])
-        assert set(source.refused("WRITE", topics)) == set(topics)
+        denied = source.denied("READ", [*topics, f"{topics[0]}-unknown"])
+        assert set(source.denied("WRITE", topics)) == set(topics)
 
-    assert set(refused) == {topics[1], f"{topics[0]}-unknown"}  # Kafka hides what does not exist
+    assert set(denied) == {topics[1], f"{topics[0]}-unknown"}  # Kafka hides what does not exist
     with Cluster("A", {"bootstrap.servers": strict[0].broker.bootstrap}) as source:
-        assert source.refused("READ", [*topics, "unknown"]) == {}
+        assert source.denied("READ", [*topics, "unknown"]) == {}
