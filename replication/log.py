@@ -17,6 +17,8 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Literal
 
+from replication.log_events import Event
+
 LogFormat = Literal["text", "json"]
 
 SCRIPT_FORMAT: Final = "REPLICATION_LOG_FORMAT"
@@ -33,37 +35,37 @@ Value = str | int | float | bool | None
 class Log:
     """The log of one module: ``log = Log(__name__)``.
 
-    Every method takes the event, a name in snake_case, then the flow it concerns if there is one,
+    Every method takes the event, by its name, then the flow it concerns if there is one,
     further fields by name, and ``text``. Values that are not plain are logged as ``str(value)``.
     """
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
 
-    def debug(self, event: str, *, text: object = None, **fields: object) -> None:
+    def debug(self, event: Event, *, text: object = None, **fields: object) -> None:
         """Logs a detail that only a developer needs."""
         self._log(logging.DEBUG, event, text, fields)
 
-    def info(self, event: str, *, text: object = None, **fields: object) -> None:
+    def info(self, event: Event, *, text: object = None, **fields: object) -> None:
         """Logs a step of normal work."""
         self._log(logging.INFO, event, text, fields)
 
-    def warning(self, event: str, *, text: object = None, **fields: object) -> None:
+    def warning(self, event: Event, *, text: object = None, **fields: object) -> None:
         """Logs a problem that resolves without intervention, or that costs nothing yet."""
         self._log(logging.WARNING, event, text, fields)
 
-    def error(self, event: str, *, text: object = None, **fields: object) -> None:
+    def error(self, event: Event, *, text: object = None, **fields: object) -> None:
         """Logs a failure that an operator must act on."""
         self._log(logging.ERROR, event, text, fields)
 
-    def exception(self, event: str, *, text: object = None, **fields: object) -> None:
+    def exception(self, event: Event, *, text: object = None, **fields: object) -> None:
         """Logs an internal error with the traceback of the exception being handled."""
         self._log(logging.ERROR, event, text, fields, traceback=True)
 
     def _log(
         self,
         level: int,
-        event: str,
+        event: Event,
         text: object,
         fields: dict[str, object],
         *,
@@ -135,7 +137,7 @@ def _log_uncaught_of_thread(uncaught: threading.ExceptHookArgs) -> None:
 class _Line:
     """A log record's message. As a string it is the text shape, whichever formatter prints it."""
 
-    event: str
+    event: Event
     flow: Value = None
     fields: dict[str, Value] = field(default_factory=dict)
     text: str | None = None

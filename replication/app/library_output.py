@@ -50,8 +50,10 @@ def _end(before: TextIO, thread: threading.Thread) -> None:
 
 def _log(lines: Iterable[str]) -> None:
     for level, line in levels(lines):
-        write = log.debug if level == logging.DEBUG else log.warning
-        write("library_output", text=line)
+        if level == logging.DEBUG:
+            log.debug("library_output", text=line)
+        else:
+            log.warning("library_output", text=line)
 
 
 def levels(lines: Iterable[str]) -> Iterator[tuple[int, str]]:

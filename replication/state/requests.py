@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 from py4j.protocol import Py4JError
 
 from replication.log import Log
+from replication.log_events import Event
 from replication.model import Flow, Job
 from replication.state.paths import job_name
 from replication.state.request_files import RequestFiles, first_line
@@ -181,7 +182,7 @@ class RequestChannel:
             self.say("request_left", path=path, text=text)
             self.remove(path)
 
-    def say(self, event: str, **fields: object) -> None:
+    def say(self, event: Event, **fields: object) -> None:
         """Logs a warning, unless it was the same before: requests are looked for every second."""
         if (warning := f"{event} {fields}") not in self._said:
             self._said.add(warning)

@@ -1,6 +1,9 @@
 """The documents say what the code does: links, commands, options, keys, defaults and tables."""
 
+import ast
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import get_args
@@ -15,6 +18,7 @@ from replication.config.clients.java_keys import JAVA_KEYS
 from replication.config.file import load
 from replication.config.ignored import IGNORED
 from replication.config.keys import KEYS
+from replication.log_events import Event
 from replication.model import EventKind, Reaction
 from replication.state.executions import Ending
 from replication.state.schemas import SCHEMAS
@@ -27,6 +31,7 @@ from tests.support.documents import (
     EXITS,
     FOLDERS,
     LINK,
+    LOG_EVENTS,
     OPTION,
     README,
     SPAN,
@@ -49,6 +54,11 @@ COMMANDS = {
     if (command := main.get_command(_CONTEXT, name))
 }
 LINE_CHARACTERS = 120
+LEVELS = {  # of the methods of a log
+    **{name: name.upper() for name in ("debug", "info", "warning", "error")},
+    "exception": "ERROR",
+}
+ONCE = {"say", "_log_once"}  # methods of ours that log a warning
 
 # Written apart, so that this file does not hold them.
 OUTSIDE_DOCUMENTS = tuple(
@@ -252,6 +262,46 @@ def test_the_kinds_of_events_are_documented_with_reactions_that_exist() -> None:
 
     assert {kind for kind, _ in rows} == set(get_args(EventKind))
     assert {reaction for _, reaction in rows} == set(get_args(Reaction))
+
+
+def calls_of_the_log(tree: ast.AST) -> Iterator[tuple[str, set[str]]]:
+    """The level and the events of each call of the log in *tree*; none where a variable has it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            name = node.func.attr
+            named = {it.value for it in ast.walk(node.args[0]) if isinstance(it, ast.Constant)}
+            if name in LEVELS and ast.unparse(node.func.value) == "log":
+                yield LEVELS[name], {str(it) for it in named}
+            elif name in ONCE:
+                yield "WARNING", {str(it) for it in named}
+
+
+def events_of_the_code() -> dict[str, set[str]]:
+    """The levels at which the product logs each of its events."""
+    found = defaultdict(set, {"internal_error": {"ERROR"}, "library_message": {"its own"}})
+    for kind in get_args(EventKind):
+        found[kind.replace("-", "_")].add("WARNING")
+    for file in (REPOSITORY / "replication").rglob("*.py"):
+        text = text_of(file)
+        for failure in re.findall(r'^    failure: Final = "(\w+)"$', text, re.MULTILINE):
+            found[failure].add("WARNING")
+        for level, names in calls_of_the_log(ast.parse(text)):
+            for name in names & set(get_args(Event)):
+                found[name].add(level)
+    return found
+
+
+def test_the_events_of_the_log_are_explained_with_their_levels() -> None:
+    explained = {
+        SPAN.findall(event)[0]: set(levels.split(", "))
+        for event, levels, _, _ in table(LOG_EVENTS, "event")
+    }
+    for level in ("INFO", "DEBUG"):
+        for event, _ in table(LOG_EVENTS, f"event at {level}"):
+            explained[SPAN.findall(event)[0]] = {level}
+
+    assert explained == events_of_the_code()
+    assert set(explained) == set(get_args(Event))
 
 
 def test_a_page_has_one_subject_and_is_listed() -> None:

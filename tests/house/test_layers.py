@@ -24,6 +24,7 @@ STOREYS = (
     {"config", "offsets"},
     {"mm2"},
     {"model", "errors", "log"},
+    {"log_events"},
 )
 # A folder that is not named here needs the standard library only.
 LIBRARIES = {

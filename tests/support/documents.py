@@ -14,6 +14,7 @@ README = REPOSITORY / "README.md"
 CONFIGURATION = REPOSITORY / "conf" / "README.md"
 EVENTS = REPOSITORY / "conf" / "docs" / "tables.md"
 EXITS = REPOSITORY / "conf" / "docs" / "watch.md"
+LOG_EVENTS = REPOSITORY / "conf" / "docs" / "log-events.md"
 COLUMNS = REPOSITORY / "conf" / "docs" / "columns.md"
 ARCHITECTURE = REPOSITORY / "replication" / "README.md"
 

@@ -51,44 +51,44 @@ def _tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        pytest.param({}, "event=stopped", id="no flow"),
-        pytest.param({"flow": FLOW}, "flow=A->B event=stopped", id="the flow comes first"),
+        pytest.param({}, "event=restarting", id="no flow"),
+        pytest.param({"flow": FLOW}, "flow=A->B event=restarting", id="the flow comes first"),
         pytest.param(
             {"generation": 3, "mode": "realtime", "flow": FLOW, "ok": True, "end": None},
-            "flow=A->B event=stopped generation=3 mode=realtime ok=true end=null",
+            "flow=A->B event=restarting generation=3 mode=realtime ok=true end=null",
             id="fields keep their order",
         ),
         pytest.param(
             {"text": "two words", "partition": TopicPartition("orders", 0)},
-            'event=stopped partition=orders-0 text="two words"',
+            'event=restarting partition=orders-0 text="two words"',
             id="text comes last",
         ),
-        pytest.param({"text": "word"}, "event=stopped text=word", id="a word needs no quotes"),
+        pytest.param({"text": "word"}, "event=restarting text=word", id="a word needs no quotes"),
         pytest.param(
             {"a": "", "b": 'x"y', "c": "k=v", "d": "back\\slash"},
-            r'event=stopped a="" b="x\"y" c="k=v" d="back\\slash"',
+            r'event=restarting a="" b="x\"y" c="k=v" d="back\\slash"',
             id="what would be misread is quoted",
         ),
         pytest.param(
             {"text": "größte\nzuerst\n"},
-            r'event=stopped text="größte\nzuerst"',
+            r'event=restarting text="größte\nzuerst"',
             id="lines stay one",
         ),
         pytest.param(
             {"text": "\x1b[31m\u2028\x9b"},
-            r'event=stopped text="\u001b[31m\u2028\u009b"',
+            r'event=restarting text="\u001b[31m\u2028\u009b"',
             id="nothing controls the terminal",
         ),
-        pytest.param({"topic": "größe"}, "event=stopped topic=größe", id="letters stay letters"),
+        pytest.param({"topic": "größe"}, "event=restarting topic=größe", id="letters stay letters"),
         pytest.param(
-            {"text": ValueError("bad value")}, 'event=stopped text="bad value"', id="an error"
+            {"text": ValueError("bad value")}, 'event=restarting text="bad value"', id="an error"
         ),
     ],
 )
 def test_the_text_shape(
     fields: dict[str, object], line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log.warning("stopped", **fields)
+    log.warning("restarting", **fields)
 
     assert [record.getMessage() for record in caplog.records] == [line]
 
@@ -97,17 +97,17 @@ def test_the_text_shape(
 def test_text_lines_start_with_the_utc_time_and_the_level(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    log.error("stopped", flow=FLOW)
+    log.error("restarting", flow=FLOW)
     record = caplog.records[0]
     record.created, record.msecs = 86_400.25, 250.0
 
     assert TextFormatter().format(record) == (
-        "1970-01-02T00:00:00.250Z ERROR flow=A->B event=stopped"
+        "1970-01-02T00:00:00.250Z ERROR flow=A->B event=restarting"
     )
 
 
 def test_a_json_line_has_a_key_for_each_part(caplog: pytest.LogCaptureFixture) -> None:
-    log.error("stopped", flow=FLOW, generation=3, partition=TopicPartition("t", 0), text="a\nb")
+    log.error("restarting", flow=FLOW, generation=3, partition=TopicPartition("t", 0), text="a\nb")
     record = caplog.records[0]
     record.created, record.msecs = 86_400.25, 250.0
     line = JsonFormatter().format(record)
@@ -117,7 +117,7 @@ def test_a_json_line_has_a_key_for_each_part(caplog: pytest.LogCaptureFixture) -
         "time": "1970-01-02T00:00:00.250Z",
         "level": "ERROR",
         "flow": "A->B",
-        "event": "stopped",
+        "event": "restarting",
         "fields": {"generation": 3, "partition": "t-0"},
         "text": "a\nb",
     }
@@ -154,12 +154,12 @@ def test_configure_logs_to_stderr_from_info_on(
 ) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", True)
     configure("json" if log_format == "json" else "text")
-    log.debug("hidden")
-    log.info("started", flow=FLOW)
+    log.debug("client_log")
+    log.info("generation_started", flow=FLOW)
     written = capsys.readouterr()
 
     assert written.out == ""
-    assert "hidden" not in written.err
+    assert "client_log" not in written.err
     assert len(written.err.splitlines()) == 1
     assert written.err.startswith("{") == (log_format == "json")
 

@@ -55,8 +55,10 @@ class AclSync:
         """Logs what keeps ACLs from being copied, once until it changes."""
         if str(error) != self._problem:
             self._problem = str(error)
-            write = log.warning if error.has_authorizer else log.info
-            write("acls_not_copied", flow=self._config.flow, text=error)
+            if error.has_authorizer:
+                log.warning("acls_not_copied", flow=self._config.flow, text=error)
+            else:
+                log.info("acls_not_copied", flow=self._config.flow, text=error)
 
     def _sync(self) -> None:
         config, jvm, history = self._config, self._context.jvm, self.history.get()
@@ -107,8 +109,10 @@ class AclSync:
         for (action, topic, rejection), acls in grouped.items():
             text = ", ".join(acls)
             if rejection is None:
-                event = "acl_created" if action == "create" else "acl_removed"
-                log.info(event, flow=flow, topic=topic, text=text)
+                is_new = action == "create"
+                log.info(
+                    "acl_created" if is_new else "acl_removed", flow=flow, topic=topic, text=text
+                )
                 continue
             rejected = (
                 f"{flow.target} did not {action} these ACLs: {text}: {rejection}. It is tried "

@@ -15,6 +15,7 @@ from replication.flows.metadata.deletion_rounds import Deletions
 from replication.flows.metadata.history import FlowHistory
 from replication.kafka.diagnosis import InterruptedCallError
 from replication.log import Log
+from replication.log_events import Event
 from replication.spark.frames import trigger_stream
 
 log = Log(__name__)
@@ -24,7 +25,7 @@ class Sync(Protocol):
     """One of these things. ``failure`` is the log's event for a round that failed."""
 
     @property
-    def failure(self) -> str:
+    def failure(self) -> Event:
         """The log's event for a round that failed."""
 
     @property

@@ -7,6 +7,7 @@ from replication.errors import FlowError
 from replication.flows.context import FlowContext
 from replication.kafka.calls import join_names
 from replication.log import Log
+from replication.log_events import Event
 from replication.model import NewEvent
 from replication.topics.topic_plan import TopicPlan
 
@@ -25,11 +26,9 @@ class SelectionReport:
     def report(self, plan: TopicPlan) -> None:
         """Logs each item that selects nothing once; that the whole list does is an event."""
         flow = self._config.flow
-        found = [("topics_not_found", text) for text in plan.warnings]
-        for event, text in [*found, ("cluster_ids_equal", plan.shared_id)]:
-            if text and text not in self._logged:
-                self._logged.add(text)
-                log.warning(event, flow=flow, text=text)
+        for text in plan.warnings:
+            self._log_once("topics_not_found", text)
+        self._log_once("cluster_ids_equal", plan.shared_id)
         self._report_left_out(plan.left_out)
         if plan.is_empty and not self._is_empty:
             text = f"no topic that {flow.source} shows matches the list topics"
@@ -37,6 +36,11 @@ class SelectionReport:
                 text += f", except those that look like copies: {join_names(plan.left_out)}"
             self._context.tables.record_events(flow, [NewEvent("no-topics", text, "retry")])
         self._is_empty = plan.is_empty
+
+    def _log_once(self, event: Event, text: str) -> None:
+        if text and text not in self._logged:
+            self._logged.add(text)
+            log.warning(event, flow=self._config.flow, text=text)
 
     def _report_left_out(self, reasons: Mapping[str, str]) -> None:
         """Logs the topics that look like copies, once, in a line for each reason."""
