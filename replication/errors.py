@@ -22,7 +22,7 @@ SHOWN_PROBLEMS: Final = 50
 
 
 def printable(text: str) -> str:
-    """*text* with control characters escaped, so that a file cannot write to the terminal."""
+    """Escapes the control characters of *text*, so that a file cannot write to the terminal."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )

@@ -196,7 +196,7 @@ def _plain(value: object) -> Value:
 
 
 def _quoted(value: Value) -> str:
-    """*value* as one word: quoted and escaped as in JSON where it has to be."""
+    """Returns *value* as one word: quoted and escaped as in JSON where it has to be."""
     word = value if isinstance(value, str) else json.dumps(value)
     if word and word.isprintable() and not set(word) & set(' "=\\'):
         return word

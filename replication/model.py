@@ -102,7 +102,7 @@ def runs(job: Job, part: Part) -> bool:
 
 
 def is_local_mode(master: str | None) -> bool:
-    """Whether tasks run in the driver's process under Spark's *master*: ``local``, ``local[4]``.
+    """Returns whether *master* runs tasks in the driver's process: ``local``, ``local[4]``.
 
     ``local-cluster[2,1,1024]`` has executors in processes of their own, which may outlive it.
     """

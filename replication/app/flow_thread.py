@@ -64,7 +64,7 @@ class FlowThread(threading.Thread):
         self._when_ended = when_ended
 
     def run(self) -> None:
-        """The thread's work: logs a failure at once, and keeps it."""
+        """Does the thread's work: logs a failure at once, and keeps it."""
         self._run()
         error = self.failure.error if self.failure else None
         self._when_ended(error, is_stopped=self.stop.is_set())

@@ -57,7 +57,7 @@ def _log(lines: Iterable[str]) -> None:
 
 
 def levels(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """*lines* that are not empty with their levels: those of a panic are for a developer."""
+    """Yields the *lines* but empty ones with their levels: those of a panic are for a developer."""
     is_panic = False
     for line in lines:
         is_panic = is_panic or PANIC.match(line) is not None

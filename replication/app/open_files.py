@@ -49,7 +49,7 @@ def open_files(process: int) -> tuple[int, int]:
 
 
 def shortage(opened: int, limit: int) -> str:
-    """What follows from *opened* of at most *limit* files, and the next step; "" if nothing."""
+    """Returns what follows from *opened* of *limit* files, and the next step; "" if nothing."""
     if opened < NEARLY_ALL * limit or not limit:
         return ""
     return (

@@ -103,7 +103,7 @@ def announce(
 
 
 def _application_master(jvm: JVMView) -> Any:  # noqa: ANN401 - a Java object
-    """YARN's application master, if the driver runs in it: in cluster deploy mode. Else None."""
+    """Returns YARN's application master, if it runs the driver (cluster deploy mode), else None."""
     try:
         holder = jvm.java.lang.Class.forName(APPLICATION_MASTER)
     except Py4JError:

@@ -232,7 +232,7 @@ def _chosen(
 
 
 def _always(_flow: Flow) -> bool:
-    """Heartbeats have no lease: whoever emits them may answer."""
+    """Returns true: heartbeats have no lease, so whoever emits them may answer."""
     return True
 
 

@@ -49,7 +49,7 @@ def job_command(job: Job) -> click.Command:
 
 
 def wheel_task() -> None:
-    """The entry point ``replication-job`` of the wheel, for platforms that call a function.
+    """Runs a job: the wheel's entry point ``replication-job``, for platforms that call a function.
 
     It takes ``--job``, and the options of that job. Returning is success there, and an exception is
     failure: the platform's own process goes on, so this must not end it.

@@ -92,7 +92,7 @@ def chosen_names(config: MirrorConfig, name: str | None) -> tuple[Flow, ...]:
 
 
 def json_text(document: object) -> str:
-    """*document* as every command prints JSON."""
+    """Returns *document* as every command prints JSON."""
     return json.dumps(document, indent=2)
 
 

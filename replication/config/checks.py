@@ -37,7 +37,7 @@ def check_clusters(diagnostics: Diagnostics, scopes: Scopes) -> None:
 
 
 def _check_enabled(diagnostics: Diagnostics, pairs: Sequence[FlowValues]) -> None:
-    """Without a flow the heartbeats of all pairs run, as in MirrorMaker 2."""
+    """Checks that a flow is enabled; without one all pairs' heartbeats run, as in MirrorMaker 2."""
     enabled = [values for values in pairs if values.flag("enabled")]
     if any(values.is_chosen for values in enabled):
         return
@@ -98,7 +98,10 @@ def _check_separator(diagnostics: Diagnostics, values: FlowValues) -> None:
 
 
 def _check_deletions(diagnostics: Diagnostics, values: FlowValues) -> None:
-    """Under identity naming a remote topic may have become the original, as after a migration."""
+    """Checks that deletions are safe: under identity naming a remote topic may be the original.
+
+    It may have become that by a migration.
+    """
     name = "replication.deletions.enabled"
     if values.flag(name) and values.is_identity:
         diagnostics.problem(
@@ -174,7 +177,7 @@ def check_state_dir(diagnostics: Diagnostics, given: str) -> None:
 
 
 def local_state_problem(state_dir: str, master: str) -> str | None:
-    """The problem of a local *state_dir* on a cluster, where the driver may start on any node."""
+    """Returns the problem of a local *state_dir* on a cluster whose driver has no fixed node."""
     if is_local_mode(master) or not state_dir.startswith("file:"):
         return None
     return (

@@ -52,7 +52,7 @@ def is_passed(name: str) -> bool:
 
 
 def misplaced(name: str) -> str | None:
-    """The client property that the author of ``A.name`` meant; None if *name* is not misplaced.
+    """Returns the client property that the author of ``A.name`` meant; None if not misplaced.
 
     MirrorMaker 2 reads ``source.``, ``target.`` and ``producer.override.`` after a flow's name
     only, and drops them without a word after an alias.
@@ -78,13 +78,13 @@ def without_override(name: str) -> str | None:
 
 
 def in_flow(name: str, role: str | None = None) -> str:
-    """The key of the client property *name* after a flow's name, for a client that has it."""
+    """Returns the key of the client property *name* after a flow's name, if a client has it."""
     forms = {"consumer": "source.consumer", "producer": "producer.override", "admin": "admin"}
     return f"{forms[_role_with(name, role or 'consumer')]}.{name}"
 
 
 def _role_with(name: str, role: str) -> str:
-    """*role*, or another kind of client if only that has the property *name*."""
+    """Returns *role*, or another kind of client if only that has the property *name*."""
     has_it = name in BY_ROLE[role]  # type: ignore[index]  # the pattern matches roles only
     return role if has_it else next((one for one in ROLES if name in BY_ROLE[one]), role)
 
@@ -97,7 +97,7 @@ def effective_properties(
     location: Location,
     role: Role,
 ) -> ClientProperties:
-    """Properties of the *role* client for the flow's cluster at *location*, with Java's keys.
+    """Returns the properties of the *role* client for the cluster at *location*, with Java's keys.
 
     A later layer wins: top level (bare security keys, then ``location.cluster.``, ``role.``,
     ``location.role.``), the cluster's bare keys, the flow's ``location.cluster.`` and ``role.``,
@@ -153,7 +153,10 @@ def check_property(
 
 
 def _is_choice(name: str, value: str) -> bool:
-    """Whether Java's client takes *value*: it minds the case, but not of protocols and booleans."""
+    """Returns whether Java's client takes *value*.
+
+    Java minds the case, except in protocols and booleans.
+    """
     choices = CHOICES[name]
     if name == "security.protocol":
         return value.upper() in choices
@@ -186,7 +189,7 @@ def _check_servers(diagnostics: Diagnostics, key: str, value: str) -> None:
 
 
 def _under(settings: Mapping[str, Raw], prefix: str) -> dict[str, Raw]:
-    """The client properties in *settings* whose keys start with *prefix*, without the prefix."""
+    """Returns the client properties in *settings* under *prefix*, without the prefix."""
     return {
         key[len(prefix) :]: value
         for key, value in settings.items()

@@ -50,7 +50,7 @@ def resources(content: bytes) -> list[Mapping[str, Any]]:
 
 
 def _expanded(document: object) -> Iterable[object]:
-    """The connectors of ``GET /connectors?expand=info&expand=status``, or *document* itself."""
+    """Returns the connectors of ``GET /connectors?expand=info&expand=status``, or *document*."""
     if not isinstance(document, dict):
         return [document]
     infos = {
@@ -83,7 +83,7 @@ def _settings(file: str, content: bytes) -> Settings:
 
 
 def _positions(values: Mapping[str, Raw]) -> dict[str, str]:
-    """Enabled flow -> the topic in which MirrorMaker 2's worker for it stores its positions."""
+    """Returns for each enabled flow the topic in which MirrorMaker 2 stores its positions."""
     found: dict[str, str] = {}
     for key, raw in values.items():
         flow, _, name = key.rpartition(".")

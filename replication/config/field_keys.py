@@ -17,7 +17,10 @@ TARGETS: Final = "replication.target.clusters"
 
 
 def translate(diagnostics: Diagnostics, settings: Mapping[str, Raw]) -> dict[str, Raw]:
-    """*settings* with today's keys. Each translation is noted; messages show the written key."""
+    """Renames the keys of *settings* to today's.
+
+    Each translation is noted; messages show the written key.
+    """
     aliases = items(settings.get("clusters", ""))
     translated: dict[str, Raw] = {}
     for key, raw in settings.items():
@@ -36,7 +39,7 @@ def translate(diagnostics: Diagnostics, settings: Mapping[str, Raw]) -> dict[str
 
 
 def scope_of(key: str, aliases: Collection[str]) -> str:
-    """The part of *key* that names a cluster or a flow, with its dot; empty at top level."""
+    """Returns the part of *key* that names a cluster or flow, with its dot; empty at top level."""
     source, arrow, rest = key.rpartition("->")
     found = [alias for alias in aliases if rest.startswith(f"{alias}.")]
     alias = max(found, key=len, default=None)
@@ -44,7 +47,7 @@ def scope_of(key: str, aliases: Collection[str]) -> str:
 
 
 def _without_srm_prefix(diagnostics: Diagnostics, key: str, aliases: Collection[str]) -> str | None:
-    """*key* without ``workers.`` or ``connectors.``; None for a worker key without effect."""
+    """Returns *key* without ``workers.`` or ``connectors.``; None for one without effect."""
     scope = scope_of(key, aliases)
     prefix, _, name = key[len(scope) :].partition(".")
     if prefix == "connectors":

@@ -57,7 +57,7 @@ def load(
 
 
 def _other_problems(parsed: Callable[..., MirrorConfig], resolver: Resolver) -> list[str]:
-    """The problems `parse` finds besides unresolved references, so that all come at once."""
+    """Returns `parse`'s problems besides unresolved references, so that all come at once."""
     unresolved = {problem.partition(": ")[0] for problem in resolver.problems}
     try:
         parsed(default_state_dir="/")

@@ -82,7 +82,7 @@ def flat_settings(content: bytes, *, is_properties: bool) -> FlatSettings:
 
 
 def looks_like_properties(text: str, *, is_properties: bool) -> bool:
-    """Whether *text* has Java's format: ``key=value`` lines, and nothing that only YAML has."""
+    """Returns whether *text* has Java's format: ``key=value`` lines, and nothing only YAML has."""
     has_properties, has_pairs = _PROPERTY.search(text), _PAIR.search(text)
     if has_properties and not has_pairs:
         return True
@@ -155,7 +155,7 @@ def _add(flat: FlatSettings, key: str, value: Raw, line: int) -> None:
 def _pairs(
     node: yaml.MappingNode, flat: FlatSettings, above: tuple[int, ...]
 ) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-    """The pairs of a mapping; a pair merged in by ``<<`` only if the mapping lacks its key."""
+    """Yields a mapping's pairs; a pair merged in by ``<<`` only if the mapping lacks its key."""
     own = {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}
     for key, value in node.value:
         flat.count_pair()

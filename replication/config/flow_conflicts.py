@@ -53,7 +53,10 @@ def check_flows(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
 
 
 def _check_growing_names(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
-    """Without a separator a remote topic is not recognised, and returns with another prefix."""
+    """Checks that names do not grow: without a separator a remote topic is not recognised.
+
+    Such a topic returns with another prefix.
+    """
     prefixed = {
         (flow.flow.source, flow.flow.target): False
         for flow in flows
@@ -89,13 +92,16 @@ def _is_declared(name: str, one: FlowConfig, other: FlowConfig) -> bool:
 
 
 def _shared_names(one: FlowConfig, other: FlowConfig) -> Sequence[str]:
-    """Topic names, written out in one flow's list, that both flows replicate."""
+    """Returns the topic names, written out in one flow's list, that both flows replicate."""
     names = {item for item in (*one.topics, *other.topics) if _NAME.fullmatch(item)}
     return sorted(name for name in names if all(_accepts(flow, name) for flow in (one, other)))
 
 
 def _ends_loops(flow: FlowConfig, item: str) -> bool:
-    """Whether the flow copies no record of *item* back, and tells the others where it has been."""
+    """Returns whether the flow copies no record of *item* back, and marks its own for others.
+
+    The mark tells the other flows where a record has been.
+    """
     is_shared = flow.shares(item) if _NAME.fullmatch(item) else item in flow.aggregate_topics
     return flow.has_provenance and (is_shared or ".*" in flow.aggregate_topics)
 

@@ -34,6 +34,6 @@ def note_unused(diagnostics: Diagnostics, settings: Mapping[str, Raw], state_dir
 
 
 def hadoop_properties(settings: Mapping[str, Raw]) -> ClientProperties:
-    """Hadoop's properties among the *settings* at top level; the repr masks secrets."""
+    """Returns Hadoop's properties among the *settings* at top level; the repr masks secrets."""
     given = {key: text(raw).strip() for key, raw in settings.items() if key.startswith(HADOOP)}
     return ClientProperties({key.removeprefix(HADOOP): value for key, value in given.items()})

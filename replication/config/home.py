@@ -25,6 +25,6 @@ def connector_jars(name: str = "*") -> list[Path]:
 
 
 def storage_class_path() -> str:
-    """The jars of object storage for a class path; empty unless ``--setup s3`` has fetched them."""
+    """Returns the jars of object storage as a class path; empty without ``--setup s3``."""
     folder = home() / "jars" / "s3"
     return f"{folder}/*" if folder.is_dir() else ""

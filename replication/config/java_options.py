@@ -21,7 +21,7 @@ _CHOICE: Final = re.compile(r"-XX:\+Use\w+GC\b")
 
 
 def collector(wanted: str, environ: Mapping[str, str], *options: str | None) -> list[str]:
-    """*wanted* as an option; none if there is another one, because such a JVM does not start.
+    """Returns *wanted* as an option; none if another is there: such a JVM does not start.
 
     Args:
         wanted: Chooses the collector that we would take.
@@ -33,7 +33,7 @@ def collector(wanted: str, environ: Mapping[str, str], *options: str | None) -> 
 
 
 def written(*options: str) -> str:
-    """*options* as one text, from which Spark's launcher takes them as they are.
+    """Returns *options* as one text, from which Spark's launcher takes them as they are.
 
     It splits the text at blanks, as a shell does, and knows a shell's quotes.
     """
@@ -41,5 +41,5 @@ def written(*options: str) -> str:
 
 
 def logging_option(file: Path) -> str:
-    """The option that names *file* to log4j, for which a path with odd characters must be a URI."""
+    """Returns the option that names *file* to log4j, as a URI where the path has odd characters."""
     return written(f"-Dlog4j2.configurationFile={file.as_uri()}")

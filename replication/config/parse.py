@@ -139,7 +139,7 @@ def _heartbeats_at(values: FlowValues) -> Location:
 
 
 def _reset(values: FlowValues) -> Reset:
-    """The flow's own short key wins, then the consumer's property, then the top-level key."""
+    """Returns the reset: the flow's short key wins, then the consumer's, then the top level's."""
     name, consumer = "auto.offset.reset", values.client("source", "consumer")
     given = values.text(name) if name in values.own else consumer.get(name, values.text(name))
     return cast("Reset", given)

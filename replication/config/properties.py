@@ -12,7 +12,7 @@ _SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 
 
 def parse_properties(text: str) -> Iterator[tuple[str, str, int]]:
-    r"""Each key and value with the number of its first line, in file order, duplicates included.
+    r"""Yields each key and value with its first line's number, in file order, with duplicates.
 
     Raises:
         ValueError: A ``\u`` is not followed by four hexadecimal digits.
@@ -27,7 +27,7 @@ def parse_properties(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[str, int]]:
-    """The lines that are not blank or comments; a line that ends in a backslash is continued."""
+    """Yields the lines but blank ones and comments; one that ends in a backslash is continued."""
     continued, start = "", 0
     for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
         line = natural.lstrip(_BLANKS)

@@ -79,7 +79,7 @@ def reference() -> str:
 
 
 def search(text: str) -> Iterator[str]:
-    """An entry for each key whose name contains *text*; all keys of the mirror if it is empty.
+    """Yields an entry for each key whose name contains *text*; all of the mirror's if empty.
 
     Beside the mirror's own keys these are MirrorMaker 2's keys without effect, and properties of
     Kafka's clients.

@@ -53,7 +53,7 @@ class Resolver:
                 self._providers[name] = provider
 
     def resolve(self, key: str, raw: Raw) -> Raw:
-        """*raw* with its references replaced; one that cannot be resolved becomes a problem."""
+        """Returns *raw* with its references replaced; an unresolved one becomes a problem."""
         if isinstance(raw, tuple):
             return tuple(self._resolve_text(key, item) for item in raw)
         return self._resolve_text(key, raw)

@@ -58,7 +58,7 @@ class Scopes:
 
 
 def sort_settings(diagnostics: Diagnostics, settings: Mapping[str, Raw]) -> Scopes:
-    """*settings* by scope. Checks each key and value by itself."""
+    """Sorts *settings* by scope, and checks each key and value on its own."""
     settings = translate(diagnostics, settings)
     clusters = _clusters(diagnostics, settings)
     diagnostics.has_classes = any(
@@ -106,7 +106,7 @@ def _alias_of(key: str, clusters: Collection[str]) -> str | None:
 
 
 def _cluster_of(key: str, clusters: Collection[str]) -> str | None:
-    """The cluster that *key* configures, even if one of them is called ``source`` or ``target``."""
+    """Returns the cluster that *key* configures, even one called ``source`` or ``target``."""
     if key in KEYS or key.startswith(("source.cluster.", "target.cluster.")):
         return None
     return _alias_of(key, clusters)
@@ -158,7 +158,10 @@ def _check_top_key(diagnostics: Diagnostics, key: str, raw: Raw, clusters: Colle
 def _check_top_alias(
     diagnostics: Diagnostics, key: str, raw: Raw, clusters: Collection[str]
 ) -> None:
-    """MirrorMaker 2 takes these for every flow; only one that changes no name can be followed."""
+    """Checks an alias at top level, which MirrorMaker 2 takes for every flow.
+
+    Only one that changes no name can be followed.
+    """
     value = text(raw).strip()
     if value and value not in clusters:
         diagnostics.problem(key, _unknown_cluster(value, clusters))
@@ -247,7 +250,7 @@ def _check_value(diagnostics: Diagnostics, key: str, name: str, raw: Raw, place:
 
 
 def _report_unknown_key(diagnostics: Diagnostics, key: str, name: str) -> None:
-    """A key of ours that is misspelt is a problem; MirrorMaker 2 drops others without a word."""
+    """Reports a misspelt key of ours as a problem; MirrorMaker 2 drops others without a word."""
     known = [*KEYS, *REMOVED, "config.providers"]
     if (other := closest(name, known, _MISSPELT)) is not None:
         diagnostics.problem(key, f"unknown key; did you mean {_placed(key, name, other)}?")
@@ -260,6 +263,6 @@ def _report_unknown_key(diagnostics: Diagnostics, key: str, name: str) -> None:
 
 
 def _placed(key: str, name: str, other: str) -> str:
-    """*other* in the place of *name* in *key*, or at top level if it may stand only there."""
+    """Returns *other* in the place of *name* in *key*, or at top level if only that is allowed."""
     is_of_flow = other in REMOVED or (other in KEYS and "flow" in KEYS[other].places)
     return key.removesuffix(name) + other if is_of_flow else other

@@ -282,7 +282,7 @@ class _Found:
 
 
 def _named(alias: object, missing: str) -> str:
-    """*alias* as text.
+    """Returns *alias* as text.
 
     Raises:
         ValueError: There is none; *missing* says where, and what to write.

@@ -91,14 +91,14 @@ def _shown(key: str, raw: Raw) -> str:
 
 
 def _to_do(problems: Iterable[str], values: Mapping[str, Raw]) -> Iterator[str]:
-    """The problems of values that are known; a reference is resolved when the file is read."""
+    """Yields the problems of known values; a reference is resolved when the file is read."""
     for problem in problems:
         if "${" not in text(values.get(problem.partition(": ")[0], "")):
             yield problem
 
 
 def _reasons(notes: Iterable[str]) -> dict[str, str]:
-    """Key -> reason, for the keys without effect."""
+    """Returns the reason for each of the keys without effect."""
     split = (note.partition(": ") for note in notes)
     return {key: reason for key, _, reason in split if reason.startswith(_WITHOUT_EFFECT)}
 
@@ -127,13 +127,13 @@ def _value(name: str, raw: Raw) -> str:
 
 
 def _quoted(value: str) -> str:
-    """An item of a list: plain if it is a word, and none that YAML reads as a boolean or null."""
+    """Returns an item of a list: plain if it is a word that YAML takes for no boolean or null."""
     is_word = re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", value)
     return _scalar(value, style=None if is_word else "'")
 
 
 def _scalar(value: str, style: str | None = None) -> str:
-    """*value* as YAML on one line."""
+    """Returns *value* as YAML on one line."""
     if _PLAIN.fullmatch(value):
         return value
     is_odd = not value.isprintable()

@@ -50,7 +50,7 @@ class FlowConfig(TopicsConfig, RecordsConfig):
     groups: GroupsConfig
 
     def shares(self, remote_topic: str) -> bool:
-        """Whether others write *remote_topic*, too, so that records are copied at least once."""
+        """Returns whether others also write *remote_topic*: then it is copied at least once."""
         declared = self.aggregate_topics
         return bool(declared) and NameFilter(declared, ()).accepts(remote_topic)
 

@@ -63,7 +63,7 @@ class Diagnostics:
         return printable(f"{written}: {text} (line {line})" if line else f"{written}: {text}")
 
     def display(self, key: str, value: Raw) -> str:
-        """*value* as it may appear in a message."""
+        """Returns *value* as it may appear in a message."""
         is_hidden = self.written.get(key, key) in self.hidden or is_secret(key)
         if is_hidden:
             return MASK
@@ -81,18 +81,18 @@ class InvalidValueError(ValueError):
 
 
 def text(raw: Raw) -> str:
-    """*raw* as it would be written in a .properties file."""
+    """Returns *raw* as it would be written in a .properties file."""
     return raw if isinstance(raw, str) else ",".join(raw)
 
 
 def items(raw: Raw) -> tuple[str, ...]:
-    """*raw* as a list of distinct, stripped, non-empty items; a string is split at commas."""
+    """Splits *raw* into distinct, stripped, non-empty items; a string is split at commas."""
     parts = raw.split(",") if isinstance(raw, str) else raw
     return tuple(dict.fromkeys(item.strip() for item in parts if item.strip()))
 
 
 def read(key: ConfigKey, raw: Raw) -> Value:
-    """*raw* converted to the kind of *key*.
+    """Converts *raw* to the kind of *key*.
 
     Raises:
         InvalidValueError: *raw* is invalid for *key*.
@@ -113,12 +113,12 @@ def read(key: ConfigKey, raw: Raw) -> Value:
 
 
 def closest(name: str, known: Collection[str], at_least: float = 0.7) -> str | None:
-    """The name in *known* most similar to *name*, if it is similar enough (1.0 is equal)."""
+    """Returns the name in *known* closest to *name*, if it is similar enough (1.0 is equal)."""
     return next(iter(get_close_matches(name, known, 1, at_least)), None)
 
 
 def one_of(choices: Sequence[str]) -> str:
-    """*choices* as a phrase: ``a, b or c``."""
+    """Returns *choices* as a phrase: ``a, b or c``."""
     *others, last = choices
     return f"{', '.join(others)} or {last}" if others else last
 

@@ -66,7 +66,10 @@ def checkpointed_offsets(target: Cluster, config: FlowConfig, is_wanted: IsWante
 
 
 def failback_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
-    """The offsets on the source at which the target's groups resume, by the inverse offset map."""
+    """Returns the offsets at which the target's groups resume on the source.
+
+    The inverse offset map gives them.
+    """
     with view.open_groups(view.config.target) as target:
         committed = target.committed([group for group in target.states() if is_wanted(group)])
     topics = remote_topics(view.config, view.source.topic_names())

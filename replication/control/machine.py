@@ -80,7 +80,7 @@ class Machine:
 
 
 def problems(machine: Machine, master: str) -> list[str]:
-    """One line for each reason why a driver on *machine* cannot run with Spark's *master*."""
+    """Returns a line for each reason why a driver on *machine* cannot run with this *master*."""
     found = [line for place in machine.places for line in _place_problems(place)]
     if not machine.has_local_ip:
         found.append("SPARK_LOCAL_IP is no address of this machine: correct it, or unset it")
@@ -172,13 +172,13 @@ def look(config: MirrorConfig, environ: Mapping[str, str]) -> Machine:
 
 
 def open_files_limit() -> int | None:
-    """How many files a JVM of this user may open, which raises the soft limit; None if any."""
+    """Returns how many files a JVM may open, with the soft limit raised; None if any number."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return None if hard == resource.RLIM_INFINITY else hard
 
 
 def _writable(name: str, folder: Path) -> Place:
-    """*folder*, or the nearest one above it that is there, in which a job creates it."""
+    """Returns *folder*, or the nearest one above it that is there, in which a job creates it."""
     found = next(path for path in (folder, *folder.parents) if path.exists() or path == path.parent)
     obstacle = ""
     if not found.is_dir():
@@ -197,7 +197,7 @@ def _temporary() -> Place:
 
 
 def java_temporary_obstacle(folder: str) -> str:
-    """Why Java cannot load a native library from *folder*, and the next step; "" if it can."""
+    """Returns why Java cannot load a library from *folder*, and the next step; "" if it can."""
     step = "name another folder in the driver's Java options with -Djava.io.tmpdir=FOLDER"
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"java.io.tmpdir {folder} cannot be written by this user: {step}"
@@ -229,7 +229,7 @@ def _is_own(address: str) -> bool:
 
 
 def _other_spark(conf_dir: str) -> str:
-    """What ``spark-env.sh`` of *conf_dir* makes of SPARK_HOME; empty if it leaves that alone."""
+    """Returns the SPARK_HOME that *conf_dir*'s ``spark-env.sh`` sets; empty if it sets none."""
     script = Path(conf_dir, "spark-env.sh")
     if not conf_dir or not script.is_file():
         return ""

@@ -59,7 +59,7 @@ def find_resumes(
     clusters: tuple[Cluster, Cluster],
     stored: StoredMap,
 ) -> tuple[tuple[PartitionStart, ...], tuple[str, ...]]:
-    """Where the partitions of *topics* resume.
+    """Finds where the partitions of *topics* resume.
 
     Returns:
         The starts, and why positions of MirrorMaker 2 cannot be used, one line each.
@@ -86,7 +86,7 @@ def find_resumes(
 
 
 def _in_doubt(config: FlowConfig, topics: TopicPlan, starts: Survey) -> set[str]:
-    """The topics that have records of which neither the offset map nor an offset tells more."""
+    """Returns the topics with records of which neither the offset map nor an offset tells more."""
     return {
         tp.topic
         for tp, decision in starts.decisions.items()
@@ -142,7 +142,7 @@ def _because(
 
 
 def _with_topics(found: Mapping[TopicPartition, PartitionStart]) -> list[PartitionStart]:
-    """*found*, where a topic that has a problem is set aside with all of its partitions."""
+    """Returns *found*, where a topic that has a problem is set aside with all its partitions."""
     problems = {tp.topic: tp for tp, start in found.items() if start.origin == "problem"}
     return [
         _aside(start, problems[tp.topic])

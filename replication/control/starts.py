@@ -24,7 +24,7 @@ from replication.topics.topic_plan import TopicPlan
 
 
 def no_maps(_least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
-    """For a flow that has no offset map."""
+    """Returns no maps, for a flow that has no offset map."""
     return {}
 
 
@@ -82,7 +82,7 @@ def find_starts(
     clusters: tuple[Cluster, Cluster],
     stored: StoredMap,
 ) -> tuple[LogSpans, Survey]:
-    """Where the partitions of *topics* would start, as far as offsets and ids decide.
+    """Finds where the partitions of *topics* would start, as far as offsets and ids decide.
 
     No policy is applied to what is refused.
 

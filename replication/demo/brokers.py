@@ -258,7 +258,7 @@ class Broker:
 def two_clusters(
     folder: Path, settings: BrokerSettings, *, aliases: tuple[str, str] = ("A", "B")
 ) -> Iterator[tuple[Broker, Broker]]:
-    """Two running clusters, started in parallel, each in its own subfolder of *folder*."""
+    """Yields two running clusters, started in parallel, each in its subfolder of *folder*."""
     first, second = (Broker(alias, folder / alias, settings) for alias in aliases)
     with running(first, second):
         yield first, second

@@ -212,7 +212,7 @@ class _Walk:
                     self._weigh(hash(self._same(record.content)), sign)
 
     def report(self, source_again: Iterator[Record]) -> PartitionReport:
-        """The result; a second read of the source separates repeated records from extra ones."""
+        """Returns the result; a second read of the source tells repeated from extra records."""
         too_many = {key: -count for key, count in self._balance.items() if count < 0}
         known = {
             key for record in source_again if (key := hash(self._same(record.content))) in too_many

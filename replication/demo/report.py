@@ -94,7 +94,7 @@ def _ms(value: float) -> str:
 def how_to_connect(
     screen: Screen, source: Broker, target: Broker, jars: Path, config: Path
 ) -> None:
-    """For ``--keep``: prints what is running, how to use it and how to stop it."""
+    """Prints, for ``--keep``, what is running, how to use it and how to stop it."""
     tools = f"java -cp '{jars}/*' org.apache.kafka.tools"
     write = f"{tools}.ConsoleProducer --bootstrap-server {source.bootstrap} --topic orders"
     read = f"{tools}.consumer.ConsoleConsumer --bootstrap-server {target.bootstrap}"

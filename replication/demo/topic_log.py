@@ -117,7 +117,7 @@ def log_ends(bootstrap: str, topics: Iterable[str]) -> dict[str, int]:
 
 
 def offset_range(consumer: Consumer, topic: str, partition: int, seconds: float) -> tuple[int, int]:
-    """The first offset and the log end offset; waits for a leader, which a new topic may lack."""
+    """Returns the first offset and the log end offset; waits for a leader if there is none yet."""
     deadline = time.monotonic() + seconds
     while True:
         try:

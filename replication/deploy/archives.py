@@ -68,7 +68,7 @@ def py_files(repository: Path, folder: Path) -> Path:
 
 
 def _compiled(file: Path, name: str) -> bytes:
-    """*file* as byte code that is not compared with its source; tracebacks call it *name*."""
+    """Compiles *file* to code that is not compared with its source; tracebacks call it *name*."""
     with tempfile.TemporaryDirectory() as temporary:
         target = str(Path(temporary, "module.pyc"))
         unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
@@ -77,7 +77,7 @@ def _compiled(file: Path, name: str) -> bytes:
 
 
 def environment(folder: Path) -> Path:
-    """An archive in *folder* with the installed packages that ``setup.cfg`` requires, for YARN.
+    """Makes an archive for YARN in *folder* of the installed packages that ``setup.cfg`` requires.
 
     A node needs no package, but a Python of the version that runs here. The archive holds
     ``bin/python``, which starts that one with ``packages/``.
@@ -131,7 +131,7 @@ def _names(requirements: list[str]) -> list[str]:
 
 
 def _files(found: Mapping[str, Distribution]) -> Iterator[tuple[str, Path]]:
-    """Paths below ``packages/`` and the files there; no scripts, no compiled caches."""
+    """Yields the paths below ``packages/`` and their files; no scripts, no compiled caches."""
     for one in found.values():
         for file in one.files or ():
             if file.parts[0] != ".." and file.suffix != ".pyc":

@@ -73,7 +73,7 @@ def settings(arguments: Arguments, option: str = "--conf") -> dict[str, str]:
 
 
 def last(arguments: Arguments, option: str, setting: str = "") -> str | None:
-    """The value that spark-submit takes for *option*, or else for *setting*; None without one."""
+    """Returns the value that spark-submit takes for *option*, or else for *setting*, or None."""
     values = [value for name, value in arguments if name == option]
     return values[-1] if values else settings(arguments).get(setting)
 
@@ -90,7 +90,7 @@ def driver_memory(arguments: Arguments, environ: Mapping[str, str]) -> str:
 
 
 def megabytes(memory: str) -> int:
-    """``2g`` is 2048.
+    """Returns *memory* in megabytes: ``2g`` is 2048.
 
     Raises:
         ArgumentsError: *memory* is no size.
@@ -142,5 +142,5 @@ def _values(arguments: Arguments, option: str) -> list[str]:
 
 
 def _group(rule: str) -> str:
-    """*rule* as part of an alternative: ``(?i)`` at its start holds for this part only."""
+    """Returns *rule* as part of an alternative: a ``(?i)`` at its start holds for it only."""
     return f"(?i:{rule[4:]})" if rule.startswith("(?i)") else f"(?:{rule})"

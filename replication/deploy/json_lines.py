@@ -23,7 +23,7 @@ WARNINGS: Final = ("warn", "error", "exception", "fatal", "fail")
 
 
 def entry(line: str, at: float) -> str:
-    """*line* as a JSON object, as it is if it is one already.
+    """Returns *line* as a JSON object, unchanged if it is one already.
 
     Args:
         line: Without its end.

@@ -230,7 +230,7 @@ def _temporary_files(folder: str | None) -> list[str]:
 
 
 def _own_address(environ: Mapping[str, str]) -> dict[str, str]:
-    """Where a driver listens, with Spark's web page if it is asked for: on this machine only.
+    """Returns where a driver listens, and its web page if asked for: on this machine only.
 
     The machine's own name may have no address.
     """

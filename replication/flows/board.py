@@ -111,7 +111,7 @@ class FlowBoard:
         return Figures(time.time(), self._state, self._copying, self._aside, self._round)
 
     def turn_to(self, activity: Activity, reason: str = "") -> None:
-        """The loop does something else now."""
+        """Notes that the loop does something else now."""
         if (activity, reason) != (self._state.activity, self._state.reason):
             self._state = State(activity, reason=reason)
 
@@ -122,7 +122,7 @@ class FlowBoard:
         plan: TopicPlan,
         positions: Mapping[TopicPartition, Position],
     ) -> None:
-        """The loop starts generation *number* of *plan*, at *positions*."""
+        """Notes that the loop starts generation *number* of *plan*, at *positions*."""
         old = self._copying
         starts = {tp: positions[tp] for tp in plan.partitions}
         self._copying = replace(
@@ -134,7 +134,7 @@ class FlowBoard:
         )
 
     def add(self, runs: Mapping[TopicPartition, Sequence[OffsetRun]]) -> None:
-        """The target has acknowledged new *runs*, or a partition has moved over offsets."""
+        """Adds new *runs*: acknowledged by the target, or offsets that a partition moved over."""
         if not runs:
             return
         old, counts = self._copying, Counter[str]()
@@ -150,7 +150,7 @@ class FlowBoard:
         )
 
     def add_copied(self, reports: Sequence[tuple[str, Copied]]) -> None:
-        """Executors have reported more of acknowledged records of some topics."""
+        """Adds what executors have reported of acknowledged records of some topics."""
         if not reports:
             return
         old = self._copying
@@ -161,31 +161,31 @@ class FlowBoard:
         self._copying = replace(old, bytes=sizes, newest_ms=newest)
 
     def end(self) -> None:
-        """The loop has ended all generations; positions and sums stay."""
+        """Notes that the loop has ended all generations; positions and sums stay."""
         self._copying = replace(self._copying, generations=(), topics={})
 
     def count_restart(self) -> None:
-        """The loop tries again after a failure."""
+        """Counts one more attempt of the loop after a failure."""
         self._copying = replace(self._copying, restarts=self._copying.restarts + 1)
 
     def map_written(self) -> None:
-        """The loop has written the offset map."""
+        """Notes that the loop has written the offset map."""
         self._copying = replace(self._copying, map_written_at=time.time())
 
     def set_aside(self, errors: Mapping[Part, Exception]) -> None:
-        """The loop leaves the parts of *errors* out for now."""
+        """Notes that the loop leaves the parts of *errors* out for now."""
         texts = {part: str(error) for part, error in errors.items()}
         self._aside = {**self._aside, **texts}
 
     def take_back(self, parts: Iterable[Part]) -> None:
-        """The loop does not leave *parts* out any more: they are replicated, or gone."""
+        """Notes that *parts* are not left out any more: they are replicated, or gone."""
         gone = set(parts)
         self._aside = {k: v for k, v in self._aside.items() if k not in gone}
 
     def end_round(self, positions: Iterable[GroupPosition]) -> None:
-        """A round of checkpoints has translated the groups' *positions*."""
+        """Notes that a round of checkpoints has translated the groups' *positions*."""
         self._round = replace(self._round, at=time.time(), positions=tuple(positions))
 
     def count_checkpoints(self, emitted: int) -> None:
-        """A round has emitted checkpoints."""
+        """Counts a round that has emitted checkpoints."""
         self._round = replace(self._round, emitted=self._round.emitted + emitted)

@@ -38,7 +38,7 @@ class Heartbeats:
         self._pairs = [_Pair(pair) for pair in pairs]
 
     def query(self, spark: SparkSession) -> DataStreamWriter:
-        """The streaming query, not yet started. Its batches end early when *stop* is set."""
+        """Returns the query, not yet started. Its batches end early when *stop* is set."""
         return trigger_stream(spark).writeStream.foreachBatch(self._batch)
 
     def _batch(self, _rows: DataFrame, _number: int) -> None:
@@ -153,6 +153,6 @@ def open_topic(config: HeartbeatsConfig, cluster: Cluster) -> InternalTopic:
 
 
 def record(config: HeartbeatsConfig) -> tuple[bytes, bytes]:
-    """Key and value of a heartbeat with the current time."""
+    """Returns the key and value of a heartbeat with the current time."""
     heartbeat = Heartbeat(config.flow.source, config.flow.target, time.time_ns() // 1_000_000)
     return heartbeat.key(), heartbeat.value()

@@ -37,7 +37,7 @@ class Leaders:
         self._led_until: dict[TopicPartition, float] = {}
 
     def leads(self) -> dict[int, TopicPartition]:
-        """For each broker that leads, one of its partitions by the cluster's names."""
+        """Returns for each broker that leads one of its partitions, by the cluster's names."""
         found: dict[int, TopicPartition] = {}
         for topic in self.topics.values():
             for number in set(topic.leaders) - found.keys() - {None}:

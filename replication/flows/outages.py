@@ -60,7 +60,7 @@ class Outages(AbstractContextManager["Outages"]):
         threading.Thread(target=self._look_on, name=name, daemon=True).start()
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        """End the watch. What a flow fails of is said, even if it fails within seconds."""
+        """Ends the watch, and says what a flow fails of, even if it fails within seconds."""
         self._over.set()
         with self._resources:
             for cluster in self._clusters:

@@ -67,7 +67,7 @@ class Supervised(threading.Thread):
         self._starts = 0
 
     def run(self) -> None:
-        """The thread's work."""
+        """Does the thread's work."""
         # a pool of its own, so that long tasks of a replication query cannot delay this one
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
         self._head_start.await_end(self._stop_event)

@@ -12,7 +12,7 @@ class BuildPy(build_py):
     """Copies the package; fails if the compiled interceptor is missing."""
 
     def run(self) -> None:
-        """Copy the package into the build folder."""
+        """Copies the package into the build folder."""
         if not self.editable_mode and not JAR.exists():
             raise FileError(f"{JAR} is missing; run ./spark-submit.sh --setup, which compiles it")
         super().run()

@@ -107,7 +107,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
         future: Any,  # noqa: ANN401 - a Java future
         rejections: dict[TopicAcl, str],
     ) -> Any:  # noqa: ANN401 - a Java object
-        """The result of *future*; None if the cluster rejected *acl*, which is then noted."""
+        """Returns *future*'s result, or None where *acl* was rejected, which is then noted."""
         try:
             with self._usable("changed", "ALTER"), self.named(f"{verb} an ACL ({acl})"):
                 return future.get()

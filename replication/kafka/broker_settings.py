@@ -12,7 +12,7 @@ UNSEEN: Final = frozenset({"CLUSTER_AUTHORIZATION_FAILED"})
 
 
 def producer_expiration_ms(calls: Calls) -> int | None:
-    """How long a broker remembers a producer, counted from the timestamp of its last record.
+    """Returns how long a broker remembers a producer, from its last record's timestamp on, in ms.
 
     Returns:
         The value of the first broker; None if the cluster does not show it to this user.

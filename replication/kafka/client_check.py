@@ -57,7 +57,7 @@ def _rejected(jvm: JVMView, alias: str, role: Role, properties: Mapping[str, str
 
 
 def _is_taken(config_class: JavaClass, jvm: JVMView, properties: Mapping[str, str]) -> bool:
-    """Whether Java takes all properties together: one call, where each by itself is hundreds."""
+    """Returns whether Java takes all properties together: one call, not hundreds."""
     try:
         config_class(java_map(jvm, properties))
     except Py4JJavaError:

@@ -61,7 +61,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         self._brokers = frozenset[str]()
 
     def __exit__(self, *_: object) -> None:
-        """Close the connections. The object is of no use afterwards."""
+        """Closes the connections. The object is of no use afterwards."""
         self._calls.close()
 
     def __repr__(self) -> str:
@@ -129,14 +129,14 @@ class Cluster(AbstractContextManager["Cluster"]):
         }
 
     def denied(self, operation: Operation, topics: Iterable[str]) -> dict[str, str]:
-        """Why this user may not read from, or write to, *topics*: only those where it may not.
+        """Returns why this user may not read from, or write to, those *topics* where it may not.
 
         Topics that do not exist are absent.
         """
         return denied_topics(self._calls, operation, topics)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset that each partition holds; partitions that do not exist are absent."""
+        """Returns the first offset of each partition; partitions that do not exist are absent."""
         specs = dict.fromkeys(partitions, OffsetSpec.earliest())
         return self._offsets(specs, "read_uncommitted")
 
@@ -151,7 +151,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return self._offsets(dict.fromkeys(partitions, OffsetSpec.latest()), isolation)
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The first offset whose record is not older than the time given in ms, else the log end.
+        """Returns the first offset with a record not older than a time in ms, else the log end.
 
         Partitions that do not exist are absent.
         """
@@ -250,7 +250,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return visible
 
     def topic_config(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
-        """All settings of each topic that exists, by Kafka's names: ``max.message.bytes``."""
+        """Returns each existing topic's settings, by Kafka's names: ``max.message.bytes``."""
         results = self._calls.results(
             "reading topic settings",
             lambda keys, s: describe_settings(self._calls.admin, keys, s),
@@ -291,7 +291,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return producer_expiration_ms(self._calls)
 
     def max_message_bytes(self, topics: Iterable[str]) -> dict[str, int]:
-        """The largest record batch that each topic accepts, in bytes; missing topics are absent."""
+        """Returns the largest batch that each topic accepts, in bytes; missing ones are absent."""
         key = "max.message.bytes"
         return {
             topic: int(settings[key].value or 0)

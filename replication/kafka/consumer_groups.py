@@ -60,7 +60,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         }
 
     def committed(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, Committed]]:
-        """The committed offsets of each group; {} for a group that has none or does not exist.
+        """Returns each group's committed offsets; {} for one that has none or does not exist.
 
         A group whose offsets cannot be read is absent, and a warning is logged.
 
@@ -166,7 +166,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         return CallError(f"{first} (rejected: {names})", first.code)
 
     def members(self, group: str) -> list[str]:
-        """``client-id at host`` of each member of *group*; [] if it has none or does not exist."""
+        """Returns ``client-id at host`` of each member of *group*; [] if there is none."""
         names = self._jvm.java.util.ArrayList()
         names.add(group)
         try:

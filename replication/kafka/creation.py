@@ -15,7 +15,7 @@ RECORDS_AT_ONCE = 2_000
 
 
 def requests(topics: Iterable[NewTopic]) -> Iterator[dict[str, NewTopic]]:
-    """*topics* by name, in groups of one request each; a topic of many partitions is alone."""
+    """Yields *topics* by name, one group per request; a topic of many partitions is alone."""
     group: dict[str, NewTopic] = {}
     records = 0
     for topic in topics:
@@ -30,7 +30,7 @@ def requests(topics: Iterable[NewTopic]) -> Iterator[dict[str, NewTopic]]:
 
 
 def request_of(topic: NewTopic) -> KafkaNewTopic:
-    """*topic* as confluent-kafka wants it."""
+    """Returns *topic* as confluent-kafka wants it."""
     return KafkaNewTopic(
         topic.name, topic.partitions, topic.replication_factor, config=dict(topic.configs)
     )

@@ -149,7 +149,7 @@ class ClientDiagnostics:
         self._last_error = self._last_line = None
 
     def reason(self, error: KafkaError | None) -> tuple[str, str]:
-        """Code and text of a call's failure: *error*'s, unless that only means "no answer"."""
+        """Returns a failure's code and text: *error*'s, unless that only means "no answer"."""
         if error is not None and error.name() not in UNREACHABLE:
             return error.name(), error.str()
         if self._last_error:
@@ -214,5 +214,5 @@ def call_error(
 
 
 def one_line(text: str) -> str:
-    """*text* without line breaks."""
+    """Returns *text* without line breaks."""
     return " ".join(text.split())

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 
 
 def error_of(document: Mapping[str, Any]) -> KafkaError:
-    """The error that `ClientErrors.java` wrote: a broker's code, or a name of librdkafka's."""
+    """Returns the error that `ClientErrors.java` wrote: a broker's code or one of librdkafka's."""
     code = document["code"]
     number = code if isinstance(code, int) else getattr(KafkaError, code)
     return KafkaError(number, document["text"])

@@ -97,7 +97,7 @@ class JavaTopics:
         *,
         include_authorized_operations: bool = False,
     ) -> Futures:
-        """Topic ids, partitions, and whether each has a leader; or what this user may do."""
+        """Describes topics: ids, partitions, whether each has a leader; or the user's rights."""
         names = list(topics.topic_names)
         if include_authorized_operations:
             call = "authorizedOperations"
@@ -176,7 +176,7 @@ class JavaTopics:
         argument: object = None,
         read: Callable[[Any], Any] = lambda answer: answer,
     ) -> Futures:
-        """One future for each of *keys*; *send* runs in a thread and answers for all of them.
+        """Makes a future for each of *keys*; *send* runs in a thread and answers for all.
 
         *send* is a function, or the name of a method of the Java object.
         """

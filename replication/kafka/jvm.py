@@ -44,7 +44,7 @@ def kafka_jars() -> list[Path]:
 
 
 def user_jars() -> list[Path]:
-    """The jars of `CLIENT_JARS`: login modules and callback handlers that a configuration names.
+    """Returns the jars of `CLIENT_JARS`: login modules and callback handlers of a configuration.
 
     Raises:
         SetupError: One of them is missing.
@@ -63,7 +63,7 @@ def pyspark_jars(name: str = "*") -> list[Path]:
 
 
 def is_submitted() -> bool:
-    """Whether spark-submit has started this process: its JVM waits for Python at that port."""
+    """Returns whether spark-submit started this process: its JVM waits for Python at that port."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -72,7 +72,7 @@ _LOCK: Final = threading.Lock()
 
 
 def java_map(jvm: JVMView, values: Mapping[str, str]) -> Any:  # noqa: ANN401 - a Java object
-    """*values* as a ``java.util.Map``."""
+    """Returns *values* as a ``java.util.Map``."""
     found = jvm.java.util.HashMap()
     for key, value in values.items():
         found.put(key, value)
@@ -85,7 +85,7 @@ def has_our_classes(jvm: JVMView) -> bool:
 
 
 def shared_jvm() -> JVMView:
-    """py4j's view of this process's JVM: Spark's, else a small one that lives as long.
+    """Returns py4j's view of this process's JVM: Spark's, else a small one that lives as long.
 
     Raises:
         SetupError: Java does not start, or its jars are missing.
@@ -115,7 +115,7 @@ def _jvm_of_spark() -> JVMView | None:
 
 @contextmanager
 def open_jvm(jars: Sequence[Path]) -> Iterator[JVMView]:
-    """py4j's view of a JVM with *jars* on its class path, which ends with the block.
+    """Yields py4j's view of a JVM with *jars* on its class path; the JVM ends with the block.
 
     The JVM prints nothing: its stdout and stderr are discarded. It ends with this process, too.
 

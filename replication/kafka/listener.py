@@ -43,7 +43,7 @@ class Listener:
 
 
 def find_mismatch(properties: Mapping[str, str]) -> str | None:
-    """Why the listener of *properties* does not answer this client, and what to write instead.
+    """Finds why the listener of *properties* does not answer this client, and what to write.
 
     The text has ``{alias}`` where the cluster's alias belongs. None if nothing is wrong, or if the
     listener does not say.
@@ -59,7 +59,7 @@ def find_mismatch(properties: Mapping[str, str]) -> str | None:
 
 
 def place_of(address: str) -> tuple[str, int]:
-    """Host and port of *address*, ``host:port``."""
+    """Returns the host and the port of *address*, ``host:port``."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 

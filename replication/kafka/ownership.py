@@ -68,7 +68,7 @@ class Ownership(AbstractContextManager["Ownership"]):
         )
 
     def __exit__(self, *_: object) -> None:
-        """Leave the group. The object is of no use afterwards."""
+        """Leaves the group. The object is of no use afterwards."""
         with suppress(Py4JError):  # the membership has ended with the JVM
             self._java.leave()
 

@@ -149,13 +149,13 @@ class Reach:
 
 
 def reach_of(properties: Mapping[str, str]) -> Reach:
-    """The one of the cluster that a client with *properties*, in Java's key space, connects to."""
+    """Returns the reach of the cluster that a client with *properties*, in Java's keys, uses."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     return _reach(properties.get("bootstrap.servers", ""), is_tls=protocol.endswith("SSL"))
 
 
 def bound_s(properties: Mapping[str, str]) -> float | None:
-    """How long a cluster may be silent, in seconds, by a client's *properties*; None by default."""
+    """Returns how long a cluster may be silent, in s, by *properties*; None by default."""
     own = properties.get("default.api.timeout.ms")
     return int(own) / 1000 if own else None
 
@@ -166,7 +166,7 @@ def _reach(servers: str, *, is_tls: bool) -> Reach:
 
 
 def _look_at_all(addresses: Sequence[str], *, is_tls: bool) -> Silence | None:
-    """What *addresses* met, all asked at the same time; None as soon as one of them answers."""
+    """Asks *addresses* all at once, and returns what they met; None as soon as one answers."""
     answers = SimpleQueue[tuple[str, Silence | None]]()
 
     def ask_one(address: str) -> None:
@@ -216,7 +216,7 @@ def _answers(host: str, port: int, *, is_tls: bool) -> bool:
 
 
 def _met(error: OSError) -> Silence:
-    """*error* of a connection, in the words of Kafka's clients."""
+    """Describes the *error* of a connection in the words of Kafka's clients."""
     if isinstance(error, TimeoutError):
         return Silence("_TIMED_OUT", "timed out")
     if isinstance(error, socket.gaierror):

@@ -192,7 +192,7 @@ class Reader(AbstractContextManager["Reader"]):
 
 
 def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
-    """*values* in lists of at most *size*."""
+    """Yields *values* in lists of at most *size*."""
     left = iter(values)
     while some := list(islice(left, size)):
         yield some

@@ -39,7 +39,7 @@ def are_one(source: Cluster, target: Cluster) -> bool:
 
 
 def distinct_ids(clusters: Sequence[Cluster]) -> Mapping[str, str]:
-    """The ids of *clusters* by alias; those that are others' ids, too, with the alias behind.
+    """Returns the ids of *clusters* by alias; an id that two share has the alias behind.
 
     Raises:
         ClusterError: A cluster does not answer.

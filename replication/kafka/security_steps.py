@@ -148,7 +148,7 @@ CODES: Final = frozenset({"_AUTHENTICATION", "_INVALID_ARG", "_SSL"})
 
 
 def security_step(code: str, reason: str, properties: Mapping[str, str]) -> str | None:
-    """What to do about *reason*, with ``{alias}`` for the cluster; None if this table cannot say.
+    """Returns what to do about *reason*, with ``{alias}`` for the cluster; None if not known here.
 
     Args:
         code: The client's name of the error.

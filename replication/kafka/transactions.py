@@ -40,7 +40,9 @@ class Transactions(JavaAdmin, AbstractContextManager["Transactions"]):
     def open_at(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OpenTransaction | str]:
-        """The first open transaction of each partition that has one, or why it cannot be known.
+        """Returns each partition's first open transaction, or why it cannot be known.
+
+        Partitions that have none are absent.
 
         Raises:
             CallError: The cluster does not answer.

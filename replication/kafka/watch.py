@@ -186,7 +186,7 @@ class ClusterWatch:
             self._brokers = brokers
 
     def _question(self, leads: Leads) -> tuple[str, dict[int, str]]:
-        """Why no broker answered, and why each of *leads* did not; empty where there was one."""
+        """Returns why no broker answered, and why each of *leads* did not; empty if one did."""
         try:
             sent = {number: self._ask_leader(tp) for number, tp in leads.items()}
             wait(sent.values(), FIRST_SECONDS, FIRST_COMPLETED)
@@ -208,7 +208,7 @@ class ClusterWatch:
         return False
 
     def _silence(self) -> str:
-        """Why none of the addresses answers; empty if one does, whatever keeps the client."""
+        """Returns why no address answers; empty if one does, whatever keeps the client."""
         silence = reach_of(self._properties).look()
         if silence is None:
             return ""

@@ -14,7 +14,7 @@ from replication.model import TopicPartition
 def stored_position(
     source: str, key: bytes | None, value: bytes | None
 ) -> tuple[TopicPartition, int | None] | None:
-    """A partition of the cluster *source* and the next offset to copy; None for another record.
+    """Returns a partition of *source* and the next offset to copy; None for another record.
 
     The offset is None where the position was reset.
     """

@@ -8,7 +8,7 @@ POLICY = "compact"
 def find_faults(
     topic: str, partitions: int, cleanup_policy: str | None, servers: str
 ) -> Iterator[str]:
-    """What is wrong with an existing topic, and the command that corrects it; nothing if it is fit.
+    """Yields what is wrong with an existing topic, and the command for it; nothing if it is fit.
 
     Args:
         topic: Its name.

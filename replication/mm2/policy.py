@@ -18,10 +18,10 @@ class ReplicationPolicy(Protocol):
         """Returns the name of *topic* of cluster *source* on the target."""
 
     def topic_source(self, topic: str) -> str | None:
-        """The alias of the cluster *topic* was replicated from; None if the name has none."""
+        """Returns the alias of the cluster *topic* was replicated from; None without one."""
 
     def upstream_topic(self, topic: str) -> str | None:
-        """The name of *topic* on the cluster it was replicated from; None if it has no source."""
+        """Returns *topic*'s name on the cluster it was replicated from; None without a source."""
 
     def original_topic(self, topic: str) -> str:
         """Returns the name of *topic* on the cluster where it was created, without any hop."""
@@ -33,7 +33,7 @@ class ReplicationPolicy(Protocol):
         """Returns whether *topic* holds the group checkpoints of a source."""
 
     def is_internal_topic(self, topic: str) -> bool:
-        """Whether *topic* is internal to the replication or to Kafka, and never replicated."""
+        """Returns whether *topic* is internal to the replication or Kafka; such are not copied."""
 
     def heartbeats_topic(self) -> str:
         """Returns the name of the heartbeats topic, the same on every cluster."""
@@ -137,7 +137,7 @@ class IdentityPolicy(PrefixPolicy):
 
 
 def is_cycle(policy: ReplicationPolicy, topic: str, *, source: str, target: str) -> bool:
-    """Whether replicating *topic* from *source* to *target* returns it to a cluster it came from.
+    """Returns whether *topic*, replicated from *source* to *target*, returns to where it came from.
 
     A name with the source's own alias is a cycle too, as in MirrorMaker 2 4.4: such a topic
     returned under inconsistent aliases and would gain prefixes without end (KAFKA-9914). Under

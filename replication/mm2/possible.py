@@ -20,7 +20,7 @@ _QUOTES: Final = ('"', "'")
 
 
 def impossible(item: str, *, is_of_groups: bool) -> str | None:
-    """Why *item*, a valid pattern, matches no name, and what to write; None if it may match one."""
+    """Returns why *item*, a valid pattern, matches no name, and what to write; None if it may."""
     if is_of_groups:
         can_match = not COMMENT.search(item) and not item.startswith(_QUOTES)
         can_match = can_match and not item.endswith(_QUOTES)
@@ -30,7 +30,7 @@ def impossible(item: str, *, is_of_groups: bool) -> str | None:
 
 
 def can_be(node: Node, alphabet: str) -> bool:
-    """Whether *node* may match a text of *alphabet*; conditions on places are taken as met."""
+    """Returns whether *node* may match a text of *alphabet*; conditions on places count as met."""
     if isinstance(node, Char):
         return any(map(node.is_in, alphabet))
     if isinstance(node, Sequence):

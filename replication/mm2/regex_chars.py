@@ -78,7 +78,7 @@ class CharReader:
         return text
 
     def escaped(self) -> str | IsIn:
-        """The character or the class that follows a backslash, inside and outside of brackets."""
+        """Returns the character or class after a backslash, inside or outside of brackets."""
         char = self.peek()
         if not char:
             raise self.error("backslash at the end")

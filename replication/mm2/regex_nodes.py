@@ -37,7 +37,7 @@ class Node(Protocol):
     """A part of an expression."""
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:
-        """Where a match may end that begins at one of *at*; *back*: begin that ends there."""
+        """Returns where a match from one of *at* may end; *back*: where it may begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Sequence:
     parts: tuple[Node, ...]
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:
-        """Beyond the last part."""
+        """Returns the places beyond the last part."""
         for part in reversed(self.parts) if back else self.parts:
             if not at:
                 break
@@ -81,7 +81,7 @@ class PatternChoice:
     parts: tuple[Node, ...]
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:
-        """Beyond any part."""
+        """Returns the places beyond any part."""
         return reduce(or_, (part.reach(at, text, back=back) for part in self.parts), 0)
 
 
@@ -94,7 +94,7 @@ class Repeat:
     most: int | None
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:
-        """Beyond any permitted number of repetitions."""
+        """Returns the places beyond any permitted number of repetitions."""
         # In more repetitions than characters some are empty: their number makes no difference.
         longest = len(text.content) + 1
         for _ in range(min(self.least, longest)):
@@ -110,7 +110,7 @@ class Repeat:
         return reached
 
     def _once(self, at: int, text: Text, *, back: bool) -> int:
-        """Beyond one repetition: from each position the part is tried once in a text."""
+        """Returns the ends of one repetition: each position is tried once in a text."""
         if isinstance(self.part, Char):
             return self.part.reach(at, text, back=back)
         found = 0
@@ -131,7 +131,7 @@ class Possessive:
     most: int | None
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:
-        """Beyond the longest run that begins at one of *at*, if it is long enough."""
+        """Returns the places beyond the longest run from one of *at*, if it is long enough."""
         ends, found = self._ends(text), 0
         for start in range(len(ends)) if back else _positions(at):
             end = ends[start] if self.most is None else min(ends[start], start + self.most)
@@ -140,7 +140,7 @@ class Possessive:
         return found
 
     def _ends(self, text: Text) -> list[int]:
-        """For each position the end of the run of fitting characters that begins there."""
+        """Returns for each position the end of the run of fitting characters from there."""
         key = id(self.part)
         if key not in text.runs:
             mask, end = self.part.mask(text), len(text.content)

@@ -39,13 +39,13 @@ class OffsetSync:
     downstream: int
 
     def key(self) -> bytes:
-        """Bytes of the record's key."""
+        """Returns the bytes of the record's key."""
         return _string(self.partition.topic, "topic") + _int(
             self.partition.partition, 4, "partition"
         )
 
     def value(self) -> bytes:
-        """Bytes of the record's value."""
+        """Returns the bytes of the record's value."""
         return _int(self.upstream, 8, "upstreamOffset") + _int(self.downstream, 8, "offset")
 
     @classmethod
@@ -78,7 +78,7 @@ class Checkpoint:
             object.__setattr__(self, "metadata", "")
 
     def key(self) -> bytes:
-        """Bytes of the record's key."""
+        """Returns the bytes of the record's key."""
         return (
             _string(self.group, "group")
             + _string(self.partition.topic, "topic")
@@ -86,7 +86,7 @@ class Checkpoint:
         )
 
     def value(self) -> bytes:
-        """Bytes of the record's value."""
+        """Returns the bytes of the record's value."""
         return (
             _int(_VERSION, 2, "version")
             + _int(self.upstream, 8, "upstreamOffset")
@@ -118,13 +118,13 @@ class Heartbeat:
     timestamp_ms: int
 
     def key(self) -> bytes:
-        """Bytes of the record's key."""
+        """Returns the bytes of the record's key."""
         return _string(self.source, "sourceClusterAlias") + _string(
             self.target, "targetClusterAlias"
         )
 
     def value(self) -> bytes:
-        """Bytes of the record's value."""
+        """Returns the bytes of the record's value."""
         return _int(_VERSION, 2, "version") + _int(self.timestamp_ms, 8, "timestamp")
 
     @classmethod

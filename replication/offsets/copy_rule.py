@@ -112,7 +112,7 @@ class CopyRule:
         return Fingerprint(record.offset, copied.content, copied.timestamp_ms)
 
     def copy(self, record: LogRecord) -> Fingerprint:
-        """The fingerprint of *record* of the target; a time that the target has set is no time."""
+        """Returns the fingerprint of the target's *record*, without a time the target set."""
         is_own = self.timestamps == "preserve" and not record.is_append_time
         time_ms = record.timestamp_ms if is_own and record.timestamp_ms >= 0 else None
         content = Copy(record.key, record.value, record.headers, time_ms).content

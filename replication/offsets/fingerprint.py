@@ -19,6 +19,6 @@ class Fingerprint:
     time_ms: int | None
 
     def equals(self, other: "Fingerprint") -> bool:
-        """Whether one is the copy of the other: a time that only one side has does not count."""
+        """Returns whether one copies the other: a time that only one has does not count."""
         times = {self.time_ms, other.time_ms}
         return self.content == other.content and (len(times) == 1 or None in times)

@@ -25,7 +25,7 @@ class FirstStart:
     ids: Mapping[str, str] = field(default_factory=dict)
 
     def latest(self, tp: TopicPartition, topic_id: str, end: int) -> int | None:
-        """Where *tp*, which has no position, begins; None if that is the earliest offset.
+        """Returns where *tp*, without a position, begins; None at the earliest offset.
 
         Args:
             tp: The partition.
@@ -45,7 +45,7 @@ def starts_at_latest(
     earliest: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """The start offsets of those of *partitions* that do not begin at their earliest offset.
+    """Returns the start offsets of those *partitions* that do not begin at their earliest one.
 
     Args:
         first: What existed at the flow's first start; None if that is now.

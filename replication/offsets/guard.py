@@ -136,7 +136,7 @@ class Jump:
 def unmatched(
     text: str, fresh: Position, offsets: tuple[int, int], since: Position | None
 ) -> Refusal:
-    """The refusal of a partition whose last records on the target are not found in the source.
+    """Returns the refusal of a partition whose last target records are not found in the source.
 
     Args:
         text: Why, for an operator.
@@ -159,7 +159,7 @@ def unmatched(
 
 
 def recreated(text: str, known: Position, offsets: tuple[int, int], log_end: int) -> Refusal:
-    """The refusal of a new source topic whose remote topic holds records of the deleted one.
+    """Returns the refusal of a new topic whose remote topic holds records of the deleted one.
 
     What the target got after the position that is *known* to be of the deleted topic may be of
     either: Kafka's consumer goes on at its offset in the new topic.
@@ -268,7 +268,7 @@ def expired(text: str, position: Position, kept_from: int, offsets: tuple[int, i
 
 
 def with_map(refusal: Refusal, runs: Sequence[OffsetRun], equal_until: int) -> Refusal:
-    """*refusal* of a partition whose target was cut, refined by the partition's offset map.
+    """Refines *refusal* of a partition whose target was cut by the partition's offset map.
 
     A restart refills what was cut off the target, and repeats nothing else.
 
@@ -307,7 +307,7 @@ def cut(runs: Iterable[OffsetRun], log_end: int) -> list[OffsetRun]:
 def rule(
     refusal: Refusal, policy: GuardPolicy, accepted: Accepted | None, topic_id: str
 ) -> Jump | Refusal:
-    """What *policy* or an operator's acceptance makes of *refusal*. An acceptance comes first.
+    """Applies *policy*, or before it an operator's acceptance, to *refusal*.
 
     Args:
         refusal: Why the partition does not resume by itself.
@@ -339,6 +339,6 @@ def offset_of(start: StartOffset, refusal: Refusal) -> int:
 
 
 def _span(known: int | None, earliest: int, until: int) -> tuple[int, int] | None:
-    """The offsets from *known* on, or from *earliest* on if it is not known, up to *until*."""
+    """Returns the offsets from *known*, or from *earliest* if that is not known, up to *until*."""
     first = earliest if known is None else known
     return (first, until) if first < until else None

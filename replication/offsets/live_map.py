@@ -137,7 +137,7 @@ class LiveMap:
                 self._loaded[tp] = 0
 
     def not_loaded(self, least: Mapping[TopicPartition, int]) -> Asked:
-        """Those of the offsets *least* from which on stored runs have to be read for `load`.
+        """Returns those of *least* from which on stored runs have to be read for `load`.
 
         All of them while no writer is attached: another process writes the table then.
         """

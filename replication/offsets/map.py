@@ -76,11 +76,14 @@ class _UnknownSpan(OffsetRun):
     hole_until: int
 
     def lowest(self, committed: int) -> int:  # noqa: ARG002 - the same for each
-        """As of a run; others' records may be between, so all of these may be at the end."""
+        """Returns the same as for a run.
+
+        Others' records may lie in between, so all of these may be at the end.
+        """
         return self.tgt_from
 
     def read_until(self, read: int) -> int:  # noqa: ARG002 - the same for each
-        """As of a run."""
+        """Returns the same as for a run."""
         return self.src_until
 
 
@@ -160,7 +163,7 @@ class OffsetMap:
         return Bounded(offset, reread) if reread else Exact(offset)
 
     def _reread_on_target(self, committed: int, offset: int) -> int:
-        """How many records < *committed* can be at or after *offset*, or are yet to arrive."""
+        """Returns how many records < *committed* can be at or after *offset*, or yet arrive."""
         reread = max(0, committed - self._runs[-1].src_until)
         for index in range(bisect_right(self._span_reach, offset), len(self._spans)):
             if self._span_later[index] >= committed:
@@ -170,7 +173,7 @@ class OffsetMap:
         return reread
 
     def translate_back(self, committed: int) -> Translation:
-        """The source position of a group that has committed *committed* on the target (failback).
+        """Returns where a group goes on at the source (failback) that committed *committed*.
 
         The answer is the first source position whose record the group has not read on the target.
         At the border of a skipped range it is the start of that range. Target records that belong
@@ -226,7 +229,7 @@ class OffsetMap:
         return min(start for start, _ in unread)
 
     def _stray(self, committed: int, reach: int) -> int:
-        """How many records before *committed* are in no run and no span, from *reach* on."""
+        """Returns how many records before *committed* are in no run or span, from *reach* on."""
         last = self._spans[bisect_left(self._span_starts, committed) - 1]
         is_known = isinstance(last, _UnknownSpan) and last.tgt_from == reach
         return 0 if is_known else committed - reach
@@ -244,17 +247,17 @@ class OffsetMap:
 
 
 def translate(runs: Iterable[OffsetRun], committed: int) -> Translation:
-    """`OffsetMap.translate` for a single offset."""
+    """Translates a single offset by `OffsetMap.translate`."""
     return OffsetMap(runs).translate(committed)
 
 
 def translate_back(runs: Iterable[OffsetRun], committed: int) -> Translation:
-    """`OffsetMap.translate_back` for a single offset."""
+    """Translates a single offset back by `OffsetMap.translate_back`."""
     return OffsetMap(runs).translate_back(committed)
 
 
 def _with_unknown_spans(runs: Sequence[OffsetRun]) -> list[OffsetRun]:
-    """*runs* and, where both sides have a gap, one that states what may be there.
+    """Returns *runs* and, where both sides have a gap, one that states what may be there.
 
     The records in a gap of the target may be those of the source's gap at the same place, or
     another producer's, so a group in it must start at the gap's first record.
@@ -289,7 +292,7 @@ def _newest_copies(
 
 
 def _suffix_minima(values: Sequence[int], last: int) -> list[int]:
-    """For each index the lowest of the values from there on, *last* included."""
+    """Returns for each index the lowest of the values from there on, *last* included."""
     return list(accumulate([last, *reversed(values)], min))[::-1]
 
 

@@ -128,7 +128,10 @@ class SharedRuns(PartitionRuns):
         self.written = self.position.downstream
 
     def acknowledge(self, what: str, run: OffsetRun) -> None:
-        """As in `PartitionRuns`; between two runs on the target there may be others' records."""
+        """Acknowledges as `PartitionRuns` does.
+
+        Between two runs on the target there may be others' records.
+        """
         start = self.position
         if run.src_from < start.upstream or run.tgt_from < start.downstream:
             raise ProgressGapError(
@@ -180,7 +183,10 @@ class WaitingRuns:
 
 
 def _fits(run: OffsetRun, end: Position) -> bool:
-    """Whether *end* can be a pair of equal positions next to or inside the reported *run*."""
+    """Returns whether *end* can be a pair of equal positions next to or inside the *run*.
+
+    The *run* is one that was reported.
+    """
     before = end.downstream - run.tgt_from
     if before <= 0:
         return run.src_from >= end.upstream

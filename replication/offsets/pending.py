@@ -79,7 +79,7 @@ class PendingRuns:
             return {tp: partition.position for tp, partition in self._partitions.items()}
 
     def batch_starts(self) -> dict[TopicPartition, int]:
-        """Where each partition's next batch starts upstream."""
+        """Returns where each partition's next batch starts upstream."""
         with self._lock:
             return {tp: partition.batch.upstream for tp, partition in self._partitions.items()}
 
@@ -130,7 +130,7 @@ class PendingRuns:
                 self._accept_batches()
 
     def unconfirmed(self) -> list[TopicPartition]:
-        """The partitions in which a finished batch wrote records that were not reported yet."""
+        """Returns the partitions where a finished batch wrote records not reported yet."""
         with self._lock:
             return [tp for tp, partition in self._partitions.items() if partition.ends]
 
@@ -165,12 +165,15 @@ class PendingRuns:
             }
 
     def mirror_syncs(self) -> dict[TopicPartition, tuple[int, ...]]:
-        """The source offsets that MirrorMaker 2 would translate by, where executors report."""
+        """Returns the source offsets MirrorMaker 2 would translate by, if executors report."""
         with self._lock:
             return {tp: partition.mirror_syncs for tp, partition in self._partitions.items()}
 
     def take_new(self) -> dict[TopicPartition, list[OffsetRun]]:
-        """The runs added since the last call, for the map in memory, with each border reported."""
+        """Takes the runs added since the last call, with each border reported.
+
+        They are for the map in memory.
+        """
         with self._lock:
             return {
                 tp: runs

@@ -24,7 +24,7 @@ def subtract(
 
 
 def union(covered: Sequence[tuple[int, int]], start: int, until: int) -> list[tuple[int, int]]:
-    """*covered* and ``[start, until)``, sorted and disjoint; touching ranges are joined."""
+    """Joins *covered* and ``[start, until)``, sorted and disjoint; touching ranges become one."""
     if start == until:
         return list(covered)
     first, after = bisect_left(covered, (start,)), bisect_right(covered, (until, inf))

@@ -114,7 +114,7 @@ def plan_positions(
 
 
 def _resume_shared(anchor: Position, log_end: int, earliest: int, end: int) -> Decision:
-    """Of the records after *anchor* on the target none is known to be this flow's."""
+    """Decides where none of the target's records after *anchor* is known to be this flow's."""
     own_end = min(anchor.downstream, log_end)
     refusal = _refusal(anchor, own_end, earliest, end)
     # another writer's records are at the log's end, so that is where copies go on
@@ -179,7 +179,7 @@ def _refusal(anchor: Position, log_end: int, earliest: int, end: int) -> Refusal
 
 
 def start_over(void: Position, earliest: int, end: int, *, keeps_offset: bool) -> int:
-    """The source offset at which a remote partition starts in place of one that no longer exists.
+    """Returns the source offset at which a remote partition starts that replaces a former one.
 
     With ``auto.offset.reset=latest`` the start must not be the log end, which is for partitions
     that the flow sees for the first time: records in between were never replicated.

@@ -72,15 +72,18 @@ class OffsetRun:
         return self
 
     def lowest(self, committed: int) -> int:
-        """The lowest target offset at which the run's first record >= *committed* can be."""
+        """Returns the lowest target offset where the run's first record >= *committed* can be."""
         return max(self.tgt_from, self.tgt_until - max(0, self.src_until - committed))
 
     def read_until(self, read: int) -> int:
-        """The lowest source offset before which the run's first *read* records certainly are."""
+        """Returns the lowest source offset that follows the run's first *read* records.
+
+        They certainly are before it.
+        """
         return self.src_until - (self.count - read)
 
     def highest(self, committed: int) -> int:
-        """The highest target offset at which the run's first record >= *committed* can be."""
+        """Returns the highest target offset where the run's first record >= *committed* can be."""
         return self.tgt_from + min(self.count, max(0, committed - self.src_from))
 
 
@@ -107,7 +110,7 @@ def anchor(position: Position) -> OffsetRun:
 
 
 def is_placed(run: OffsetRun) -> bool:
-    """Whether *run*, the last one of a map, only says where to go on behind existing copies."""
+    """Returns whether *run*, a map's last one, only says where to go on behind existing copies."""
     return run.is_anchor and run.tgt_from > 0
 
 
@@ -145,7 +148,7 @@ def merge_runs(runs: Iterable[OffsetRun]) -> list[OffsetRun]:
 def merge_in_order(
     runs: Iterable[OffsetRun], check: Callable[[OffsetRun, OffsetRun], None] | None = None
 ) -> tuple[list[OffsetRun], list[int]]:
-    """As `merge_runs` for *runs* in target order, and which of them each merged run is made of.
+    """Merges *runs* in target order as `merge_runs`; tells which of them each result is made of.
 
     Args:
         runs: One partition's runs, sorted by first target offset, count, and age.
@@ -171,7 +174,7 @@ def merge_in_order(
 
 
 def join_runs(run: OffsetRun, after: OffsetRun) -> OffsetRun | None:
-    """The one run that states what *run* and its successor *after* state; None if none does."""
+    """Returns the one run that states what *run* and its successor *after* state, or None."""
     is_same_start = run.tgt_from == after.tgt_from and run.src_from == after.src_from
     if is_same_start and (run.is_anchor or run == after):
         return after

@@ -38,7 +38,7 @@ def offset_syncs(
 
 
 def last_sync(run: OffsetRun, *, replicated_until: int = 0) -> tuple[int, int] | None:
-    """The (upstream, downstream) pair at the end of a finished run, if MM2 may translate by it.
+    """Returns the (upstream, downstream) pair at a finished run's end, if MM2 may translate by it.
 
     `OffsetSyncStore.translateDownstream` takes the newest sync with upstream <= committed. It
     answers downstream if the two are equal, downstream + 1 if not. With the pair before the run's

@@ -47,7 +47,7 @@ class Replaced(NamedTuple):
 def thin_runs(
     runs: Iterable[OffsetRun], mirror_syncs: Sequence[int] = (), resolution: int = RESOLUTION
 ) -> list[OffsetRun]:
-    """The map of merged *runs*, in target order, with fewer borders in its older sparse ranges.
+    """Thins the map of merged *runs*, in target order: fewer borders in older sparse ranges.
 
     Args:
         runs: The map.
@@ -101,7 +101,7 @@ def _holds(section: _Section, sorted_offsets: Sequence[int]) -> bool:
 
 
 def _join(last: _Section, run: OffsetRun, spacing: int, reach: int) -> _Section | None:
-    """*last* and *run*, which follows it in the target's log, as one section; None to keep both.
+    """Joins *last* and *run*, its successor in the target's log, to a section; None to keep both.
 
     Nothing before *last* may *reach* into it on the source: a range without runs is only known to
     be one where the source offsets in it are new.

@@ -30,7 +30,7 @@ def _records(count: int) -> str:
 
 
 def fields(answer: Translation) -> dict[str, object]:
-    """*answer* as plain values with stable names, for programs."""
+    """Returns *answer* as plain values with stable names, for programs."""
     if isinstance(answer, NoAnswer):
         return {"offset": None, "quality": "none", "reread": 0, "text": quality(answer)}
     return {

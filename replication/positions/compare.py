@@ -100,7 +100,7 @@ def _place(
 def _unknown_of_shared(
     plan: TopicPlan, decisions: Mapping[TopicPartition, Decision]
 ) -> dict[TopicPartition, int]:
-    """Log ends of shared remote partitions to which another replicator may have copied before."""
+    """Returns the log ends of shared remote partitions that another replicator may have filled."""
     return {
         tp: at.position.downstream
         for tp, at in decisions.items()

@@ -28,7 +28,7 @@ def with_cut(
     *,
     is_shared: bool = False,
 ) -> Refusal:
-    """*refusal* of a truncated log, refined by where the cut is, if that can be found.
+    """Refines *refusal* of a truncated log by where the cut is, if that can be found.
 
     Going on at the cut loses nothing that the source still has, and repeats nothing.
 
@@ -119,7 +119,7 @@ class _ComparedCopies:
         return self._is_equal(originals[0], copies[0]) if copies else None
 
     def is_copy_equal(self, until: int) -> bool | None:
-        """Whether the target's last record before *until* equals its original on the source."""
+        """Returns whether the target's last record before *until* equals its original."""
         config = self.context.config
         target = config.target.consumer, self.remote
         copies = _last_records(*target, (0, until), "read_uncommitted")
@@ -144,7 +144,7 @@ def _last_records(
     isolation: Isolation,
     is_wanted: Callable[[KafkaRecord], bool] = lambda _record: True,
 ) -> list[KafkaRecord]:
-    """The last record of *span* that *is_wanted*, if any; reads further back where there is none.
+    """Returns *span*'s last record that *is_wanted*, if any; reads further back if there is none.
 
     Args:
         consumer: Client properties of the cluster.

@@ -42,7 +42,7 @@ def find_expired(
     spans: LogSpans,
     decisions: Mapping[TopicPartition, Decision],
 ) -> dict[TopicPartition, Refusal]:
-    """The first starts in *decisions* of which the target would delete the first copies at once.
+    """Finds the first starts in *decisions* whose first copies the target would delete at once.
 
     Args:
         config: The flow.

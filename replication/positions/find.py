@@ -108,7 +108,7 @@ def find_by_spans(
     accepted: Mapping[TopicPartition, Accepted],
     rejected: Collection[TopicPartition] = (),
 ) -> Found:
-    """As `find_positions`, where the logs of both sides begin and end as *spans* says.
+    """Finds as `find_positions`, where the logs of both sides begin and end as *spans* says.
 
     Raises:
         ClusterError: A cluster does not answer.
@@ -248,7 +248,7 @@ def _new_runs(verdict: Verdict, known: Position | None) -> list[OffsetRun]:
 
 
 def _placed(runs: list[OffsetRun], found: Verdict, log_end: int) -> list[OffsetRun]:
-    """*runs*, of the start *found*, and that its next record was rejected: `is_placed` is true.
+    """Marks *runs*, of the start *found*, as placed: their next record was rejected.
 
     Copies go on at the target's *log_end*. In a shared topic it is behind those of the records that
     were on their way then, which nobody counts there.
@@ -260,7 +260,7 @@ def _placed(runs: list[OffsetRun], found: Verdict, log_end: int) -> list[OffsetR
 
 
 def _is_next(found: Verdict) -> bool:
-    """Whether nothing speaks for it that the target has rejected the record at the start *found*.
+    """Returns whether nothing suggests that the target rejected the record at the start *found*.
 
     Others may have written what a remote topic holds when a flow first sees it.
     """
@@ -289,7 +289,7 @@ def _events(tp: TopicPartition, found: Verdict, void: str | None) -> list[NewEve
 
 
 def _from(start: Position) -> str:
-    """From where on a partition is copied, and what its remote partition holds already."""
+    """Says from where on a partition is copied, and what its remote partition holds already."""
     if not start.downstream:
         return f"to an empty partition from offset {start.upstream} on"
     return (

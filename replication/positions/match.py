@@ -29,7 +29,7 @@ def realign(
 def realigned_runs(
     tp: TopicPartition, remote: TopicPartition, counted: CountAhead, found: Alignment
 ) -> tuple[list[OffsetRun], NewEvent]:
-    """The runs of *found* and an anchor at the target's log end, and an event for the reason."""
+    """Returns *found*'s runs, an anchor at the target's log end, and an event for the reason."""
     event = NewEvent(
         "realigned",
         f"{describe_alignment(remote, counted, found)}; resuming {tp} at offset "

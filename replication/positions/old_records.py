@@ -23,7 +23,7 @@ HOUR_MS: Final = 3_600_000
 def describe_old_records(
     context: FlowSides, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
 ) -> str:
-    """A warning about records still to be copied that brokers would forget, or "" if none are.
+    """Warns of records still to be copied that brokers would forget; "" if there are none.
 
     Offsets without a record, and records without a time of their own, are not old.
 

@@ -59,7 +59,7 @@ class Match:
         return [replace(event, reaction="at least once") if self.has_gap else event]
 
     def new_runs(self, known: Position | None) -> list[OffsetRun]:
-        """What this adds to an offset map that ends at *known*; None if the map begins here."""
+        """Returns what this adds to a map that ends at *known*; None if the map begins here."""
         if known is None or self.has_gap:
             return [anchor(self.position)]
         return runs_between(known, self.position)
@@ -163,7 +163,7 @@ def _place(
 def describe_emptied(
     flow: Flow, tp: TopicPartition, remote: TopicPartition, fresh: Position, end: int
 ) -> str:
-    """What an operator should know of a start at *fresh*, for the source's log ends at *end*.
+    """Describes a start at *fresh* for an operator, for the source's log ends at *end*.
 
     The target was written up to there, and no record of it is left.
     """
@@ -176,7 +176,10 @@ def describe_emptied(
 
 
 def _overwritten(flow: Flow, tp: TopicPartition, own: Existing, first: int) -> Match:
-    """What follows where the source has a newer record of each key of the target, and no other."""
+    """Returns what follows if the source has newer records of just the keys of the target.
+
+    It has one of each key of the target, and no other.
+    """
     return Match(
         Position(first, own.fresh.downstream),
         f"{own.remote} has records but no offset map; {tp} has none of them any more, but a newer "
@@ -276,7 +279,7 @@ class _Search:
     def by_sequence(
         self, tp: TopicPartition, remote: TopicPartition, written: list[Fingerprint]
     ) -> Place | GuardError | None:
-        """The newest of the records that the source has at one place only, after the same ones."""
+        """Finds the newest record that the source has only once after the same ones."""
         context, config = self.context, self.context.config
         places = equal_originals(
             context.spark,
@@ -321,7 +324,7 @@ def _take_equal(
     tp: TopicPartition,
     record: KafkaRecord,
 ) -> bool:
-    """Whether *record* is the one that is wanted of its partition; adds it to *found* if so."""
+    """Takes *record* if it is the one wanted of its partition: adds it to *found*."""
     one = rule.original(record)
     is_equal = one is not None and one.time_ms is not None and one.equals(wanted[tp])
     if is_equal:

@@ -53,7 +53,7 @@ def _regrown(
     spans: LogSpans,
     decisions: Mapping[TopicPartition, Decision],
 ) -> dict[TopicPartition, Refusal]:
-    """The refusals of shared partitions whose target has lost records and has grown again."""
+    """Returns the refusals of shared partitions whose target lost records and has grown again."""
     resumed = {
         tp: at.position
         for tp, at in decisions.items()

@@ -23,7 +23,7 @@ def rejected_records(
     plan: TopicPlan,
     positions: Mapping[TopicPartition, Position],
 ) -> dict[TopicPartition, str]:
-    """Why the next record of a partition cannot be copied, for the partitions where that is so.
+    """Finds why the next record of partitions cannot be copied, for those where that is so.
 
     Args:
         context: The flow.

@@ -39,7 +39,7 @@ class Stored(Protocol):
         """Returns the merged map of one upstream partition, for the newest topic id."""
 
     def maps(self, least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
-        """The stored maps as far as they concern offsets *least* and later; some may be absent."""
+        """Returns the stored maps from offsets *least* on; some may be absent."""
 
 
 @dataclass(frozen=True, slots=True)

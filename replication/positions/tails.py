@@ -44,7 +44,7 @@ class CountedTail:
 
 
 def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[TopicPartition]:
-    """The upstream partitions of *tails* whose last records are the same on both sides, in order.
+    """Returns the partitions in *tails* whose last records are the same on both sides, in order.
 
     Target records that compaction has removed are skipped; the others must match by offset.
 

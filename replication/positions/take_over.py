@@ -33,7 +33,7 @@ def take_over(
     clusters: tuple[Cluster, Cluster],
     ends: Mapping[TopicPartition, int],
 ) -> TakenOver:
-    """Where MirrorMaker 2 would have gone on in the partitions of *ends*.
+    """Finds where MirrorMaker 2 would have gone on in the partitions of *ends*.
 
     Args:
         config: The flow; it names the topic of the positions.
@@ -74,7 +74,7 @@ def take_over(
 
 
 def advice(config: FlowConfig, tp: TopicPartition) -> str:
-    """What an operator can do where the records of the target do not tell where to resume *tp*."""
+    """Advises an operator where the target's records do not tell where to resume *tp*."""
     flow, topic = config.flow, config.takeover_topic
     if topic:
         return f"{topic}, replication.takeover.topic, has no place of {tp} that can be used either"

@@ -137,7 +137,7 @@ def logs_of(context: FlowSides) -> Logs:
 def _not_dense(
     context: FlowSides, pairs: Collection[Copied], from_first: Collection[TopicPartition]
 ) -> set[TopicPartition]:
-    """Those of *pairs* in which records at equal distances from the end are not all equal."""
+    """Returns those *pairs* whose records at equal distances from the end are not all equal."""
     if not pairs:
         return set()
     config, rule = context.config, copy_rule(context.config)
@@ -167,7 +167,7 @@ def _not_dense(
 
 
 def _distances(pair: Copied) -> Iterator[int]:
-    """Distances from the end: powers of two, and the one at which the shorter side begins."""
+    """Yields distances from the end: powers of two, and that at which the shorter side begins."""
     longest = min(_width(pair.originals), _width(pair.copies))
     distance = 1
     while distance < longest:

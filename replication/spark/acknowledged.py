@@ -104,7 +104,9 @@ class Acknowledged:
         self._driver.open(self._name)
 
     def is_quiet(self, query: Any, newest: str) -> bool:  # noqa: ANN401 - a Java object
-        """Whether nothing was reported, and the running *query* has no event after *newest*.
+        """Returns whether there is no report, nor an event of *query* after *newest*.
+
+        The *query* runs.
 
         Args:
             query: Java's object of the generation's query.

@@ -14,7 +14,7 @@ FILE_SYSTEM: Final = "replication.PlainFiles"
 
 
 def temporary_folder(spark: SparkSession) -> str | None:
-    """Java's folder for temporary files, which a platform has chosen; None if it is not here.
+    """Returns Java's folder for temporary files, chosen by a platform; None if it is not here.
 
     Python's is ``/tmp`` where nothing is said, and systems delete what has been there for ten days.
     """

@@ -16,12 +16,12 @@ QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 
 def folder() -> Path:
-    """Where set-up keeps the archive, and in two text files the options that use it."""
+    """Returns where set-up keeps the archive, and in two text files the options that use it."""
     return home() / "class-archive"
 
 
 def class_path() -> str:
-    """The jars that Spark needs besides its own, in the order in which the archive has them."""
+    """Returns the jars that Spark needs besides its own, in the order of the archive."""
     return os.pathsep.join(map(str, connector_jars()))
 
 

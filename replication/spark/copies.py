@@ -30,7 +30,7 @@ def copied(records: DataFrame, rule: CopyRule) -> DataFrame:
 
 
 def copies_of(records: DataFrame, rule: CopyRule) -> DataFrame:
-    """Those of *records* that are copied, as `CopyRule.copy_of` makes them, at their old places.
+    """Returns the *records* that are copied, as `CopyRule.copy_of` makes them, at their old places.
 
     The columns: topic, partition, offset, key, value, headers, and ``time_ms``, or `NO_TIME`.
     """
@@ -44,7 +44,7 @@ def copies_of(records: DataFrame, rule: CopyRule) -> DataFrame:
 
 
 def printed_originals(records: DataFrame, rule: CopyRule) -> DataFrame:
-    """Place, ``content`` and ``time_ms`` of copied *records* of the source: `CopyRule.original`."""
+    """Returns place, ``content``, ``time_ms`` of copied source *records*: `CopyRule.original`."""
     return _printed(copies_of(records, rule), F.col("time_ms"))
 
 
@@ -55,13 +55,13 @@ def printed_copies(records: DataFrame, rule: CopyRule) -> DataFrame:
 
 
 def _time_ms(rule: CopyRule) -> Column:
-    """Without a condition, which would cost the query CPU for each record."""
+    """Returns the time without a condition, which would cost the query CPU for each record."""
     millis = F.unix_millis("timestamp") if rule.timestamps == "preserve" else F.lit(NO_TIME)
     return F.greatest(millis, F.lit(NO_TIME).cast("bigint"))
 
 
 def _printed(records: DataFrame, time_ms: Column) -> DataFrame:
-    """As fingerprints, in which a record without a time has null as its time."""
+    """Prints records as fingerprints, in which a record without a time has null as its time."""
     # xxhash64 skips nulls, so that null and empty would look alike without the flags
     nulls = [F.col(name).isNull() for name in ("key", "value")]
     own = F.filter("headers", lambda header: header["key"] != PROVENANCE)

@@ -95,14 +95,14 @@ def read_all(spark: SparkSession, consumer: Mapping[str, str], tp: TopicPartitio
 
 
 def _counted(records: DataFrame) -> DataFrame:
-    """The number of records in each window and the last one's offset, without a shuffle of rows."""
+    """Counts the records in each window, with the last one's offset, without a shuffle of rows."""
     return records.groupBy("topic", "partition").agg(
         F.count("*").alias("records"), F.max("offset").alias("last")
     )
 
 
 def _numbered(records: DataFrame, spans: Mapping[TopicPartition, RecordSpan]) -> DataFrame:
-    """As `_counted`, with ``at``: the offset of the span's last record, null if not reached."""
+    """Counts as `_counted`, with ``at``: the span's last record's offset, null if not reached."""
     wanted = [
         {"topic": tp.topic, "partition": tp.partition, "wanted": span.records}
         for tp, span in spans.items()

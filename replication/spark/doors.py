@@ -31,7 +31,7 @@ _STRANGERS: Final = (
 
 
 def closed(master: str | None, given: Mapping[str, str]) -> dict[str, str]:
-    """The settings that close the doors of a job under *master*, without those that are *given*.
+    """Returns the settings that close a job's doors under *master*, without those *given*.
 
     A shuffle service asks for the secret only if it is set up so: with one, the user decides.
     """

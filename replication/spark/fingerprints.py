@@ -71,7 +71,7 @@ def equal_originals(
     *,
     most: int,
 ) -> dict[int, Equal]:
-    """The records of a source partition that may be the originals of those in a window of a copy.
+    """Finds a source partition's records that may be the originals of those in a copy's window.
 
     Reads the whole source partition, twice.
 

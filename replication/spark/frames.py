@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 
 def frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
-    """*rows* as a frame of *schema*.
+    """Makes a frame of *schema* from *rows*.
 
     `createDataFrame` sends a list through Python workers, which take seconds to start. A JSON
     literal is read in the JVM.

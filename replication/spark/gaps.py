@@ -186,14 +186,14 @@ def _flags(
 
 
 def _numbered(records: DataFrame) -> DataFrame:
-    """*records* with ``nth``: their place among equal ones, which compaction would change."""
+    """Numbers equal *records* in ``nth``: their place, which compaction would change."""
     equal = Window.partitionBy(*PLACE, "content", "time_ms").orderBy("offset")
     nth = F.when(F.col("is_compacted"), 1).otherwise(F.row_number().over(equal))
     return records.withColumn("nth", nth)
 
 
 def _without_superseded(found: DataFrame, copies: DataFrame) -> DataFrame:
-    """*found* without the records of compacted copies that compaction may have removed.
+    """Leaves out of *found* what compaction may have removed from compacted copies.
 
     Those are all but the last one of a key, and that one, too, if it says that the key has ended
     and the copy has nothing of the key.

@@ -23,7 +23,7 @@ def set_hadoop_properties(spark: "SparkSession", properties: Mapping[str, str]) 
 
 
 def hadoop_conf(jvm: JVMView, properties: Mapping[str, str]) -> Any:  # noqa: ANN401
-    """A new configuration: *properties* over what the class path and HADOOP_CONF_DIR say."""
+    """Makes a configuration: *properties* over what the class path and HADOOP_CONF_DIR say."""
     conf = jvm.org.apache.hadoop.conf.Configuration()
     _set_all(conf, properties)
     return conf

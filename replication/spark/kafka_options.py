@@ -79,7 +79,7 @@ OWNED_BY_SPARK: Final = frozenset(
 
 
 def named(consumer: Mapping[str, str], flow: Flow) -> dict[str, str]:
-    """*consumer* with the client id of what reads the data of *flow*, unless it has one."""
+    """Returns *consumer* with the client id of what reads for *flow*, unless it has one."""
     return {"client.id": f"{flow.slug}-replication-consumer", **consumer}
 
 
@@ -102,7 +102,7 @@ def source_options(
     tasks: int = 1,
     slots: int = 1,
 ) -> dict[str, str]:
-    """Options of the source: exactly the partitions of *starts*, each from its offset.
+    """Returns the source's options: exactly the partitions of *starts*, each from its offset.
 
     Args:
         consumer: Effective client properties of the source, in Kafka's own key space.
@@ -136,7 +136,7 @@ def sink_options(
     limits: Collection[int] = (),
     tasks: int = 1,
 ) -> dict[str, str]:
-    """Options of the sink; values of *producer* override the defaults.
+    """Returns the sink's options; values of *producer* override the defaults.
 
     Args:
         producer: Effective client properties of the target, in Kafka's own key space.
@@ -174,7 +174,7 @@ def limits_text(limits: Mapping[str, int]) -> str:
 
 
 def offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
-    """Spark's form of offsets: ``{"topic": {"0": 12}}``."""
+    """Returns *offsets* in Spark's form: ``{"topic": {"0": 12}}``."""
     topics: dict[str, dict[str, int]] = {}
     for tp, offset in sorted(offsets.items()):
         topics.setdefault(tp.topic, {})[str(tp.partition)] = offset
@@ -204,7 +204,7 @@ def _patience(consumer: Mapping[str, str], slots: int) -> dict[str, str]:
 
 
 def _known(consumer: Mapping[str, str]) -> dict[str, str]:
-    """For how long each Real-Time task trusts what it knows of the source's brokers.
+    """Returns for how long a Real-Time task trusts what it knows of the source's brokers.
 
     A consumer with a rack reads from a follower (KIP-392), which it chooses anew at that age.
     """

@@ -18,7 +18,7 @@ _LOCAL_SLOTS: Final = re.compile(r"local(?:\[(\d+|\*).*)?")
 
 
 def room_for(slots: int) -> int:
-    """Consumers to keep: one of each task, and those of a generation that has just ended.
+    """Returns how many consumers to keep: one of each task, and those of a generation just ended.
 
     Args:
         slots: Tasks that run at once in one process.
@@ -27,7 +27,7 @@ def room_for(slots: int) -> int:
 
 
 def slots_of_a_process(conf: SparkConf) -> int | None:
-    """Tasks that run at once in the driver of a local master, or else in each executor.
+    """Returns how many tasks run at once in a local master's driver, else in each executor.
 
     None where only Spark knows: ``spark.executor.cores`` is not set.
     """

@@ -86,7 +86,7 @@ def choose_mode(
 
 
 def small_heap(partitions: Mapping[Mode, int], heap_mb: int) -> str:
-    """What a heap too small for Real-Time Mode means, and the next step; empty if it suffices.
+    """Returns what a heap too small for Real-Time Mode means, and the next step; empty if large.
 
     Args:
         partitions: Source partitions of the flows, by ``replication.mode``.

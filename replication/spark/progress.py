@@ -111,7 +111,10 @@ def _mark(event: Any) -> str:  # noqa: ANN401 - a Java object
 
 
 def _did_run(event: dict[str, Any]) -> bool:
-    """Whether the event is about a batch; an idle query reports under the next batch's id."""
+    """Returns whether the event is about a batch.
+
+    An idle query reports under the next batch's id.
+    """
     return "addBatch" in event["durationMs"] and bool(event["sources"][0]["endOffset"])
 
 

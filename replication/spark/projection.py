@@ -45,7 +45,7 @@ def to_target(
     *,
     intercepted: bool,
 ) -> DataFrame:
-    """The source's records as they are written to the target, without those that are not copied.
+    """Turns the source's records into those to be written; drops those that are not copied.
 
     Args:
         records: `SOURCE_SCHEMA`.

@@ -168,7 +168,7 @@ def check_classic() -> None:
 
 
 def has_own_realtime() -> bool:
-    """Whether the platform's own Spark has Real-Time Mode, whatever its version number says."""
+    """Returns whether the platform's Spark has Real-Time Mode, whatever its version number says."""
     parameters = inspect.signature(DataStreamWriter.trigger).parameters
     return "DATABRICKS_RUNTIME_VERSION" in os.environ and "realTime" in parameters
 
@@ -220,7 +220,7 @@ def _use_own_spark() -> None:
 
 
 def _plugins() -> dict[str, str]:
-    """``spark.plugins`` with ours, if its jar is there: Spark does not start without the class."""
+    """Returns ``spark.plugins``, with ours if its jar is there: Spark needs the class to start."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - the JVM exists before the session
     if not is_on_class_path(SparkContext._jvm):  # noqa: SLF001
         return {}
@@ -229,7 +229,7 @@ def _plugins() -> dict[str, str]:
 
 
 def flow_session(spark: SparkSession) -> SparkSession:
-    """A session of the same application for the query of one flow, with settings of its own."""
+    """Makes a session, of the same application, for one flow's query and settings of its own."""
     own = spark.newSession()
     for key, value in REQUIRED.items():
         if own.conf.isModifiable(key):
@@ -246,18 +246,18 @@ def small_query_session(spark: SparkSession) -> SparkSession:
 
 
 def jvm_of(spark: SparkSession) -> JVMView:
-    """py4j's view of the session's JVM, which has the clients of Kafka and Hadoop."""
+    """Returns py4j's view of the session's JVM, which has the clients of Kafka and Hadoop."""
     return spark.sparkContext._jvm  # noqa: SLF001 - it has no public name
 
 
 def driver_jvm() -> JVMView:
-    """The driver's JVM, which exists before the session: spark-submit starts it before Python."""
+    """Returns the driver's JVM, which is there before the session: spark-submit starts it first."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - it has no public name
     return SparkContext._jvm  # noqa: SLF001
 
 
 def task_slots(spark: SparkSession) -> int:
-    """How many tasks the scheduler can run at once. Real-Time Mode needs one for each partition.
+    """Returns how many tasks can run at once. Real-Time Mode needs one for each partition.
 
     Asked of the scheduler, which counts the cores of the executors that live now, by
     ``spark.task.cpus``. ``spark.default.parallelism`` is a wish, and 0 is an answer: executors may

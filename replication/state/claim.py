@@ -122,7 +122,7 @@ class Claim(AbstractContextManager["Claim"]):
         self.is_waiting = False
 
     def __exit__(self, *_: object) -> None:
-        """Leave the group and free the lock."""
+        """Leaves the group and frees the lock."""
         if self._ownership is not None:
             self._ownership.__exit__()
         if self._lock is not None:
@@ -186,7 +186,7 @@ class Claim(AbstractContextManager["Claim"]):
         return self._look_at_group(self._ownership)
 
     def await_step(self, *, standby: bool) -> ClaimStep:
-        """As `look`, for a process that waits only if it stands by.
+        """Looks as `look`, for a process that waits only if it stands by.
 
         Raises:
             LeaseError: Another process holds the lease, and this one does not stand by.
@@ -232,7 +232,7 @@ class Claim(AbstractContextManager["Claim"]):
         return call_error(self.name.flow.target, self._target, call, code, reason, step)
 
     def silent(self) -> NoLeaseAnswerError | None:
-        """The error of a claim whose target has not answered at all for too long; else None."""
+        """Returns the error of a claim whose target gave no answer at all for too long, or None."""
         if not self._target:
             return None
         silence = reach_of(self._target).given_up(bound_s(self._target))
@@ -253,7 +253,7 @@ class Claim(AbstractContextManager["Claim"]):
 
 
 def process_name(host: str = "") -> str:
-    """This process, as the tables name it; on *host* if that is another name of the machine."""
+    """Returns how the tables name this process; on *host* if that is its machine's other name."""
     return f"{host or socket.gethostname()}, process {os.getpid()}"
 
 
@@ -289,7 +289,7 @@ def instance_id(host: str, state_dir: str, machine: str) -> str:
 
 
 def lease_lock_path(state_dir: str, name: LeaseName) -> Path:
-    """The lock file of *name*; in a folder of this user on the machine if *state_dir* is remote.
+    """Returns *name*'s lock file; in this user's folder on the machine for a remote *state_dir*.
 
     That lies where systemd keeps a service's state, if it says so, else among temporary files.
     """

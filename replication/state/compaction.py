@@ -95,7 +95,7 @@ _KEPT = f"""
 
 
 def compacted(rows: str, flow: Flow) -> str:
-    """The query for the rows that replace those of *flow* in *rows*, which SQL can read from."""
+    """Returns the query for the rows that replace those of *flow* in *rows* (a source for SQL)."""
     return f"""
     WITH flagged AS (
       SELECT *, {_IS_DENSE} AS is_dense, coalesce(

@@ -182,5 +182,5 @@ def _names(columns: Sequence[str]) -> str:
 
 
 def _literal(value: object) -> str:
-    """*value* as a string of SQL."""
+    """Returns *value* as a string of SQL."""
     return "'" + str(value).replace("'", "''") + "'"

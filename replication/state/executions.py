@@ -160,7 +160,7 @@ def append_without_spark(
 
 
 def has_end(state: StateReader, flow: Flow, host: str, at: datetime) -> bool:
-    """Whether the table has the end of the process *host*, which ran *flow* at the time *at*."""
+    """Returns whether the table has the end of the process *host* that ran *flow* at time *at*."""
     return any(
         row["host"] == host and row["started_at"] <= at <= row["ended_at"]
         for row in state.rows(EXECUTIONS, flow)

@@ -51,7 +51,7 @@ class FileLock(AbstractContextManager["FileLock"]):
         self.owner = owner
 
     def __exit__(self, *_: object) -> None:
-        """Release the lock."""
+        """Releases the lock."""
         self.release()
 
     @property
@@ -66,7 +66,7 @@ class FileLock(AbstractContextManager["FileLock"]):
 
 
 def take_lock(path: Path, patience_seconds: float = PROBE_SECONDS) -> FileLock | None:
-    """The lock of *path*, which is created if it does not exist; None if another process holds it.
+    """Takes the lock of *path*, created if need be; None if another process holds it.
 
     Args:
         path: The file.

@@ -48,7 +48,7 @@ class LastOwner:
     executors: str | None = None
 
     def has_died(self, machine: str) -> bool:
-        """Whether all of it has ended, for a process that holds the lock of *machine* by now."""
+        """Returns whether all has ended, for a process that holds *machine*'s lock by now."""
         return self.executors == "local" and self.machine == machine
 
 

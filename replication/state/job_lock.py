@@ -23,7 +23,7 @@ RETRY_SECONDS = 0.05
 
 
 def find_job_owner(state_dir: str, flow: Flow, job: Job = "mirror") -> Owner | None:
-    """The process that runs *job* for *flow*; None if no process does, or *state_dir* is remote.
+    """Finds the process that runs *job* for *flow*; None if there is none or *state_dir* is remote.
 
     Raises:
         StateError: The state directory cannot be read.

@@ -92,7 +92,7 @@ class Book(Protocol):
     """What `hold_lease` needs of `replication.state.lease_book.LeaseBook`."""
 
     def take(self, claim: Claim) -> Lease | None:
-        """The lease of *claim*, written with others; None if its last owner may still write."""
+        """Takes *claim*'s lease, written with others; None if its last owner may still write."""
 
     def keeps(self, lease: Lease, *, is_last: bool) -> bool:
         """Returns whether the book ends *lease*, and not its holder."""
@@ -154,7 +154,7 @@ def hold_lease(
 
 
 def _taken_alone(tables: Tables, claim: Claim, stop: Event) -> Lease | None:
-    """The lease of *claim*, once nothing of its last owner can write; None if *stop* is set."""
+    """Takes the lease of *claim* once its last owner cannot write; None if *stop* is set."""
     newest = newest_rows(tables, [claim.name]).get(claim.name)
     left = handover_left(tables, newest, claim)
     if left > 0:
@@ -203,18 +203,18 @@ def await_lease(claim: Claim, stop: Event, *, standby: bool, when_late: Late | N
 
 
 def holds_lease(tables: Tables, flow: Flow, job: Job) -> bool:
-    """Whether this process holds the lease that *job* needs; a job without a lease always does."""
+    """Returns whether this process holds *job*'s lease; true for a job that needs none."""
     name = LeaseName(flow, "" if job in RECORDS else job)
     return job == "heartbeats" or str(name) in tables.leases
 
 
 def executors_of(tables: Tables) -> Executors:
-    """Where the tasks of this process run."""
+    """Returns where the tasks of this process run."""
     return "local" if is_local_mode(tables.spark.sparkContext.master) else "cluster"
 
 
 def handover_left(tables: Tables, newest: Mapping[str, Any] | None, claim: Claim) -> float:
-    """For how many seconds something of the last owner, of the row *newest*, may still write."""
+    """Returns how many seconds the last owner, of the row *newest*, may still write."""
     last = LastOwner("", released=False) if tables.was_set_aside("leases") else None
     if newest is not None:  # a table of an earlier version lacks the last two columns
         machine, executors = newest.get("machine"), newest.get("executors")

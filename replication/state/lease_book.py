@@ -48,7 +48,7 @@ class LeaseBook:
         self._lock = RLock()
 
     def take(self, claim: Claim) -> Lease | None:
-        """The lease of *claim*, which its group has given to this process; None if it must wait.
+        """Takes *claim*'s lease, which its group gave to this process; None if it must wait.
 
         Its row is written by then, unless another thread has written it already. It must wait
         where something of its last owner may still write.
@@ -105,7 +105,7 @@ class LeaseBook:
         leave(ended)
 
     def _ready(self, first: Claim) -> list[Claim]:
-        """*first* and the claims whose groups have named this process by now."""
+        """Returns *first* and the claims whose groups have named this process by now."""
         if self._deadline is None:
             self._deadline = time.monotonic() + ANSWER_SECONDS
         with self._lock:

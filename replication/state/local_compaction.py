@@ -95,7 +95,7 @@ def compact_local(folder: Path, flow: Flow, slice_rows: int = SLICE_ROWS) -> int
 
 
 def _slices(parts: Sequence[_Part], slice_rows: int) -> Iterator[list[_Part]]:
-    """*parts* in order, so many at a time as have *slice_rows* rows; a partition stays whole."""
+    """Yields *parts* in order, as many as have *slice_rows* rows; a partition stays whole."""
     some: list[_Part] = []
     rows = 0
     for part in parts:
@@ -135,7 +135,7 @@ _KEPT_COLUMNS: Final = (
 
 
 def _kept(part: _Part, rows: Sequence[tuple[int, ...]]) -> Iterator[tuple[Any, ...]]:
-    """What replaces the *rows* of *part*: each row has the newest age of those it replaces."""
+    """Yields what replaces the *rows* of *part*: each has the newest age of those replaced."""
     replaced = compact_runs([OffsetRun(*row[:4]) for row in rows])
     ends = [*(place for _, place in replaced[1:]), len(rows)]
     for (runs, place), end in zip(replaced, ends, strict=True):
@@ -154,5 +154,5 @@ def _columns(query: QueryBuilder, sql: str) -> list[list[Any]]:
 
 
 def _literal(value: object) -> str:
-    """*value* as a string of SQL."""
+    """Returns *value* as a string of SQL."""
     return "'" + str(value).replace("'", "''") + "'"

@@ -51,7 +51,7 @@ class Maintenance:
         self._done_at = f"{_DONE_AT}{flow.slug}"
 
     def is_due(self, now: datetime) -> bool:
-        """Whether the last maintenance for this flow, by any process, is a day old at *now*.
+        """Returns whether this flow's last maintenance, by any process, is a day old at *now*.
 
         It is not due in the first day of the tables, either.
 

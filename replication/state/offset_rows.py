@@ -50,10 +50,10 @@ class OffsetReader(Protocol):
     """Reads the offset map of one flow, with Spark or without."""
 
     def runs(self, tp: TopicPartition) -> list[OffsetRun]:
-        """The map of one partition, merged, for the newest topic id; [] if there is none."""
+        """Returns a partition's map, merged, for the newest topic id; [] if there is none."""
 
     def maps(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
-        """The maps of the newest topic ids as far as they concern offsets *least* and later.
+        """Returns the newest topic ids' maps, as far as they concern offsets *least* and later.
 
         Partitions without runs are absent. Of the runs that end before *least* only the last one
         is read, which shows that there were some, and those at which a range without runs begins

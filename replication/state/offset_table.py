@@ -88,14 +88,14 @@ class OffsetTable:
         self._compact_after = max(self._least, stored.compacted_rows)
 
     def runs(self, tp: TopicPartition) -> list[OffsetRun]:
-        """The map of one partition, merged, for the newest topic id; [] if there is none."""
+        """Returns a partition's map, merged, for the newest topic id; [] if there is none."""
         of_partition = (F.col("topic") == tp.topic) & (F.col("partition") == tp.partition)
         rows = self._tables.of(OFFSET_RUNS, self._flow).where(of_partition)
         with odd_rows(OFFSET_RUNS, self._tables.path(OFFSET_RUNS)):
             return runs_of(self._collect(rows.orderBy(*OLDEST_FIRST)))
 
     def maps(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
-        """The maps of the newest topic ids as far as they concern offsets *least* and later.
+        """Returns the newest topic ids' maps, as far as they concern offsets *least* and later.
 
         Which rows are read: as `OffsetReader.maps` says.
         """

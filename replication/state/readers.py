@@ -18,7 +18,7 @@ class StateReader(Protocol):
     def newest(
         self, table: str, flow: Flow | str | list[str], keys: Sequence[str], order: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """The last row of *flow* in the *order* of some columns, for each value of *keys*."""
+        """Returns the last row of *flow* in the *order* of columns, for each value of *keys*."""
 
     def offsets(self, flow: Flow) -> OffsetReader:
         """Returns the offset map of *flow*."""

@@ -168,14 +168,14 @@ def open_files(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[RequestFil
 
 
 def hadoop_class_path() -> list[Path]:
-    """Hadoop's client and its configuration, for a JVM without Spark."""
+    """Returns the jars of Hadoop's client and its configuration, for a JVM without Spark."""
     conf = os.environ.get("HADOOP_CONF_DIR")
     storage = [Path(path) for path in (storage_class_path(),) if path]
     return [*([Path(conf)] if conf else []), *pyspark_jars(), *connector_jars(), *storage]
 
 
 def first_line(error: Exception) -> str:
-    """The first line of a Java exception's text, without py4j's own; its name if it has none."""
+    """Returns a Java exception's first line of text, without py4j's; its name if it has none."""
     java = getattr(error, "java_exception", None)
     lines = str(java.toString() if java else error).splitlines()
     return lines[0] if lines else type(error).__name__

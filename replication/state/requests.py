@@ -75,14 +75,14 @@ def prefix(state_dir: str, kind: RequestKind) -> str:
 
 
 def prefix_of(state_dir: str, kind: RequestKind, flow: Flow, job: Job = "mirror") -> str:
-    """How the paths of the requests of *kind* to the process begin that runs *job* of *flow*."""
+    """Returns how paths of *kind*'s requests begin to the process that runs *job* of *flow*."""
     return f"{prefix(state_dir, kind)}{job_name(flow, job)}@"
 
 
 def new_path(
     state_dir: str, kind: RequestKind, flow: Flow, job: Job = "mirror", addressee: str = ANYONE
 ) -> str:
-    """The path of a new request, unlike that of any other; those to one addressee sort by time.
+    """Makes the path of a new request, unlike any other; those to one addressee sort by time.
 
     Args:
         state_dir: The state directory.
@@ -135,7 +135,7 @@ class RequestChannel:
         self._said: set[str] = set()
 
     def paths(self, kind: RequestKind) -> list[str]:
-        """All files that are named like requests of *kind*, oldest first for each addressee.
+        """Lists all files named like requests of *kind*, oldest first for each addressee.
 
         Raises:
             OSError, Py4JError: The folder cannot be listed.

@@ -99,7 +99,7 @@ def local_properties(table: str) -> Mapping[str, str]:
 
 
 def outdated_properties(wanted: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
-    """What of *wanted* a table with the properties *known* lacks, or has as earlier versions did.
+    """Returns what of *wanted* a table with properties *known* lacks, or has as earlier versions.
 
     A value of an operator's own stays.
     """

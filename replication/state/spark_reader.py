@@ -29,7 +29,7 @@ class SparkReader:
     def newest(
         self, table: str, flow: Flow | str | list[str], keys: Sequence[str], order: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """The last row of *flow* in the *order* of some columns, for each value of *keys*."""
+        """Returns the last row of *flow* in the *order* of columns, for each value of *keys*."""
         newest = F.max_by(F.struct("*"), F.struct(*order)).alias("newest")
         flows = list(map(str, flow if isinstance(flow, list) else [flow]))
         rows = self._tables.read(table).where(F.col("flow").isin(flows))
@@ -65,5 +65,5 @@ def open_spark_reader(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[Spa
 
 
 def _with_zone(value: object) -> object:
-    """*value*; a time of Spark's, which is naive and local, as an aware one in UTC."""
+    """Returns *value*; a time of Spark's, naive and local, becomes an aware one in UTC."""
     return value.astimezone(timezone.utc) if isinstance(value, datetime) else value

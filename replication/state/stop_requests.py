@@ -87,7 +87,7 @@ class StopRequests:
         return set(self._found)
 
     def origin(self, flow: Flow) -> str:
-        """Who has asked that *flow* stops, and why; empty if no file says so."""
+        """Returns who has asked that *flow* stops, and why; empty if no file says so."""
         origins = (found.origin for found in self._found.get(flow, {}).values())
         return next(filter(None, origins), "")
 

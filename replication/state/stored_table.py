@@ -39,7 +39,7 @@ class StoredTable(Protocol):
         """Returns the table's properties."""
 
     def created_at(self) -> datetime:
-        """When the table was created, with a time zone."""
+        """Returns when the table was created, with a time zone."""
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Sets *properties* in one commit; the others stay."""

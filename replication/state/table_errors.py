@@ -133,7 +133,7 @@ def state_error(verb: str, table: str, path: str, reason: str, *, is_damaged: bo
 
 
 def cause_of(error: BaseException) -> str:
-    """The text of *error* in one line, without colours and frames; its name if it has no text."""
+    """Returns *error*'s text in one line, without colours and frames; its name without a text."""
     lines = (_COLOUR.sub("", line).strip(" \t↳") for line in str(error).splitlines())
     told = takewhile(lambda line: not _FRAME.match(line), filter(None, lines))
     text = printable(": ".join(told)) or type(error).__name__
@@ -147,7 +147,7 @@ def _damaged(text: str, table: str) -> DamagedTableError:
 
 
 def _code_of(reason: str) -> int | None:
-    """The operating system's error in *reason* if it is not about what lies in the folder."""
+    """Returns the system's error in *reason*, if it is not about what lies in the folder."""
     for code in (*STEPS, *ELSEWHERE):
         if f"(os error {code})" in reason or os.strerror(code) in reason:
             return code

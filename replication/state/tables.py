@@ -175,7 +175,7 @@ class Tables:
             return self._stored(table).properties()
 
     def created_at(self, table: str) -> datetime:
-        """When *table*, which exists, was created."""
+        """Returns when *table*, which exists, was created."""
         with self.state_errors("read", table):
             return self._stored(table).created_at()
 
@@ -313,7 +313,7 @@ class Tables:
             raise state_error(verb, table, path, reason, is_damaged=is_damaged) from error
 
     def mended(self, table: str, flow: Flow | str, attempt: Callable[[], ValueT]) -> ValueT:
-        """What *attempt* returns; if *table* is damaged and holds no positions, with a new one.
+        """Runs *attempt*, with a new *table* if it is damaged and holds no positions.
 
         The damaged one is kept beside it, and `events` gets a row.
 
@@ -359,7 +359,7 @@ class Tables:
         return RemoteAside(files, self.path(table), SETTLE_SECONDS)
 
     def was_set_aside(self, table: str) -> bool:
-        """Whether an earlier, damaged *table* lies aside, so that the new one lacks rows."""
+        """Returns whether a damaged *table* lies aside, so that the new one lacks rows."""
         with self.state_errors("find", table):
             return self._aside(table).has_moved()
 

@@ -115,7 +115,7 @@ def remote_acls(config: FlowConfig, source: Iterable[TopicAcl]) -> set[TopicAcl]
 
 
 def _copies_of_all(config: FlowConfig, source: Iterable[TopicAcl]) -> set[TopicAcl]:
-    """The copies of all ACLs of the source, of topics and prefixes that are not copied, too."""
+    """Returns the copies of all the source's ACLs, even of topics and prefixes not copied."""
     alias = config.flow.source
     return {
         copy

@@ -119,7 +119,7 @@ def _changes(
 
 
 def _wanted(source: Settings, config: TopicConfigsConfig) -> Applied:
-    """Setting -> the value that the remote topic should set, None for none."""
+    """Returns the value that the remote topic should have for each setting, None for none."""
     keeps_default = config.defaults_from == "target"
     return {
         key: None if setting.origin == "default" and keeps_default else setting.value
@@ -129,7 +129,7 @@ def _wanted(source: Settings, config: TopicConfigsConfig) -> Applied:
 
 
 def _handed_back(source: Settings, target: Settings, applied: Applied) -> Applied:
-    """What this flow has set and the source topic no longer sets, since its broker's file does.
+    """Returns what this flow set and the source topic sets no longer, as its broker's file does.
 
     MirrorMaker 2 leaves such a setting on the remote topic.
     """

@@ -49,17 +49,17 @@ def is_copied(key: str, setting: TopicSetting, config: TopicConfigsConfig) -> bo
 
 
 def by_weight(keys: Iterable[str]) -> list[str]:
-    """*keys* in the order in which a target may choose: first what rejects or deletes records."""
+    """Sorts *keys* in the order a target may choose in: first what rejects or deletes records."""
     return sorted(keys, key=lambda key: (key not in DECISIVE_KEYS, key))
 
 
 def with_settings(topic: NewTopic, keys: Collection[str]) -> NewTopic:
-    """*topic* with those of its settings that *keys* names."""
+    """Returns *topic* with those of its settings that *keys* names."""
     return replace(topic, configs=tuple(item for item in topic.configs if item[0] in keys))
 
 
 def keeps_for_less(source: Settings, target: Settings, config: TopicConfigsConfig) -> bool:
-    """Whether the target deletes copies by time that the source keeps, and nobody asked for that.
+    """Returns whether the target deletes by time copies the source keeps, and nobody asked for it.
 
     A flow that excludes ``retention.ms`` leaves it to the target. Where the target's broker sets
     the timestamps, no copy is old.
@@ -73,7 +73,7 @@ def keeps_for_less(source: Settings, target: Settings, config: TopicConfigsConfi
 
 
 def kept_ms(settings: Settings) -> float:
-    """For how long the topic keeps a record by its timestamp; infinite if time deletes nothing."""
+    """Returns how many ms the topic keeps a record by its time; infinite if time deletes none."""
     return _limit(settings, "retention.ms")
 
 

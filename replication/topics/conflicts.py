@@ -18,7 +18,7 @@ Edges = dict[tuple[str, str], bool]
 def find_conflicts(
     flow: Flow, plans: Mapping[Flow, TopicPlan], cluster_ids: Mapping[str, str]
 ) -> dict[str, str]:
-    """Why topics of *flow* must not be replicated beside the other flows, by their upstream names.
+    """Finds why topics of *flow* must not be copied beside other flows, by their upstream names.
 
     A target topic with two writers is copied at least once, which all of its writers must declare.
     Flows that replicate a topic in a circle, such as two identity flows A->B and B->A, copy its

@@ -59,7 +59,7 @@ class DeletionPlan:
 
 
 def missing_since(rows: Iterable[Mapping[str, Any]]) -> dict[TopicId, datetime]:
-    """Since when topics are missing, by the rows of the table ``topic_deletions``."""
+    """Returns since when topics are missing, by the rows of the table ``topic_deletions``."""
     since: dict[TopicId, datetime] = {}
     follow(since, rows)
     return since

@@ -40,7 +40,7 @@ def topic_notes(
 
 
 def setting_notes(config: FlowConfig, keys: Collection[str]) -> Iterator[str]:
-    """One line for each item of ``config.properties.exclude`` that matches none of *keys*."""
+    """Yields a line for each item of ``config.properties.exclude`` that matches none of *keys*."""
     if config.topic_configs.setting_filter is not None:  # the lists decide nothing
         return
     name = "config.properties.exclude"
@@ -99,7 +99,7 @@ def names_settings(config: FlowConfig) -> bool:
 
 
 def _without_effect(given: Iterable[str], key: str, names: Collection[str]) -> Iterator[str]:
-    """The items of *given* that match none of *names*; those of the key's default are no news."""
+    """Yields the items of *given* that match none of *names*, except those of the key's default."""
     usual = items(KEYS[key].default)
     for item in given:
         if item not in usual and not any(map(NameFilter((item,)).accepts, names)):

@@ -124,14 +124,14 @@ def _remote(config: FlowConfig, resource: Resource) -> Resource:
 
 
 def _resources(kind: ResourceKind, items: Iterable[str]) -> set[Resource]:
-    """Names and prefixes that cover everything that *items* may match."""
+    """Returns names and prefixes that cover everything that *items* may match."""
     found = {_resource(kind, part) for item in items for part in _alternatives(item)}
     everything = Resource(kind, "*")
     return {everything} if everything in found else found
 
 
 def _alternatives(item: str) -> list[str]:
-    """Expressions that together match what *item* does, if it is a plain choice: ``a|b.*``."""
+    """Returns expressions that match together what *item* does, if that is a choice: ``a|b.*``."""
     return [item] if set(item) & set("([") else re.split(r"(?<!\\)\|", item)
 
 

@@ -33,7 +33,7 @@ def replicated_topics(config: FlowConfig, names: Iterable[str]) -> tuple[str, ..
 
 
 def remote_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
-    """Upstream name -> remote name, for the replicated topics among the source's *names*."""
+    """Returns the remote name of each replicated topic among the source's *names*."""
     source = config.flow.source
     return {
         name: config.policy.remote_topic(source, name) for name in replicated_topics(config, names)
@@ -41,7 +41,7 @@ def remote_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
 
 
 def alias_of_copy(config: FlowConfig, topic: str) -> str | None:
-    """The flow's alias with which *topic* begins, so that it is taken for a copy; None if none."""
+    """Returns the flow's alias that makes *topic* look like a copy by its beginning, or None."""
     flow, policy = config.flow, config.policy
     alias = policy.topic_source(topic)
     is_copy = alias is not None and is_cycle(policy, topic, source=flow.source, target=flow.target)
@@ -49,7 +49,7 @@ def alias_of_copy(config: FlowConfig, topic: str) -> str | None:
 
 
 def aliased_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
-    """Topics that the lists take, but that are taken for copies: name -> alias in their names.
+    """Returns topics that the lists take, but that pass for copies, with the alias in the name.
 
     As in MirrorMaker 2 since 4.4, they are left out. Heartbeats and internal topics are absent.
     """
@@ -65,7 +65,7 @@ def aliased_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
 
 
 def writers_of(remote: str, flows: Iterable[FlowConfig], target: str) -> tuple[Flow, ...]:
-    """Those of *flows* that may write the topic *remote* on cluster *target*, by their lists."""
+    """Returns the *flows* that may write topic *remote* on cluster *target*, by their lists."""
     return tuple(
         config.flow
         for config in flows
@@ -84,7 +84,7 @@ def _upstream(config: FlowConfig, remote: str) -> tuple[str, ...]:
 
 
 def unmatched_items(config: FlowConfig, selected: Iterable[str]) -> tuple[str, ...]:
-    """The items of the list ``topics`` that match none of the *selected* topics of the source.
+    """Returns the items of the list ``topics`` that match none of the source's *selected* topics.
 
     Such an item is misspelt, or every topic that it matches is excluded.
     """
@@ -93,7 +93,7 @@ def unmatched_items(config: FlowConfig, selected: Iterable[str]) -> tuple[str, .
 
 
 def selects_nothing(config: FlowConfig, selected: Iterable[str]) -> bool:
-    """Whether a list that names topics selects none of the source's, but heartbeats at most.
+    """Returns whether a list that names topics selects none of the source's, except heartbeats.
 
     A list that is empty, or takes every topic, does what its author expects where there are none.
     """
@@ -102,7 +102,7 @@ def selects_nothing(config: FlowConfig, selected: Iterable[str]) -> bool:
 
 
 def too_long(remote: Mapping[str, str]) -> dict[str, str]:
-    """Why Kafka would not accept a remote name, by upstream name; *remote* maps one to the other.
+    """Returns why Kafka would not accept a remote name, by upstream name, for those in *remote*.
 
     The prefix of a remote name makes a legal name too long.
     """

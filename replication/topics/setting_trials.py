@@ -25,7 +25,7 @@ class SettingTrials:
 
     @classmethod
     def of(cls, keys: Iterable[str]) -> "SettingTrials":
-        """The trials of *keys*, which begin with all of them; what comes first matters most."""
+        """Returns *keys*' trials, which begin with all; what comes first matters most."""
         together = tuple(keys)
         return cls([together] if together else [])
 

@@ -65,7 +65,7 @@ class TopicPlan:
         return self.topics[tp.topic] in self.shared
 
     def ends_loop(self, remote: str) -> bool:
-        """Whether *remote* may be a part of a loop, because no record is copied round it."""
+        """Returns whether *remote* may be in a loop, as no record is copied round it."""
         return self.has_provenance and remote in self.shared
 
     @property
@@ -83,7 +83,7 @@ class TopicPlan:
         )
 
     def beyond(self, running: "TopicPlan") -> "TopicPlan | None":
-        """What this plan has more than *running*; None if it lacks anything of it, or differs."""
+        """Returns what this has more than *running*; None if it lacks any, or differs."""
         if not (
             running.topics.items() <= self.topics.items()
             and running.source_ids.items() <= self.source_ids.items()
@@ -188,7 +188,7 @@ def _partitions(topics: Iterable[Topic]) -> Iterator[TopicPartition]:
 
 
 def _shared_remotes(topics: Mapping[str, str]) -> dict[str, str]:
-    """Why topics with the remote name of another one are not replicated, by their own names."""
+    """Returns why topics with another one's remote name are not replicated, by own name."""
     upstream = defaultdict(list)
     for name, remote in sorted(topics.items()):
         upstream[remote].append(name)

@@ -39,7 +39,7 @@ class RemoteTopics:
         return created
 
     def _simplify(self, rejected: Mapping[str, str]) -> Iterator[NewTopic]:
-        """The topics of *rejected* with the largest sets of settings that the target takes."""
+        """Yields *rejected* topics with the largest sets of settings that the target takes."""
         for name, reason in rejected.items():
             trials = SettingTrials.of(by_weight(key for key, _ in self._topics[name].configs))
             if trials.waiting:

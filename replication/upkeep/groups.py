@@ -152,5 +152,5 @@ def translate_groups(
     committed: Mapping[str, Mapping[TopicPartition, Committed]],
     maps_of: MapsOf,
 ) -> list[GroupPosition]:
-    """`Translator.translate` for a single question."""
+    """Translates a single question by `Translator.translate`."""
     return Translator(config, source, maps_of).translate(committed).positions

@@ -35,7 +35,7 @@ Reserve = Callable[[TopicPlan], Mapping[str, str]]
 
 
 def reserve_all(_plan: TopicPlan) -> Mapping[str, str]:
-    """For a flow that runs alone."""
+    """Reserves all names, for a flow that runs alone."""
     return {}
 
 
@@ -145,7 +145,7 @@ def look(
 
 
 def _setting_notes(config: FlowConfig, source: Cluster, topics: Collection[str]) -> tuple[str, ...]:
-    """Which items of ``config.properties.exclude`` exclude nothing, by one topic's settings."""
+    """Returns the items of ``config.properties.exclude`` that exclude nothing of a topic."""
     some = sorted(topics)[:1] if names_settings(config) else []
     for settings in Rejections().call(source.topic_config, some).values():
         return tuple(setting_notes(config, settings))
@@ -169,7 +169,7 @@ def _describe(
 def _without_rejected(
     plan: TopicPlan, upstream: Mapping[str, str], remote: Mapping[str, str]
 ) -> TopicPlan:
-    """*plan* without the topics that a cluster rejects, by their upstream or by remote names."""
+    """Leaves the topics out of *plan* that a cluster rejects, by their upstream or remote names."""
     of_target = {name: remote[copy] for name, copy in plan.topics.items() if copy in remote}
     rejected = {**upstream, **of_target}
     left = plan.without(rejected.keys())

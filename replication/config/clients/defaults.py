@@ -61,7 +61,7 @@ QUICK_RETURN: Final[Mapping[str, str]] = {
 
 
 def with_defaults(role: Role, properties: Mapping[str, str]) -> dict[str, str]:
-    """*properties* of a *role* client, in Java's key space, and the defaults that they leave."""
+    """Adds the defaults that *properties* of a *role* client, in Java's key space, leave."""
     defaults = dict(DEFAULTS[role])
     if "reconnect.backoff.ms" in properties:  # it may be longer, which librdkafka refuses
         del defaults["reconnect.backoff.max.ms"]

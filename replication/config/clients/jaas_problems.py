@@ -8,7 +8,7 @@ WITH_PASSWORD = ("PlainLoginModule", "ScramLoginModule")
 
 
 def find_jaas_problem(java: Mapping[str, str]) -> str | None:
-    """What is wrong with ``sasl.jaas.config`` of a client with these properties; None if nothing.
+    """Returns what is wrong with ``sasl.jaas.config`` in these properties; None if nothing.
 
     Any login module is allowed: the one that is loaded knows its own options.
     """

@@ -44,7 +44,7 @@ _PKCS12_ENDS: Final = (".p12", ".pfx", ".pkcs12")
 
 
 def librdkafka_properties(java: Mapping[str, str]) -> dict[str, str]:
-    """*java* for confluent-kafka: keys renamed, credentials extracted, Java-only keys dropped.
+    """Translates *java* for confluent-kafka: keys renamed, credentials extracted, others dropped.
 
     Keys that Java does not have are kept: they may be librdkafka's own.
 
@@ -58,7 +58,7 @@ def librdkafka_properties(java: Mapping[str, str]) -> dict[str, str]:
 
 
 def convert(java: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """As `librdkafka_properties`, but returns all problems, each with its key first."""
+    """Converts as `librdkafka_properties`, but returns all problems, each with its key first."""
     converted: dict[str, str] = {}
     for key, value in java.items():
         if key in _SAME or key not in JAVA_KEYS:
@@ -162,7 +162,7 @@ def _credentials(module: LoginModule, java: Mapping[str, str]) -> _Part | None:
 
 
 def _oidc(java: Mapping[str, str], options: Mapping[str, str]) -> _Part:
-    """Client credentials for a token endpoint; JAAS options win over properties, as in Java."""
+    """Reads credentials for a token endpoint; JAAS options win over properties, as in Java."""
     if "sasl.oauthbearer.token.endpoint.url" not in java:
         subject = options.get("unsecuredLoginStringClaim_sub")
         if subject is not None:  # development only, as in Java

@@ -21,12 +21,15 @@ _SECRET = re.compile(
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of *key* must never be shown. Certificates are public, keys are not."""
+    """Returns whether the value of *key* must never be shown.
+
+    Certificates are public, keys are not.
+    """
     return _SECRET.search(key) is not None
 
 
 def mask(properties: Mapping[str, str]) -> dict[str, str]:
-    """*properties* with every secret value masked."""
+    """Returns *properties* with every secret value masked."""
     return {key: MASK if is_secret(key) else value for key, value in properties.items()}
 
 

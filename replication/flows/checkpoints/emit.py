@@ -36,7 +36,7 @@ class Emission:
         self._written_at = time.monotonic()
 
     def newest(self) -> dict[GroupPartition, Checkpoint]:
-        """The newest checkpoint of each key, whichever process wrote it; read from the topic once.
+        """Returns each key's newest checkpoint, whoever wrote it; reads the topic only once.
 
         Raises:
             ClusterError: The target does not answer.

@@ -174,7 +174,7 @@ class Checkpoints:
             self._sync_at = retry_at
 
     def _steps(self) -> list[tuple[float, int]]:
-        """When each enabled step is due, and its interval in seconds; there is at least one."""
+        """Returns when each enabled step is due, and its interval in s; there is at least one."""
         groups = self._config.groups
         emit = (self._emit_at, groups.checkpoints_interval_seconds)
         sync = (self._sync_at, groups.sync_interval_seconds)

@@ -88,7 +88,7 @@ class AclSync:
         self._report(it for it in news if it.action != "forget" and it.acl not in restored)
 
     def _report_restored(self, acls: Iterable[TopicAcl]) -> None:
-        """One event for the ACLs that somebody else removed on the target."""
+        """Writes one event for the ACLs that somebody else removed on the target."""
         text = ", ".join(map(str, sorted(acls)))
         if text:
             flow = self._config.flow
@@ -102,7 +102,7 @@ class AclSync:
             )
 
     def _report(self, outcomes: Iterable[AclOutcome]) -> None:
-        """A log line for each action and topic, and an event for each reason of a rejection."""
+        """Logs each action and topic, and writes an event for each reason of a rejection."""
         flow, grouped, events = self._config.flow, defaultdict(list), []
         for it in outcomes:
             grouped[it.action, it.acl.topic, it.rejection].append(str(it.acl))

@@ -61,7 +61,7 @@ class ConfigSync:
         self._record(news, history)
 
     def _conflicts(self, topic: TopicChanges, history: SyncHistory) -> list[NewEvent]:
-        """One event for the settings that somebody else changed, before they are overwritten."""
+        """Returns an event for settings that others changed, before they are overwritten."""
         changes = [
             str(change)
             for change in topic.changes
@@ -78,7 +78,7 @@ class ConfigSync:
         return [NewEvent("config-overwritten", text, "overwrite", {"topic": topic.remote.name})]
 
     def _report_outcomes(self, outcomes: Iterable[SettingOutcome]) -> None:
-        """A log line for each changed topic, and an event for each reason of a rejection."""
+        """Logs each changed topic, and writes an event for each reason of a rejection."""
         grouped, events = defaultdict(list), []
         for it in outcomes:
             if it.change.is_due:

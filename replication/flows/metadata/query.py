@@ -63,7 +63,7 @@ class MetadataSync:
             self._others.append(Deletions(context))
 
     def query(self) -> DataStreamWriter:
-        """The streaming query that does each part's rounds, at once and then at its interval."""
+        """Returns the query that does each part's rounds, at once and then at its interval."""
         parts = [*self._configs, *self._others]
         for part in parts:
             part.history.forget()

@@ -24,5 +24,5 @@ class Admitted:
 
 
 def alone(mode: Mode) -> Admitted:
-    """For a flow that runs in *mode*, without any other flow."""
+    """Returns what is admitted for a flow that runs in *mode*, without any other flow."""
     return Admitted(reserve_all, lambda: mode)

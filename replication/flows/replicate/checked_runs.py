@@ -22,7 +22,7 @@ class Looks(Protocol):
         """How many looks have begun."""
 
     def is_same(self, topic: str, look: int) -> bool:
-        """Whether *look*, by its number, or a later one has found the ids of upstream *topic*."""
+        """Returns whether *look*, by number, or a later one found upstream *topic*'s ids."""
 
     def look_again(self) -> int:
         """Waits for one more look, not for long; returns its number."""

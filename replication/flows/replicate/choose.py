@@ -100,7 +100,7 @@ class TopicChoice:
         self._leaderless.postpone()
 
     def narrow(self, plan: TopicPlan, located: Found) -> TopicPlan:
-        """*plan* with the topics that have positions; sets those aside that are refused.
+        """Narrows *plan* to the topics that have positions; sets those aside that are refused.
 
         Raises:
             GuardError: None is left; each problem is an event.
@@ -214,7 +214,7 @@ class TopicChoice:
         return problems
 
     def _without_unreported(self, plan: TopicPlan) -> TopicPlan:
-        """*plan* without shared topics, where executors do not report: no map of them is right."""
+        """Leaves shared topics out of *plan* where executors do not report: no map is right."""
         if not plan.shared or is_reported(self._context.spark):
             return plan
         names = {name for name, remote in plan.topics.items() if remote in plan.shared}
@@ -222,7 +222,7 @@ class TopicChoice:
         return plan.without(names)
 
     def _without_rejected_records(self, plan: TopicPlan) -> TopicPlan:
-        """*plan* without the topics whose next record can still not be copied."""
+        """Leaves the topics out of *plan* whose next record still cannot be copied."""
         errors = self._topics.errors
         others = {name for name in plan.topics if not isinstance(errors.get(name), FlowError)}
         retried = plan.without(others)

@@ -25,7 +25,7 @@ def crossing(config: FlowConfig, plan: TopicPlan, records: DataFrame) -> DataFra
 def sink(
     config: FlowConfig, spark: SparkSession, limits: Mapping[str, int], tasks: int
 ) -> dict[str, str]:
-    """Options of the sink that so many *tasks* write to at once; *limits* as in `sink_options`."""
+    """Returns options for a sink that this many *tasks* write to; *limits* as in `sink_options`."""
     return sink_options(
         config.target.producer,
         config.flow,

@@ -74,7 +74,7 @@ class LeftBehind:
             )  # fmt: skip
 
     def _held(self) -> dict[TopicPartition, tuple[int, int]]:
-        """From the last stable offset to where the log ended at the start, where that is more."""
+        """Returns the last stable offset to the log end at the start, where there is more."""
         stable = self._context.source.log_ends(self._ends, "read_committed") if self._ends else {}
         return {
             tp: (stable[tp], end) for tp, end in self._ends.items() if stable.get(tp, end) < end
@@ -93,7 +93,7 @@ def describe_left(
     owner: OpenTransaction | str,
     servers: str,
 ) -> str:
-    """What an operator should know of *span* of *tp*, which *owner* holds back; else why unknown.
+    """Describes *span* of *tp*, which *owner* holds back, for an operator; else why it is unknown.
 
     Args:
         flow: That drained.

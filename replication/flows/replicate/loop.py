@@ -209,7 +209,7 @@ class _FlowLoop:
         return "changed" if ending == "drained" and running.replaced else ending
 
     def _with_news(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> TopicPlan:
-        """What of *plan* a drain has to read: partitions that do not end at their positions.
+        """Returns what of *plan* a drain must read: partitions not yet at their ends.
 
         A task with a consumer and a producer for each of the others would find nothing.
         """
@@ -272,7 +272,7 @@ class _FlowLoop:
                 check_at = time.monotonic() + check_seconds
 
     def _is_outdated(self, running: Generations) -> bool:
-        """Whether *running* must end: its topics are other ones now, or another mode fits."""
+        """Returns whether *running* must end: its topics have changed, or another mode fits."""
         if running.replaced:
             text = names_of(self._config.flow, running.replaced)
             log.info("topics_replaced", flow=self._config.flow, text=text)
@@ -346,7 +346,7 @@ class _FlowLoop:
         return "changed"
 
     def _find_positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
-        """The positions of *plan*'s topics; those that have none are no longer in the plan."""
+        """Finds the positions of *plan*'s topics; those without any leave the plan."""
         with spark_errors(self._config.flow):
             located = settle_positions(self._context, plan, self._map_writer, self._number)
         self._lease.has_settled = True  # nothing of the generation before was in flight
@@ -357,14 +357,14 @@ class _FlowLoop:
         return located.positions
 
     def _try_alone(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> bool:
-        """Whether single records were copied where the last ones of *plan* were not recorded."""
+        """Tries single records where *plan*'s last were not recorded; tells if any were copied."""
         self._lease.check()
         has_tried = try_alone(self._context, plan, self._map_writer, positions, number=self._number)
         self._number += has_tried
         return has_tried
 
     def _find_rejected(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
-        """As `_find_positions`, once what stood before a rejected record in its batch is copied."""
+        """Finds as `_find_positions`, once what precedes a rejected record in its batch is in."""
         positions = self._find_positions(plan)
         self._lease.check()
         self._number += 1

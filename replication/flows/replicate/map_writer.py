@@ -127,7 +127,7 @@ class MapWriter:
         self._append(finished)
 
     def write_or_keep(self, finished: FinishedRuns) -> None:
-        """As `write`, but runs that cannot be written are kept for the next call.
+        """Writes as `write`, but keeps runs that cannot be written for the next call.
 
         Raises:
             StateError: Writes have failed for a minute; the runs are kept all the same.
@@ -201,7 +201,7 @@ class Syncs:
 
 
 def offset_syncs_topic(context: FlowContext) -> InternalTopic:
-    """The topic of the flow's offset syncs, at the cluster of ``offset-syncs.topic.location``.
+    """Returns the flow's offset-syncs topic, at the cluster of ``offset-syncs.topic.location``.
 
     As in MirrorMaker 2, its name carries the alias of the flow's other cluster.
     """

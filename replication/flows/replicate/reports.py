@@ -57,7 +57,7 @@ class Reports:
         return configured if self._acknowledged else min(configured, UNREPORTED_BATCH_SECONDS)
 
     def is_quiet(self, progress: QueryProgress) -> bool:
-        """Whether nothing is new in a query that runs; false where executors do not report."""
+        """Returns whether a running query has no news; false if executors do not report."""
         reports = self._acknowledged
         return reports is not None and reports.is_quiet(progress.query, progress.newest)
 

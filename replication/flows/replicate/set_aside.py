@@ -109,7 +109,7 @@ def _columns(part: Part) -> dict[str, str | int]:
 
 
 def joined(flow: Flow, errors: Mapping[Part, ReplicationError]) -> ReplicationError:
-    """One error for all of *errors*. Its exit code is that of a decision, if one needs it."""
+    """Joins *errors* into one. Its exit code is that of a decision, if one needs it."""
     lines = "".join(f"\n  - {part}: {error}" for part, error in sorted(errors.items(), key=str))
     text = f"flow {flow} does not replicate these topics:{lines}"
     if any(isinstance(error, RefusedTopicError) for error in errors.values()):

@@ -56,7 +56,7 @@ class TopicIdWatch:
         Thread(target=self._look_on, name=f"{self._flow} topic ids", daemon=True).start()
 
     def is_same(self, topic: str, look: int) -> bool:
-        """Whether *look*, by its number, or a later one has found the ids of upstream *topic*."""
+        """Returns whether *look*, by number, or a later one found upstream *topic*'s ids."""
         return self._same.get(topic, 0) >= look
 
     def look_again(self) -> int:

@@ -80,7 +80,7 @@ def copy_up_to_rejected(
     *,
     number: int,
 ) -> bool:
-    """As `try_alone`, for the records before those that the target has just rejected."""
+    """Copies as `try_alone` does, for the records before those that the target just rejected."""
     windows = {
         tp: (positions[tp].upstream, record.offset)
         for tp, record in map_writer.rejected.items()
@@ -93,7 +93,7 @@ def copy_up_to_rejected(
 
 
 def _next_records(context: FlowContext, starts: Mapping[TopicPartition, int]) -> Windows:
-    """Where the next record of each partition is that crosses, from an offset on.
+    """Finds where the next record of each partition is that crosses, from an offset on.
 
     Between it and the start there may be offsets without a record, and records that came from the
     target: the rejected one was behind them. If the client cannot read on, Spark is to say why.
