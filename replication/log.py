@@ -29,7 +29,7 @@ ENDED_FILE: Final = "ended"
 
 LONGEST_CAUSE: Final = 1000
 
-Value = str | int | float | bool | None
+LogValue = str | int | float | bool | None
 
 
 class Log:
@@ -138,12 +138,12 @@ class _Line:
     """A log record's message. As a string it is the text shape, whichever formatter prints it."""
 
     event: Event
-    flow: Value = None
-    fields: dict[str, Value] = field(default_factory=dict)
+    flow: LogValue = None
+    fields: dict[str, LogValue] = field(default_factory=dict)
     text: str | None = None
 
     def __str__(self) -> str:
-        pairs: dict[str, Value] = {} if self.flow is None else {"flow": self.flow}
+        pairs: dict[str, LogValue] = {} if self.flow is None else {"flow": self.flow}
         pairs |= {"event": self.event, **self.fields}
         if self.text is not None:
             pairs["text"] = self.text
@@ -191,11 +191,11 @@ class JsonFormatter(_Formatter):
         return json.dumps({name: value for name, value in entry.items() if value is not None})
 
 
-def _plain(value: object) -> Value:
+def _plain(value: object) -> LogValue:
     return value if isinstance(value, (str, int, float, type(None))) else str(value)
 
 
-def _quoted(value: Value) -> str:
+def _quoted(value: LogValue) -> str:
     """Returns *value* as one word: quoted and escaped as in JSON where it has to be."""
     word = value if isinstance(value, str) else json.dumps(value)
     if word and word.isprintable() and not set(word) & set(' "=\\'):

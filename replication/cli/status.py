@@ -13,7 +13,7 @@ from replication.cli.options import (
     print_table,
 )
 from replication.config.file import load_config
-from replication.control.status import End, FlowStatus, Trouble, flow_status
+from replication.control.status import End, FlowStatus, OpenTrouble, flow_status
 from replication.state.folder import check_begun
 from replication.state.readers import open_reader
 
@@ -64,7 +64,7 @@ def _end(end: End) -> str:
     return f"the last end was at {at}: {end.ending}{code}{cause}"
 
 
-def _cells(trouble: Trouble) -> tuple[str, ...]:
+def _cells(trouble: OpenTrouble) -> tuple[str, ...]:
     return (
         trouble.topic or "every topic",
         "all" if trouble.partition is None else str(trouble.partition),

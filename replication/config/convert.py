@@ -12,7 +12,7 @@ import yaml
 from replication.config.file import read_bytes
 from replication.config.flat import flat_settings
 from replication.config.strimzi import CLASS, STORAGE, from_resources, is_resource
-from replication.config.to_yaml import Settings, to_yaml
+from replication.config.to_yaml import FileSettings, to_yaml
 from replication.config.values import Raw, text
 from replication.errors import ConfigError
 
@@ -65,7 +65,7 @@ def _expanded(document: object) -> Iterable[object]:
     return [{**info, "state": states[name]} for name, info in infos.items()] or [document]
 
 
-def _settings(file: str, content: bytes) -> Settings:
+def _settings(file: str, content: bytes) -> FileSettings:
     if found := resources(content):
         try:
             return from_resources(found)
@@ -79,7 +79,7 @@ def _settings(file: str, content: bytes) -> Settings:
         return from_resources([{key: text(raw) for key, raw in flat.settings.items()}])
     lines = content.decode("utf-8-sig", errors="replace").splitlines()
     comments = {key: _comment_above(lines, line) for key, line in flat.lines.items()}
-    return Settings(flat.settings, comments, flat.warnings, _positions(flat.settings))
+    return FileSettings(flat.settings, comments, flat.warnings, _positions(flat.settings))
 
 
 def _positions(values: Mapping[str, Raw]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from replication.config.clients.java_keys import JAVA_KEYS
 from replication.config.clients.secrets import MASK, is_secret
-from replication.config.to_yaml import Settings
+from replication.config.to_yaml import FileSettings
 
 if TYPE_CHECKING:
     from replication.config.values import Raw
@@ -71,7 +71,7 @@ def is_resource(document: object) -> bool:
     )
 
 
-def from_resources(documents: Sequence[Document]) -> Settings:
+def from_resources(documents: Sequence[Document]) -> FileSettings:
     """Returns the settings that *documents* describe together.
 
     Raises:
@@ -98,7 +98,7 @@ class _Found:
         self.paused: dict[tuple[str, str], str] = {}
         self.unread: dict[str, None] = {}
 
-    def settings(self) -> Settings:
+    def settings(self) -> FileSettings:
         if not self.parts:
             raise ValueError("describes no flow: there is no mirror and no MirrorSourceConnector")
         for flow, parts in self.parts.items():
@@ -115,7 +115,7 @@ class _Found:
             "Heartbeats and checkpoints are emitted where a connector for them did so."
         )
         values = {**first, **self.values}
-        return Settings(values, remarks=self.remarks, positions=self.positions)
+        return FileSettings(values, remarks=self.remarks, positions=self.positions)
 
     def enable(self, flow: str, parts: set[str]) -> None:
         """Enables what the connectors for *parts* of *flow* do, unless they are paused."""

@@ -23,7 +23,7 @@ _LISTS: Final = ("patterns", "names", "choices")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class FileSettings:
     """Settings to be written, and what belongs above each of them.
 
     Args:
@@ -39,7 +39,7 @@ class Settings:
     positions: Mapping[str, str] = field(default_factory=dict)
 
 
-def to_yaml(origin: str, settings: Settings) -> str:
+def to_yaml(origin: str, settings: FileSettings) -> str:
     """Returns the text of a configuration file.
 
     Args:

@@ -34,7 +34,7 @@ SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class MachinePlace:
     """A file or folder of a job.
 
     Args:
@@ -75,7 +75,7 @@ class Machine:
     user_id: int
     umask: int = 0o022
     memory_mb: int = 0
-    places: tuple[Place, ...] = ()
+    places: tuple[MachinePlace, ...] = ()
     other_spark: str = ""
 
 
@@ -123,7 +123,7 @@ def warnings(machine: Machine, heap_mb: int) -> list[str]:
     return found
 
 
-def _place_problems(place: Place) -> list[str]:
+def _place_problems(place: MachinePlace) -> list[str]:
     found = []
     try:
         place.path.encode()
@@ -146,10 +146,12 @@ def look(config: MirrorConfig, environ: Mapping[str, str]) -> Machine:
     host, user = socket.gethostname(), os.geteuid()
     state = local_path(config.state_dir)
     places = [
-        Place(name="the checkout", path=str(OUR_JAR.parents[2]), is_listed=True, is_lasting=True),
-        Place(name="REPLICATION_HOME", path=str(home()), is_listed=True, is_lasting=True),
-        Place(name=SCRATCH, path=environ.get(SCRATCH, ""), is_listed=True),
-        Place(name="the configuration", path=config.file),
+        MachinePlace(
+            name="the checkout", path=str(OUR_JAR.parents[2]), is_listed=True, is_lasting=True
+        ),
+        MachinePlace(name="REPLICATION_HOME", path=str(home()), is_listed=True, is_lasting=True),
+        MachinePlace(name=SCRATCH, path=environ.get(SCRATCH, ""), is_listed=True),
+        MachinePlace(name="the configuration", path=config.file),
         *(
             _writable(f"the folder {path} of SPARK_LOCAL_DIRS", Path(path))
             for path in environ.get("SPARK_LOCAL_DIRS", "").split(",")
@@ -177,7 +179,7 @@ def open_files_limit() -> int | None:
     return None if hard == resource.RLIM_INFINITY else hard
 
 
-def _writable(name: str, folder: Path) -> Place:
+def _writable(name: str, folder: Path) -> MachinePlace:
     """Returns *folder*, or the nearest one above it that is there, in which a job creates it."""
     found = next(path for path in (folder, *folder.parents) if path.exists() or path == path.parent)
     obstacle = ""
@@ -185,15 +187,17 @@ def _writable(name: str, folder: Path) -> Place:
         obstacle = f"cannot be a folder, because {found} is a file: name another path"
     elif not os.access(found, os.W_OK | os.X_OK):
         obstacle = f"cannot be written by this user in {found}: change its owner, or name another"
-    return Place(name=name, path=str(folder), obstacle=obstacle)
+    return MachinePlace(name=name, path=str(folder), obstacle=obstacle)
 
 
-def _temporary() -> Place:
+def _temporary() -> MachinePlace:
     try:
-        return Place(name="the temporary folder", path=tempfile.gettempdir())
+        return MachinePlace(name="the temporary folder", path=tempfile.gettempdir())
     except OSError as error:
         step = "let one of them be writable, or set TMPDIR"
-        return Place(name="the temporary folder", path="", obstacle=f"is missing: {error}; {step}")
+        return MachinePlace(
+            name="the temporary folder", path="", obstacle=f"is missing: {error}; {step}"
+        )
 
 
 def java_temporary_obstacle(folder: str) -> str:

@@ -23,7 +23,7 @@ from replication.positions.survey import Survey
 from replication.positions.verdicts import Counted, Realigned
 from replication.topics.topic_plan import TopicPlan
 
-Origin = Literal[
+StartOrigin = Literal[
     "offset map",
     "auto.offset.reset",
     "target",
@@ -49,7 +49,7 @@ class PartitionStart:
 
     partition: TopicPartition
     offset: int | None
-    origin: Origin
+    origin: StartOrigin
     reason: str
 
 
@@ -126,7 +126,7 @@ def _because(
     tp: TopicPartition,
     verdict: Resume | StartFresh | Match | Jump,
     starts: Survey,
-) -> tuple[Origin, str]:
+) -> tuple[StartOrigin, str]:
     match verdict:
         case Resume():
             return "offset map", "offset map"

@@ -49,7 +49,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class OpenTrouble:
     """What is not replicated now: a topic, a partition, or the whole flow if there is no topic.
 
     ``cluster`` is the alias of the one that is unreachable.
@@ -98,7 +98,7 @@ class FlowStatus:
 
     flow: Flow
     process: Process | None
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[OpenTrouble, ...]
     end: End | None = None
 
     def document(self) -> dict[str, object]:
@@ -137,7 +137,7 @@ def last_process(leases: Iterable[Mapping[str, Any]]) -> Process | None:
 
 def troubles_of(
     events: Iterable[Mapping[str, Any]], process: Process | None
-) -> tuple[Trouble, ...]:
+) -> tuple[OpenTrouble, ...]:
     """Returns what has begun and not ended, sorted by topic.
 
     Each process tries everything that an earlier one had set aside, and records what fails again,
@@ -147,14 +147,14 @@ def troubles_of(
         events: The flow's rows of the table ``events``, in any order.
         process: The one that ran the flow last.
     """
-    open_now: dict[_Key, Trouble] = {}
+    open_now: dict[_Key, OpenTrouble] = {}
     for row in sorted(events, key=lambda row: row["at"]):
         if process is not None and row["at"] < process.since:
             continue
         topic, partition, kind = row["topic"], row["partition"], row["kind"]
         cluster = row.get("cluster")  # which tables of earlier versions lack
         if kind in BEGINS:
-            trouble = Trouble(topic, partition, kind, row["at"], row["text"], cluster)
+            trouble = OpenTrouble(topic, partition, kind, row["at"], row["text"], cluster)
             open_now[topic, partition, kind, cluster] = trouble
         is_gone = kind == "source-topic-deleted"
         for key in list(open_now):

@@ -80,7 +80,7 @@ QUICK_LAUNCHER: Final = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SubmittedJob:
     """What to submit.
 
     Args:
@@ -108,7 +108,7 @@ class Job:
 
 
 def command(
-    job: Job, master: str, theirs: Sequence[str], environ: Mapping[str, str], python: Path
+    job: SubmittedJob, master: str, theirs: Sequence[str], environ: Mapping[str, str], python: Path
 ) -> list[str]:
     """Returns the command line, with the variables that it needs.
 
@@ -270,7 +270,7 @@ def main(words: Sequence[str]) -> int:
     for name in ("--repository", "--python", "--job", "--config", "--master"):
         parser.add_argument(name, required=True)
     own, arguments = parser.parse_known_args(words[:end])
-    job = Job(Path(own.repository), own.job, own.config, arguments)
+    job = SubmittedJob(Path(own.repository), own.job, own.config, arguments)
     try:
         line = command(job, own.master, words[end + 1 :], os.environ, Path(own.python))
     except ReplicationError as error:

@@ -20,7 +20,7 @@ from replication.topics.topic_plan import TopicPlan
 Activity = Literal["starting", "replicating", "waiting", "ended"]
 """What the loop of a flow does: `waiting` is for a cluster, or before another attempt."""
 
-Part = str | TopicPartition
+TopicOrPartition = str | TopicPartition
 """An upstream topic, or one of its partitions."""
 
 
@@ -93,7 +93,7 @@ class Figures:
     at: float
     state: State
     copying: Copying
-    aside: Mapping[Part, str]
+    aside: Mapping[TopicOrPartition, str]
     round: GroupRound
 
 
@@ -103,7 +103,7 @@ class FlowBoard:
     def __init__(self) -> None:
         self._state = State()
         self._copying = Copying()
-        self._aside: Mapping[Part, str] = {}
+        self._aside: Mapping[TopicOrPartition, str] = {}
         self._round = GroupRound()
 
     def look(self) -> Figures:
@@ -172,12 +172,12 @@ class FlowBoard:
         """Notes that the loop has written the offset map."""
         self._copying = replace(self._copying, map_written_at=time.time())
 
-    def set_aside(self, errors: Mapping[Part, Exception]) -> None:
+    def set_aside(self, errors: Mapping[TopicOrPartition, Exception]) -> None:
         """Notes that the loop leaves the parts of *errors* out for now."""
         texts = {part: str(error) for part, error in errors.items()}
         self._aside = {**self._aside, **texts}
 
-    def take_back(self, parts: Iterable[Part]) -> None:
+    def take_back(self, parts: Iterable[TopicOrPartition]) -> None:
         """Notes that *parts* are not left out any more: they are replicated, or gone."""
         gone = set(parts)
         self._aside = {k: v for k, v in self._aside.items() if k not in gone}

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from replication.config.tree import FlowConfig
 from replication.errors import ReplicationError
 from replication.flows.leaders import Leaders
-from replication.kafka.watch import ClusterWatch, Silence, Watches
+from replication.kafka.watch import ClusterWatch, ObservedSilence, Watches
 from replication.log import Log
 from replication.model import NewEvent, Topic
 from replication.state.claim import Claim
@@ -44,7 +44,7 @@ class Outages(AbstractContextManager["Outages"]):
         self._watches = watches
         self._clusters: list[ClusterWatch] = []  # the source, the target
         self._leaders = Leaders(), Leaders()  # of both
-        self._said: dict[str, Silence] = {}  # by alias
+        self._said: dict[str, ObservedSilence] = {}  # by alias
         self._reminded_at = 0.0
         self._claim: Claim | None = None
         self._over = threading.Event()
@@ -162,7 +162,7 @@ class Outages(AbstractContextManager["Outages"]):
     def _is_standby(self) -> bool:
         return self._claim is not None and self._claim.is_waiting
 
-    def _say_begin(self, cluster: ClusterWatch, silence: Silence) -> None:
+    def _say_begin(self, cluster: ClusterWatch, silence: ObservedSilence) -> None:
         self._reminded_at = time.monotonic()
         goes_on = (
             "the drain ends if that lasts"
@@ -172,7 +172,7 @@ class Outages(AbstractContextManager["Outages"]):
         text = f"{silence.reason}\nNo answer since {silence.since:%H:%M:%S} UTC; {goes_on}"
         self._record("unreachable", cluster, text)
 
-    def _say_end(self, cluster: ClusterWatch, silence: Silence) -> None:
+    def _say_end(self, cluster: ClusterWatch, silence: ObservedSilence) -> None:
         text = f"cluster {cluster.alias} answers again after {silence.seconds} s"
         self._record("reachable", cluster, text)
 

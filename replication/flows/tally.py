@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from replication.errors import ReplicationError
-from replication.flows.board import Copying, FlowBoard, Part
+from replication.flows.board import Copying, FlowBoard, TopicOrPartition
 from replication.model import Isolation, TopicPartition
 from replication.state.executions import TopicEnd
 
-Ends = Mapping[TopicPartition, int]
+SourceEnds = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Tally:
     claims: set[str] = field(default_factory=set)
     when_killed: Callable[[Killed], None] = lambda _killed: None
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
-    set_aside: Mapping[Part, ReplicationError] = field(default_factory=dict)
+    set_aside: Mapping[TopicOrPartition, ReplicationError] = field(default_factory=dict)
     _ends: dict[TopicPartition, int] = field(default_factory=dict)
     _stable: dict[TopicPartition, int] = field(default_factory=dict)
     _readable: dict[TopicPartition, int] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Tally:
         """Returns those of *partitions* whose ends at the start are still to be noted."""
         return set(partitions) - self._readable.keys()
 
-    def begin(self, ends: Ends, stable: Ends, isolation: Isolation) -> None:
+    def begin(self, ends: SourceEnds, stable: SourceEnds, isolation: Isolation) -> None:
         """Notes where partitions of the source ended when the flow began with them.
 
         Args:

@@ -20,7 +20,7 @@ from replication.kafka.diagnosis import NOT_FOUND
 from replication.kafka.permissions import Operation, denied_topics
 from replication.kafka.topic_settings import (
     REJECTED_SETTING,
-    Rejection,
+    SettingRejection,
     alter_settings,
     describe_settings,
     read_setting,
@@ -265,7 +265,7 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def alter_topic_config(
         self, changes: Mapping[str, Mapping[str, str | None]]
-    ) -> dict[str, Rejection]:
+    ) -> dict[str, SettingRejection]:
         """Sets the settings of each topic, and removes those whose value is None.
 
         The changes of one topic are accepted or rejected together.
@@ -281,7 +281,7 @@ class Cluster(AbstractContextManager["Cluster"]):
             changes,
         )
         return {
-            name: Rejection(result.name(), result.str())
+            name: SettingRejection(result.name(), result.str())
             for name, result in results.items()
             if isinstance(result, KafkaError)
         }

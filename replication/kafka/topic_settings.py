@@ -31,7 +31,7 @@ ORIGINS: Final[Mapping[ConfigSource, Origin]] = MappingProxyType(
 )
 
 
-class Rejection(NamedTuple):
+class SettingRejection(NamedTuple):
     """Why a cluster rejected a change. ``code`` is Kafka's name: ``INVALID_CONFIG``."""
 
     code: str

@@ -53,7 +53,7 @@ Leads = Mapping[int, TopicPartition]
 
 
 @dataclass(slots=True)
-class Silence:
+class ObservedSilence:
     """A time without answers, from the last one on.
 
     Args:
@@ -94,7 +94,7 @@ class Answers:
 
     last: Moment = field(default_factory=Moment)
     failures: int = 0
-    silence: Silence | None = None
+    silence: ObservedSilence | None = None
 
     def take(self, reason: str, now: Moment, patience: float = SILENT_SECONDS) -> None:
         """Takes the outcome of a question.
@@ -114,7 +114,7 @@ class Answers:
         is_over = now.clock - self.last.clock >= patience
         # a process that was suspended itself finds one question unanswered, not two
         if self.silence is None and is_over and (self.failures > 1 or not patience):
-            self.silence = Silence(self.last.at, self.last.clock, reason)
+            self.silence = ObservedSilence(self.last.at, self.last.clock, reason)
 
 
 class ClusterWatch:
@@ -142,7 +142,7 @@ class ClusterWatch:
         self._over.set()
 
     @property
-    def silence(self) -> Silence | None:
+    def silence(self) -> ObservedSilence | None:
         """The cluster's present outage; None while it answers, and in its first seconds."""
         return self._whole.silence
 
@@ -152,7 +152,7 @@ class ClusterWatch:
         return not self._whole.failures
 
     @property
-    def silent_brokers(self) -> Mapping[int, Silence]:
+    def silent_brokers(self) -> Mapping[int, ObservedSilence]:
         """The brokers that do not answer, of those that lead followed partitions."""
         brokers = self._brokers
         return {number: own.silence for number, own in brokers.items() if own.silence is not None}

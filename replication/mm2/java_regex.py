@@ -15,7 +15,7 @@ from replication.mm2.regex_nodes import (
     Look,
     Node,
     PatternChoice,
-    Place,
+    PatternPlace,
     Possessive,
     Repeat,
     Sequence,
@@ -107,7 +107,7 @@ class _Parser(CharReader):
             case ".":
                 return Char(anything if self.flags.dot_all else negate(is_line_end))
             case "^" | "$":
-                return Place(char, is_word)
+                return PatternPlace(char, is_word)
             case _:
                 return self.escape() if char == "\\" else self.literal(char)
 
@@ -146,7 +146,7 @@ class _Parser(CharReader):
             self.at += 1
             if char == "b" and self.peek() == "{":
                 raise self.error(r"\b{..} is not supported")
-            return Place(char, is_word)
+            return PatternPlace(char, is_word)
         if self.take("R"):
             pair = Sequence((self.literal("\r"), self.literal("\n")))
             return PatternChoice((pair, Char(SHORT["v"])))

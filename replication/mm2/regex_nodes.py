@@ -170,7 +170,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PatternPlace:
     r"""A condition on the position itself: ``^``, ``$``, ``\b`` and the like."""
 
     kind: str

@@ -28,7 +28,7 @@ class Report:
     mirror_syncs: tuple[int, ...] = ()
 
 
-class Rejection(NamedTuple):
+class RecordRejection(NamedTuple):
     """A record that the target rejected: its source offset, and what the target said."""
 
     offset: int

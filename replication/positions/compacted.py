@@ -12,7 +12,7 @@ from replication.log import Log
 from replication.model import TopicPartition
 from replication.positions.sides import FlowSides
 from replication.positions.verify import Placed, logs_of
-from replication.spark.gaps import Copied
+from replication.spark.gaps import CopiedPair
 from replication.spark.overwritten import newest_kept, overwritten
 
 log = Log(__name__)
@@ -67,14 +67,16 @@ def search_compacted(
     )
 
 
-def _pairs(context: FlowSides, remotes: Mapping[TopicPartition, TopicPartition]) -> list[Copied]:
+def _pairs(
+    context: FlowSides, remotes: Mapping[TopicPartition, TopicPartition]
+) -> list[CopiedPair]:
     """Returns all that both sides have of the partitions that exist."""
     source, target = context.source, context.target
     ours = _spans(source.earliest(remotes), source.log_ends(remotes, context.config.isolation))
     copies = set(remotes.values())
     theirs = _spans(target.earliest(copies), target.log_ends(copies, "read_committed"))
     return [
-        Copied(tp, remote, ours[tp], theirs[remote])
+        CopiedPair(tp, remote, ours[tp], theirs[remote])
         for tp, remote in remotes.items()
         if tp in ours and remote in theirs
     ]

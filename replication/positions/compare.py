@@ -28,7 +28,7 @@ Verdict = Decision | Match | Counted | Realigned | Jump
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedRecords:
     """What comparing records has found, by upstream partition.
 
     Args:
@@ -47,7 +47,7 @@ def compare(
     spans: LogSpans,
     decisions: Mapping[TopicPartition, Decision],
     void: Mapping[TopicPartition, str],
-) -> Compared:
+) -> ComparedRecords:
     """Finds the places of those of *decisions* that only records tell; the others stay.
 
     Args:
@@ -64,7 +64,7 @@ def compare(
     """
     placed = _place(context, plan, stored, spans, decisions, void)
     counted = _count(context, plan, spans, decisions)
-    return Compared({**decisions, **placed.verdicts, **counted}, placed.warnings)
+    return ComparedRecords({**decisions, **placed.verdicts, **counted}, placed.warnings)
 
 
 def _place(
@@ -74,7 +74,7 @@ def _place(
     spans: LogSpans,
     decisions: Mapping[TopicPartition, Decision],
     void: Mapping[TopicPartition, str],
-) -> Compared:
+) -> ComparedRecords:
     """Places the newest records of targets that the offset map does not explain."""
     tails = {tp: at.position for tp, at in decisions.items() if isinstance(at, MatchTail)}
     existing = {tp: Existing(plan.copy_of(tp), fresh) for tp, fresh in tails.items()}
@@ -94,7 +94,7 @@ def _place(
             found[tp] = replace(match, text=f"{match.text}. {advice(context.config, tp)}")
         else:
             found[tp] = match
-    return Compared(found, taken_over.warnings)
+    return ComparedRecords(found, taken_over.warnings)
 
 
 def _unknown_of_shared(

@@ -11,7 +11,7 @@ from replication.topics.topic_plan import TopicPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedIds:
     """How the topics of a plan differ from those of a moment, by upstream names.
 
     Args:
@@ -33,7 +33,7 @@ class Compared:
         return self.others | self.missing
 
 
-def compare_ids(source: Cluster, target: Cluster, plan: TopicPlan) -> Compared:
+def compare_ids(source: Cluster, target: Cluster, plan: TopicPlan) -> ComparedIds:
     """Compares the ids of *plan* with those of today: one request to each cluster.
 
     Raises:
@@ -42,7 +42,7 @@ def compare_ids(source: Cluster, target: Cluster, plan: TopicPlan) -> Compared:
     copies = {name: plan.remote_ids[remote] for name, remote in plan.topics.items()}
     ours = _compare(source, plan.source_ids, {name: name for name in plan.topics})
     theirs = _compare(target, copies, plan.topics)
-    return Compared(
+    return ComparedIds(
         ours.others | theirs.others,
         ours.missing | theirs.missing,
         ours.unknown | theirs.unknown,
@@ -50,13 +50,13 @@ def compare_ids(source: Cluster, target: Cluster, plan: TopicPlan) -> Compared:
     )
 
 
-def _compare(cluster: Cluster, ids: Mapping[str, str], names: Mapping[str, str]) -> Compared:
+def _compare(cluster: Cluster, ids: Mapping[str, str], names: Mapping[str, str]) -> ComparedIds:
     """Compares *ids*, by upstream names, with those of *cluster*, where topics have *names*."""
     rejections = Rejections()
     found = rejections.call(partial(cluster.describe, listed=True), names.values())
     unknown = frozenset(topic for topic in ids if names[topic] in rejections.texts)
     shown = {topic: found.get(names[topic]) for topic in ids.keys() - unknown}
-    return Compared(
+    return ComparedIds(
         frozenset(topic for topic, now in shown.items() if now and now.topic_id != ids[topic]),
         frozenset(topic for topic, now in shown.items() if now is None),
         unknown,

@@ -15,10 +15,10 @@ from replication.model import TopicPartition
 from replication.positions.sides import FlowSides
 from replication.positions.tails import fingerprints_at
 from replication.spark.gaps import (
-    Copied,
+    CopiedPair,
     EqualEnds,
     Logs,
-    Missing,
+    MissingRecords,
     equal_ends,
     missing_records,
 )
@@ -60,7 +60,7 @@ class Verified:
     """
 
     text: str
-    missing: Missing | None = None
+    missing: MissingRecords | None = None
 
 
 def verify(
@@ -102,12 +102,12 @@ def verify(
 
 def _whole(
     context: FlowSides, placed: Mapping[TopicPartition, Placed]
-) -> dict[TopicPartition, Copied]:
+) -> dict[TopicPartition, CopiedPair]:
     """Returns all that both sides still have, up to the placed records."""
     ours = context.source.earliest(placed)
     theirs = context.target.earliest({at.remote for at in placed.values()})
     return {
-        tp: Copied(
+        tp: CopiedPair(
             tp,
             at.remote,
             (min(ours.get(tp, 0), at.original), at.original + 1),
@@ -117,7 +117,7 @@ def _whole(
     }
 
 
-def _last_of(pair: Copied, most: int) -> Copied:
+def _last_of(pair: CopiedPair, most: int) -> CopiedPair:
     originals, copies = (
         (max(start, until - most), until) for start, until in (pair.originals, pair.copies)
     )
@@ -135,7 +135,7 @@ def logs_of(context: FlowSides) -> Logs:
 
 
 def _not_dense(
-    context: FlowSides, pairs: Collection[Copied], from_first: Collection[TopicPartition]
+    context: FlowSides, pairs: Collection[CopiedPair], from_first: Collection[TopicPartition]
 ) -> set[TopicPartition]:
     """Returns those *pairs* whose records at equal distances from the end are not all equal."""
     if not pairs:
@@ -166,7 +166,7 @@ def _not_dense(
     return found
 
 
-def _distances(pair: Copied) -> Iterator[int]:
+def _distances(pair: CopiedPair) -> Iterator[int]:
     """Yields distances from the end: powers of two, and that at which the shorter side begins."""
     longest = min(_width(pair.originals), _width(pair.copies))
     distance = 1
@@ -181,8 +181,8 @@ def _width(span: tuple[int, int]) -> int:
 
 
 def _lacked(
-    context: FlowSides, pairs: Collection[Copied], from_first: Collection[TopicPartition]
-) -> dict[TopicPartition, Missing]:
+    context: FlowSides, pairs: Collection[CopiedPair], from_first: Collection[TopicPartition]
+) -> dict[TopicPartition, MissingRecords]:
     if not pairs:
         return {}
     offsets = sum(_width(pair.originals) + _width(pair.copies) for pair in pairs)
@@ -210,7 +210,7 @@ def _complete(end: EqualEnds | None, *, is_sampled: bool, is_searched: bool) -> 
     return f"{compared}, and older ones were sampled" if is_sampled else compared
 
 
-def _incomplete(missing: Missing) -> Verified:
+def _incomplete(missing: MissingRecords) -> Verified:
     if missing.records == 1:
         return Verified(f"the record before it at offset {missing.first} is not there", missing)
     text = (

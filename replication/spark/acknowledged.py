@@ -13,7 +13,7 @@ from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from replication.model import Flow, TopicPartition
-from replication.offsets.pending import Copied, Rejection, Report
+from replication.offsets.pending import Copied, RecordRejection, Report
 from replication.offsets.runs import OffsetRun
 from replication.spark.kafka_options import limits_text
 
@@ -114,7 +114,7 @@ class Acknowledged:
         """
         return bool(self._is_quiet(query, newest, self._name))
 
-    def take(self) -> Iterator[tuple[TopicPartition, Report | Copied | Rejection]]:
+    def take(self) -> Iterator[tuple[TopicPartition, Report | Copied | RecordRejection]]:
         """Yields what was reported since the last call, oldest first.
 
         Yields:
@@ -142,12 +142,12 @@ def _report(text: str) -> Report:
     )
 
 
-def _rejection(text: str) -> Rejection:
+def _rejection(text: str) -> RecordRejection:
     offset, reason = text.split("\t")
-    return Rejection(int(offset), reason)
+    return RecordRejection(int(offset), reason)
 
 
-_PARSERS: Final[Mapping[str, Callable[[str], Report | Copied | Rejection]]] = {
+_PARSERS: Final[Mapping[str, Callable[[str], Report | Copied | RecordRejection]]] = {
     "runs": _report,
     "copied": _copied,
     "rejected": _rejection,

@@ -39,7 +39,7 @@ class Logs:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedPair:
     """A partition, its copy, and the offsets of both that are compared: first and end."""
 
     tp: TopicPartition
@@ -64,7 +64,7 @@ class EqualEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingRecords:
     """Records of the source that the copy lacks: the first one's offset, and how many."""
 
     first: int
@@ -72,7 +72,7 @@ class Missing:
 
 
 def equal_ends(
-    spark: SparkSession, logs: Logs, pairs: Sequence[Copied]
+    spark: SparkSession, logs: Logs, pairs: Sequence[CopiedPair]
 ) -> dict[TopicPartition, EqualEnds]:
     """Compares the last records of each of *pairs*, up to the start of the shorter side."""
     last_first = Window.partitionBy(*PLACE).orderBy(F.desc("offset"))
@@ -103,11 +103,11 @@ def equal_ends(
 def missing_records(
     spark: SparkSession,
     logs: Logs,
-    pairs: Sequence[Copied],
+    pairs: Sequence[CopiedPair],
     *,
     from_first: Collection[TopicPartition],
     compacted: Collection[TopicPartition],
-) -> dict[TopicPartition, Missing]:
+) -> dict[TopicPartition, MissingRecords]:
     """Returns the records that the copies lack, wherever they are among the others.
 
     Of equal records the copy must have as many as the source.
@@ -148,12 +148,13 @@ def missing_records(
         .collect()
     )
     return {
-        TopicPartition(row.topic, row.partition): Missing(row.lacked, row.records) for row in rows
+        TopicPartition(row.topic, row.partition): MissingRecords(row.lacked, row.records)
+        for row in rows
     }
 
 
 def printed(
-    spark: SparkSession, logs: Logs, pairs: Sequence[Copied]
+    spark: SparkSession, logs: Logs, pairs: Sequence[CopiedPair]
 ) -> tuple[DataFrame, DataFrame]:
     """Fingerprints of both logs, those of the copies under the names of the originals."""
     records = read_windows(spark, logs.source, {pair.tp: pair.originals for pair in pairs})
@@ -169,7 +170,7 @@ def printed(
 
 def _flags(
     spark: SparkSession,
-    pairs: Sequence[Copied],
+    pairs: Sequence[CopiedPair],
     from_first: Collection[TopicPartition],
     compacted: Collection[TopicPartition],
 ) -> DataFrame:

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from replication.model import TopicPartition
-from replication.spark.gaps import PLACE, Copied, Logs, printed
+from replication.spark.gaps import PLACE, CopiedPair, Logs, printed
 
 
 def newest_kept(
-    spark: SparkSession, logs: Logs, pairs: Sequence[Copied]
+    spark: SparkSession, logs: Logs, pairs: Sequence[CopiedPair]
 ) -> dict[TopicPartition, tuple[int, int, int]]:
     """Returns the newest record of each copy that the source still has.
 
@@ -44,7 +44,9 @@ def newest_kept(
     }
 
 
-def overwritten(spark: SparkSession, logs: Logs, pairs: Sequence[Copied]) -> set[TopicPartition]:
+def overwritten(
+    spark: SparkSession, logs: Logs, pairs: Sequence[CopiedPair]
+) -> set[TopicPartition]:
     """Returns those of *pairs* in which the source has a newer record of each key of the copy.
 
     Args:

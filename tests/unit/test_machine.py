@@ -9,7 +9,7 @@ import pytest
 
 from replication.control.machine import (
     Machine,
-    Place,
+    MachinePlace,
     java_temporary_obstacle,
     look,
     problems,
@@ -32,19 +32,19 @@ FIT = Machine(host="h", user="u", user_id=1)
         pytest.param({"umask": 0o777}, "local[4]", "umask 0777", id="umask"),
         pytest.param({"umask": 0o077}, "local[4]", "", id="a careful umask"),
         pytest.param(
-            {"places": (Place(name="the checkout", path="/a:b", is_listed=True),)},
+            {"places": (MachinePlace(name="the checkout", path="/a:b", is_listed=True),)},
             "local[4]",
             "the checkout /a:b has ':' in its path",
             id="a separator",
         ),
         pytest.param(
-            {"places": (Place(name="the checkout", path="/a b's #1%", is_listed=True),)},
+            {"places": (MachinePlace(name="the checkout", path="/a b's #1%", is_listed=True),)},
             "local[4]",
             "",
             id="other characters",
         ),
         pytest.param(
-            {"places": (Place(name="the configuration", path=os.fsdecode(b"/j\xf6rg")),)},
+            {"places": (MachinePlace(name="the configuration", path=os.fsdecode(b"/j\xf6rg")),)},
             "local[4]",
             "'/j\\udcf6rg' is not UTF-8",
             id="not UTF-8",
@@ -65,7 +65,7 @@ def test_all_problems_are_said_at_once() -> None:
 
 
 def test_what_lasts_in_a_folder_that_is_cleaned_and_a_heap_beyond_the_memory_are_warnings() -> None:
-    place = Place(name="state.dir", path="/tmp/state", is_lasting=True)  # noqa: S108 - the rule
+    place = MachinePlace(name="state.dir", path="/tmp/state", is_lasting=True)  # noqa: S108 - the rule
     machine = replace(FIT, memory_mb=1024, places=(place,))
 
     state, heap = warnings(machine, 2048)

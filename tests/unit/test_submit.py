@@ -36,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def command(*theirs: str, master: str = "local[4]", **environ: str) -> list[str]:
-    job = submit.Job(REPOSITORY, "mirror", "/etc/orders.yaml", ["--mode", "drain"])
+    job = submit.SubmittedJob(REPOSITORY, "mirror", "/etc/orders.yaml", ["--mode", "drain"])
     return submit.command(job, master, theirs, environ, PYTHON)
 
 
@@ -219,7 +219,7 @@ def test_executors_elsewhere_get_the_jars(master: str) -> None:
 
 
 def test_java_gets_paths_with_odd_characters_as_they_are() -> None:
-    job = submit.Job(Path("/my mirror's/100%"), "mirror", "orders.yaml", [])
+    job = submit.SubmittedJob(Path("/my mirror's/100%"), "mirror", "orders.yaml", [])
     run = "/my mirror's scratch"
 
     words = submit.command(job, "local[4]", [], {"REPLICATION_RUN": run}, PYTHON)

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from replication.config.flat import flat_settings
-from replication.config.to_yaml import Settings, to_yaml
+from replication.config.to_yaml import FileSettings, to_yaml
 from replication.config.values import Raw, items, text
 from tests.support.settings import ONE_FLOW
 
@@ -22,7 +22,9 @@ VALUES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 def read_back(values: Mapping[str, Raw]) -> dict[str, Raw]:
     """The settings of the file that is written for *values*."""
-    flat = flat_settings(to_yaml("mm2.properties", Settings(values)).encode(), is_properties=False)
+    flat = flat_settings(
+        to_yaml("mm2.properties", FileSettings(values)).encode(), is_properties=False
+    )
     assert flat.problems == []
     return flat.settings
 
@@ -55,7 +57,7 @@ def test_a_list_has_its_items(values: dict[str, tuple[str, ...]]) -> None:
 @given(st.sampled_from(TEXTS), VALUES, VALUES)
 def test_a_comment_or_a_remark_adds_no_setting(key: str, comment: str, remark: str) -> None:
     values = {**ONE_FLOW, key: "x"}
-    written = to_yaml("a.properties", Settings(values, {key: [comment]}, [remark]))
+    written = to_yaml("a.properties", FileSettings(values, {key: [comment]}, [remark]))
 
     found = flat_settings(written.encode(), is_properties=False)
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Mapping
 
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
-from replication.flows.board import Part
+from replication.flows.board import TopicOrPartition
 from replication.flows.context import FlowContext
 from replication.flows.identity import Identity
 from replication.flows.replicate.acceptances import Acceptances
@@ -58,11 +58,13 @@ class TopicChoice:
         self._look_at = 0.0
         self._unmatched: dict[TopicPartition, int] = {}
         self._known: set[str] = set()
-        self._refused: dict[Part, ReplicationError] = {}  # what has ended the flow
+        self._refused: dict[TopicOrPartition, ReplicationError] = {}  # what has ended the flow
         first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
-        times = RetryTimes[Part](first, LONGEST_PAUSE_SECONDS)
+        times = RetryTimes[TopicOrPartition](first, LONGEST_PAUSE_SECONDS)
         self._topics = SetAside(context, times)
-        times = RetryTimes[Part](min(first, LEADER_RETRY_SECONDS), LONGEST_LEADER_PAUSE_SECONDS)
+        times = RetryTimes[TopicOrPartition](
+            min(first, LEADER_RETRY_SECONDS), LONGEST_LEADER_PAUSE_SECONDS
+        )
         self._leaderless = SetAside(context, times)
 
     def plan(self, running: TopicPlan | None = None) -> TopicPlan:
@@ -126,7 +128,7 @@ class TopicChoice:
     def put_aside(self, topics: Mapping[str, str], plan: TopicPlan | None) -> bool:
         """Sets aside what a cluster rejected, by upstream or remote names; False if nothing."""
         known = plan.topics if plan else {}
-        errors: dict[Part, ReplicationError] = {
+        errors: dict[TopicOrPartition, ReplicationError] = {
             name: ClusterError(topics.get(name) or topics[copy])
             for name, copy in known.items()
             if name in topics or copy in topics
@@ -162,7 +164,7 @@ class TopicChoice:
         self._leaderless.rejoin(plan.partitions)
 
     @property
-    def set_aside(self) -> dict[Part, ReplicationError]:
+    def set_aside(self) -> dict[TopicOrPartition, ReplicationError]:
         """What is set aside now, and why."""
         return {**self._topics.errors, **self._leaderless.errors, **self._refused}
 
@@ -171,7 +173,9 @@ class TopicChoice:
         errors = self.set_aside
         return joined(self._flow, errors) if errors else None
 
-    def _try_all_but(self, waiting: Collection[Part], running: TopicPlan | None) -> TopicPlan:
+    def _try_all_but(
+        self, waiting: Collection[TopicOrPartition], running: TopicPlan | None
+    ) -> TopicPlan:
         config, topics = self._context.config, self._topics
         self._identity.record()
         retried = topics.errors.keys() - set(waiting)
@@ -256,7 +260,7 @@ class TopicChoice:
 
 def refusal_errors(
     flow: Flow, refused: Mapping[TopicPartition, Refusal]
-) -> dict[Part, ReplicationError]:
+) -> dict[TopicOrPartition, ReplicationError]:
     """Returns one error for each topic of *refused*, which names the command that accepts it."""
     errors = _by_topic({tp: refusal.text for tp, refusal in refused.items()}, GuardError)
     for topic, error in errors.items():
@@ -272,7 +276,7 @@ def refusal_errors(
 
 def _by_topic(
     problems: Mapping[TopicPartition, str], kind: type[ReplicationError]
-) -> dict[Part, ReplicationError]:
+) -> dict[TopicOrPartition, ReplicationError]:
     """Returns one error for each topic that has *problems*."""
     lines: dict[str, list[str]] = {}
     for tp, text in sorted(problems.items()):

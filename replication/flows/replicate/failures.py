@@ -13,10 +13,10 @@ from pyspark.errors import PySparkException
 from replication.errors import FlowError
 from replication.flows.replicate.machine_trouble import machine_trouble
 from replication.model import Flow, TopicPartition
-from replication.offsets.pending import Rejection
+from replication.offsets.pending import RecordRejection
 
 NONE: Final[Mapping[TopicPartition, str]] = MappingProxyType({})
-NONE_REJECTED: Final[Mapping[TopicPartition, Rejection]] = MappingProxyType({})
+NONE_REJECTED: Final[Mapping[TopicPartition, RecordRejection]] = MappingProxyType({})
 
 
 class QueryError(FlowError):
@@ -39,7 +39,7 @@ class QueryError(FlowError):
         is_final: bool,
         is_of_record: bool = False,
         is_denied: bool = False,
-        rejected: Mapping[TopicPartition, Rejection] = NONE_REJECTED,
+        rejected: Mapping[TopicPartition, RecordRejection] = NONE_REJECTED,
         unreadable: Mapping[TopicPartition, str] = NONE,
         machine: str = "",
     ) -> None:
@@ -163,7 +163,7 @@ _KAFKA_ERROR = re.compile(r"org\.apache\.kafka\.\S*?(\w+Exception): ([^\n]+)")
 def explain(
     flow: Flow,
     error: BaseException,
-    rejected: Mapping[TopicPartition, Rejection] = NONE_REJECTED,
+    rejected: Mapping[TopicPartition, RecordRejection] = NONE_REJECTED,
 ) -> QueryError:
     """Turns Spark's *error* into one that names the flow, the meaning and Kafka's own words.
 

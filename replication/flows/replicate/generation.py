@@ -30,7 +30,7 @@ from replication.flows.replicate.reports import Reports
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
-from replication.offsets.pending import PendingRuns, Rejection
+from replication.offsets.pending import PendingRuns, RecordRejection
 from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.acknowledged import generation_tag
 from replication.spark.checkpoint import checkpoint_location, temporary_folder
@@ -141,7 +141,7 @@ class Generation:
         """Returns the error that ended the query, None if there was none."""
         return self._query.exception()
 
-    def rejected(self) -> Mapping[TopicPartition, Rejection]:
+    def rejected(self) -> Mapping[TopicPartition, RecordRejection]:
         """Returns a record that the target rejected, by upstream partition.
 
         Waits a moment for the reports of a query that has just failed.

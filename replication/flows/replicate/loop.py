@@ -41,7 +41,7 @@ from replication.upkeep.prepare import topic_warnings
 
 log = Log(__name__)
 
-Ending = Literal["stopped", "drained", "changed"]
+GenerationEnding = Literal["stopped", "drained", "changed"]
 
 IDLE_CHECK_SECONDS = 60
 
@@ -153,7 +153,7 @@ class _FlowLoop:
             tally.set_aside = self._choice.set_aside
 
     def _run(self) -> ReplicationError | None:
-        ending: Ending = "changed"
+        ending: GenerationEnding = "changed"
         while ending == "changed" and not self._stop.is_set():
             self._number += 1
             try:
@@ -167,7 +167,7 @@ class _FlowLoop:
             self._left_behind.report()
         return self._choice.error() or self._selection.error() if ending == "drained" else None
 
-    def _run_generation(self) -> Ending:
+    def _run_generation(self) -> GenerationEnding:
         self._context.board.turn_to("starting")
         plan = self._choice.plan()
         self._selection.report(plan)
@@ -240,7 +240,7 @@ class _FlowLoop:
             if text:
                 log.warning("old_records", flow=self._config.flow, text=text)
 
-    def _attend(self, running: Generations) -> Ending:
+    def _attend(self, running: Generations) -> GenerationEnding:
         """Records the progress of running queries until something ends them."""
         refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
         check_seconds = min(IDLE_CHECK_SECONDS, self._config.refresh_topics_interval_seconds)
@@ -329,7 +329,7 @@ class _FlowLoop:
             running.start(added, located.positions, self._number)
         return True
 
-    def _wait_for_topics(self) -> Ending:
+    def _wait_for_topics(self) -> GenerationEnding:
         """Ends a drain; in the other modes waits until the next topic refresh is due."""
         config = self._config
         text = f"{config.flow.source} shows no topic that this flow copies"
@@ -378,7 +378,7 @@ class _FlowLoop:
         for tp, position in positions.items():
             self._map_writer.anchors[tp] = Anchor(position, plan.source_ids[tp.topic])
 
-    def _record_last_batch(self, ending: Ending) -> None:
+    def _record_last_batch(self, ending: GenerationEnding) -> None:
         """Adds what an interrupted batch wrote to the offset map, so that groups can use it.
 
         A drain is done only when that is known, so it tries again as for the query.

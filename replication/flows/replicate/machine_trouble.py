@@ -14,7 +14,7 @@ from replication.spark.interceptor import INTERCEPTOR
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class MachineTrouble:
     """What a process met, with the next step, and whether another attempt there meets it again."""
 
     text: str
@@ -59,18 +59,18 @@ PASSING: Final[Mapping[str, str]] = MappingProxyType(
 """What may be over at the next attempt, and the next step."""
 
 
-def machine_trouble(text: str) -> Trouble | None:
+def machine_trouble(text: str) -> MachineTrouble | None:
     """Returns what a machine lacked, if that is what *text* of Spark is about."""
     if INTERCEPTOR in text and "cannot be found" in text:
         return None  # a jar of ours, of which `failures` knows more
     where = f"Spark's process on {task[1]}" if (task := _TASK.search(text)) else "Spark's process"
     for words, step in PASSING.items():
         if words in text:
-            return Trouble(f"{where} met: {words}; {step}", is_lasting=False)
+            return MachineTrouble(f"{where} met: {words}; {step}", is_lasting=False)
     if found := _NATIVE.search(text):
-        return Trouble(f"{where} met: {found[0]}; {NATIVE_STEP}", is_lasting=True)
+        return MachineTrouble(f"{where} met: {found[0]}; {NATIVE_STEP}", is_lasting=True)
     if found := _CLASS.search(text):
         # it was the first attempt to load the class that said more
         step = NATIVE_STEP if "Could not initialize" in found[0] else CLASS_STEP
-        return Trouble(f"{where} met: {found[0]}; {step}", is_lasting=True)
+        return MachineTrouble(f"{where} met: {found[0]}; {step}", is_lasting=True)
     return None

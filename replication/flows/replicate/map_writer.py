@@ -17,7 +17,7 @@ from replication.log import Log
 from replication.mm2.wire import OffsetSync
 from replication.model import TopicPartition
 from replication.offsets.live_map import TopicMap
-from replication.offsets.pending import Rejection
+from replication.offsets.pending import RecordRejection
 from replication.offsets.runs import FinishedRuns, OffsetRun, is_placed
 from replication.offsets.syncs import offset_syncs
 from replication.state.first_topics import FIRST_TOPICS, first_start_of
@@ -61,7 +61,7 @@ class MapWriter:
         self.last_generation = stored.last_generation
         self.anchors = stored.anchors
         self.placed = set(stored.placed)
-        self.rejected = dict[TopicPartition, Rejection]()
+        self.rejected = dict[TopicPartition, RecordRejection]()
         self.topics = TopicRows(context.tables, config.flow)
         rows = reader_of(context.tables).rows(FIRST_TOPICS, config.flow)
         self.first = first_start_of(rows, has_started=bool(stored.anchors))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 
 from replication.flows.context import FlowContext
-from replication.offsets.pending import Copied, PendingRuns, Rejection
+from replication.offsets.pending import Copied, PendingRuns, RecordRejection
 from replication.offsets.runs import OffsetRun
 from replication.spark.acknowledged import Acknowledged, await_silence, is_reported
 from replication.spark.progress import QueryProgress
@@ -43,7 +43,7 @@ class Reports:
         is_counted = is_reported(context.spark)
         self._acknowledged = Acknowledged(context.spark, self._flow, number) if is_counted else None
         self._unconfirmed_since: float | None = None
-        self.rejected: dict[TopicPartition, Rejection] = {}
+        self.rejected: dict[TopicPartition, RecordRejection] = {}
 
     @property
     def spacing(self) -> int | None:
@@ -72,7 +72,7 @@ class Reports:
             try:
                 for remote, report in self._acknowledged.take():
                     tp = self._upstream[remote]
-                    if isinstance(report, Rejection):
+                    if isinstance(report, RecordRejection):
                         self.rejected[tp] = report
                     elif isinstance(report, Copied):
                         copied.append((tp.topic, report))

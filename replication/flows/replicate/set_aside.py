@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Mapping
 
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
-from replication.flows.board import Part
+from replication.flows.board import TopicOrPartition
 from replication.flows.context import FlowContext
 from replication.log import Log
 from replication.model import Flow, NewEvent, TopicPartition
@@ -38,16 +38,16 @@ class SetAside:
         errors: Why each part is set aside.
     """
 
-    def __init__(self, context: FlowContext, times: RetryTimes[Part]) -> None:
+    def __init__(self, context: FlowContext, times: RetryTimes[TopicOrPartition]) -> None:
         self._tables = context.tables
         self._flow = context.config.flow
         self._times = times
         self._board = context.board
         by_drain = ", by the next drain at the latest" if context.config.mode == "drain" else ""
         self._again = "{} is tried again" + by_drain
-        self.errors: dict[Part, ReplicationError] = {}
+        self.errors: dict[TopicOrPartition, ReplicationError] = {}
 
-    def add(self, errors: Mapping[Part, ReplicationError]) -> None:
+    def add(self, errors: Mapping[TopicOrPartition, ReplicationError]) -> None:
         """Sets parts aside, or sets the next time for those that failed again."""
         events = []
         for part, error in errors.items():
@@ -65,7 +65,7 @@ class SetAside:
         self._board.set_aside(errors)
         self._tables.record_events(self._flow, events)
 
-    def waiting(self) -> frozenset[Part]:
+    def waiting(self) -> frozenset[TopicOrPartition]:
         """Returns what is not tried now."""
         return self._times.waiting(time.monotonic())
 
@@ -73,7 +73,7 @@ class SetAside:
         """Returns whether anything is to be tried now."""
         return self._times.is_due(time.monotonic())
 
-    def retry_now(self, parts: Collection[Part]) -> None:
+    def retry_now(self, parts: Collection[TopicOrPartition]) -> None:
         """Makes those of *parts* due that are set aside."""
         for part in self.errors.keys() & set(parts):
             self._times.retry_now(part, time.monotonic())
@@ -84,7 +84,7 @@ class SetAside:
         for part in self.errors.keys() - self._times.waiting(now):
             self._times.failed(part, now)
 
-    def rejoin(self, replicated: Collection[Part]) -> None:
+    def rejoin(self, replicated: Collection[TopicOrPartition]) -> None:
         """Ends the setting aside of what is *replicated*."""
         parts = [part for part in self.errors if part in replicated]
         self.forget(parts)
@@ -94,7 +94,7 @@ class SetAside:
         )
         self._tables.record_events(self._flow, events)
 
-    def forget(self, parts: Collection[Part]) -> None:
+    def forget(self, parts: Collection[TopicOrPartition]) -> None:
         """Forgets *parts* that no longer exist or are excluded."""
         for part in parts:
             self._times.succeeded(part)
@@ -102,13 +102,13 @@ class SetAside:
         self._board.take_back(parts)
 
 
-def _columns(part: Part) -> dict[str, str | int]:
+def _columns(part: TopicOrPartition) -> dict[str, str | int]:
     if isinstance(part, TopicPartition):
         return {"topic": part.topic, "partition": part.partition}
     return {"topic": part}
 
 
-def joined(flow: Flow, errors: Mapping[Part, ReplicationError]) -> ReplicationError:
+def joined(flow: Flow, errors: Mapping[TopicOrPartition, ReplicationError]) -> ReplicationError:
     """Joins *errors* into one. Its exit code is that of a decision, if one needs it."""
     lines = "".join(f"\n  - {part}: {error}" for part, error in sorted(errors.items(), key=str))
     text = f"flow {flow} does not replicate these topics:{lines}"

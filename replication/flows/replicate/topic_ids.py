@@ -16,7 +16,7 @@ from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.log import Log
 from replication.model import Flow
-from replication.positions.replaced import Compared, compare_ids
+from replication.positions.replaced import ComparedIds, compare_ids
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
@@ -44,7 +44,7 @@ class TopicIdWatch:
         self.begun = 0
         self._flow = context.config.flow
         self._outages = context.outages
-        self._compare: Callable[[TopicPlan], Compared] = partial(
+        self._compare: Callable[[TopicPlan], ComparedIds] = partial(
             compare_ids, context.source, context.target
         )
         self._same: dict[str, int] = {}  # by topic: the last look that found the plan's ids
@@ -90,7 +90,7 @@ class TopicIdWatch:
         with self._news:
             self.begun += 1
             number, plan = self.begun, self.plan
-        found = Compared(unknown=frozenset(plan.topics))
+        found = ComparedIds(unknown=frozenset(plan.topics))
         try:
             found = self._compare(plan)
         except ClusterError as error:  # whoever copies meets the same, decides, and says it
