@@ -85,7 +85,7 @@ class Admission:
         return conflicts
 
     def admit(self, config: FlowConfig, stop: threading.Event | None = None) -> Mode:
-        """Returns the mode to run the flow's reserved topics in.
+        """Admits the flow; returns the mode to run its reserved topics in.
 
         Args:
             config: The flow.

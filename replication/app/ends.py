@@ -34,7 +34,7 @@ from replication.state.tables import Tables, now
 log = Log(__name__)
 
 WAIT_SECONDS: Final = 30.0
-"""How long a row waits for those of other flows of the process, which may end soon, too."""
+"""How long a row waits for those of other flows of the process, which may also end soon."""
 
 LONGEST_SECONDS: Final = 60.0
 """How long the end of the process waits for its rows: the storage may be silent."""

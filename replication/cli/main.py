@@ -80,5 +80,5 @@ def main() -> None:
 
 
 def _ask_java(custom: CustomClass, method: str, arguments: tuple[str, ...]) -> Any:  # noqa: ANN401
-    """Returns the answer of a class of the user's; most files name none."""
+    """Asks a class of the user's; most files name none."""
     return import_module("replication.kafka.user_classes").ask_java(custom, method, arguments)

@@ -72,7 +72,7 @@ def keys_of(section: type) -> tuple[ConfigKey, ...]:
 
 
 def declared_keys(section: type) -> dict[str, tuple[ConfigKey | Keys, ...]]:
-    """Returns for each field of *section* what it declares; nothing for one that is no setting."""
+    """Returns what each field of *section* declares; nothing for one that is not a setting."""
     hints = get_type_hints(section, include_extras=True)
     return {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
 

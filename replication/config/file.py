@@ -18,7 +18,7 @@ from replication.errors import ConfigError
 
 
 def load_config(file: str, clusters: str = "") -> MirrorConfig:
-    """Returns the configuration in *file*, read with this process's environment.
+    """Reads the configuration in *file* with this process's environment.
 
     Raises:
         ConfigError: As `load`.
@@ -30,7 +30,7 @@ def load_config(file: str, clusters: str = "") -> MirrorConfig:
 def load(
     path: str | Path, *, environ: Mapping[str, str], default_state_dir: str, clusters: str = ""
 ) -> MirrorConfig:
-    """Returns the configuration in the file *path*.
+    """Reads the configuration in the file *path*.
 
     Java's properties and YAML are told apart by the content; the name decides where both fit.
 
@@ -67,7 +67,7 @@ def _other_problems(parsed: Callable[..., MirrorConfig], resolver: Resolver) -> 
 
 
 def read_bytes(file: str) -> bytes:
-    """Returns the content of *file*.
+    """Reads the content of *file*.
 
     Raises:
         ConfigError: It cannot be read.

@@ -107,7 +107,7 @@ class AclsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DeletionsConfig:
-    """Whether a deleted topic's remote topic is deleted, too, and how much later."""
+    """Whether a deleted topic's remote topic is also deleted, and how much later."""
 
     enabled: Annotated[
         bool,

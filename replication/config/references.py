@@ -53,7 +53,7 @@ class Resolver:
                 self._providers[name] = provider
 
     def resolve(self, key: str, raw: Raw) -> Raw:
-        """Returns *raw* with its references replaced; an unresolved one becomes a problem."""
+        """Replaces the references in *raw*; an unresolved one becomes a problem."""
         if isinstance(raw, tuple):
             return tuple(self._resolve_text(key, item) for item in raw)
         return self._resolve_text(key, raw)
@@ -126,7 +126,7 @@ def _resolved(path: str) -> Path:
 
 
 def _read_file(path: Path) -> str:
-    """Returns the file's text without the final line break that editors add."""
+    """Reads the file's text without the final line break that editors add."""
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:

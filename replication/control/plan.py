@@ -151,7 +151,7 @@ def plan_flow(
 def _notes_of_shared(
     config: FlowConfig, topics: TopicPlan, flows: Collection[FlowConfig]
 ) -> Iterator[tuple[str, str]]:
-    """Yields each remote topic that others write, too, and what follows."""
+    """Yields each remote topic that others also write, and what follows."""
     others = [other for other in flows if other.flow != config.flow]
     for remote in sorted(topics.shared):
         writers = writers_of(remote, others, config.flow.target)

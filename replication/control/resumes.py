@@ -86,7 +86,7 @@ def find_resumes(
 
 
 def _in_doubt(config: FlowConfig, topics: TopicPlan, starts: Survey) -> set[str]:
-    """Returns the topics with records of which neither the offset map nor an offset tells more."""
+    """Returns the topics with records that neither the offset map nor an offset explains."""
     return {
         tp.topic
         for tp, decision in starts.decisions.items()

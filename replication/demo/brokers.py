@@ -281,7 +281,7 @@ def _together(*calls: Callable[[], None]) -> None:
 
 
 def _logging_jars() -> list[Path]:
-    """Returns a log4j2 binding for Kafka's SLF4J: PySpark ships one, the Kafka artifacts do not.
+    """Makes a log4j2 binding for Kafka's SLF4J: PySpark ships one, the Kafka artifacts do not.
 
     Without PySpark the broker still runs, with an empty log.
     """

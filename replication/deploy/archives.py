@@ -48,7 +48,7 @@ exit 2
 
 
 def py_files(repository: Path, folder: Path) -> Path:
-    """Returns a zip of ``replication/`` in *folder*, for ``--py-files``.
+    """Makes a zip of ``replication/`` in *folder*, for ``--py-files``.
 
     It also holds the modules compiled for this Python, or each start would compile them. Another
     version compiles them itself.

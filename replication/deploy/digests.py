@@ -16,7 +16,7 @@ RENEW: Final = "--renew"
 
 
 def read(listing: Path) -> dict[str, str]:
-    """Returns the digest of each ``CONFIGURATION/FILE`` in *listing*; empty without a list."""
+    """Reads the digest of each ``CONFIGURATION/FILE`` in *listing*; empty without a list."""
     lines = listing.read_text(encoding="ascii").splitlines() if listing.exists() else []
     return {name: digest for digest, name in (line.split("  ", 1) for line in lines if line)}
 

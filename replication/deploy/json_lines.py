@@ -1,4 +1,4 @@
-"""Makes each line of a job's output one JSON object: what is none yet, as of the JVM itself, too.
+"""Makes each line of a job's output one JSON object: also what is none yet, such as the JVM's own.
 
 spark-submit.sh starts it with ``--log-format json``, and writes to its two named pipes: the job's
 standard output has its own, since a long line of it comes in several parts.
@@ -58,7 +58,7 @@ class _Pipe:
         self._rest = b""
 
     def read(self) -> list[str] | None:
-        """Returns the lines that are there; None once nobody can write any more."""
+        """Reads the lines that are there; None once nobody can write any more."""
         try:
             chunk = os.read(self.number, CHUNK)
         except BlockingIOError:

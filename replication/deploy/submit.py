@@ -97,7 +97,7 @@ class SubmittedJob:
 
     @property
     def title(self) -> str:
-        """The application's name, of which Kubernetes makes the names of pods."""
+        """The application's name, from which Kubernetes makes the names of pods."""
         return f"{self.name}-{Path(self.config).stem}"
 
     @property

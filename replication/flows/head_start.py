@@ -49,6 +49,6 @@ class HeadStart:
         self._flows.discard(flow)
 
     def await_end(self, stop: Event) -> None:
-        """Returns when it is over, or *stop* is set."""
+        """Waits until it is over, or *stop* is set."""
         while not self.is_over and not stop.wait(POLL_SECONDS):
             pass

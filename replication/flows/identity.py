@@ -25,7 +25,7 @@ class Identity:
         self._stored = stored_ids(reader_of(context.tables), context.config)
 
     def check(self) -> dict[str, str]:
-        """Returns the ids that are not recorded yet, by alias.
+        """Checks the clusters' ids; returns those that are not recorded yet, by alias.
 
         Raises:
             IdentityError: The state is of other clusters.

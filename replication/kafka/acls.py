@@ -47,7 +47,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
     role = "acls"
 
     def read(self) -> frozenset[TopicAcl]:
-        """Returns all ACLs for topics.
+        """Reads all ACLs for topics.
 
         Raises:
             NoAclsError: The cluster has no authorizer, or the user may not describe it.
@@ -157,7 +157,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
 
 
 def read_binding(text: str) -> TopicAcl:
-    """Returns the ACL that *text*, a binding of the Java client as text, describes.
+    """Reads the ACL that *text*, a binding of the Java client as text, describes.
 
     A principal may contain anything, and what follows it may not.
 

@@ -96,7 +96,7 @@ class Calls:
         keys: Iterable[KeyT],
         exists: Callable[[KeyT], bool] = lambda _: False,
     ) -> dict[KeyT, "ResultT | KafkaError"]:
-        """Returns the result or error of each key. Retriable errors are retried until the timeout.
+        """Collects the result or error of each key. Retriable errors are retried until the timeout.
 
         Args:
             call: What is tried, for the error: ``listing offsets of``.
@@ -186,7 +186,7 @@ class Calls:
         )
 
     def call_blocking(self, call: str, send: Callable[..., ResultT]) -> ResultT:
-        """Returns the result of one of the few calls that take a ``timeout`` and return no future.
+        """Makes one of the few calls that take a ``timeout`` and return no future.
 
         It runs in a thread of its own, so that rejected credentials end the wait for it.
         """

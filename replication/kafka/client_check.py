@@ -35,7 +35,7 @@ def rejected_properties(
 
 
 def _rejected(jvm: JVMView, alias: str, role: Role, properties: Mapping[str, str]) -> Iterator[str]:
-    """Yields what one client rejects: each value by itself, else all of them together."""
+    """Yields what one client rejects: each value on its own, else all of them together."""
     package, name = _CLASSES[role]
     config_class = getattr(getattr(jvm.org.apache.kafka.clients, package), name)
     if not isinstance(config_class, JavaClass) or _is_taken(config_class, jvm, properties):

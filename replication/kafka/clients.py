@@ -48,7 +48,7 @@ def open_admin(
     *,
     prefers_java: bool = False,
 ) -> Any:  # noqa: ANN401 - one of two classes with the same methods
-    """Returns an admin client; both kinds have the methods of confluent-kafka's.
+    """Opens an admin client; both kinds have the methods of confluent-kafka's.
 
     Raises:
         KafkaException: No client can be created with these properties.
@@ -72,7 +72,7 @@ def open_admin(
 def open_consumer(
     properties: Mapping[str, str], isolation: str, diagnostics: ClientDiagnostics
 ) -> Any:  # noqa: ANN401 - one of two classes with the same methods
-    """Returns a consumer that is in no group and commits nothing.
+    """Opens a consumer that is in no group and commits nothing.
 
     Raises:
         KafkaException: As `open_admin`.
@@ -96,7 +96,7 @@ def open_consumer(
 def open_producer(
     properties: Mapping[str, str], timeout_s: float, diagnostics: ClientDiagnostics
 ) -> Any:  # noqa: ANN401 - one of two classes with the same methods
-    """Returns an idempotent producer that gives up a record after *timeout_s* seconds.
+    """Opens an idempotent producer that gives up a record after *timeout_s* seconds.
 
     Raises:
         KafkaException: As `open_admin`.

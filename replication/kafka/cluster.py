@@ -101,7 +101,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return metadata
 
     def describe(self, names: Iterable[str], *, listed: bool = False) -> dict[str, Topic]:
-        """Returns the topics of *names* that exist.
+        """Describes the topics of *names* that exist.
 
         Args:
             names: The topics.
@@ -182,7 +182,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return self.wait_until_visible(dict.fromkeys(wanted, 1))
 
     def try_topics(self, topics: Iterable[NewTopic]) -> dict[str, str]:
-        """Returns which of *topics* the cluster would not create with these settings, and why.
+        """Tries which of *topics* the cluster would not create with these settings, and why.
 
         Nothing is created.
         """
@@ -191,7 +191,7 @@ class Cluster(AbstractContextManager["Cluster"]):
     def _create(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, "KafkaError | None"]:
-        """Returns the error of each of *topics* that could not be created, None for the others."""
+        """Creates *topics*; returns the error of each that failed, None for the others."""
         results: dict[str, KafkaError | None] = {}
         for some in requests(topics):
             answers = self._calls.results(
@@ -231,7 +231,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return self.wait_until_visible(counts)
 
     def wait_until_visible(self, counts: Mapping[str, int]) -> dict[str, Topic]:
-        """Returns the topics of *counts*, once each is visible with at least that many partitions.
+        """Waits until each topic of *counts* is visible with at least that many partitions.
 
         Raises:
             CallError: Some are still not visible when the timeout has passed.

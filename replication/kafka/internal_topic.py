@@ -144,7 +144,7 @@ class InternalTopic:
         return errors
 
     def _send(self, records: Sequence[tuple[bytes, bytes]]) -> dict[int, KafkaError]:
-        """Returns why records were not acknowledged, by their places in *records*."""
+        """Sends *records*; returns why some were not acknowledged, by their places."""
         if silence := reach_of(self._properties).await_answer(bound_s(self._properties)):
             raise self._failure(silence.code, silence.text)
         producer = self._producer = self._producer or self._connected_producer()

@@ -131,7 +131,7 @@ class JavaConsumer:
         return first, end
 
     def poll(self, timeout: float) -> JavaMessage | None:
-        """Returns the next record or end of a partition; None after *timeout* s without any."""
+        """Waits for the next record or end of a partition; None after *timeout* s without any."""
         if not self._messages and len(self._ended) == len(self._partitions):
             time.sleep(timeout)  # a pause of the caller's: there is nothing to read
         elif not self._messages:

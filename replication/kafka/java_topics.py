@@ -149,7 +149,7 @@ class JavaTopics:
     def describe_configs(
         self, resources: Iterable[ConfigResource], request_timeout: float
     ) -> Futures:
-        """Returns all settings of topics, or of brokers."""
+        """Describes all settings of topics, or of brokers."""
         by_name = {resource.name: resource for resource in resources}
         kinds = {resource.restype for resource in by_name.values()}
         call = "describeBrokers" if kinds == {ConfigResource.Type.BROKER} else "describeConfigs"

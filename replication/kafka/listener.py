@@ -86,7 +86,7 @@ def _mismatch(address: str, listener: Listener, protocol: str, mechanism: str) -
 
 
 def look_at(address: str) -> Listener | None:
-    """Returns what *address*, ``host:port``, speaks; None if it does not answer or is no broker."""
+    """Finds what *address*, ``host:port``, speaks; None if it is silent or not a broker."""
     place = place_of(address)
     try:
         with socket.create_connection(place, TIMEOUT_SECONDS) as connection:
@@ -133,7 +133,7 @@ def _mechanisms(connection: socket.socket) -> tuple[str, ...] | None:
 
 
 def ask(connection: socket.socket, request: bytes) -> bytes | None:
-    """Returns the answer to *request*; None if there is none, or if it is not Kafka's."""
+    """Sends *request* and returns the answer; None if there is none, or if it is not Kafka's."""
     connection.sendall(pack(">i", len(request)) + request)
     head = _receive(connection, 4)
     if len(head) < 4:  # noqa: PLR2004 - the size of an answer

@@ -70,7 +70,7 @@ def read_records(
     until_offset: int,
     isolation: Isolation,
 ) -> list[KafkaRecord]:
-    """Returns the records of *tp* with offsets in [from_offset, until_offset) that exist now.
+    """Reads the records of *tp* with offsets in [from_offset, until_offset) that exist now.
 
     Offsets without a record (retention, compaction, aborted transactions) are skipped. An
     *until_offset* beyond the log end means the log end.

@@ -15,7 +15,7 @@ class Rejections:
         self.texts: dict[str, str] = {}
 
     def call(self, send: Callable[[Collection[str]], ResultT], topics: Iterable[str]) -> ResultT:
-        """Returns what *send* returns for *topics* without the rejected ones.
+        """Calls *send* for *topics* without the rejected ones.
 
         Raises:
             CallError: The cluster as a whole fails.

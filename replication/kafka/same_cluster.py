@@ -11,7 +11,7 @@ from replication.kafka.rejections import Rejections
 
 
 def have_one_id(source: Cluster, target: Cluster) -> bool:
-    """Returns whether both clusters have the same id, which proves nothing by itself.
+    """Returns whether both clusters have the same id, which proves nothing on its own.
 
     Raises:
         ClusterError: A cluster does not answer.

@@ -170,7 +170,7 @@ def security_step(code: str, reason: str, properties: Mapping[str, str]) -> str 
 
 
 def grant_step(call: str, code: str, servers: str) -> str | None:
-    """Returns the line of ``kafka-acls`` that allows *call*; None if *code* is no refusal.
+    """Returns the line of ``kafka-acls`` that allows *call*; None if *code* is not a refusal.
 
     The first of several topics stands for all.
     """

@@ -44,7 +44,7 @@ class SettingRejection(NamedTuple):
 
 
 def read_setting(entry: ConfigEntry) -> TopicSetting:
-    """Returns the setting that an entry of a description holds."""
+    """Reads the setting that an entry of a description holds."""
     origin: Origin = ORIGINS.get(ConfigSource(entry.source), "unknown")
     return TopicSetting(entry.value, origin, entry.is_read_only, entry.is_sensitive)
 

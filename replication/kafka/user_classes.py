@@ -34,7 +34,7 @@ def _problem(custom: CustomClass) -> str:
 
 
 def ask_java(custom: CustomClass, method: str, arguments: tuple[str, ...]) -> Any:  # noqa: ANN401
-    """Returns the answer of a class; `replication.mm2.custom.ask_with` takes this function.
+    """Asks a class; `replication.mm2.custom.ask_with` takes this function.
 
     Raises:
         SetupError: The class is missing, or fails.

@@ -35,7 +35,7 @@ class CustomClass:
     properties: tuple[tuple[str, str], ...]
 
     def ask(self, method: str, *arguments: str) -> Any:  # noqa: ANN401 - a string, a bool or None
-        """Returns the answer of one of its methods.
+        """Asks one of its methods.
 
         Raises:
             SetupError: The class is missing, or fails.

@@ -19,7 +19,7 @@ StartOffset = int | Literal["earliest", "latest"]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a partition does not resume by itself, and where it could go on.
+    """Why a partition does not resume on its own, and where it could go on.
 
     Args:
         cause: What happened.

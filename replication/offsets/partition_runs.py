@@ -115,7 +115,7 @@ class PartitionRuns:
 
 @dataclass(slots=True)
 class SharedRuns(PartitionRuns):
-    """One partition whose remote partition others write, too.
+    """One partition whose remote partition others also write.
 
     Batches are compared with the reports by their numbers of records: ``written`` and the ends of
     batches are the target offsets that there would be without other writers.
@@ -177,7 +177,7 @@ class WaitingRuns:
         self._runs[-1:] = [joined] if joined else [*self._runs[-1:], run]
 
     def take(self) -> list[OffsetRun]:
-        """Returns the runs and forgets them."""
+        """Takes the runs and forgets them."""
         taken, self._runs = self._runs, []
         return taken
 

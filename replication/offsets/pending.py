@@ -153,7 +153,7 @@ class PendingRuns:
             partition.accept(f"{tp}")
 
     def take(self) -> dict[TopicPartition, list[OffsetRun]]:
-        """Returns the pending runs, merged, and forgets them.
+        """Takes the pending runs, merged, and forgets them.
 
         A caller that fails to write them keeps them and tries again.
         """

@@ -126,7 +126,7 @@ def runs_between(start: Position, end: Position) -> list[OffsetRun]:
 
 
 def merge_runs(runs: Iterable[OffsetRun]) -> list[OffsetRun]:
-    """Returns the same map in as few runs as possible without losing information, in target order.
+    """Merges a map into as few runs as possible without losing information, in target order.
 
     Adjacent dense runs become one, and so do adjacent runs without records: every position in
     them stays exact. Sparse runs are never joined, because each border is an exact position that

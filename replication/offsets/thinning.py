@@ -26,7 +26,7 @@ RESOLUTION = 64
 
 @dataclass(frozen=True, slots=True)
 class _Unknown:
-    """A part of the map of which only the two ends are known any more."""
+    """A part of the map, only the two ends of which are still known."""
 
     src_from: int
     src_until: int
@@ -38,7 +38,7 @@ _Section = OffsetRun | _Unknown
 
 
 class Replaced(NamedTuple):
-    """The *runs* that replace some neighbours, of which the first stood at *place*."""
+    """The *runs* that replace some neighbours, the first of which stood at *place*."""
 
     runs: list[OffsetRun]
     place: int
@@ -60,7 +60,7 @@ def thin_runs(
 
 
 def compact_runs(runs: Sequence[OffsetRun]) -> list[Replaced]:
-    """Returns what replaces a partition's *runs*, sorted by first target offset, count, and age.
+    """Computes what replaces a partition's *runs*, sorted by first target offset, count, and age.
 
     As `merge_runs` and then `thin_runs`, but runs that contradict each other stay as they are.
     """

@@ -20,7 +20,7 @@ def in_doubt(
     decisions: Mapping[TopicPartition, Decision],
     compared: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, Refusal]:
-    """Returns what becomes of *decisions* if comparing finds nothing; no record is read.
+    """Decides what becomes of *decisions* if comparing finds nothing; no record is read.
 
     Args:
         spans: Of the partitions.

@@ -189,7 +189,7 @@ def _refused(
 
 
 def _left_out(spans: LogSpans, ruled: Mapping[TopicPartition, Verdict]) -> frozenset[str]:
-    """Returns the topics of which no partition resumes: a topic is decided as a whole."""
+    """Returns the topics none of whose partitions resumes: a topic is decided as a whole."""
     return _gone(spans, ruled) | topics_of(_refused(spans, ruled))
 
 

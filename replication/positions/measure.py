@@ -11,7 +11,7 @@ from replication.topics.topic_plan import TopicPlan
 
 
 def settled_spans(context: FlowSides, plan: TopicPlan) -> LogSpans:
-    """Returns the spans of *plan*'s partitions once nothing of the flow is in flight.
+    """Waits until nothing of the flow is in flight; returns the spans of *plan*'s partitions.
 
     Raises:
         ClusterError: A cluster does not answer.

@@ -42,7 +42,7 @@ def settled_log_ends(
     patience_seconds: float = PATIENCE_SECONDS,
     shared: Collection[TopicPartition] = (),
 ) -> dict[TopicPartition, int]:
-    """Returns the log end offsets of *partitions* once nothing of *flow* is in flight.
+    """Waits until nothing of *flow* is in flight; returns the log ends of *partitions*.
 
     Waits for executors that were lost and may still live, until they must have ended.
 

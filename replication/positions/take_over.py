@@ -86,7 +86,7 @@ def advice(config: FlowConfig, tp: TopicPartition) -> str:
 
 
 def read_positions(config: FlowConfig, target: Cluster) -> dict[TopicPartition, int] | None:
-    """Returns the next offset of each partition of the source, as MirrorMaker 2 has stored it.
+    """Reads the next offset of each partition of the source, as MirrorMaker 2 has stored it.
 
     None if the topic of the positions does not exist.
     """

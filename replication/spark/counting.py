@@ -82,14 +82,14 @@ def read_windows(
     consumer: Mapping[str, str],
     windows: Mapping[TopicPartition, tuple[int, int]],
 ) -> DataFrame:
-    """Returns the records of some partitions, each from one offset up to another."""
+    """Reads the records of some partitions, each from one offset up to another."""
     options = source_options(consumer, {tp: start for tp, (start, _) in windows.items()})
     ends = offsets_json({tp: until for tp, (_, until) in windows.items()})
     return spark.read.format("kafka").options(**options).option("endingOffsets", ends).load()
 
 
 def read_all(spark: SparkSession, consumer: Mapping[str, str], tp: TopicPartition) -> DataFrame:
-    """Returns all records of a partition."""
+    """Reads all records of a partition."""
     options = {**source_options(consumer, {tp: EARLIEST}), "endingOffsets": "latest"}
     return spark.read.format("kafka").options(**options).load()
 

@@ -108,7 +108,7 @@ def missing_records(
     from_first: Collection[TopicPartition],
     compacted: Collection[TopicPartition],
 ) -> dict[TopicPartition, MissingRecords]:
-    """Returns the records that the copies lack, wherever they are among the others.
+    """Finds the records that the copies lack, wherever they are among the others.
 
     Of equal records the copy must have as many as the source.
 

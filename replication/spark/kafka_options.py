@@ -192,7 +192,7 @@ def parse_offsets(text: str | None) -> dict[TopicPartition, int]:
 
 
 def _patience(consumer: Mapping[str, str], slots: int) -> dict[str, str]:
-    """Returns how long each of so many Real-Time tasks waits for a record before it asks again."""
+    """Returns how long each Real-Time task of that many waits for a record before asking again."""
     if "request.timeout.ms" in consumer:  # it may be shorter
         return {}
     least, most = PATIENCE_MS

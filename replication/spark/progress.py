@@ -25,7 +25,7 @@ of many partitions takes longer, so that fewer events still hold half a minute."
 
 
 def kept_events(partitions: int) -> int:
-    """Returns how many events a query of so many partitions keeps."""
+    """Returns how many events a query of that many partitions keeps."""
     return min(MOST_EVENTS, max(FEWEST_EVENTS, MOST_OFFSETS // max(1, partitions)))
 
 

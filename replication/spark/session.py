@@ -182,7 +182,7 @@ def local_session(
     archive: tuple[str, str] | None = None,
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
-    """Returns a session in this process, for commands and tests.
+    """Makes a session in this process, for commands and tests.
 
     Args:
         jars: The connector, Delta and the interceptor.

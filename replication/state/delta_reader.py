@@ -119,7 +119,7 @@ class DeltaReader:
         return _DeltaOffsets(self, flow)
 
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:
-        """Returns the rows that *sql* selects from *table*, which it calls ``runs``.
+        """Queries the rows that *sql* selects from *table*, which it calls ``runs``.
 
         Raises:
             StateError: The table cannot be read.

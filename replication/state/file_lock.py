@@ -125,7 +125,7 @@ def find_owner(path: Path) -> Owner | None:
 
 
 def _open(path: Path) -> IO[str]:
-    """Returns the file of *path*, created if missing, which nobody else has prepared.
+    """Opens the file of *path*, created if missing, which nobody else has prepared.
 
     A folder that every user may write to, such as ``/tmp``, may hold a folder or a link of the name
     that we would choose, made by somebody else, and we would empty the file that it leads to.

@@ -61,7 +61,7 @@ class JobLocks:
         self._ended: set[Flow] = set()
 
     def holds(self, flow: Flow, patience_seconds: float = 0.0) -> bool:
-        """Returns whether this process has the lock of *flow*; takes it if it has become free.
+        """Takes the lock of *flow* if it has become free; returns whether this process has it.
 
         A standby asks this for each of its flows every second, so by default it waits for none.
         """

@@ -33,7 +33,7 @@ class RequestFiles(Protocol):
         """Creates the file with *text*, and its folder if that is missing."""
 
     def read(self, path: str) -> str:
-        """Returns the text of the file; empty if it is not there or not yet written.
+        """Reads the text of the file; empty if it is not there or not yet written.
 
         Raises:
             ValueError: It is no text, or longer than any request.
@@ -72,7 +72,7 @@ class LocalFiles(RequestFiles):
         unfinished.replace(file)
 
     def read(self, path: str) -> str:
-        """Returns the text of the file; empty if it is not there or not yet written."""
+        """Reads the text of the file; empty if it is not there or not yet written."""
         file = _file(path)
         try:
             if not stat.S_ISREG(file.stat().st_mode):  # the end of a pipe may never come
@@ -125,7 +125,7 @@ class HadoopFiles(RequestFiles):
         stream.close()
 
     def read(self, path: str) -> str:
-        """Returns the text of the file; empty if it is not there or not yet written."""
+        """Reads the text of the file; empty if it is not there or not yet written."""
         system, java = self._locate(path)
         try:
             stream = system.open(java)

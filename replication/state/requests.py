@@ -61,11 +61,11 @@ class Request:
 
 
 NEW: Final = Request()
-"""A request of which no file says anything yet."""
+"""A request that no file says anything about yet."""
 
 
 def request(body: Mapping[str, Any] | None = None, reason: str = "") -> Request:
-    """Returns a new request of the user who runs this process."""
+    """Makes a new request of the user who runs this process."""
     return Request(body or {}, f"{_user()}@{socket.gethostname()}", reason)
 
 
@@ -153,7 +153,7 @@ class RequestChannel:
         return [request for request in found if request is not None]
 
     def read(self, path: str, *, may_be_empty: bool = False) -> Request | None:
-        """Returns the request in a file, None if there is none."""
+        """Reads the request in a file, None if there is none."""
         try:
             text = self._files.read(path)
             return None if may_be_empty and not text else parse_request(path, text)

@@ -193,7 +193,7 @@ def _stop_local(
 
 
 def _exit_code(files: RequestFiles, request: str) -> int:
-    """Returns the exit code in the answer to *request*, which is removed; 0 without an answer."""
+    """Removes the answer to *request*; returns its exit code, 0 without an answer."""
     prefix, code = answer_prefix(request), 0
     for answer in files.find(prefix):
         text = answer.removeprefix(prefix)

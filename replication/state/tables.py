@@ -95,7 +95,7 @@ class Tables:
         self._location = f"file:{self._folder}" if self._folder else self.root
 
     def guarded(self, check: Callable[[], None]) -> "Tables":
-        """Returns the same tables for the holder of a lease: each append calls *check*, too."""
+        """Returns the same tables for the holder of a lease: each append also calls *check*."""
         earlier = self.check
 
         def both() -> None:
@@ -275,7 +275,7 @@ class Tables:
                 self._unwritten_events.clear()
 
     def read(self, table: str) -> DataFrame:
-        """Returns the whole *table*; empty if it does not exist."""
+        """Reads the whole *table*; empty if it does not exist."""
         if not self.exists(table):
             return frame_of(self.spark, [], SCHEMAS[table])
         with self.state_errors("read", table):
@@ -348,7 +348,7 @@ class Tables:
         return self._anew(attempt)
 
     def _anew(self, attempt: Callable[[], ValueT]) -> ValueT:
-        """Returns what *attempt* returns, without what Delta in the JVM remembers of tables."""
+        """Runs *attempt* without what Delta in the JVM remembers of tables."""
         jvm_of(self.spark).org.apache.spark.sql.delta.DeltaLog.clearCache()
         return attempt()
 

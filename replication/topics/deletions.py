@@ -1,4 +1,4 @@
-"""Which replicated topics were deleted on the source, and which copies may be deleted, too. Pure.
+"""Which replicated topics were deleted on the source, and which copies may also be deleted. Pure.
 
 Deleting is the one thing that cannot be undone, so a copy is deleted only if nothing speaks
 against it: a source that shows none of the flow's topics is perhaps not the flow's source.

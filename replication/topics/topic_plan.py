@@ -61,7 +61,7 @@ class TopicPlan:
         return TopicPartition(self.topics[tp.topic], tp.partition)
 
     def is_shared(self, tp: TopicPartition) -> bool:
-        """Returns whether others write the remote topic of the upstream partition *tp*, too."""
+        """Returns whether others also write the remote topic of the upstream partition *tp*."""
         return self.topics[tp.topic] in self.shared
 
     def ends_loop(self, remote: str) -> bool:

@@ -23,7 +23,7 @@ def checkpoints_topic(target: Cluster, config: FlowConfig) -> InternalTopic:
 
 
 def read_checkpoints(topic: InternalTopic) -> dict[GroupPartition, Checkpoint]:
-    """Returns the newest checkpoint of each group and remote partition.
+    """Reads the newest checkpoint of each group and remote partition.
 
     Records that are not checkpoints are skipped, as in MirrorMaker 2's reader.
     """

@@ -155,7 +155,7 @@ def _setting_notes(config: FlowConfig, source: Cluster, topics: Collection[str])
 def _describe(
     cluster: Cluster, rejections: Rejections, names: Collection[str], *, listed: bool = False
 ) -> dict[str, Topic]:
-    """Returns the topics of *names*; waits a moment for the leaders of their partitions."""
+    """Describes the topics of *names*; waits a moment for the leaders of their partitions."""
     topics = rejections.call(partial(cluster.describe, listed=listed), names)
     deadline = time.monotonic() + ELECTION_SECONDS
     while leaderless := [name for name, topic in topics.items() if topic.leaderless]:

@@ -72,7 +72,7 @@ class CheckedRuns:
         self._let_go()
 
     def take(self) -> dict[TopicPartition, list[OffsetRun]]:
-        """Returns the checked runs, merged, and forgets them."""
+        """Takes the checked runs, merged, and forgets them."""
         checked, self._checked = self._checked, {}
         return {tp: runs.take() for tp, runs in checked.items()}
 

@@ -105,7 +105,7 @@ class Reports:
             )
 
     def finish(self) -> None:
-        """Waits a moment for what a stopped query has in flight, so that it is reported, too."""
+        """Waits a moment for what a stopped query has in flight, so that it is also reported."""
         if self._acknowledged is not None:
             await_silence(self._context.spark, self._flow, CONFIRM_SECONDS)
 

@@ -71,5 +71,5 @@ class Standstill:
 
 
 def pause_seconds(attempts: int) -> float:
-    """Returns the pause after so many failed attempts: it doubles, up to half a minute."""
+    """Returns the pause after a number of failed attempts: it doubles, up to half a minute."""
     return min(30.0, 2.0 ** min(attempts - 1, 10))
