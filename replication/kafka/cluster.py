@@ -182,7 +182,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return self.wait_until_visible(dict.fromkeys(wanted, 1))
 
     def try_topics(self, topics: Iterable[NewTopic]) -> dict[str, str]:
-        """Tries which of *topics* the cluster would not create with these settings, and why.
+        """Finds which of *topics* the cluster would not create with these settings, and why.
 
         Nothing is created.
         """

@@ -108,7 +108,7 @@ def find_by_spans(
     accepted: Mapping[TopicPartition, Accepted],
     rejected: Collection[TopicPartition] = (),
 ) -> Found:
-    """Finds as `find_positions`, where the logs of both sides begin and end as *spans* says.
+    """Finds as `find_positions` does, where the logs of both sides begin and end as *spans* says.
 
     Raises:
         ClusterError: A cluster does not answer.

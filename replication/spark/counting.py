@@ -102,7 +102,7 @@ def _counted(records: DataFrame) -> DataFrame:
 
 
 def _numbered(records: DataFrame, spans: Mapping[TopicPartition, RecordSpan]) -> DataFrame:
-    """Counts as `_counted`, with ``at``: the span's last record's offset, null if not reached."""
+    """Counts as `_counted` does, with ``at``: the offset of the span's last record, or null."""
     wanted = [
         {"topic": tp.topic, "partition": tp.partition, "wanted": span.records}
         for tp, span in spans.items()

@@ -186,7 +186,7 @@ class Claim(AbstractContextManager["Claim"]):
         return self._look_at_group(self._ownership)
 
     def await_step(self, *, standby: bool) -> ClaimStep:
-        """Looks as `look`, for a process that waits only if it stands by.
+        """Looks as `look` does, for a process that waits only if it stands by.
 
         Raises:
             LeaseError: Another process holds the lease, and this one does not stand by.

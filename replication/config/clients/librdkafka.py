@@ -58,7 +58,7 @@ def librdkafka_properties(java: Mapping[str, str]) -> dict[str, str]:
 
 
 def convert(java: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Converts as `librdkafka_properties`, but returns all problems, each with its key first."""
+    """Converts as `librdkafka_properties` does, but returns all problems, each after its key."""
     converted: dict[str, str] = {}
     for key, value in java.items():
         if key in _SAME or key not in JAVA_KEYS:

@@ -364,7 +364,7 @@ class _FlowLoop:
         return has_tried
 
     def _find_rejected(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
-        """Finds as `_find_positions`, once what precedes a rejected record in its batch is in."""
+        """Finds as `_find_positions` does, once what precedes a rejected record is in."""
         positions = self._find_positions(plan)
         self._lease.check()
         self._number += 1

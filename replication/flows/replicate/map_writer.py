@@ -127,7 +127,7 @@ class MapWriter:
         self._append(finished)
 
     def write_or_keep(self, finished: FinishedRuns) -> None:
-        """Writes as `write`, but keeps runs that cannot be written for the next call.
+        """Writes as `write` does, but keeps runs that cannot be written for the next call.
 
         Raises:
             StateError: Writes have failed for a minute; the runs are kept all the same.
