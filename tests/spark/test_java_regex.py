@@ -220,7 +220,7 @@ def test_no_expression_takes_long(pattern: str) -> None:
 
     NameFilter((pattern,)).accepts("a" * 249 + "!")
 
-    assert time.process_time() - began < 1.0
+    assert time.process_time() - began < 5.0  # by backtracking: hours
 
 
 @pytest.mark.parametrize("pattern", ["(" * 3000 + ")" * 3000, "[" * 3000, "a" * 20_000])
