@@ -3,7 +3,8 @@
 # tests/README.md says which, and what decides. --all runs all tests, --soak also those that take many
 # minutes; --soak MODE SECONDS runs the mirror under random faults and nothing else.
 # REPLICATION_TEST_BROKERS=docker runs the shared brokers in containers. --coverage adds a report of the
-# lines that ran, and minutes. Other arguments go to pytest, and nothing else runs.
+# lines that ran, and minutes. --site builds a site of the documents, with a search, in .local/site, and
+# nothing else. Other arguments go to pytest, and nothing else runs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -68,6 +69,10 @@ tests() { # share|all|soak
   return "$code"
 }
 
+if [ "${1:-}" = --site ]; then
+  ./spark-submit.sh --setup site
+  exec "$home/venv/bin/zensical" build --clean -f .mkdocs.yml
+fi
 case "${1:-} ${2:-}" in '--soak realtime' | '--soak microbatch' | '--soak drain')
   exec "$python" -m tests.soak "${@:2}" ;;
 esac

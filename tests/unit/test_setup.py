@@ -41,7 +41,7 @@ CLOSED = "http://127.0.0.1:9"  # the discard port: nothing listens there
         ),
         pytest.param(["--keep", "--config", "a.yaml"], "--keep belongs to the demo", id="keep"),
         pytest.param(
-            ["--setup", "kafka"], "--setup takes dev, bench, docker, mm2", id="unknown set-up"
+            ["--setup", "kafka"], "--setup takes dev, bench, docker, site, mm2", id="unknown set-up"
         ),
         pytest.param(["--build"], "--build needs one folder", id="no folder to build"),
     ],
