@@ -364,7 +364,7 @@ class _FlowLoop:
         return has_tried
 
     def _find_rejected(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
-        """Finds as `_find_positions` does, once what precedes a rejected record is in."""
+        """Finds as `_find_positions` does, after copying a batch up to its rejected record."""
         positions = self._find_positions(plan)
         self._lease.check()
         self._number += 1
