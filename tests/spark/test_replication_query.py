@@ -37,6 +37,8 @@ def test_a_record_is_projected_once_and_then_counted(spark: SparkSession, mode: 
     )
 
     frame = writer._df._jdf  # noqa: SLF001 - a writer shows its plan nowhere else
-    analyzed = frame.queryExecution().analyzed().toString()
-    steps = [re.sub(r"^[\s:+~-]*", "", line).split()[0] for line in analyzed.splitlines()]
-    assert steps == ["CollectMetrics", "Project", "StreamingRelationV2"], analyzed
+    analyzed = frame.queryExecution().analyzed()
+    session = spark._jsparkSession  # noqa: SLF001 - the optimizer has no other door
+    plan = session.sessionState().optimizer().execute(analyzed).toString()
+    steps = [re.sub(r"^[\s:+~-]*", "", line).split()[0] for line in plan.splitlines()]
+    assert steps == ["CollectMetrics", "Project", "StreamingRelationV2"], plan

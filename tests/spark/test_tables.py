@@ -73,6 +73,7 @@ def test_events_can_be_queried(tables: Tables) -> None:
     assert row.asDict() == {
         "flow": "A->B", "kind": "realigned", "group": None, "topic": "orders", "partition": 3,
         "offset_from": None, "offset_until": 7, "reaction": "at least once", "text": "why",
+        "cluster": None,
     }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ class SaidLines(logging.Handler):
     """The lines since the test began, or since `forget`."""
 
     def __init__(self) -> None:
-        super().__init__(logging.INFO)
+        super().__init__(logging.DEBUG)
         self._all: list[Said] = []
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -41,11 +41,11 @@ class SaidLines(logging.Handler):
 
 @contextmanager
 def said_lines() -> Iterator[SaidLines]:
-    """The lines of the block, from level INFO on."""
+    """The lines of the block, of every level."""
     log, said = logging.getLogger("replication"), SaidLines()
     level = log.level
     log.addHandler(said)
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.DEBUG)
     try:
         yield said
     finally:

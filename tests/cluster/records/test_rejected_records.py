@@ -262,7 +262,7 @@ def test_no_start_repeats_what_is_behind_a_rejected_record_of_a_shared_topic(
 
     assert found == [found[0]] * 3
     assert set(found[0].values()) == {1}
-    assert len(found[0]) > 10, "batches behind the rejected record were taken"
+    assert found[0].keys() >= {one.value for one in padded[:5]}, "what stood before it is there"
     there = copies_from(target, both, b"A")
     behind = set(found[0]) - {one.value for one in padded[:6]}
     assert there == Counter(there.keys()) + Counter(behind)
