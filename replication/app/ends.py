@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 
 from replication.app.claims import Launch
 from replication.app.outcome import JobOutcome
-from replication.errors import LeaseError, ReplicationError
+from replication.errors import ConfigError, LeaseError, ReplicationError
 from replication.flows.tally import Killed, Tally
 from replication.log import Log
 from replication.model import Flow, runs
@@ -28,10 +28,13 @@ from replication.state.executions import (
     has_end,
     rows_of,
 )
+from replication.state.paths import local_path
 from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables, now
 
 log = Log(__name__)
+
+BAD_INPUT: Final = ConfigError.exit_code
 
 WAIT_SECONDS: Final = 30.0
 """How long a row waits for those of other flows of the process, which may also end soon."""
@@ -84,7 +87,14 @@ class Ends:
             self._rows.tables = None
 
     def close(self, error: BaseException | None) -> None:
-        """Writes what is left: the ends of flows that had no Spark session; *error* ended them."""
+        """Writes what is left: the ends of flows that had no Spark session; *error* ended them.
+
+        Bad input begins no state directory: where none is, nothing is written of it.
+        """
+        folder = local_path(self._launch.config.state_dir)
+        is_bad_input = isinstance(error, ReplicationError) and error.exit_code == BAD_INPUT
+        if is_bad_input and folder is not None and not folder.exists():
+            return
         self.end_others(error)
         self._rows.write_all()
 
