@@ -13,7 +13,8 @@ from replication.cli.options import (
     print_table,
 )
 from replication.config.file import load_config
-from replication.control.status import End, FlowStatus, OpenTrouble, flow_status
+from replication.control.status import End, FlowStatus, OpenTrouble, flow_status, witnessed
+from replication.control.witness import Witness, ask_witnesses
 from replication.state.folder import check_begun
 from replication.state.readers import open_reader
 
@@ -27,13 +28,22 @@ HEADINGS = ("topic", "partition", "event", "since", "reason")
 @AS_JSON
 @known_errors
 def status(file: str, name: str | None, clusters: str, *, as_json: bool) -> None:
-    """Show which topics are not replicated now, and why.
+    """Show which process runs each flow, and which topics are not replicated now, and why.
 
-    The tables answer, no cluster is asked: what a flow has recorded since a process took it last.
+    The tables answer: what a flow has recorded since a process took it last. Whether that process
+    lives, the target is asked: a flow is silent if its process was killed, paused or cut off.
     """
     config = load_config(file, clusters)
+    chosen = chosen_flows(config, name)
     with open_reader(config.state_dir, config.hadoop) as state:
-        found = [flow_status(flow.flow, state) for flow in chosen_flows(config, name)]
+        found = [flow_status(flow.flow, state) for flow in chosen]
+    # a flow that never ran, or was given back, needs no witness
+    doubtful = {one.flow for one in found if one.process and not one.process.released}
+    witnesses = ask_witnesses(flow for flow in chosen if flow.flow in doubtful)
+    found = [
+        witnessed(one, witnesses[one.flow], config.state_dir) if one.flow in witnesses else one
+        for one in found
+    ]
     if all(one.process is None for one in found):
         check_begun(config.state_dir)
     if as_json:
@@ -48,13 +58,27 @@ def status(file: str, name: str | None, clusters: str, *, as_json: bool) -> None
 
 
 def _process(status: FlowStatus) -> str:
-    process = status.process
+    process, witness = status.process, status.witness
     if process is None:
         return "no process is known to have run it"
-    if process.released is None:
-        since = process.since.isoformat(timespec="seconds")
-        return f"{process.host} took it at {since} and has not given it back"
-    return f"{process.host} gave it back at {process.released.isoformat(timespec='seconds')}"
+    if process.released is not None:
+        return f"{process.host} gave it back at {process.released.isoformat(timespec='seconds')}"
+    taken = f"{process.host} took it at {process.since.isoformat(timespec='seconds')}"
+    if witness is None or status.liveness == "member":
+        return f"{taken} and has it"
+    return _lost(taken, status, witness)
+
+
+def _lost(taken: str, status: FlowStatus, witness: Witness) -> str:
+    """Returns the line of a flow whose process is not known to live."""
+    group = f"group {witness.group} on cluster {witness.cluster}"
+    if status.liveness == "unknown":
+        return f"unknown: {taken}; whether it lives is not known: {witness.reason}"
+    gone = f"{taken}, and was killed, paused or cut off since"
+    if status.liveness == "nobody":
+        return f"silent: no process holds the lease ({group} has no member); last word: {gone}"
+    others = ", ".join(sorted(witness.members or ()))
+    return f"silent: {gone}; another process is about to take over ({group} has {others})"
 
 
 def _end(end: End) -> str:

@@ -1,11 +1,17 @@
-"""What the tables say of a flow: which process ran it last, and what of it is not replicated."""
+"""What the tables say of a flow: which process ran it last, and what of it is not replicated.
+
+Tables keep what a process wrote that was killed since. Whether it lives, the group of its lease
+says.
+"""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from replication.control.witness import Answer, Witness
 from replication.model import EventKind, Flow
+from replication.state.claim import instance_id
 from replication.state.executions import Ending, last_execution
 from replication.state.readers import StateReader
 
@@ -33,11 +39,18 @@ class Process:
         host: Its machine.
         since: When it took the flow.
         released: When it gave it back; None if it still has it, or was killed.
+        machine: Of it and its lock file, as a claim names them; None where that is not known.
     """
 
     host: str
     since: datetime
     released: datetime | None
+    machine: str | None = None
+
+    def instance(self, state_dir: str) -> str | None:
+        """Returns its static id in the group of a lease, if it ran with that *state_dir*."""
+        host = self.host.partition(",")[0]
+        return instance_id(host, state_dir, self.machine) if self.machine else None
 
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
@@ -94,25 +107,31 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """One flow; ``process`` is None if it never ran, ``end`` if no start of it has ended."""
+    """One flow; ``process`` is None if it never ran, ``end`` if no start of it has ended.
+
+    ``liveness`` is what the group of its lease says of a process that has not given it back.
+    """
 
     flow: Flow
     process: Process | None
     troubles: tuple[OpenTrouble, ...]
     end: End | None = None
+    liveness: Answer | None = None
+    witness: Witness | None = None
 
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
         return {
             "flow": str(self.flow),
             "process": self.process and self.process.document(),
+            "liveness": self.liveness,
             "last_end": self.end and self.end.document(),
             "not_replicated": [trouble.document() for trouble in self.troubles],
         }
 
 
 def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
-    """Reads what *state* says of *flow*.
+    """Reads what *state* says of *flow*; whether its process lives is left open.
 
     Raises:
         StateError: The tables cannot be read.
@@ -124,6 +143,20 @@ def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
     return FlowStatus(flow, process, troubles, end or None)
 
 
+def witnessed(status: FlowStatus, witness: Witness, state_dir: str) -> FlowStatus:
+    """Returns *status* with what *witness* says of the process.
+
+    Args:
+        status: By the tables.
+        witness: The group of the flow's lease.
+        state_dir: The state directory, as the file names it.
+    """
+    process = status.process
+    if process is None or process.released is not None:
+        return status
+    return replace(status, witness=witness, liveness=witness.of(process.instance(state_dir)))
+
+
 def last_process(leases: Iterable[Mapping[str, Any]]) -> Process | None:
     """Returns the process that took the lease last, by the flow's rows of the table ``leases``."""
     rows = sorted(leases, key=lambda row: (row["epoch"], row["renewed"]))
@@ -132,7 +165,8 @@ def last_process(leases: Iterable[Mapping[str, Any]]) -> Process | None:
     last = rows[-1]
     first = next(row for row in rows if row["epoch"] == last["epoch"])
     # a standby's column ``since`` is older: it waited before it took the lease
-    return Process(last["host"], first["renewed"], last["renewed"] if last["released"] else None)
+    released = last["renewed"] if last["released"] else None
+    return Process(last["host"], first["renewed"], released, last.get("machine"))
 
 
 def troubles_of(

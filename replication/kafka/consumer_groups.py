@@ -167,6 +167,19 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
 
     def members(self, group: str) -> list[str]:
         """Returns ``client-id at host`` of each member of *group*; [] if there is none."""
+        return sorted(
+            f"{member.clientId()} at {member.host().removeprefix('/')}"
+            for member in self._members(group)
+        )
+
+    def instances(self, group: str) -> list[str]:
+        """Returns the static id of each member of *group*, or the id that its coordinator gave."""
+        return [
+            str(member.groupInstanceId().orElse(member.consumerId()))
+            for member in self._members(group)
+        ]
+
+    def _members(self, group: str) -> Any:  # noqa: ANN401 - Java objects
         names = self._jvm.java.util.ArrayList()
         names.add(group)
         try:
@@ -175,11 +188,8 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         except CallError as error:
             if error.code != "GROUP_ID_NOT_FOUND":
                 raise
-            return []
-        return sorted(
-            f"{member.clientId()} at {member.host().removeprefix('/')}"
-            for member in described.members()
-        )
+            return ()
+        return described.members()
 
     def missing(self, groups: Iterable[str]) -> set[str]:
         """Returns those of *groups* that do not exist, as their coordinators say.

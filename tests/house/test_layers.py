@@ -104,6 +104,7 @@ DOORS = {
         "cluster",
         "consumer_groups",
         "diagnosis",
+        "group_members",
         "internal_topic",
         "jvm",
         "ownership",

@@ -136,6 +136,7 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
             {
                 "flow": "A->B",
                 "process": {"host": "h1 7", "since": START.isoformat(), "released": None},
+                "liveness": "unknown",
                 "last_end": None,
                 "not_replicated": [
                     {

@@ -1,0 +1,72 @@
+"""What the group of a lease says of the process that is known to have taken it: does it live?
+
+The table ``leases`` and the status topic keep the last word of a process that was killed. The
+coordinator of the group expels a member that was silent for `SESSION_SECONDS`: one that was killed,
+paused or cut off from the target.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+from replication.config.tree import ClusterConfig, FlowConfig
+from replication.errors import ReplicationError
+from replication.kafka.group_members import group_members
+from replication.model import Flow
+from replication.state.claim import LeaseName
+
+Answer = Literal["member", "other", "nobody", "unknown"]
+"""The process is in the group; another one is; the group has no member; the group was not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """The group of one lease, as its cluster describes it.
+
+    Args:
+        group: Its id.
+        cluster: The alias of the flow's target, which keeps it.
+        members: The static ids of its members; None if they are unknown.
+        reason: Why they are unknown.
+    """
+
+    group: str
+    cluster: str
+    members: frozenset[str] | None
+    reason: str = ""
+
+    def of(self, instance: str | None) -> Answer:
+        """Returns what the group says of the process with the static id *instance*.
+
+        One whose id is not known is taken for any member.
+        """
+        if self.members is None:
+            return "unknown"
+        if not self.members:
+            return "nobody"
+        return "member" if instance is None or instance in self.members else "other"
+
+
+def ask_witnesses(configs: Iterable[FlowConfig], part: str = "") -> dict[Flow, Witness]:
+    """Asks the groups of the leases of *configs*, those of all clusters at once."""
+    by_target: defaultdict[str, list[FlowConfig]] = defaultdict(list)
+    for config in configs:
+        by_target[config.target.alias].append(config)
+    if not by_target:
+        return {}
+    with ThreadPoolExecutor(len(by_target), "witness") as pool:
+        answers = pool.map(lambda some: _ask(some[0].target, some, part), by_target.values())
+    return {flow: witness for answer in answers for flow, witness in answer.items()}
+
+
+def _ask(target: ClusterConfig, configs: Iterable[FlowConfig], part: str) -> Mapping[Flow, Witness]:
+    groups = {config.flow: LeaseName(config.flow, part).group for config in configs}
+    try:
+        members = group_members(target.alias, target.admin, list(groups.values()))
+    except ReplicationError as error:
+        return {
+            flow: Witness(group, target.alias, None, str(error)) for flow, group in groups.items()
+        }
+    return {flow: Witness(group, target.alias, members[group]) for flow, group in groups.items()}
