@@ -15,6 +15,7 @@ from replication.config.group_settings import (
     StateConfig,
 )
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
+from replication.config.serve_settings import ServeConfig
 from replication.config.topic_settings import GuardConfig, RecordsConfig, TopicsConfig
 
 _CLUSTERS: Final = (
@@ -88,6 +89,7 @@ SUBJECTS: Final[dict[str, tuple[ConfigKey, ...]]] = {
     "Consumer groups": keys_of(GroupsConfig),
     "Heartbeats": keys_of(HeartbeatsConfig),
     "The Delta tables": (_STATE_DIR, *keys_of(StateConfig)),
+    "REST and pages (replication serve)": keys_of(ServeConfig),
     "Metrics, and a class of MirrorMaker 2 that cannot be replaced": _CLASSES,
 }
 

@@ -17,9 +17,10 @@ from replication.config.group_settings import HeartbeatsConfig
 from replication.config.hadoop import hadoop_properties, note_unused
 from replication.config.keys import KEYS
 from replication.config.scopes import sort_settings
+from replication.config.serve_settings import ServeConfig, serve_problems
 from replication.config.topic_settings import MODE
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
-from replication.config.values import Diagnostics, Raw, read, text
+from replication.config.values import Diagnostics, InvalidValueError, Raw, read, text
 from replication.errors import ConfigError
 from replication.mm2.custom import (
     GROUP_FILTER,
@@ -70,6 +71,9 @@ def parse(
     state_dir = text(scopes.top.get("state.dir", "")).strip() or default_state_dir
     check_state_dir(diagnostics, state_dir)
     note_unused(diagnostics, scopes.top, state_dir)
+    serve = _top_section(ServeConfig, scopes.top)
+    for key, problem in serve_problems(serve):
+        diagnostics.problem(key, problem)
     if diagnostics.problems:
         raise ConfigError(file, diagnostics.problems)
     return MirrorConfig(
@@ -86,6 +90,7 @@ def parse(
             for values in pairs
             if values.flag("emit.heartbeats.enabled") and values.is_chosen
         ),
+        serve=serve,
         warnings=tuple(diagnostics.warnings),
         notes=tuple(diagnostics.notes),
     )
@@ -115,6 +120,19 @@ def _section(kind: type[Section], values: FlowValues) -> Section:
         return _value(keys[0], values) if keys else _section(hints[name], values)
 
     return kind(**{name: found(name, keys) for name, keys in declared_keys(kind).items()})
+
+
+def _top_section(kind: type[Section], top: Mapping[str, Raw]) -> Section:
+    """Returns an object of *kind*, whose keys are of the file, not of a flow."""
+    found = {}
+    for name, declared in declared_keys(kind).items():
+        key = cast("ConfigKey", declared[0])
+        try:
+            value = read(key, top.get(key.name, key.default))
+        except InvalidValueError:  # reported when the settings were sorted into scopes
+            value = read(key, key.default)
+        found[name] = value.strip() if isinstance(value, str) else value
+    return kind(**found)
 
 
 def _value(declared: ConfigKey | Keys, values: FlowValues) -> object:

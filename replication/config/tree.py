@@ -14,6 +14,7 @@ from replication.config.group_settings import (
     StateConfig,
 )
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
+from replication.config.serve_settings import ServeConfig
 from replication.config.topic_settings import GuardConfig, RecordsConfig, TopicsConfig
 from replication.mm2.custom import CustomClass, CustomPolicy
 from replication.mm2.filters import NameFilter
@@ -82,6 +83,7 @@ class MirrorConfig:
         other_flows: Enabled flows whose targets are left to other processes, by
             ``replication.target.clusters``.
         heartbeats: The pairs with heartbeats enabled, pairs of disabled flows included.
+        serve: How the view of all flows is served.
         warnings: What may not mean what its author thinks, one line each; logged once.
         notes: Keys that are accepted without effect and the like, one line each; logged once.
     """
@@ -94,6 +96,7 @@ class MirrorConfig:
     flows: tuple[FlowConfig, ...]
     other_flows: tuple[FlowConfig, ...]
     heartbeats: tuple[HeartbeatsConfig, ...]
+    serve: ServeConfig
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
 

@@ -7,6 +7,7 @@ from replication.config.group_settings import (
     StateConfig,
 )
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
+from replication.config.serve_settings import ServeConfig
 from replication.config.topic_settings import GuardConfig
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.mm2.policy import PrefixPolicy
@@ -121,6 +122,17 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
         heartbeats=(
             heartbeats("A->B", "B", "b:1"),
             heartbeats("B->A", "A", "a:1"),
+        ),
+        serve=ServeConfig(
+            port=6670,
+            listen="127.0.0.1",
+            tokens_file="",
+            certificate="",
+            key="",
+            client_ca="",
+            prefix="",
+            allowed_hosts=(),
+            trusted_proxies=(),
         ),
         warnings=(),
         notes=(),
