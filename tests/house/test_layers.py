@@ -21,7 +21,7 @@ STOREYS = (
     {"positions", "upkeep"},
     {"state"},
     {"kafka", "spark", "topics", "groups"},
-    {"config", "offsets"},
+    {"config", "offsets", "figures"},
     {"mm2"},
     {"model", "errors", "log"},
     {"log_events"},

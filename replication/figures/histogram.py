@@ -1,0 +1,69 @@
+"""Counts of durations by bucket, as Prometheus has them. Pure."""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final
+
+BOUNDS: Final = (
+    0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 300.0,
+    900.0, 3600.0,
+)  # fmt: skip
+"""The upper bounds of the buckets, in seconds; the last bucket has none. A timestamp of Kafka has
+milliseconds and no more. ``jvm/Latencies.java`` has the same bounds."""
+
+QUANTILES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Durations in seconds.
+
+    Args:
+        counts: How many are at most as long as each of `BOUNDS`; in the end, how many there are.
+        sum: Of all of them.
+    """
+
+    counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
+    sum: float = 0.0
+
+    @classmethod
+    def of(cls, buckets: Sequence[int], total: float) -> "Histogram":
+        """Makes one of the counts of each bucket by itself, and the *total* of the durations."""
+        return cls(tuple(accumulate(buckets)), total)
+
+    @property
+    def count(self) -> int:
+        """How many durations there are."""
+        return self.counts[-1]
+
+    def since(self, before: "Histogram") -> "Histogram":
+        """Returns what was counted after *before*, an earlier look at the same."""
+        counts = tuple(now - then for now, then in zip(self.counts, before.counts, strict=True))
+        return Histogram(counts, max(0.0, self.sum - before.sum))
+
+    def quantile(self, share: float) -> float | None:
+        """Returns how long *share* of the durations are at most; None without any.
+
+        Within its bucket, as Prometheus' ``histogram_quantile`` does: in proportion.
+        """
+        if not self.count:
+            return None
+        rank = share * self.count
+        bucket = bisect_left(self.counts, max(rank, 1e-9))
+        if bucket >= len(BOUNDS):
+            return BOUNDS[-1]
+        start, until = BOUNDS[bucket - 1] if bucket else 0.0, BOUNDS[bucket]
+        before = self.counts[bucket - 1] if bucket else 0
+        return start + (until - start) * (rank - before) / (self.counts[bucket] - before)
+
+    def document(self) -> dict[str, Any]:
+        """Returns what JSON has: quantiles, the number of durations, and the counts."""
+        shares = {name: self.quantile(share) for name, share in QUANTILES.items()}
+        return {**shares, "samples": self.count, "sum": self.sum, "counts": list(self.counts)}
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "Histogram":
+        """Returns the histogram of a `document`."""
+        return cls(tuple(document["counts"]), document["sum"])

@@ -1,0 +1,140 @@
+"""How far a partition's copy is behind, in records and in seconds. Pure.
+
+Nobody reads the record that waits: its age follows from when the log's ends were seen. The record
+at position P was appended after the newest look that found an end at or before P, and is not older
+than its predecessor. Both are upper bounds of its age, and the lesser one is shown::
+
+    looks       S1        S2        S3        S4       now
+    ends         7         9         9        12
+    log      5 6 | 7     8 |         |  9 10 11|  12
+    copied   5 6   7     8                               P = 9
+                                     B = S3: at that time record 9 did not exist yet
+
+The ends are asked for first, and the position is taken a moment later. The other way round a
+healthy flow would always show the records of the last moment as lag.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+EXACT_LOOKS: Final = 16
+"""The newest ends of different offsets, of which each is kept."""
+
+LOOKS_OF_A_SPACING: Final = 4
+"""Beyond them, for each spacing, of which the next one is twice as long."""
+
+SPACINGS: Final = 12
+"""How many there are. With a look each 5 s this reaches further back than a day."""
+
+MOST_SKEW_SECONDS: Final = 1.0
+"""Clocks that differ by less are taken for the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a partition's copy is behind.
+
+    Args:
+        records: Source offsets that are not acknowledged. An upper bound of records: transaction
+            markers and compacted records have offsets, too.
+        seconds: How long the oldest of them has been on the source; None if that is unknown.
+    """
+
+    records: int
+    seconds: float | None
+
+
+class PartitionLag:
+    """The ends of one log that were seen, as far as they tell how old what is not copied is.
+
+    A partition without lag keeps one end. While it lags, it keeps up to 64, the older the sparser.
+    """
+
+    __slots__ = ("_base", "_end", "_is_ahead", "_position", "_record", "_spacings")
+
+    def __init__(self) -> None:
+        self._position = self._end = -1
+        self._is_ahead = False
+        self._base: float | None = None  # the newest look with an end at or before the position
+        self._record: tuple[int, float] | None = None  # an offset and the record's timestamp
+        self._spacings: list[deque[tuple[float, int]]] = []  # newest first; looks oldest first
+
+    def saw(self, at: float, end: int) -> None:
+        """Notes that the log ended at *end* when it was looked at, *at* a time."""
+        if end < self._end:  # another log of the same name, or one that has lost its end
+            self._forget()
+            self._end = -1
+        is_same, self._end = end == self._end, end
+        if end <= self._position:
+            self._base = at
+            self._spacings.clear()
+        elif is_same and self._spacings:
+            self._spacings[0][-1] = (at, end)  # the later one says more
+        else:
+            self._add((at, end))
+
+    def moved(self, position: int) -> None:
+        """Notes the next offset that the target has not acknowledged."""
+        if position < self._position:  # copied once more
+            self._forget()
+        self._position = position
+        for looks in reversed(self._spacings):
+            while looks and looks[0][1] <= position:
+                self._base = looks.popleft()[0]
+        while self._spacings and not self._spacings[-1]:
+            self._spacings.pop()
+
+    def read(self, position: int, timestamp: float) -> None:
+        """Notes the *timestamp* of the record at *position*, where no look tells its age."""
+        self._record = (position, timestamp)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether something waits of which no look tells the age: it was there before the first."""
+        return self._end > self._position >= 0 and self._base is None
+
+    def look(self, now: float, newest: float | None) -> Lag:
+        """Returns the lag as of *now*, once the end and the position are known.
+
+        Args:
+            now: The time at which the position was taken.
+            newest: The newest timestamp of the records before the position, by the clocks of their
+                producers or of the source; None if it is unknown.
+        """
+        is_plausible = newest is not None and self._is_plausible(newest, now)
+        records = max(0, self._end - self._position)
+        if not records:
+            return Lag(0, 0.0)
+        known = [] if self._base is None else [self._base]
+        if newest is not None and is_plausible:
+            known.append(newest)
+        if not known and self._record is not None and self._record[0] == self._position:
+            known.append(self._record[1])
+        return Lag(records, max(0.0, now - max(known)) if known else None)
+
+    def _is_plausible(self, newest: float, now: float) -> bool:
+        """Whether a record before the position may have existed at *newest*.
+
+        A producer whose clock is ahead makes what waits look younger. Where that was seen once,
+        timestamps are not believed any more: the looks suffice.
+        """
+        later = self._spacings[-1][0][0] if self._spacings else now  # what waits existed by then
+        excess = newest - min(later, now)
+        self._is_ahead = self._is_ahead or excess > MOST_SKEW_SECONDS
+        return excess <= 0 and not self._is_ahead
+
+    def _forget(self) -> None:
+        self._base = self._record = None
+        self._spacings.clear()
+
+    def _add(self, look: tuple[float, int]) -> None:
+        for spacing in range(SPACINGS + 1):
+            if spacing == len(self._spacings):
+                self._spacings.append(deque())
+            looks = self._spacings[spacing]
+            looks.append(look)
+            if len(looks) <= (LOOKS_OF_A_SPACING if spacing else EXACT_LOOKS):
+                return
+            looks.popleft()  # of the two oldest the later one says more, and goes on
+            look = looks.popleft()
