@@ -15,6 +15,7 @@ from replication.config.group_settings import (
     StateConfig,
 )
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
+from replication.config.metrics_settings import MetricsConfig
 from replication.config.serve_settings import ServeConfig
 from replication.config.topic_settings import GuardConfig, RecordsConfig, TopicsConfig
 
@@ -89,6 +90,7 @@ SUBJECTS: Final[dict[str, tuple[ConfigKey, ...]]] = {
     "Consumer groups": keys_of(GroupsConfig),
     "Heartbeats": keys_of(HeartbeatsConfig),
     "The Delta tables": (_STATE_DIR, *keys_of(StateConfig)),
+    "Metrics and probes of the driver": keys_of(MetricsConfig),
     "REST and pages (replication serve)": keys_of(ServeConfig),
     "Metrics, and a class of MirrorMaker 2 that cannot be replaced": _CLASSES,
 }

@@ -16,6 +16,11 @@ from replication.config.flow_values import FlowValues
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.hadoop import hadoop_properties, note_unused
 from replication.config.keys import KEYS
+from replication.config.metrics_settings import (
+    MetricsConfig,
+    metrics_problem,
+    metrics_warnings,
+)
 from replication.config.scopes import sort_settings
 from replication.config.serve_settings import ServeConfig, serve_problems
 from replication.config.topic_settings import MODE
@@ -74,6 +79,7 @@ def parse(
     serve = _top_section(ServeConfig, scopes.top)
     for key, problem in serve_problems(serve):
         diagnostics.problem(key, problem)
+    metrics = _metrics(diagnostics, scopes.top)
     if diagnostics.problems:
         raise ConfigError(file, diagnostics.problems)
     return MirrorConfig(
@@ -91,6 +97,7 @@ def parse(
             if values.flag("emit.heartbeats.enabled") and values.is_chosen
         ),
         serve=serve,
+        metrics=metrics,
         warnings=tuple(diagnostics.warnings),
         notes=tuple(diagnostics.notes),
     )
@@ -120,6 +127,16 @@ def _section(kind: type[Section], values: FlowValues) -> Section:
         return _value(keys[0], values) if keys else _section(hints[name], values)
 
     return kind(**{name: found(name, keys) for name, keys in declared_keys(kind).items()})
+
+
+def _metrics(diagnostics: Diagnostics, top: Mapping[str, Raw]) -> MetricsConfig:
+    metrics = _top_section(MetricsConfig, top)
+    if (problem := metrics_problem(metrics)) is not None:
+        diagnostics.problem("metrics.listen", problem)
+    else:
+        for key, warning in metrics_warnings(metrics):
+            diagnostics.warning(key, warning)
+    return metrics
 
 
 def _top_section(kind: type[Section], top: Mapping[str, Raw]) -> Section:

@@ -80,7 +80,8 @@ class ServeConfig:
             "rest.allowed.hosts",
             "names",
             "",
-            "the names under which `serve` is asked, besides those of loopback and rest.listen",
+            "the names under which `serve` and the driver's /metrics are asked, besides those of "
+            "loopback and of the address on which they listen",
         ),
     ]
     trusted_proxies: Annotated[

@@ -14,6 +14,7 @@ from replication.config.group_settings import (
     StateConfig,
 )
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
+from replication.config.metrics_settings import MetricsConfig
 from replication.config.serve_settings import ServeConfig
 from replication.config.topic_settings import GuardConfig, RecordsConfig, TopicsConfig
 from replication.mm2.custom import CustomClass, CustomPolicy
@@ -84,6 +85,7 @@ class MirrorConfig:
             ``replication.target.clusters``.
         heartbeats: The pairs with heartbeats enabled, pairs of disabled flows included.
         serve: How the view of all flows is served.
+        metrics: What the driver itself serves.
         warnings: What may not mean what its author thinks, one line each; logged once.
         notes: Keys that are accepted without effect and the like, one line each; logged once.
     """
@@ -97,6 +99,7 @@ class MirrorConfig:
     other_flows: tuple[FlowConfig, ...]
     heartbeats: tuple[HeartbeatsConfig, ...]
     serve: ServeConfig
+    metrics: MetricsConfig
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
 

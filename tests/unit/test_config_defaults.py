@@ -7,6 +7,7 @@ from replication.config.group_settings import (
     StateConfig,
 )
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
+from replication.config.metrics_settings import MetricsConfig
 from replication.config.serve_settings import ServeConfig
 from replication.config.topic_settings import GuardConfig
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
@@ -133,6 +134,14 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
             prefix="",
             allowed_hosts=(),
             trusted_proxies=(),
+        ),
+        metrics=MetricsConfig(
+            port=0,
+            listen="127.0.0.1",
+            partitions="lagging",
+            topics_max=1000,
+            groups_max=500,
+            mm2_names=False,
         ),
         warnings=(),
         notes=(),
