@@ -28,9 +28,9 @@ Label = Literal[
     "mode",
     "part",
     "partition",
-    "quantile",
     "reason",
     "runs",
+    "share",
     "state",
     "table",
     "topic",
@@ -176,8 +176,9 @@ FIGURES: Final[tuple[Figure, ...]] = (
     ),
     Figure(
         "topic_latency_seconds", "gauge", "seconds",
-        "The same as a quantile over the last 60 s, of the 100 topics with the most records.",
-        ("topic", "quantile"), mm2="replication-latency-ms, per partition",
+        "How long the share of the records of the last 60 s took at most; of the 100 topics with "
+        "the most records.",
+        ("topic", "share"), mm2="replication-latency-ms, per partition",
     ),
     Figure(
         "transfer_seconds", "histogram", "seconds",

@@ -20,8 +20,8 @@ STOREYS = (
     {"flows", "control"},
     {"positions", "upkeep"},
     {"state"},
-    {"kafka", "spark", "topics", "groups"},
-    {"config", "offsets", "figures"},
+    {"kafka", "spark", "topics", "groups", "metrics"},
+    {"config", "figures", "offsets"},
     {"mm2"},
     {"model", "errors", "log"},
     {"log_events"},
@@ -36,6 +36,7 @@ LIBRARIES = {
     "spark": {"pyspark", "py4j"},
     "kafka": {"confluent_kafka", "pyspark", "py4j"},
     "config": {"yaml"},
+    "metrics": {"prometheus_client"},
     "demo": {"confluent_kafka", "rich", "yaml", "pyspark"},
 }
 # The modules of a folder that others may import; the rest of it is private. Where no folder is
@@ -132,6 +133,7 @@ DOORS = {
         "keys",
         "loops",
         "metadata_settings",
+        "metrics_settings",
         "properties",
         "reference",
         "stores",

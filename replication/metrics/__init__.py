@@ -1,0 +1,1 @@
+"""The figures of flows as Prometheus reads them."""

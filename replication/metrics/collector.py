@@ -1,0 +1,246 @@
+"""The figures of flows as series of Prometheus.
+
+Names, kinds and texts are those of the registry of figures. What is unknown has no series. A
+counter with a bounded label exists with 0 from the start for each of its values: one that appears
+with its first event never makes ``increase`` fire.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, get_args
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from replication.figures.health import Code
+from replication.figures.histogram import BOUNDS
+from replication.figures.observation import (
+    ENDED,
+    Answer,
+    FlowState,
+    Observation,
+    TopicState,
+)
+from replication.figures.registry import BOUNDED, FIGURES, PREFIX, Figure
+from replication.metrics.limits import Cut, Cutter, Limits
+from replication.model import Flow
+
+Row = tuple[Sequence[str], float]
+"""The values of the labels of a figure, and its own."""
+
+SILENT: Final = "silent"
+"""The state of a flow of which nothing has been heard for too long; only who reads knows it."""
+
+LAST_WORDS: Final = frozenset(
+    {
+        "flow_state",
+        "observed_timestamp_seconds",
+        "started_timestamp_seconds",
+        "ended_timestamp_seconds",
+        "exit_code",
+    }
+)
+"""What is shown of a flow that has ended or is silent. The rest would say what was, as if it were
+now."""
+
+LONGEST_REASON: Final = 120
+
+_BOUNDS: Final = (*(str(bound) for bound in BOUNDS), "+Inf")
+
+
+class FlowCollector(Collector):
+    """Collects the series of the flows that a callable returns.
+
+    Args:
+        look: Returns the newest observation of each flow.
+        limits: How many series a flow may have.
+        is_stale: Whether an observation is so old that its flow is silent.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], Iterable[Observation]],
+        limits: Limits,
+        is_stale: Callable[[Observation], bool] = lambda _observed: False,
+    ) -> None:
+        self._look = look
+        self._limits = limits
+        self._is_stale = is_stale
+        self._cutters = dict[Flow, Cutter]()
+        self._lock = threading.Lock()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields the families of series, in the order of the registry."""
+        with self._lock:
+            cuts = [(self._cut(observed), self._is_stale(observed)) for observed in self._look()]
+        for figure in FIGURES:
+            if figure.is_metric:
+                yield _family(figure, cuts)
+
+    def _cut(self, observed: Observation) -> Cut:
+        return self._cutters.setdefault(observed.flow, Cutter(self._limits)).cut(observed)
+
+
+def _family(figure: Figure, cuts: Sequence[tuple[Cut, bool]]) -> Metric:
+    name, labels = PREFIX + figure.name, ("source", "target", *figure.labels)
+    if figure.kind == "histogram":
+        return _histograms(figure, name, labels, cuts)
+    kind = CounterMetricFamily if figure.kind == "counter" else GaugeMetricFamily
+    family = kind(name, figure.meaning, labels=labels)
+    for cut, is_stale in cuts:
+        observed = cut.observed
+        if figure.name not in LAST_WORDS and (is_stale or observed.state in ENDED):
+            continue
+        rows = _states(observed, is_stale=is_stale) if figure.name == "flow_state" else None
+        for values, value in _rows(figure, cut) if rows is None else rows:
+            family.add_metric((observed.flow.source, observed.flow.target, *values), value)
+    return family
+
+
+def _histograms(
+    figure: Figure, name: str, labels: Sequence[str], cuts: Sequence[tuple[Cut, bool]]
+) -> Metric:
+    family = HistogramMetricFamily(name, figure.meaning, labels=labels)
+    for cut, is_stale in cuts:
+        observed = cut.observed
+        histogram = observed.histograms.get(figure.name)
+        if histogram is not None and not is_stale and observed.state not in ENDED:
+            buckets = list(zip(_BOUNDS, histogram.counts, strict=True))
+            family.add_metric((observed.flow.source, observed.flow.target), buckets, histogram.sum)
+    return family
+
+
+def _rows(figure: Figure, cut: Cut) -> Iterable[Row]:
+    """Returns the rows of *figure*: of a rule of its own, else where an observation has it."""
+    name, observed = figure.name, cut.observed
+    if name in BOUNDED:
+        return _bounded(name, observed)
+    if name in observed.labelled:
+        return [((value,), number) for value, number in observed.labelled[name].items()]
+    if name in _RULES:
+        return _RULES[name](cut)
+    if figure.labels == ("topic",):
+        return _of_items(name, ((one.topic, one.figures) for one in cut.topics))
+    if figure.labels == ("group",):
+        return _of_items(name, ((one.group, one.figures) for one in cut.groups))
+    value = observed.figures.get(name)
+    return () if value is None else [((), value)]
+
+
+def _of_items(name: str, items: Iterable[tuple[str, Mapping[str, float]]]) -> Iterable[Row]:
+    return [((item,), figures[name]) for item, figures in items if name in figures]
+
+
+def _bounded(name: str, observed: Observation) -> Iterable[Row]:
+    values = {**dict.fromkeys(BOUNDED[name], 0.0), **observed.labelled.get(name, {})}
+    return [((value,), number) for value, number in values.items()]
+
+
+def _states(observed: Observation, *, is_stale: bool) -> Iterable[Row]:
+    present = SILENT if is_stale and observed.state not in ENDED else observed.state
+    return [((state,), float(state == present)) for state in (*get_args(FlowState), SILENT)]
+
+
+def _known(value: float | None) -> Iterable[Row]:
+    return () if value is None else [((), value)]
+
+
+def _info(cut: Cut) -> Iterable[Row]:
+    observed = cut.observed
+    host = observed.owner.host if observed.owner else ""
+    return [((observed.mode or "", observed.runs or "", host, observed.version), 1.0)]
+
+
+def _conditions(cut: Cut) -> Iterable[Row]:
+    held = {condition.code for condition in cut.observed.conditions}
+    return [((code,), float(code in held)) for code in get_args(Code)]
+
+
+def _started(cut: Cut) -> Iterable[Row]:
+    owner = cut.observed.owner
+    return _known(owner.since if owner else None)
+
+
+def _leases(cut: Cut) -> Iterable[Row]:
+    owner = cut.observed.owner
+    return [((owner.part if owner else "records",), float(owner is not None))]
+
+
+def _reachable(cut: Cut) -> Iterable[Row]:
+    return [((one.name,), float(one.is_reachable)) for one in cut.observed.clusters]
+
+
+def _skews(cut: Cut) -> Iterable[Row]:
+    return [((one.name,), one.skew) for one in cut.observed.clusters if one.skew is not None]
+
+
+def _partition_states(cut: Cut) -> Iterable[Row]:
+    counts = dict.fromkeys(get_args(TopicState), 0)
+    for topic in cut.observed.topics:
+        for part in topic.partitions:
+            counts[part.state] += 1
+    return [((state,), float(count)) for state, count in counts.items()]
+
+
+def _latencies(cut: Cut) -> Iterable[Row]:
+    return [
+        ((topic.topic, quantile), seconds)
+        for topic in cut.busiest
+        for quantile, seconds in topic.latency.items()
+    ]
+
+
+def _set_aside(cut: Cut) -> Iterable[Row]:
+    return [((topic.topic, _first_line(topic.reason)), 1.0) for topic in cut.aside]
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}.."
+
+
+def _of_partitions(name: str) -> "Callable[[Cut], Iterable[Row]]":
+    return lambda cut: [
+        ((topic.topic, str(part.partition)), part.figures[name])
+        for topic, part in cut.partitions
+        if name in part.figures
+    ]
+
+
+def _answers(cut: Cut) -> Iterable[Row]:
+    return [
+        ((group.group, answer), float(group.answers.get(answer, 0)))
+        for group in cut.groups
+        for answer in get_args(Answer)
+    ]
+
+
+def _limited(cut: Cut) -> Iterable[Row]:
+    return [((what,), float(is_cut)) for what, is_cut in cut.limited.items()]
+
+
+_RULES: Final[Mapping[str, Callable[[Cut], Iterable[Row]]]] = {
+    "info": _info,
+    "condition": _conditions,
+    "observed_timestamp_seconds": lambda cut: _known(cut.observed.as_of),
+    "started_timestamp_seconds": _started,
+    "ended_timestamp_seconds": lambda cut: _known(cut.observed.ended_at),
+    "exit_code": lambda cut: _known(cut.observed.exit_code),
+    "lease_held": _leases,
+    "cluster_reachable": _reachable,
+    "generation": lambda cut: _known(cut.observed.generation),
+    "topic_latency_seconds": _latencies,
+    "partitions": _partition_states,
+    "topic_set_aside": _set_aside,
+    "partition_lag_records": _of_partitions("lag_records"),
+    "partition_lag_seconds": _of_partitions("lag_seconds"),
+    "group_partitions": _answers,
+    "clock_skew_seconds": _skews,
+    "metrics_limited": _limited,
+}
+"""Figures that an observation has in a form of its own."""

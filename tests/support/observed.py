@@ -1,0 +1,88 @@
+"""Observations of flows that tests make up: every figure is known, unless a test says otherwise."""
+
+from dataclasses import replace
+from typing import Any
+
+from replication.figures.health import SEVERITIES, Code, Condition
+from replication.figures.histogram import BOUNDS, Histogram
+from replication.figures.observation import (
+    ClusterFigures,
+    GroupFigures,
+    Observation,
+    Owner,
+    PartitionFigures,
+    TopicFigures,
+)
+from replication.figures.registry import FIGURES, names_at
+from replication.model import Flow
+
+NOW = 1_800_000_000.0
+A_TO_B = Flow("A", "B")
+
+LABELLED = {
+    "executors": {"alive": 2.0},
+    "task_slots": {"used": 8.0, "free": 2.0},
+    "jvm_heap_bytes": {"used": 5e8, "max": 2e9},
+    "restarts_total": {"records": 1.0},
+}
+"""Figures with one label, as an observation has them."""
+
+
+def topic(name: str, records: float = 100.0, **more: Any) -> TopicFigures:  # noqa: ANN401 - any field
+    """One topic with all its figures, of one partition that keeps up."""
+    figures = dict.fromkeys(names_at("topic"), 1.0) | {"records_total": records}
+    part = PartitionFigures(0, "copying", dict.fromkeys(names_at("partition"), 0.0))
+    latency = {"0.5": 0.004, "0.99": 0.02, "1": 0.5}
+    given = TopicFigures(name, f"A.{name}", "copying", "", figures, latency, (part,))
+    return replace(given, **more)
+
+
+def lagging(name: str, seconds: float) -> TopicFigures:
+    """A topic whose only partition lags."""
+    figures = {"lag_seconds": seconds, "lag_records": 7.0, "records_total": 100.0}
+    part = PartitionFigures(0, "lagging", {"lag_seconds": seconds, "lag_records": 7.0})
+    return topic(name, state="lagging", figures=figures, partitions=(part,))
+
+
+def group(name: str, **figures: float) -> GroupFigures:
+    """A group with all its figures."""
+    known = dict.fromkeys(names_at("group"), 0.0) | figures
+    return GroupFigures(name, known, {"exact": 3, "bounded": 1})
+
+
+def set_aside(name: str, reason: str = "it was created again") -> TopicFigures:
+    """A topic that is set aside."""
+    part = PartitionFigures(0, "set-aside", {})
+    return topic(name, state="set-aside", reason=reason, partitions=(part,))
+
+
+def condition(code: Code, topic_name: str | None = None) -> Condition:
+    """A condition that holds since a minute."""
+    return Condition(code, SEVERITIES[code], NOW - 60, "text", "next step", topic_name)
+
+
+def observed(**more: Any) -> Observation:  # noqa: ANN401 - any field
+    """A flow that runs, with every figure known; *more* takes the place of what it names."""
+    histogram = Histogram.of([1] * (len(BOUNDS) + 1), 42.5)
+    given = Observation(
+        flow=A_TO_B,
+        as_of=NOW,
+        state="running",
+        since=NOW - 3600,
+        owner=Owner("etl-7", 4211, NOW - 3600),
+        epoch=4,
+        mode="realtime",
+        runs="mirror",
+        generation=3,
+        version="0.1.0",
+        figures=dict.fromkeys(names_at("flow"), 1.0),
+        histograms={figure.name: histogram for figure in FIGURES if figure.kind == "histogram"},
+        labelled=LABELLED,
+        topics=(topic("orders"), lagging("payments", 90.0), set_aside("audit")),
+        groups=(group("billing"),),
+        clusters=(
+            ClusterFigures("A", is_reachable=True, skew=0.01),
+            ClusterFigures("B", is_reachable=True, skew=-0.02),
+        ),
+    )
+    return replace(given, **more)
