@@ -21,7 +21,7 @@ while [ -L "$script" ]; do # macOS has no readlink -f
   case $link in /*) script=$link ;; *) script=$(dirname "$script")/$link ;; esac
 done
 repo=$(cd -- "$(dirname -- "$script")" && pwd -P)
-source "$repo/conf/set-up.sh" # also: home, venv, interceptor, say, fail
+source "$repo/conf/set-up.sh" # also: home, venv, our_jar, say, fail
 
 usage() {
   cat <<'HELP'
@@ -38,7 +38,7 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          --job runs one part only; the default, mirror, runs all parts.
          --standby waits while another process runs a flow, and takes over when that one ends.
        ./spark-submit.sh --setup [dev] [bench] [docker] [site] [mm2] [java] [kdc] [hadoop] [s3] [msk]
-         Only installs the Python packages, the JVM jars and the timestamp interceptor. dev adds the
+         Only installs the Python packages, the JVM jars and our Java classes. dev adds the
          packages of the tests, bench those of the benchmarks' plots, docker those of tests whose brokers
          run in containers, site what builds the documents as a site, mm2 the jars of MirrorMaker 2 for
          tests and benchmarks, java the tools that check the Java classes, kdc the jars of a Kerberos

@@ -1,5 +1,5 @@
 # Sourced by spark-submit.sh: creates the local environment from setup.cfg, conf/lock, conf/jars.xml,
-# conf/jars.sha256 and the source of the interceptor. A step is skipped while its inputs are unchanged.
+# conf/jars.sha256 and our Java classes. A step is skipped while its inputs are unchanged.
 # It needs bash, Python >= 3.10 and a JDK. On failure it ends the script with one line and exit code 2.
 # shellcheck shell=bash
 
@@ -9,8 +9,8 @@ home=$(absolute "${REPLICATION_HOME:-$repo/.local}")
 export REPLICATION_HOME=$home
 cache=$(absolute "${REPLICATION_CACHE:-${XDG_CACHE_HOME:-${HOME:-$home}/.cache}/kafka-replication}")
 venv=$home/venv
-interceptor=$repo/replication/jvm/preserve-timestamps.jar
-interceptor_source=$repo/replication/jvm # all Java files there
+our_sources=$repo/replication/jvm # all Java files there
+our_jar=$our_sources/replication.jar
 
 say() { # spark-submit.sh sets as_json and has_ended
   if [ -n "${as_json:-}" ]; then
@@ -160,17 +160,18 @@ resolve_jars() { # CONFIGURATION
 }
 
 is_compiled() {
-  [ -f "$interceptor" ] && [ -z "$(find "$interceptor_source" -name '*.java' -newer "$interceptor")" ]
+  [ -f "$our_jar" ] && [ -z "$(find "$our_sources" -name '*.java' -newer "$our_jar")" ]
 }
 
-compile_interceptor() {
+compile_our_jar() {
   local log=$home/log/javac classes=$home/classes
   rm -rf "$classes"
   { "${java}c" --release 17 -Xlint:all,-path -d "$classes" \
-    -cp "$home/jars/spark/*:$(echo "$venv"/lib/python*/site-packages/pyspark/jars)/*" "$interceptor_source"/*.java &&
-    "${java%java}jar" --create --date=2020-01-01T00:00:00Z --file "$interceptor.part" -C "$classes" .; } \
-    >"$log" 2>&1 || fail "cannot compile $interceptor_source: $(head -n 1 "$log"); all of it: $log"
-  mv "$interceptor.part" "$interceptor"
+    -cp "$home/jars/spark/*:$(echo "$venv"/lib/python*/site-packages/pyspark/jars)/*" \
+    "$our_sources"/*.java "$our_sources"/*/*.java &&
+    "${java%java}jar" --create --date=2020-01-01T00:00:00Z --file "$our_jar.part" -C "$classes" .; } \
+    >"$log" 2>&1 || fail "cannot compile $our_sources: $(head -n 1 "$log"); all of it: $log"
+  mv "$our_jar.part" "$our_jar"
 }
 
 # A job starts in half the time with it, and starts without it all the same.
@@ -218,7 +219,7 @@ set_up() { # [dev] [bench] [docker] [site] [CONFIGURATION of conf/jars.xml]...
     fi
   done
   exec 9>&- # the rest does not concern the cache, which other environments share
-  is_compiled || compile_interceptor
+  is_compiled || compile_our_jar
   if ! is_ready class-archive "$archive"; then
     archive_classes
     stamp class-archive "$archive"

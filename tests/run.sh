@@ -33,13 +33,13 @@ shell_syntax() {
   for file in spark-submit.sh conf/set-up.sh tests/run.sh tests/bench/run.sh tests/soak/*.sh tests/java/*.sh conf/deploy/*/*.sh .ci/run; do bash -n "$file"; done
 }
 
-wheel() { # The wheel must contain the interceptor and must import without this checkout.
+wheel() { # The wheel must contain our Java classes and must import without this checkout.
   local folder content
   folder=$(mktemp -d)
   rm -rf build # files of an old build would go into the wheel
   "$python" -m build --wheel --no-isolation --outdir "$folder" . >"$folder/log" 2>&1 || { cat "$folder/log" && return 1; }
   content=$("$python" -m zipfile -l "$folder"/*.whl) # no pipe: under pipefail, `grep -q` would break it
-  [[ $content == *replication/jvm/preserve-timestamps.jar* ]] || { echo 'the wheel lacks the interceptor' && return 1; }
+  [[ $content == *replication/jvm/replication.jar* ]] || { echo 'the wheel lacks our Java classes' && return 1; }
   "$python" -m venv "$folder/venv"
   "$folder/venv/bin/python" -m pip install --quiet --no-deps --no-index "$folder"/*.whl
   (cd "$folder" && venv/bin/python -c 'import replication.errors, replication.offsets.map, replication.model')

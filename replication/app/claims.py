@@ -63,7 +63,7 @@ def open_claims(launch: Launch) -> Iterator[Claims]:
     """
     state_dir, jvm = launch.config.state_dir, driver_jvm()
     if not has_our_classes(jvm):
-        text = "preserve-timestamps.jar is not on Spark's class path; pass it with --jars"
+        text = "replication.jar is not on Spark's class path; pass it with --jars"
         if local_path(state_dir) is None:
             raise SetupError(f"no lease can be held: {text}")
         log.warning("lease_by_lock_only", text=f"other machines are not kept out: {text}")

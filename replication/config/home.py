@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-OUR_JAR: Final = Path(__file__).resolve().parents[1] / "jvm" / "preserve-timestamps.jar"
+OUR_JAR: Final = Path(__file__).resolve().parents[1] / "jvm" / "replication.jar"
 """Our Java classes. Set-up compiles them; a wheel contains them."""
 
 

@@ -1,7 +1,7 @@
 """Builds what other machines need: ``./spark-submit.sh --build FOLDER``.
 
-FOLDER/*.whl               the package with the interceptor, for pip and for Databricks
-FOLDER/jars/               the connector, Delta and the interceptor, for --jars
+FOLDER/*.whl               the package with our Java classes, for pip and for Databricks
+FOLDER/jars/               the connector, Delta and our Java classes, for --jars
 FOLDER/python*.tar.gz      the Python packages without PySpark, for --archives on YARN
 FOLDER/jobs/, log4j2.properties, lock/
 FOLDER/Dockerfile, entrypoint.sh    the image: docker build FOLDER

@@ -115,7 +115,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         """Our Java class; None on a platform that forbids jars, where each getter is a call."""
         if not has_our_classes(self._jvm):
             return None
-        return self._jvm.replication.GroupCalls(self._admin)
+        return self._jvm.replication.calls.GroupCalls(self._admin)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Commits offsets of a group without members; Kafka creates a group that does not exist.

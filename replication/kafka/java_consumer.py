@@ -1,7 +1,7 @@
 """Java's consumer with the methods of confluent-kafka's that `Reader` calls.
 
 It speaks every security protocol of Java's clients, and is in no group. See
-`replication/jvm/RecordReader.java`.
+`replication/jvm/calls/RecordReader.java`.
 """
 
 import time
@@ -98,7 +98,7 @@ class JavaConsumer:
         self._ended: set[int] = set()
         settings = java_map(jvm, {**properties, **SETTINGS})
         with java_errors(jvm):
-            self._java = jvm.replication.RecordReader(settings)
+            self._java = jvm.replication.calls.RecordReader(settings)
 
     def close(self) -> None:
         """Closes the connections."""

@@ -23,5 +23,5 @@ def java_errors(jvm: JVMView) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as failure:
-        document = json.loads(jvm.replication.ClientErrors.json(failure.java_exception))
+        document = json.loads(jvm.replication.calls.ClientErrors.json(failure.java_exception))
         raise KafkaException(error_of(document)) from None

@@ -1,6 +1,6 @@
 """Java's producer with the methods of confluent-kafka's that `InternalTopic` calls.
 
-It speaks every security protocol of Java's clients. See `replication/jvm/RecordWriter.java`.
+It speaks every security protocol of Java's clients. See `replication/jvm/calls/RecordWriter.java`.
 """
 
 import json
@@ -34,7 +34,7 @@ class JavaProducer:
         self._waiting: dict[int, OnDelivery] = {}
         settings = java_map(jvm, properties)
         with java_errors(jvm):
-            self._java = jvm.replication.RecordWriter(settings)
+            self._java = jvm.replication.calls.RecordWriter(settings)
 
     def produce(
         self, topic: str, value: bytes, key: bytes, partition: int, on_delivery: OnDelivery

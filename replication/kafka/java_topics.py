@@ -1,6 +1,6 @@
 """Java's admin client with the methods of confluent-kafka's that `Cluster` calls.
 
-It speaks every security protocol of Java's clients. See `replication/jvm/AdminCalls.java`.
+It speaks every security protocol of Java's clients. See `replication/jvm/calls/AdminCalls.java`.
 """
 
 import json
@@ -62,7 +62,7 @@ class JavaTopics:
     def _new_client(self) -> Any:  # noqa: ANN401 - a Java object
         settings = java_map(self._jvm, self._properties)
         with java_errors(self._jvm):
-            return self._jvm.replication.AdminCalls(settings)
+            return self._jvm.replication.calls.AdminCalls(settings)
 
     @property
     def _java(self) -> Any:  # noqa: ANN401 - a Java object

@@ -81,7 +81,7 @@ def java_map(jvm: JVMView, values: Mapping[str, str]) -> Any:  # noqa: ANN401 - 
 
 def has_our_classes(jvm: JVMView) -> bool:
     """Returns whether *jvm* has our jar; a platform that forbids jars has Java's clients only."""
-    return isinstance(jvm.replication.AdminCalls, JavaClass)
+    return isinstance(jvm.replication.calls.AdminCalls, JavaClass)
 
 
 def shared_jvm() -> JVMView:

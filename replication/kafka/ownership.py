@@ -1,6 +1,6 @@
 """Membership of a consumer group whose leader names one member the owner.
 
-The group decides which process holds a lease. `replication/jvm/Ownership.java` says how.
+The group decides which process holds a lease. `replication/jvm/calls/Ownership.java` says how.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ class Ownership(AbstractContextManager["Ownership"]):
         self, jvm: JVMView, properties: Mapping[str, str], group: str, member: Member
     ) -> None:
         java = java_map(jvm, properties)
-        self._java = jvm.replication.Ownership(
+        self._java = jvm.replication.calls.Ownership(
             java,
             group,
             member.instance,

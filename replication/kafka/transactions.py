@@ -48,11 +48,11 @@ class Transactions(JavaAdmin, AbstractContextManager["Transactions"]):
             CallError: The cluster does not answer.
         """
         if not has_our_classes(self._jvm):
-            return dict.fromkeys(partitions, "preserve-timestamps.jar is not on the class path")
+            return dict.fromkeys(partitions, "replication.jar is not on the class path")
         call = "describing the producers of"
         asked = sorted(partitions)
         with self.named(f"{call} {len(asked)} partitions"):
-            calls = self._jvm.replication.TransactionCalls(self._admin)
+            calls = self._jvm.replication.calls.TransactionCalls(self._admin)
             answers = json.loads(calls.open(json.dumps(asked)))
         found: dict[TopicPartition, OpenTransaction | str] = {}
         for tp, answer in zip(asked, answers, strict=True):

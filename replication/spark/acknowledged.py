@@ -1,6 +1,6 @@
 """What the executors report of each acknowledged record, taken from the plugin in Spark's driver.
 
-The plugin (``replication.Acknowledgements``, in the interceptor's jar) also knows which executors
+The plugin (``replication.Acknowledgements``, in our jar) also knows which executors
 may still write: one whose driver is silent ends by itself, and the driver counts the same time.
 """
 
@@ -32,7 +32,7 @@ of the task's property."""
 NOT_REPORTED: Final = (
     f"this Spark session runs without the plugin {PLUGIN}: the offset map learns of records when "
     "their batch ends, and a lost executor is found by counting; start the session with "
-    f"{PLUGINS}={PLUGIN} and preserve-timestamps.jar in spark.jars"
+    f"{PLUGINS}={PLUGIN} and replication.jar in spark.jars"
 )
 """What the log says at the start where executors cannot report."""
 
@@ -183,5 +183,5 @@ def await_silence(
 def _driver(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's own
     """Returns the plugin's driver half; None where its jar is not on the driver's class path."""
     jvm: Any = spark._jvm  # noqa: SLF001 - the way to Java classes
-    found = jvm.replication.DriverReports
+    found = jvm.replication.plugin.DriverReports
     return found if isinstance(found, JavaClass) else None

@@ -10,7 +10,7 @@ from replication.spark.hadoop import session_conf
 from replication.spark.session import jvm_of
 
 SCHEME: Final = "plain"
-FILE_SYSTEM: Final = "replication.PlainFiles"
+FILE_SYSTEM: Final = "replication.plugin.PlainFiles"
 
 
 def temporary_folder(spark: SparkSession) -> str | None:

@@ -1,6 +1,7 @@
 """The log of the driver's JVM: what Spark and Kafka's clients repeat is limited, and it ends first.
 
-Java does it (`jvm/LogLimit`), in the executors, too. Where our jar is missing, nothing is limited.
+Java does it (`jvm/plugin/LogLimit`), in the executors, too. Where our jar is missing, nothing is
+limited.
 """
 
 from typing import Any
@@ -30,5 +31,5 @@ def end_log(jvm: JVMView) -> None:
 
 
 def _limit(jvm: JVMView) -> Any:  # noqa: ANN401 - py4j's own
-    found: Any = jvm.replication.LogLimit
+    found: Any = jvm.replication.plugin.LogLimit
     return found if isinstance(found, JavaClass) else None

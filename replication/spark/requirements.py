@@ -51,7 +51,7 @@ def check_interceptor(spark: SparkSession) -> None:
     if not has_interceptor(spark):
         raise SetupError(
             f"record.timestamps=preserve needs the class {INTERCEPTOR}, which is not on Spark's "
-            "class path: pass preserve-timestamps.jar with --jars (spark-submit.sh does so), or "
+            "class path: pass replication.jar with --jars (spark-submit.sh does so), or "
             "set record.timestamps=broker"
         )
 

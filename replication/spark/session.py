@@ -185,7 +185,7 @@ def local_session(
     """Makes a session in this process, for commands and tests.
 
     Args:
-        jars: The connector, Delta and the interceptor.
+        jars: The connector, Delta and our Java classes.
         slots: Task slots; at least one per partition of every Real-Time flow, and some more.
         app: The application's name in logs.
         class_path: Further jars, which are not copied: those of object storage are large.

@@ -169,7 +169,7 @@ def test_a_build_has_what_the_image_recipe_copies(tmp_path: Path) -> None:
     )
     names = "Dockerfile entrypoint.sh jars jobs lock log4j2.properties .whl .gz"
     assert files == Counter(names.split())
-    assert (tmp_path / "build/jars/preserve-timestamps.jar").exists()
+    assert (tmp_path / "build/jars/replication.jar").exists()
     recipe = (tmp_path / "build/Dockerfile").read_text()
     copied = [line.split()[1:-1] for line in recipe.splitlines() if line.startswith("COPY")]
     named = {word for words in copied for word in words if not word.startswith("--")}

@@ -260,7 +260,7 @@ def test_a_module_is_short(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", sorted(REPOSITORY.glob("replication/jvm/*.java")), ids=lambda path: path.stem
+    "path", sorted(REPOSITORY.glob("replication/jvm/**/*.java")), ids=lambda path: path.stem
 )
 def test_a_class_is_short(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())

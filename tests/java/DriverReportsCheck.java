@@ -1,6 +1,7 @@
-package replication;
+package replication.plugin;
 
 import org.apache.kafka.common.TopicPartition;
+import replication.producer.PartitionCopy;
 
 /** What the driver takes from reports, and which executors it thinks may still write. */
 final class DriverReportsCheck {

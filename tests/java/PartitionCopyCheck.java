@@ -1,4 +1,4 @@
-package replication;
+package replication.producer;
 
 import java.util.ArrayDeque;
 import java.util.ArrayList;

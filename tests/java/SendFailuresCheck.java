@@ -1,4 +1,4 @@
-package replication;
+package replication.producer;
 
 import java.nio.ByteBuffer;
 import java.util.ArrayList;

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 home=${REPLICATION_HOME:-$PWD/.local}
 java=${JAVA_HOME:+$JAVA_HOME/bin/}java
-files=(replication/jvm/*.java tests/java/*.java tests/java/junit/*.java)
+files=(replication/jvm/{,*/}*.java tests/java/*.java tests/java/junit/*.java)
 
 opened=() # both tools use classes that the compiler keeps to itself
 for package in api code comp file main model parser processing tree util; do
@@ -24,7 +24,7 @@ lint() {
   pyspark=$(echo "$home"/venv/lib/python*/site-packages/pyspark/jars)
   "${java}c" "${opened[@]/#/-J}" --release 17 -Xlint:all,-path -Werror -d "$classes" -cp "$home/jars/spark/*:$pyspark/*" \
     -XDcompilePolicy=simple --should-stop=ifError=FLOW -processorpath "$processors" "-Xplugin:ErrorProne ${off[*]}" \
-    replication/jvm/*.java
+    replication/jvm/{,*/}*.java
   rm -rf "$classes"
 }
 

@@ -49,14 +49,17 @@ def test_the_tests_in_java_pass(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "check",
     [
-        pytest.param("PartitionCopyCheck", id="each acknowledged record is reported once"),
-        pytest.param("DriverReportsCheck", id="which reports count and who may still write"),
-        pytest.param("OwnerAssignorCheck", id="malformed members neither end nor make an owner"),
+        pytest.param("producer.PartitionCopyCheck", id="each acknowledged record is reported once"),
+        pytest.param("plugin.DriverReportsCheck", id="which reports count and who may still write"),
+        pytest.param(
+            "calls.OwnerAssignorCheck", id="malformed members neither end nor make an owner"
+        ),
     ],
 )
 def test_a_check_in_java_holds(check: str, tmp_path: Path) -> None:
     path = class_path(tmp_path)
-    compiled([REPOSITORY / "tests" / "java" / f"{check}.java"], tmp_path, path)
+    name = check.rpartition(".")[2]
+    compiled([REPOSITORY / "tests" / "java" / f"{name}.java"], tmp_path, path)
 
     checked = subprocess.run(
         [JAVA, "-cp", path, f"replication.{check}"],

@@ -20,7 +20,7 @@ FILES = (
     "conf/lock/dev.txt",
     "conf/lock/spark.txt",
     "conf/log4j2.properties",
-    "replication/jvm/PreserveTimestamps.java",
+    "replication/jvm/producer/PreserveTimestamps.java",
 )
 # Programs inherit ignored signals: nohup, and `&` in a script, would change what is tested.
 LAUNCHER = """

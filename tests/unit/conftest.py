@@ -44,7 +44,7 @@ def ready(clone: Clone) -> Clone:
         env=clone.environment({}),
         check=True,
     )
-    (clone.folder / "replication/jvm/preserve-timestamps.jar").write_bytes(b"newer than its source")
+    (clone.folder / "replication/jvm/replication.jar").write_bytes(b"newer than its source")
     # which the script runs as a file
     (clone.folder / "replication/deploy").symlink_to(REPOSITORY / "replication" / "deploy")
     (clone.home / "jars/spark").mkdir(parents=True)

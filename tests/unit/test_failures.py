@@ -34,10 +34,10 @@ def kafka(name: str, text: str) -> str:
             id="no timestamp",
         ),
         pytest.param(
-            "KafkaException: Class replication.PreserveTimestamps cannot be found" + AT,
+            "KafkaException: Class replication.producer.PreserveTimestamps cannot be found" + AT,
             "the interceptor class is not on the executors' class path: pass its jar with --jars, "
             "or set record.timestamps=broker "
-            "(KafkaException: Class replication.PreserveTimestamps cannot be found)",
+            "(KafkaException: Class replication.producer.PreserveTimestamps cannot be found)",
             True,
             id="no interceptor",
         ),

@@ -131,7 +131,7 @@ def test_only_preserved_timestamps_need_the_interceptor() -> None:
     flow = Flow("A", "B")
 
     assert sink_options({}, flow, intercepted=True)["kafka.interceptor.classes"] == (
-        "replication.PreserveTimestamps,replication.OwnerOnly"
+        "replication.producer.PreserveTimestamps,replication.producer.OwnerOnly"
     )
     assert "kafka.interceptor.classes" not in sink_options({}, flow, intercepted=False)
 

@@ -323,5 +323,5 @@ def test_kubernetes_with_a_place_for_uploads_takes_the_files_of_this_machine() -
     words = command("--conf", "spark.kubernetes.file.upload.path=s3a://bucket/uploads",
         master="k8s://https://cluster:6443", DEPLOY_MODE="cluster")  # fmt: skip
 
-    assert values(words, "--jars")[0].endswith("/preserve-timestamps.jar")
+    assert values(words, "--jars")[0].endswith("/replication.jar")
     assert words[-5] == f"{REPOSITORY}/jobs/mirror.py"

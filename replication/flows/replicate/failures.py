@@ -14,6 +14,7 @@ from replication.errors import FlowError
 from replication.flows.replicate.machine_trouble import machine_trouble
 from replication.model import Flow, TopicPartition
 from replication.offsets.pending import RecordRejection
+from replication.spark.interceptor import INTERCEPTOR
 
 NONE: Final[Mapping[TopicPartition, str]] = MappingProxyType({})
 NONE_REJECTED: Final[Mapping[TopicPartition, RecordRejection]] = MappingProxyType({})
@@ -121,7 +122,7 @@ PATTERNS = (
         is_final=True,
     ),
     _Pattern(
-        "replication.PreserveTimestamps",
+        INTERCEPTOR,
         "the interceptor class is not on the executors' class path: pass its jar with --jars, or "
         "set record.timestamps=broker",
         is_final=True,

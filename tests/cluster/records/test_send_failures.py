@@ -32,7 +32,7 @@ def test_what_is_in_flight_is_what_the_producer_has_taken_and_not_ended(
 
     subprocess.run([JAVA + "c", "-cp", class_path, "-d", folder, source], check=True)
     checked = subprocess.run(
-        [JAVA, "-cp", class_path, "replication.SendFailuresCheck", *arguments],
+        [JAVA, "-cp", class_path, "replication.producer.SendFailuresCheck", *arguments],
         capture_output=True,
         text=True,
         check=False,

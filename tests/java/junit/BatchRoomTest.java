@@ -1,4 +1,4 @@
-package replication;
+package replication.producer;
 
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;

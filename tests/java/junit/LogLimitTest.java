@@ -1,4 +1,4 @@
-package replication;
+package replication.plugin;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;

@@ -1,4 +1,4 @@
-package replication;
+package replication.producer;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;

@@ -1,4 +1,4 @@
-package replication;
+package replication.plugin;
 
 import java.lang.reflect.Field;
 import java.time.Duration;

@@ -1,4 +1,4 @@
-package replication;
+package replication.calls;
 
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;

@@ -1,4 +1,4 @@
-package replication;
+package replication.producer;
 
 /**
  * Which records of a partition may be in flight together.

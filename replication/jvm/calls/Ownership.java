@@ -1,4 +1,4 @@
-package replication;
+package replication.calls;
 
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
@@ -21,6 +21,7 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.protocol.types.SchemaException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import replication.producer.OwnerOnly;
 
 /**
  * One owner among the members of a consumer group, as Connect's workers have one leader.

@@ -1,10 +1,11 @@
-package replication;
+package replication.plugin;
 
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import org.apache.kafka.clients.producer.KafkaProducer;
+import replication.producer.PreserveTimestamps;
 import scala.Tuple2;
 import scala.collection.immutable.Seq;
 import scala.collection.mutable.HashMap;

@@ -1,4 +1,4 @@
-package replication;
+package replication.plugin;
 
 import java.net.URI;
 import org.apache.hadoop.fs.Path;

@@ -1,4 +1,4 @@
-package replication;
+package replication.calls;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;

@@ -1,4 +1,4 @@
-package replication;
+package replication.calls;
 
 import java.util.OptionalLong;
 import org.apache.kafka.clients.consumer.KafkaConsumer;

@@ -1,4 +1,4 @@
-package replication;
+package replication.plugin;
 
 import java.util.ArrayList;
 import java.util.LinkedHashMap;

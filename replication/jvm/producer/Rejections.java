@@ -1,4 +1,4 @@
-package replication;
+package replication.producer;
 
 import org.apache.kafka.common.InvalidRecordException;
 import org.apache.kafka.common.KafkaException;

@@ -1,4 +1,4 @@
-package replication;
+package replication.producer;
 
 import java.util.Arrays;
 import java.util.Map;
@@ -13,7 +13,7 @@ import org.apache.kafka.common.TopicPartition;
  * in the order of the records sent. Both sides are kept as ranges in arrays that are used again: a
  * record of a dense topic costs two additions and no memory.
  */
-final class PartitionCopy {
+public final class PartitionCopy {
   /** Acknowledged runs kept between two reports; beyond that, neighbours are joined. */
   private static final int MOST_RUNS = 8_192;
 
@@ -48,12 +48,12 @@ final class PartitionCopy {
   private long bytes; // of the acknowledged records that are not reported yet
   private long newest = -1; // of their timestamps
 
-  PartitionCopy(TopicPartition partition) {
+  public PartitionCopy(TopicPartition partition) {
     this.partition = partition;
   }
 
   /** The flow of a generation: {@code A->B} of {@code A->B#7}, before which a token may stand. */
-  static String flowOf(String generation) {
+  public static String flowOf(String generation) {
     int from = generation.indexOf('\t') + 1;
     return generation.substring(from, Math.max(from, generation.lastIndexOf('#')));
   }
@@ -69,7 +69,8 @@ final class PartitionCopy {
   }
 
   /** Lets a task write; false if records of another one are in flight and might come after its. */
-  synchronized boolean begin(long attempt, String ofGeneration, String recordsBetweenBorders) {
+  public synchronized boolean begin(
+      long attempt, String ofGeneration, String recordsBetweenBorders) {
     if (task == attempt && generation.equals(ofGeneration)) {
       return true; // between two partitions of one task
     }
@@ -126,7 +127,7 @@ final class PartitionCopy {
   }
 
   /** Adds a record of so many bytes that is about to be sent, once there is {@link BatchRoom}. */
-  synchronized void sent(long source, int size) throws InterruptedException {
+  public synchronized void sent(long source, int size) throws InterruptedException {
     while (inFlight > 0 && !room.takes(size)) {
       isAwaited = true;
       wait();
@@ -178,7 +179,7 @@ final class PartitionCopy {
    * @param size bytes of its key and value
    * @param timestamp what the target has as its timestamp
    */
-  synchronized void acknowledged(long target, int size, long timestamp) {
+  public synchronized void acknowledged(long target, int size, long timestamp) {
     leave();
     long source = takeOldest();
     if (!isBroken && source >= 0 && target >= 0 && !generation.isEmpty()) {
@@ -208,19 +209,19 @@ final class PartitionCopy {
     }
   }
 
-  synchronized long unacknowledged(String ofFlow) {
+  public synchronized long unacknowledged(String ofFlow) {
     return flow.equals(ofFlow) ? inFlight : 0;
   }
 
   /** The flow and its unacknowledged records, by {@code sum}. */
-  synchronized void countInto(Map<String, Long> sum) {
+  public synchronized void countInto(Map<String, Long> sum) {
     if (!flow.isEmpty()) {
       sum.merge(flow, (long) inFlight, Long::sum);
     }
   }
 
   /** Appends what is new since the last call: a rejection, and the runs that were acknowledged. */
-  synchronized void report(StringBuilder lines) {
+  public synchronized void report(StringBuilder lines) {
     if (rejection != null && !isTold) {
       begin(lines, "rejected").append(rejectedAt).append('\t').append(rejection).append('\n');
       isTold = true;

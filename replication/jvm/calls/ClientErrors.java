@@ -1,4 +1,4 @@
-package replication;
+package replication.calls;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;

@@ -1,4 +1,4 @@
-package replication;
+package replication.plugin;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
@@ -20,6 +20,7 @@ import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
+import replication.producer.PreserveTimestamps;
 
 /**
  * The driver's half: keeps the executors' reports until Python takes them, and knows which

@@ -1,4 +1,4 @@
-package replication;
+package replication.calls;
 
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;

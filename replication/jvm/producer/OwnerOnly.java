@@ -1,4 +1,4 @@
-package replication;
+package replication.producer;
 
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -29,14 +29,14 @@ public final class OwnerOnly implements ProducerInterceptor<byte[], byte[]> {
   }
 
   /** Lets producers with this client.id send until {@code nanos} of {@link System#nanoTime}. */
-  static void allowUntil(String clientId, long nanos) {
+  public static void allowUntil(String clientId, long nanos) {
     Deadline deadline = deadline(clientId);
     deadline.nanos = nanos;
     deadline.isSet = true;
   }
 
   /** Removes the deadline: the lease was released, and what sends next will take its own. */
-  static void remove(String clientId) {
+  public static void remove(String clientId) {
     deadline(clientId).isSet = false;
   }
 

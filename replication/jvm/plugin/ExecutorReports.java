@@ -1,4 +1,4 @@
-package replication;
+package replication.plugin;
 
 import java.util.Map;
 import java.util.Set;
@@ -10,6 +10,8 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.util.TaskCompletionListener;
+import replication.producer.PartitionCopy;
+import replication.producer.PreserveTimestamps;
 
 /**
  * The executor's half: reports twice a second what the target has acknowledged, and ends a process
@@ -26,7 +28,7 @@ import org.apache.spark.util.TaskCompletionListener;
  * generation topic partition bytes,newestTimestamp} and {@code rejected token generation topic
  * partition offset text}. The driver takes nothing without the tokens that it gave out.
  */
-final class ExecutorReports implements ExecutorPlugin {
+public final class ExecutorReports implements ExecutorPlugin {
   static final String INTERVAL = "interval.ms";
   static final String LEASE = "lease.ms";
   static final String TOKEN = "token";
@@ -41,7 +43,6 @@ final class ExecutorReports implements ExecutorPlugin {
   private static final long IDLE_NANOS = TimeUnit.HOURS.toNanos(1);
 
   private static final Set<TaskContext> TASKS = ConcurrentHashMap.newKeySet();
-  private static volatile boolean isCutOff;
 
   private PluginContext context;
   private String token;
@@ -53,11 +54,6 @@ final class ExecutorReports implements ExecutorPlugin {
   private long number;
   private String unsent;
   private long complainedAt;
-
-  /** Whether this process must not write any more. */
-  static boolean isCutOff() {
-    return isCutOff;
-  }
 
   @Override
   public void init(PluginContext pluginContext, Map<String, String> settings) {
@@ -225,7 +221,7 @@ final class ExecutorReports implements ExecutorPlugin {
     } catch (Throwable e) { // nobody would watch any more
       end = e.toString();
     } finally {
-      isCutOff = true;
+      PreserveTimestamps.cutOff();
       System.err.println("replication: " + end + ", this executor ends");
       Runtime.getRuntime().halt(1);
     }

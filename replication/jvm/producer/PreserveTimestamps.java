@@ -1,4 +1,4 @@
-package replication;
+package replication.producer;
 
 import java.nio.ByteBuffer;
 import java.util.Arrays;
@@ -40,7 +40,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
    * Task property: the token that reports of a generation need, a tab, and the generation that a
    * record belongs to, {@code A->B#7}. Spark hides the values of settings with such a name.
    */
-  static final String GENERATION = "replication.generation.token";
+  public static final String GENERATION = "replication.generation.token";
 
   /** Task property: records between two borders in the sparse parts of the offset map. */
   static final String SPACING = "replication.spacing";
@@ -53,6 +53,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   // Static, so that the executor's reports find them: producers live in Spark's own pool.
   private static final Set<PreserveTimestamps> OPEN = ConcurrentHashMap.newKeySet();
   private static final ThreadLocal<Sending> SENDING = ThreadLocal.withInitial(Sending::new);
+  private static volatile boolean isCutOff;
 
   private final Map<TopicPartition, PartitionCopy> copies = new ConcurrentHashMap<>();
   private PartitionCopy lastAcknowledged;
@@ -117,7 +118,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   }
 
   /** The client ids of the producers that have records of {@code flow} in flight. */
-  static Set<String> clientsWithRecords(String flow) {
+  public static Set<String> clientsWithRecords(String flow) {
     Set<String> found = new HashSet<>();
     for (PreserveTimestamps producer : OPEN) {
       if (producer.copies.values().stream().anyMatch(copy -> copy.unacknowledged(flow) > 0)) {
@@ -127,7 +128,8 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     return found;
   }
 
-  static void forEachCopy(BiConsumer<TopicPartition, PartitionCopy> action) {
+  /** Calls {@code action} with what each producer of this process writes to a partition. */
+  public static void forEachCopy(BiConsumer<TopicPartition, PartitionCopy> action) {
     OPEN.forEach(producer -> producer.copies.forEach(action));
   }
 
@@ -135,7 +137,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
    * Forgets partitions of older generations to which nothing was sent for long, so that topics that
    * come and go leave nothing behind in a producer that lives on.
    */
-  static void dropIdle(LongPredicate isRunning, long idleNanos) {
+  public static void dropIdle(LongPredicate isRunning, long idleNanos) {
     Map<String, Long> newest = new HashMap<>();
     forEachCopy((tp, copy) -> copy.noteGeneration(newest));
     for (PreserveTimestamps producer : OPEN) {
@@ -144,6 +146,11 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
             tp, (same, copy) -> copy.isOver(newest, isRunning, idleNanos) ? null : copy);
       }
     }
+  }
+
+  /** No producer of this process sends any more: it has lost its driver. */
+  public static void cutOff() {
+    isCutOff = true;
   }
 
   @Override
@@ -167,7 +174,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
       if (sending.refusal != null) {
         return unsendable(record, sending.refusal);
       }
-      if (ExecutorReports.isCutOff()) {
+      if (isCutOff) {
         return unsendable(record, "this executor has lost its driver");
       }
       return original(record, sending);
@@ -219,7 +226,8 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     return Integer.parseInt(limits.substring(from, limits.indexOf(',', from)));
   }
 
-  static boolean isSecondAttempt(TaskContext task) {
+  /** Whether Spark runs {@code task} again, which may repeat what its first attempt wrote. */
+  public static boolean isSecondAttempt(TaskContext task) {
     return task.attemptNumber() > 0 || task.stageAttemptNumber() > 0;
   }
 

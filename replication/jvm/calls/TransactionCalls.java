@@ -1,4 +1,4 @@
-package replication;
+package replication.calls;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
