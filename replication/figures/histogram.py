@@ -11,7 +11,7 @@ BOUNDS: Final = (
     900.0, 3600.0,
 )  # fmt: skip
 """The upper bounds of the buckets, in seconds; the last bucket has none. A timestamp of Kafka has
-milliseconds and no more. ``jvm/Latencies.java`` has the same bounds."""
+milliseconds and no more. ``jvm/producer/Durations.java`` has the same bounds."""
 
 QUANTILES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 

@@ -46,6 +46,7 @@ class Copying:
         records: How many records of each topic the target has acknowledged since the process began.
         bytes: Of their keys and values. A topic of which executors report nothing is absent.
         newest_ms: The newest timestamp of the records of each topic; the same.
+        source_ms: The newest timestamp that records of each partition have on the source.
         newest_at: When the last of them was noticed, in epoch seconds; None if there is none.
         restarts: Failures after which the loop has tried again.
         map_written_at: When the offset map was last written; None if it was not yet.
@@ -58,6 +59,7 @@ class Copying:
     records: Mapping[str, int] = field(default_factory=dict)
     bytes: Mapping[str, int] = field(default_factory=dict)
     newest_ms: Mapping[str, int] = field(default_factory=dict)
+    source_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
     newest_at: float | None = None
     restarts: int = 0
     map_written_at: float | None = None
@@ -149,16 +151,18 @@ class FlowBoard:
             newest_at=time.time() if copied else old.newest_at,
         )
 
-    def add_copied(self, reports: Sequence[tuple[str, Copied]]) -> None:
-        """Adds what executors have reported of acknowledged records of some topics."""
+    def add_copied(self, reports: Sequence[tuple[TopicPartition, Copied]]) -> None:
+        """Adds what executors have reported of acknowledged records of some partitions."""
         if not reports:
             return
         old = self._copying
-        sizes, newest = dict(old.bytes), dict(old.newest_ms)
-        for topic, copied in reports:
-            sizes[topic] = sizes.get(topic, 0) + copied.bytes
-            newest[topic] = max(copied.newest_ms, newest.get(topic, -1))
-        self._copying = replace(old, bytes=sizes, newest_ms=newest)
+        sizes, newest, source = dict(old.bytes), dict(old.newest_ms), dict(old.source_ms)
+        for tp, copied in reports:
+            sizes[tp.topic] = sizes.get(tp.topic, 0) + copied.bytes
+            newest[tp.topic] = max(copied.newest_ms, newest.get(tp.topic, -1))
+            if copied.source_ms >= 0:
+                source[tp] = max(copied.source_ms, source.get(tp, -1))
+        self._copying = replace(old, bytes=sizes, newest_ms=newest, source_ms=source)
 
     def end(self) -> None:
         """Notes that the loop has ended all generations; positions and sums stay."""

@@ -41,10 +41,12 @@ class Copied(NamedTuple):
     Args:
         bytes: Of their keys and values.
         newest_ms: The newest of their timestamps; -1 if the target gave none.
+        source_ms: The newest timestamp that some of them have on the source; -1 if that is unknown.
     """
 
     bytes: int
     newest_ms: int
+    source_ms: int
 
 
 class PendingRuns:

@@ -67,7 +67,7 @@ final class DriverReportsCheck {
     check(DriverReports.take(GENERATION).isEmpty(), "once");
     PartitionCopy copy = new PartitionCopy(new TopicPartition("orders", 0));
     copy.begin(1, tag, "0");
-    copy.sent(5, 100);
+    copy.sent(5, 100, 900);
     check(copy.unacknowledged("A->B") == 1, "of its flow");
     copy.acknowledged(9, 70, 1_000);
     StringBuilder lines = new StringBuilder();
@@ -75,8 +75,18 @@ final class DriverReportsCheck {
     now.report(1, 2, lines.toString());
     check(
         DriverReports.take(GENERATION)
-            .equals("runs\torders\t0\t5,6,9,1;\t5,\ncopied\torders\t0\t70,1000"),
+            .equals("runs\torders\t0\t5,6,9,1;\t5,\ncopied\torders\t0\t70,1000,900"),
         "what a partition reports");
+    check(
+        DriverReports.figures("A->B").startsWith("executors\t1\t")
+            && DriverReports.figures("A->B").contains("\ntransfer\t"),
+        "and how long its records take");
+    long since = DriverReports.now();
+    check(!DriverReports.haveReported(since), "no report since then");
+    now.report(1, 3);
+    check(!DriverReports.haveReported(since), "the report may have been made before");
+    now.report(1, 4);
+    check(DriverReports.haveReported(since), "a report that was made after it");
     DriverReports.close(GENERATION);
     DriverReports.open(GENERATION);
     now.report(1, 3, "runs\t" + tag + '\t' + RUNS);

@@ -54,11 +54,13 @@ def test_offsets_without_records_move_a_position_and_count_nothing() -> None:
 def test_what_executors_report_is_summed_up_by_topic() -> None:
     board = begun()
 
-    board.add_copied([("t", Copied(70, 2_000)), ("u", Copied(5, -1)), ("t", Copied(30, 1_500))])
+    board.add_copied([(TP, Copied(70, 2_000, 900)), (OTHER, Copied(5, -1, -1))])
+    board.add_copied([(TP, Copied(30, 1_500, 800))])
 
     copying = board.look().copying
     assert copying.bytes == {"t": 100, "u": 5}
     assert copying.newest_ms == {"t": 2_000, "u": -1}
+    assert copying.source_ms == {TP: 900}
 
 
 def test_generations_end_together_and_sums_stay() -> None:

@@ -98,7 +98,8 @@ def test_a_tally_adds_up_partitions() -> None:
     tally.positions = {ORDERS_0: 4, ORDERS_1: 7, TopicPartition("other", 0): 1}
     tally.set_aside = {USERS_0: ClusterError("no leader"), "audit": FlowError("too large")}
     tally.board.add({ORDERS_0: [OffsetRun(1, 4, 1, 3)]})
-    tally.board.add_copied([("orders", Copied(70, 2_000)), ("orders", Copied(30, 1_500))])
+    tally.board.add_copied([(ORDERS_0, Copied(70, 2_000, -1))])
+    tally.board.add_copied([(ORDERS_1, Copied(30, 1_500, -1))])
 
     audit, orders, users = tally.topics()
 

@@ -32,6 +32,7 @@ from replication.figures.observation import (
 from replication.figures.registry import BOUNDED, BY_NAME, FIGURES, PREFIX, Figure, Table, names_at
 from replication.model import EventKind, Flow, Job, Mode, Part, Reaction
 from replication.state.schemas import SCHEMAS
+from tests.support.local import REPOSITORY
 
 INTERVAL = 5.0
 """Seconds between two looks."""
@@ -101,6 +102,14 @@ def test_a_quantile_is_within_a_bucket_of_the_true_one(values: list[float], shar
     assert (BOUNDS[at - 1] if at else 0.0) <= quantile <= BOUNDS[at]
     assert found.count == len(values)
     assert found.since(found).quantile(share) is None
+
+
+def test_the_jvm_counts_in_the_same_buckets() -> None:
+    java = (REPOSITORY / "replication/jvm/producer/Durations.java").read_text(encoding="utf-8")
+    bounds = java.partition("BOUNDS_MICROS = {")[2].partition("}")[0]
+
+    found = [int(bound.strip(" \nL").replace("_", "")) for bound in bounds.split(",")]
+    assert tuple(micros / 1e6 for micros in found) == BOUNDS
 
 
 # --- documents ------------------------------------------------------------------------------

@@ -68,14 +68,14 @@ class Reports:
             ProgressGapError: The reports contradict the batches.
         """
         if self._acknowledged is not None:
-            copied: list[tuple[str, Copied]] = []
+            copied: list[tuple[TopicPartition, Copied]] = []
             try:
                 for remote, report in self._acknowledged.take():
                     tp = self._upstream[remote]
                     if isinstance(report, RecordRejection):
                         self.rejected[tp] = report
                     elif isinstance(report, Copied):
-                        copied.append((tp.topic, report))
+                        copied.append((tp, report))
                     else:
                         pending.add_acknowledged(tp, report)
             finally:

@@ -20,6 +20,7 @@ import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
+import replication.producer.PartitionCopy;
 import replication.producer.PreserveTimestamps;
 
 /**
@@ -42,6 +43,7 @@ public final class DriverReports implements DriverPlugin {
   private static final Map<String, Executor> EXECUTORS = new TreeMap<>();
   private static final Map<String, Runs> RUNS = new HashMap<>();
   private static final Set<String> ABANDONED = new TreeSet<>(); // flows
+  private static final Map<String, FlowFigures> FIGURES = new HashMap<>(); // by flow
   private static boolean isLoaded;
   private static String token = newToken();
   private static long leaseNanos;
@@ -149,6 +151,46 @@ public final class DriverReports implements DriverPlugin {
     return found.toString();
   }
 
+  /**
+   * Whether every executor that lives has made a report after {@code since}: what was acknowledged
+   * before is known then.
+   */
+  public static synchronized boolean haveReported(long since) {
+    long now = System.nanoTime();
+    return EXECUTORS.values().stream()
+        .filter(executor -> lives(executor, now))
+        .allMatch(executor -> executor.heardBefore - since > 0);
+  }
+
+  private static boolean lives(Executor executor, long now) {
+    return !executor.isLost && leftNanos(executor, now) > 0;
+  }
+
+  /**
+   * What is known of {@code flow}, in lines of tab-separated fields: {@code executors living
+   * silentMillis records tasks}, with what is in flight and running, and those of {@link
+   * FlowFigures}.
+   */
+  public static synchronized String figures(String flow) {
+    long now = System.nanoTime();
+    long living = 0;
+    long silent = 0;
+    long[] busy = {0, 0};
+    for (Executor executor : EXECUTORS.values()) {
+      if (lives(executor, now)) {
+        living++;
+        silent = Math.max(silent, now - executor.heardAt);
+        long[] own = executor.busy.getOrDefault(flow, new long[2]);
+        busy[0] += own[0];
+        busy[1] += own[1];
+      }
+    }
+    StringBuilder lines = new StringBuilder("executors\t").append(living).append('\t');
+    lines.append(TimeUnit.NANOSECONDS.toMillis(silent)).append('\t').append(busy[0]);
+    lines.append('\t').append(busy[1]).append('\n');
+    return FIGURES.getOrDefault(flow, new FlowFigures()).appendTo(lines).toString();
+  }
+
   /** Lets executors give up what {@code flow} has in flight, until {@link #mayWrite} finds none. */
   public static synchronized void abandon(String flow) {
     ABANDONED.add(flow);
@@ -196,6 +238,7 @@ public final class DriverReports implements DriverPlugin {
     EXECUTORS.clear();
     RUNS.clear();
     ABANDONED.clear();
+    FIGURES.clear();
     isLoaded = true;
     leaseNanos = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(leaseMs));
     token = newToken();
@@ -255,6 +298,11 @@ public final class DriverReports implements DriverPlugin {
     }
     Runs runs = RUNS.get(fields[2]);
     if (runs == null || !isSame(fields[1], runs.token)) {
+      return;
+    }
+    if (fields[0].equals("timed")) {
+      String flow = PartitionCopy.flowOf(fields[2]);
+      FIGURES.computeIfAbsent(flow, unused -> new FlowFigures()).add(fields[3]);
       return;
     }
     String kept = fields[0] + '\t' + fields[3];

@@ -25,8 +25,9 @@ import replication.producer.PreserveTimestamps;
  * <p>A report is lines of tab-separated fields: {@code executor id number token}, then {@code flow
  * name records tasks} with the records in flight and the tasks running, then {@code runs token
  * generation topic partition srcFrom,srcUntil,tgtFrom,count;... sync,...}, {@code copied token
- * generation topic partition bytes,newestTimestamp} and {@code rejected token generation topic
- * partition offset text}. The driver takes nothing without the tokens that it gave out.
+ * generation topic partition bytes,newestTimestamp,newestOfSource}, {@code timed token generation
+ * topic partition latency transfer} as {@link Durations}, and {@code rejected token generation
+ * topic partition offset text}. The driver takes nothing without the tokens that it gave out.
  */
 public final class ExecutorReports implements ExecutorPlugin {
   static final String INTERVAL = "interval.ms";

@@ -47,6 +47,7 @@ public final class PartitionCopy {
   private long[] kept = {};
   private long bytes; // of the acknowledged records that are not reported yet
   private long newest = -1; // of their timestamps
+  private final Timings timings = new Timings();
 
   public PartitionCopy(TopicPartition partition) {
     this.partition = partition;
@@ -86,12 +87,14 @@ public final class PartitionCopy {
       newest = -1;
       rejection = null;
       syncs.restart();
+      timings.beginGeneration();
     }
     spacing = Long.parseLong(recordsBetweenBorders);
     task = attempt;
     begunAt = System.nanoTime();
     isBroken = false;
     ranges = 0;
+    timings.forget();
     rejection = isTold ? null : rejection;
     return true;
   }
@@ -127,7 +130,7 @@ public final class PartitionCopy {
   }
 
   /** Adds a record of so many bytes that is about to be sent, once there is {@link BatchRoom}. */
-  public synchronized void sent(long source, int size) throws InterruptedException {
+  public synchronized void sent(long source, int size, long timestamp) throws InterruptedException {
     while (inFlight > 0 && !room.takes(size)) {
       isAwaited = true;
       wait();
@@ -138,6 +141,7 @@ public final class PartitionCopy {
     if (isBroken) {
       return;
     }
+    timings.sent(source, timestamp);
     int newest = at(ranges - 1);
     if (ranges > 0 && sent[newest + 1] == source) {
       sent[newest + 1]++;
@@ -155,7 +159,12 @@ public final class PartitionCopy {
   /** Takes back the newest record, which never reached a batch. */
   synchronized void notSent() {
     leave();
-    if (!isBroken && ranges > 0 && --sent[at(ranges - 1) + 1] == sent[at(ranges - 1)]) {
+    if (isBroken || ranges == 0) {
+      return;
+    }
+    int newest = at(ranges - 1);
+    timings.notSent(--sent[newest + 1]);
+    if (sent[newest + 1] == sent[newest]) {
       ranges--;
     }
   }
@@ -185,6 +194,7 @@ public final class PartitionCopy {
     if (!isBroken && source >= 0 && target >= 0 && !generation.isEmpty()) {
       bytes += size;
       newest = Math.max(newest, timestamp);
+      timings.acknowledged(source);
       add(source, target);
     }
   }
@@ -239,7 +249,12 @@ public final class PartitionCopy {
       lines.append(sync).append(',');
     }
     lines.append('\n');
-    begin(lines, "copied").append(bytes).append(',').append(newest).append('\n');
+    begin(lines, "copied").append(bytes).append(',').append(newest);
+    lines.append(',').append(timings.newest()).append('\n');
+    if (!timings.isEmpty()) {
+      timings.report(begin(lines, "timed"));
+      lines.append('\n');
+    }
     bytes = 0;
     newest = -1;
     count = 0;

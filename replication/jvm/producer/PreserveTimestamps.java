@@ -250,7 +250,8 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     long offset = carrier.getLong();
     boolean hasKey = offset >= 0; // otherwise it is the offset's complement
     byte[] key = hasKey ? Arrays.copyOfRange(carried, CARRIER_BYTES, carried.length) : null;
-    sending.copy.sent(hasKey ? offset : ~offset, size(key, record.value(), record.headers()));
+    int size = size(key, record.value(), record.headers());
+    sending.copy.sent(hasKey ? offset : ~offset, size, timestamp);
     sending.isHandedOver = true;
     return new ProducerRecord<>(
         sending.topic, // equal to the record's, but the producer's maps have its hash code already
