@@ -10,12 +10,14 @@ from replication.config.clients.java_keys import ROLES
 from replication.config.field_keys import TARGETS
 from replication.config.flow_values import FlowValues
 from replication.config.scopes import Scopes
+from replication.config.status_settings import STATUS_TOPIC
 from replication.config.tree import MirrorConfig
 from replication.config.values import Diagnostics, items
 from replication.mm2.custom import POLICY
 from replication.model import Flow, Job, Location, is_local_mode, runs
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
+_TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LOCATIONS: Final[tuple[Location, ...]] = ("source", "target")
 
 
@@ -55,6 +57,7 @@ def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
     _check_offset_syncs(diagnostics, values)
     _check_separator(diagnostics, values)
     _check_deletions(diagnostics, values)
+    _check_status_topic(diagnostics, values)
     if values.flag("enabled") and not values.items("topics"):
         what = "heartbeats only" if values.flag("heartbeats.replication.enabled") else "nothing"
         diagnostics.warning(
@@ -94,6 +97,17 @@ def _check_separator(diagnostics: Diagnostics, values: FlowValues) -> None:
             key,
             f"is empty, so that topics get names like {example} whose origin cannot be recognised; "
             "write IdentityReplicationPolicy as replication.policy.class to keep names",
+        )
+
+
+def _check_status_topic(diagnostics: Diagnostics, values: FlowValues) -> None:
+    name = values.text(STATUS_TOPIC).strip()
+    if name and not _TOPIC_NAME.fullmatch(name):
+        key = values.key(STATUS_TOPIC)
+        diagnostics.problem(
+            key,
+            f"{diagnostics.display(key, name)} is not a topic's name; use at most 249 of A-Z a-z "
+            "0-9 . _ -",
         )
 
 

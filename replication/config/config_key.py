@@ -42,7 +42,9 @@ class ConfigKey:
         least: The smallest valid number, for the kind number.
         most: The largest one.
         since: ``later``: the value is checked, but not used in this version.
-        places: Where the key may be set: ``top``, ``flow`` or both. A flow's own value wins.
+        places: Where the key may be set: ``top``, ``flow``, and ``target`` for the flow's target
+            cluster, as ``B.key``. A flow's own value wins over the top level's, and that over the
+            target's, as in MirrorMaker 2.
     """
 
     name: str

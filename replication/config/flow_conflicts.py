@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import Final
 
 from replication.config.loops import endless_loops
+from replication.config.status_settings import STATUS_TOPIC
 from replication.config.tree import FlowConfig
 from replication.config.values import Diagnostics
 from replication.mm2.filters import NameFilter
@@ -27,6 +28,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 def check_flows(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
     """Checks that no two identity flows write one topic, and that none form a replication loop."""
+    flows = tuple(flows)
+    _check_status_topics(diagnostics, flows)
     # What a class of the user's makes of a name is asked at the start.
     flows = tuple(flow for flow in flows if not flow.custom_classes)
     _check_growing_names(diagnostics, flows)
@@ -50,6 +53,22 @@ def check_flows(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
             f"under IdentityReplicationPolicy; use {closing}.topics.exclude, or for each of "
             f"these flows {END_LOOPS}",
         )
+
+
+def _check_status_topics(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:
+    """Checks that each flow has a status topic of its own: Connect's keys do not name the flow."""
+    writers: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for flow in flows:
+        if flow.status.storage_topic:
+            writers[flow.flow.target, flow.status.storage_topic].append(str(flow.flow))
+    for (target, topic), names in writers.items():
+        if len(names) > 1:
+            diagnostics.warning(
+                STATUS_TOPIC,
+                f"{', '.join(names)} would all write topic {topic} on {target}, where each "
+                "replaces the status of the others; remove the key, or write "
+                f"{names[-1]}.{STATUS_TOPIC}",
+            )
 
 
 def _check_growing_names(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) -> None:

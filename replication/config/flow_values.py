@@ -1,6 +1,7 @@
 """The values that apply to one flow. Pure."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -32,13 +33,17 @@ class FlowValues:
 
     def value(self, name: str) -> Value:
         """Returns the value of the key *name*, converted to the key's kind."""
-        for settings in (self.own, self.scopes.top):
-            if name in settings:
-                try:
-                    return read(KEYS[name], settings[name])
-                except InvalidValueError:  # reported when the settings were sorted into scopes
-                    break
+        if (raw := self.given(name)) is not None:
+            with suppress(InvalidValueError):  # reported when the settings were sorted into scopes
+                return read(KEYS[name], raw)
         return read(KEYS[name], KEYS[name].default)
+
+    def given(self, name: str) -> Raw | None:
+        """Returns what the file has for the key *name*, None if it leaves that to the default."""
+        of_target = self.scopes.by_cluster.get(self.flow.target, {})
+        allowed = of_target if "target" in KEYS[name].places else {}
+        places = (self.own, self.scopes.top, allowed)
+        return next((settings[name] for settings in places if name in settings), None)
 
     def flag(self, name: str) -> bool:
         """Returns the value of a key of kind ``flag``."""
@@ -58,7 +63,10 @@ class FlowValues:
 
     def key(self, name: str) -> str:
         """Returns the key as the file has it, for a message."""
-        return f"{self.flow}.{name}" if name in self.own else name
+        if name in self.own:
+            return f"{self.flow}.{name}"
+        is_of_target = name not in self.scopes.top and self.given(name) is not None
+        return f"{self.flow.target}.{name}" if is_of_target else name
 
     @property
     def is_identity(self) -> bool:

@@ -7,6 +7,9 @@ _REST: Final = "a key of Kafka Connect's REST server, which the mirror does not 
 _STORAGE: Final = (
     "a key of Kafka Connect's internal topics; the mirror stores positions in Delta tables"
 )
+_STATUS: Final = (
+    "a setting of Kafka Connect's status topic, which the mirror creates with settings of its own"
+)
 _CONVERTER: Final = "records are always copied as unchanged bytes"
 _EXACTLY: Final = "a flow writes each record once without transactions; see the guarantees"
 _ERRORS: Final = "the mirror sets the topic of a record that fails aside"
@@ -45,8 +48,7 @@ IGNORED: Final = {
     **_all(
         _STORAGE,
         """offset.storage.topic offset.storage.partitions offset.storage.replication.factor
-        config.storage.topic config.storage.replication.factor status.storage.topic
-        status.storage.partitions status.storage.replication.factor offsets.storage.topic
+        config.storage.topic config.storage.replication.factor offsets.storage.topic
         offset.flush.interval.ms offset.flush.timeout.ms offset.storage.file.filename""",
     ),
     **_all(
@@ -80,7 +82,7 @@ IGNORED_PREFIXES: Final = {
     "listeners.https.": _REST,
     "config.storage.": _STORAGE,
     "offset.storage.": _STORAGE,
-    "status.storage.": _STORAGE,
+    "status.storage.": _STATUS,
     "key.converter.": _CONVERTER,
     "value.converter.": _CONVERTER,
     "header.converter.": _CONVERTER,

@@ -23,6 +23,7 @@ from replication.config.metrics_settings import (
 )
 from replication.config.scopes import sort_settings
 from replication.config.serve_settings import ServeConfig, serve_problems
+from replication.config.status_settings import STATUS_TOPIC
 from replication.config.topic_settings import MODE
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.config.values import Diagnostics, InvalidValueError, Raw, read, text
@@ -205,6 +206,20 @@ def _policy(values: FlowValues) -> ReplicationPolicy:
     return PrefixPolicy(separator, internal)
 
 
+def _status_topic(values: FlowValues) -> str:
+    """Returns Connect's default where the file says nothing: always with dots, as in MM2."""
+    is_given = values.given(STATUS_TOPIC) is not None
+    name = values.text(STATUS_TOPIC).strip()
+    return name if is_given else f"mm2-status.{values.flow.source}.internal"
+
+
+def _source_status_topics(values: FlowValues) -> frozenset[str]:
+    scopes = values.scopes
+    writers = (pair for pair in scopes.pairs if pair.target == values.flow.source)
+    names = (_status_topic(FlowValues(scopes, pair)) for pair in writers)
+    return frozenset(name for name in names if name)
+
+
 _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "flow": lambda values: values.flow,
     "policy": _policy,
@@ -212,6 +227,8 @@ _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "group_filter": lambda values: _custom(values, GROUP_FILTER),
     "setting_filter": lambda values: _custom(values, SETTING_FILTER),
     "auto_offset_reset": _reset,
+    "storage_topic": _status_topic,
+    "source_status_topics": _source_status_topics,
     "source": lambda values: _cluster_config(values, "source"),
     "target": lambda values: _cluster_config(values, "target"),
     "alias": lambda values: values.alias(_heartbeats_at(values)),

@@ -173,7 +173,9 @@ def _check_cluster_key(
     diagnostics: Diagnostics, key: str, name: str, raw: Raw, clusters: Collection[str]
 ) -> None:
     alias = key[: -len(name) - 1]
-    if (reason := ignored_reason(name)) is not None:
+    if name in KEYS and "target" in KEYS[name].places:
+        _check_value(diagnostics, key, name, raw, "target")
+    elif (reason := ignored_reason(name)) is not None:
         diagnostics.note(key, f"has no effect: {reason}")
     elif (meant := misplaced(name)) is not None:
         diagnostics.problem(

@@ -16,6 +16,7 @@ from replication.config.group_settings import (
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.metrics_settings import MetricsConfig
 from replication.config.serve_settings import ServeConfig
+from replication.config.status_settings import StatusConfig
 from replication.config.topic_settings import GuardConfig, RecordsConfig, TopicsConfig
 from replication.mm2.custom import CustomClass, CustomPolicy
 from replication.mm2.filters import NameFilter
@@ -50,6 +51,9 @@ class FlowConfig(TopicsConfig, RecordsConfig):
     deletions: DeletionsConfig
     offset_syncs: OffsetSyncsConfig
     groups: GroupsConfig
+    status: StatusConfig
+    source_status_topics: frozenset[str]
+    """Topics on the source in which flows that write to it say how they are."""
 
     def shares(self, remote_topic: str) -> bool:
         """Returns whether others also write *remote_topic*: then it is copied at least once."""

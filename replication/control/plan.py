@@ -28,7 +28,7 @@ from replication.upkeep.prepare import look, topic_warnings
 from replication.upkeep.settings import TopicChanges, plan_config_sync
 
 NO_ACLS = AclPlan()
-Purpose = Literal["heartbeats", "checkpoints", "offset syncs"]
+Purpose = Literal["heartbeats", "checkpoints", "offset syncs", "status"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,10 @@ def plan_flow(
         PlannedTopic(name, alias, purpose, exists=name in existing[alias])
         for name, alias, purpose in wanted
     )
-    faults = (text for cluster in clusters for text in faults_of(cluster, existing[cluster.alias]))
+    own = {config.status.storage_topic}
+    faults = (
+        text for cluster in clusters for text in faults_of(cluster, existing[cluster.alias], own)
+    )
     acls, notes = _acls(config, histories.acls)
     return FlowPlan(
         config,
@@ -213,3 +216,5 @@ def _internal_topics(
         on_source = config.offset_syncs.location == "source"
         alias, other = (flow.source, flow.target) if on_source else (flow.target, flow.source)
         yield policy.offset_syncs_topic(other), alias, "offset syncs"
+    if config.status.storage_topic:
+        yield config.status.storage_topic, flow.target, "status"

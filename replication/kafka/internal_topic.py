@@ -4,7 +4,7 @@ Offset syncs, checkpoints and heartbeats: some records a minute. Replicated reco
 written this way.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -204,8 +204,15 @@ class InternalTopic:
         return call_error(self._cluster.alias, self._properties, call, code, reason)
 
 
-def faults_of(cluster: Cluster, names: Iterable[str]) -> tuple[str, ...]:
+def faults_of(
+    cluster: Cluster, names: Iterable[str], of_any_size: Collection[str] = ()
+) -> tuple[str, ...]:
     """Returns what is wrong with the existing internal topics of *names*, one line each.
+
+    Args:
+        cluster: Holds them.
+        names: The topics.
+        of_any_size: Those that may have any number of partitions.
 
     Raises:
         ClusterError: The cluster does not answer.
@@ -216,5 +223,10 @@ def faults_of(cluster: Cluster, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(
         fault
         for name, topic in sorted(topics.items())
-        for fault in find_faults(name, topic.partitions, policies.get(name), cluster.servers)
+        for fault in find_faults(
+            name,
+            1 if name in of_any_size else topic.partitions,
+            policies.get(name),
+            cluster.servers,
+        )
     )

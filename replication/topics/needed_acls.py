@@ -90,6 +90,8 @@ def _on_target(config: FlowConfig) -> Iterator[Need]:
     if config.acls.sync_enabled:
         yield Resource("cluster", CLUSTER), ["ALTER", "DESCRIBE"]
     yield Resource("group", LEASE_GROUP_PREFIX, "PREFIXED"), ["READ"]
+    if config.status.storage_topic:  # written by the flow, read by commands
+        yield Resource("topic", config.status.storage_topic), INTERNAL
     if config.takeover_topic:
         yield Resource("topic", config.takeover_topic), ["READ"]
     if config.groups.checkpoints_enabled:

@@ -27,9 +27,14 @@ def replicated_topics(config: FlowConfig, names: Iterable[str]) -> tuple[str, ..
             config.selects(name)
             or (config.heartbeats_replication_enabled and policy.is_heartbeats_topic(name))
         )
-        and not policy.is_internal_topic(name)
+        and not is_internal(config, name)
         and not is_cycle(policy, name, source=flow.source, target=flow.target)
     )
+
+
+def is_internal(config: FlowConfig, topic: str) -> bool:
+    """Returns whether *topic* of the source is the replication's own, or Kafka's: never copied."""
+    return config.policy.is_internal_topic(topic) or topic in config.source_status_topics
 
 
 def remote_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
@@ -58,7 +63,7 @@ def aliased_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
         name: alias
         for name in sorted(set(names))
         if config.selects(name)
-        and not policy.is_internal_topic(name)
+        and not is_internal(config, name)
         and not policy.is_heartbeats_topic(name)
         and (alias := alias_of_copy(config, name)) is not None
     }

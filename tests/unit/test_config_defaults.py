@@ -9,6 +9,7 @@ from replication.config.group_settings import (
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.metrics_settings import MetricsConfig
 from replication.config.serve_settings import ServeConfig
+from replication.config.status_settings import StatusConfig
 from replication.config.topic_settings import GuardConfig
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.mm2.policy import PrefixPolicy
@@ -106,6 +107,13 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                     sync_interval_seconds=60,
                     sync_on_rewind="keep",
                 ),
+                status=StatusConfig(
+                    storage_topic="mm2-status.A.internal",
+                    partitions=5,
+                    replication_factor=3,
+                    interval_seconds=5,
+                ),
+                source_status_topics=frozenset({"mm2-status.B.internal"}),
                 source=ClusterConfig(
                     alias="A",
                     consumer={"bootstrap.servers": "a:1"},

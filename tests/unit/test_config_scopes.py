@@ -4,6 +4,7 @@ import pytest
 
 from replication.config.group_settings import GroupsConfig, OffsetSyncsConfig, StateConfig
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
+from replication.config.status_settings import StatusConfig
 from replication.config.topic_settings import GuardConfig
 from replication.config.tree import FlowConfig
 from replication.mm2.policy import IdentityPolicy
@@ -90,6 +91,13 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         record_timestamps="broker",
         has_provenance=False,
         auto_offset_reset="latest",
+        status=StatusConfig(
+            storage_topic="mm2-status.A.internal",
+            partitions=5,
+            replication_factor=3,
+            interval_seconds=5,
+        ),
+        source_status_topics=frozenset({"mm2-status.B.internal"}),
         state=StateConfig(
             write_interval_seconds=9,
             retention_days={"events": 1, "checkpoints": 2, "leases": 3, "executions": 30},

@@ -79,6 +79,9 @@ def test_a_feature_that_is_off_needs_nothing() -> None:
             Resource("topic", "A.orders"): (
                 "ALTER", "CREATE", "DESCRIBE_CONFIGS", "READ", "WRITE",
             ),
+            Resource("topic", "mm2-status.A.internal"): (
+                "CREATE", "DESCRIBE_CONFIGS", "READ", "WRITE",
+            ),
         },
     }  # fmt: skip
 

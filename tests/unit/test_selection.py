@@ -26,6 +26,7 @@ NAMES = (
     "B.heartbeats",
     "mm2-offset-syncs.B.internal",
     "C.checkpoints.internal",
+    "mm2-status.B.internal",
     "a.internal",
     "payments",
 )

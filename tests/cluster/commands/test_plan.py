@@ -135,6 +135,7 @@ def test_plan_shows_the_internal_topics_and_where_they_are(
     assert [checkpoints, flow.target, "checkpoints", ""] in rows
     syncs = f"mm2-offset-syncs.{flow.target}.internal"
     assert [syncs, flow.source, "offset syncs", "create"] in rows
+    assert [f"mm2-status.{flow.source}.internal", flow.target, "status", "create"] in rows
     assert "heartbeats" in {row[0] for row in rows if row}
     assert log_ends(source.bootstrap, [syncs]) == {syncs: 0}
     assert f"warning: topic {checkpoints} has cleanup.policy=delete" in shown.stdout
