@@ -9,7 +9,8 @@
     |- GuardError               5  continuing would lose or repeat records; an operator must decide
     |- FlowError                6  a flow's query failed and restarting it did not help
     |- StateError               7  the state directory cannot be read or written
-    `- NoAnswerError            8  a command's question has no answer: nothing was replicated there
+    |- NoAnswerError            8  a command's question has no answer: nothing was replicated there
+    `- UnhealthyError           9  a flow is silent, has failed, or is not well (status --check)
 
 0 is a clean end: a finished drain, or a stop on request.
 """
@@ -121,3 +122,10 @@ class NoAnswerError(ReplicationError):
 
     exit_code = 8
     code = "no-answer"
+
+
+class UnhealthyError(ReplicationError):
+    """A flow is silent, has failed, or is not well, as ``status --check`` was asked."""
+
+    exit_code = 9
+    code = "unhealthy"

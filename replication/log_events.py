@@ -127,6 +127,8 @@ Event = Literal[
     "still_set_aside",
     "still_unreachable",
     "still_waiting",
+    "status_not_published",
+    "status_published_again",
     "stop_not_written",
     "stopping_on_signal",
     "table_damaged",

@@ -31,6 +31,7 @@ from replication.app.outcome import JobOutcome, announce, log_outcome
 from replication.app.parent import stop_with_parent
 from replication.app.run_folder import hold_run_folder
 from replication.app.signals import stop_on_signals
+from replication.app.view import View
 from replication.config.checks import idle_job_problem
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
@@ -294,6 +295,7 @@ class _Application:
         drains = [flow.flow for flow in self._chosen if flow.mode == "drain"]
         leases = LeaseBook(tables, self._claims.values(), drains)
         contexts = [self._context(flow, tables, leases) for flow in self._chosen]
+        view = View(contexts, self._job)
         patience = EXECUTOR_SECONDS if executors_of(tables) == "cluster" else 0.0
         slots = partial(task_slots, self._spark)
         admission = Admission(self._spark.version, slots, patience, has_realtime=has_own_realtime())
@@ -304,7 +306,7 @@ class _Application:
                 partial(_refuse, context, refused[context.config.flow])
                 if context.config.flow in refused
                 else partial(_run_flow, context, admission, self._job),
-                partial(self._ends.end, context.config.flow, context.tally),
+                partial(self._end, view, context),
             )
             for context in contexts
         ]
@@ -316,10 +318,20 @@ class _Application:
                 for name in self._launch.names
             ]
         stop_on_signals([thread.stop for thread in threads])
-        with background_heartbeats(tables.spark, config, chosen, self._job, self._head_start):
+        with (
+            view,
+            background_heartbeats(tables.spark, config, chosen, self._job, self._head_start),
+        ):
             for thread in threads:
                 thread.start()
             return wait_for_all(threads, requests, locks, give_back=leases.give_back)
+
+    def _end(
+        self, view: View, context: FlowContext, error: BaseException | None, *, is_stopped: bool
+    ) -> None:
+        """Records and shows how a flow has ended."""
+        self._ends.end(context.config.flow, context.tally, error, is_stopped=is_stopped)
+        view.end(context, error, is_stopped=is_stopped)
 
     def _check_interceptor(self) -> None:
         if any(flow.record_timestamps == "preserve" for flow in self._chosen):

@@ -27,6 +27,8 @@ COMMANDS: Final = {
     "failback": "failover",
     "accept": "accept",
     "status": "status",
+    "lag": "lag",
+    "events": "events",
     "stop": "stop",
     "demo": "demo",
 }
@@ -41,7 +43,7 @@ Exit codes:
   1  an internal error            6  a flow failed and restarting it did not help
   2  wrong usage or set-up        7  the state directory cannot be read or written
   3  a Kafka cluster failed       8  the question has no answer
-  4  the flow runs elsewhere
+  4  the flow runs elsewhere      9  a flow is not well (status --check)
 """
 
 

@@ -96,6 +96,11 @@ def json_text(document: object) -> str:
     return json.dumps(document, indent=2)
 
 
+def json_line(document: object) -> str:
+    """Returns *document* as one line, for a command that prints one after the other."""
+    return json.dumps(document)
+
+
 def print_json(document: object) -> None:
     """Prints *document*, which must be all that a command prints to stdout."""
     click.echo(json_text(document))

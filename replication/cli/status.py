@@ -1,7 +1,12 @@
-"""``status``: which topics are not replicated now, and why."""
+"""``status``: what each flow does, where, and what of it is not replicated."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import click
 
+from replication.cli.flow_lines import first_line, flow_lines
 from replication.cli.options import (
     AS_JSON,
     CLUSTERS,
@@ -13,79 +18,96 @@ from replication.cli.options import (
     print_table,
 )
 from replication.config.file import load_config
-from replication.control.status import End, FlowStatus, OpenTrouble, flow_status, witnessed
-from replication.control.witness import Witness, ask_witnesses
-from replication.state.folder import check_begun
-from replication.state.readers import open_reader
+from replication.control.flow_answers import FlowAnswer, FlowAnswers
+from replication.control.status import OpenTrouble
+from replication.errors import ClusterError, UnhealthyError
 
-HEADINGS = ("topic", "partition", "event", "since", "reason")
+HEADINGS: Final = ("topic", "partition", "event", "since", "reason")
+CLEAR: Final = "\x1b[2J\x1b[H"
+WATCH = click.option(
+    "--watch",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.5),
+    is_flag=False,
+    flag_value=2.0,
+    help="Show it again every so many seconds (2 without a number), until Ctrl-C.",
+)
+CHECK = click.option(
+    "--check",
+    is_flag=True,
+    help="Print one line, and end with exit code 0 if all is well, 9 if it is not, 3 if nobody "
+    "can tell.",
+)
 
 
 @click.command()
 @FILE
 @FLOW
 @CLUSTERS
+@WATCH
+@CHECK
 @AS_JSON
 @known_errors
-def status(file: str, name: str | None, clusters: str, *, as_json: bool) -> None:
-    """Show which process runs each flow, and which topics are not replicated now, and why.
+def status(
+    *,
+    file: str,
+    name: str | None,
+    clusters: str,
+    watch: float | None,
+    check: bool,
+    as_json: bool,
+) -> None:
+    """Show what each flow does and what is not replicated.
 
-    The tables answer: what a flow has recorded since a process took it last. Whether that process
-    lives, the target is asked: a flow is silent if its process was killed, paused or cut off.
+    The owner of a flow says it in the status topic on the target. A flow is silent if its owner
+    should have said more, or was killed, paused or cut off: then its last word is shown. Where the
+    topic cannot be read, the tables answer.
     """
     config = load_config(file, clusters)
-    chosen = chosen_flows(config, name)
-    with open_reader(config.state_dir, config.hadoop) as state:
-        found = [flow_status(flow.flow, state) for flow in chosen]
-    # a flow that never ran, or was given back, needs no witness
-    doubtful = {one.flow for one in found if one.process and not one.process.released}
-    witnesses = ask_witnesses(flow for flow in chosen if flow.flow in doubtful)
-    found = [
-        witnessed(one, witnesses[one.flow], config.state_dir) if one.flow in witnesses else one
-        for one in found
-    ]
-    if all(one.process is None for one in found):
-        check_begun(config.state_dir)
+    with FlowAnswers(config, chosen_flows(config, name)) as answers:
+        found = answers.ask()
+        if check:
+            sys.exit(_check(found))
+        _show(found, as_json=as_json)
+        while watch is not None:
+            found = answers.ask(watch)
+            if not as_json:
+                click.echo(CLEAR, nl=False)
+            _show(found, as_json=as_json)
+
+
+def _show(answers: Sequence[FlowAnswer], *, as_json: bool) -> None:
     if as_json:
-        print_json({"flows": [one.document() for one in found]})
+        print_json({"flows": [one.document() for one in answers]})
         return
-    for one in found:
-        click.echo(f"{one.flow}: {_process(one)}")
-        if one.end:
-            click.echo(f"  {_end(one.end)}")
-        if one.troubles:
-            print_table(f"{one.flow} does not replicate", HEADINGS, map(_cells, one.troubles))
+    for one in answers:
+        for line in flow_lines(one):
+            click.echo(line)
+        if one.told is not None and one.told.troubles:
+            print_table(f"{one.flow} does not replicate", HEADINGS, map(_cells, one.told.troubles))
 
 
-def _process(status: FlowStatus) -> str:
-    process, witness = status.process, status.witness
-    if process is None:
-        return "no process is known to have run it"
-    if process.released is not None:
-        return f"{process.host} gave it back at {process.released.isoformat(timespec='seconds')}"
-    taken = f"{process.host} took it at {process.since.isoformat(timespec='seconds')}"
-    if witness is None or status.liveness == "member":
-        return f"{taken} and has it"
-    return _lost(taken, status, witness)
+def _check(answers: Sequence[FlowAnswer]) -> int:
+    """Prints one line on all flows, and returns the exit code that says the same."""
+    bad = [one for one in answers if one.health in ("bad", "degraded")]
+    doubtful = [one for one in answers if one.health == "unknown"]
+    if not bad and not doubtful:
+        shown = answers if len(answers) == 1 else ()
+        click.echo(next(_brief(shown), f"OK: {len(answers)} flows are well"))
+        return 0
+    click.echo("; ".join(_brief([*bad, *doubtful])))
+    return UnhealthyError.exit_code if bad else ClusterError.exit_code
 
 
-def _lost(taken: str, status: FlowStatus, witness: Witness) -> str:
-    """Returns the line of a flow whose process is not known to live."""
-    group = f"group {witness.group} on cluster {witness.cluster}"
-    if status.liveness == "unknown":
-        return f"unknown: {taken}; whether it lives is not known: {witness.reason}"
-    gone = f"{taken}, and was killed, paused or cut off since"
-    if status.liveness == "nobody":
-        return f"silent: no process holds the lease ({group} has no member); last word: {gone}"
-    others = ", ".join(sorted(witness.members or ()))
-    return f"silent: {gone}; another process is about to take over ({group} has {others})"
-
-
-def _end(end: End) -> str:
-    at = end.at.isoformat(timespec="seconds")
-    code = "" if end.exit_code is None else f", exit code {end.exit_code}"
-    cause = f": {end.cause}" if end.cause else ""
-    return f"the last end was at {at}: {end.ending}{code}{cause}"
+def _brief(answers: Sequence[FlowAnswer]) -> Iterator[str]:
+    for one in answers:
+        word = one.heard.word
+        conditions = word.observed.conditions if word else ()
+        what = conditions[0].text if conditions and one.state != "silent" else first_line(one)
+        troubles = one.told.troubles if one.told and not word else ()
+        more = f"; {len(troubles)} topics or clusters are in trouble" if troubles else ""
+        verdict = {"ok": "OK", "degraded": "WARNING", "bad": "CRITICAL"}.get(one.health, "UNKNOWN")
+        yield f"{verdict}: {one.flow}: {what}{more}"
 
 
 def _cells(trouble: OpenTrouble) -> tuple[str, ...]:

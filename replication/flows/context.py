@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
 from replication.errors import StateError
+from replication.figures.words import Holder
 from replication.flows.board import FlowBoard
 from replication.flows.head_start import HeadStart
 from replication.flows.outages import Outages
@@ -46,6 +47,8 @@ class FlowContext:
         standby: Whether to wait for a lease that another process holds.
         head_start: Of the records of this process's flows before their background queries.
         tally: What this start of the flow has replicated.
+        held: The leases that this process holds, by part.
+        spoke_as: By what this process holds, or held, the parts of the flow.
     """
 
     config: FlowConfig
@@ -61,6 +64,8 @@ class FlowContext:
     standby: bool = False
     head_start: HeadStart = field(default_factory=HeadStart)
     tally: Tally = field(default_factory=Tally)
+    held: dict[str, Lease] = field(default_factory=dict)
+    spoke_as: dict[str, Holder] = field(default_factory=dict)
 
     @property
     def board(self) -> FlowBoard:
@@ -102,11 +107,19 @@ class FlowContext:
         with hold_lease(
             self.tables, claim, stop, standby=standby, when_late=when_late, book=self.leases
         ) as lease:
-            if lease is not None:
-                self._note(lease)
-                if not part:
-                    self.outages.own()
-            yield lease
+            if lease is None:
+                yield None
+                return
+            self._note(lease)
+            if not part:
+                self.outages.own()
+            self.held[part] = lease
+            try:
+                yield lease
+            finally:
+                del self.held[part]
+                if not lease.is_held:  # the next owner speaks, whatever this one had to say
+                    del self.spoke_as[part]
 
     def _note(self, lease: Lease) -> None:
         """Tells the tally of the *lease* of this process, and of an owner that was killed.
@@ -122,6 +135,9 @@ class FlowContext:
             epoch = None if lease.name.part else former["epoch"]
             self.tally.when_killed(Killed(former["host"], epoch, former["since"], seen))
         self.tally.claims.add(lease.owner)
+        claim = lease.claim
+        worker = f"{claim.host}/{flow}/{claim.id}"
+        self.spoke_as[lease.name.part] = Holder(lease.epoch, claim.instance, worker)
         if not lease.name.part:
             self.tally.epoch = lease.epoch
 

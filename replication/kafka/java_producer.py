@@ -50,7 +50,9 @@ class JavaProducer:
         with java_errors(self._jvm):
             finished = json.loads(self._java.finished(int(timeout * 1000)))
         for one in finished:
-            self._waiting.pop(one["number"])(error_of(one) if "code" in one else None, None)
+            # Java tells some failures twice: by the callback, and by an exception
+            if (on_delivery := self._waiting.pop(one["number"], None)) is not None:
+                on_delivery(error_of(one) if "code" in one else None, None)
 
     def flush(self, timeout: float) -> int:
         """Waits until nothing is waiting; returns how many records still are after *timeout* s."""

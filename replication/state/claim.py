@@ -141,6 +141,11 @@ class Claim(AbstractContextManager["Claim"]):
         return f"{boot} {self._lock.identity}" if self._lock else ""
 
     @property
+    def instance(self) -> str:
+        """The static id of this process in the lease's group."""
+        return instance_id(self.host, self._state_dir, self.machine)
+
+    @property
     def owner(self) -> str:
         """The process that holds the lease; empty if it is not known."""
         if self._ownership is not None:
@@ -181,8 +186,7 @@ class Claim(AbstractContextManager["Claim"]):
             return "owner"
         if self._ownership is None:
             text = f"{self.id} {self.process}, since {self.since:%Y-%m-%d %H:%M:%S} UTC"
-            instance = instance_id(self.host, self._state_dir, self.machine)
-            self._ownership = self._join(Member(instance, text, self._producer))
+            self._ownership = self._join(Member(self.instance, text, self._producer))
         return self._look_at_group(self._ownership)
 
     def await_step(self, *, standby: bool) -> ClaimStep:

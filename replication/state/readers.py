@@ -24,6 +24,11 @@ class StateReader(Protocol):
         """Returns the offset map of *flow*."""
 
 
+def is_quick(state_dir: str) -> bool:
+    """Returns whether the tables of *state_dir* answer at once: without Spark."""
+    return can_reach(state_dir)
+
+
 @contextmanager
 def open_reader(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[StateReader]:
     """Yields a reader of *state_dir* for the block; starts a Spark session only if it must.

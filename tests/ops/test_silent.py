@@ -3,6 +3,7 @@
 The mirror runs as a user runs it; the commands are other processes.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,56 +12,110 @@ import pytest
 
 from replication.demo.mirror_process import MirrorProcess
 from replication.demo.workload import create_topic
+from replication.model import Flow
 from tests.support.cli import ok, run
 from tests.support.commands import start_mirror
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
 from tests.support.process_tree import family, kill_tree, paused
+from tests.support.two_machines import write_two_configs
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job]
 
 START_SECONDS = 60.0
 SILENT_SECONDS = 20.0
+TAKEOVER_SECONDS = 60.0
 
 
 @pytest.fixture
-def file(clusters: Clusters, tmp_path: Path, topic_name: str) -> Path:
+def flow() -> Flow:
+    """A flow that no other test has."""
+    return unique_flow()
+
+
+@pytest.fixture
+def file(clusters: Clusters, tmp_path: Path, topic_name: str, flow: Flow) -> Path:
     """A mirror of one flow."""
     create_topic(clusters[0].bootstrap, topic_name, 1)
-    return write_config(tmp_path, clusters, topic_name, flow=unique_flow())
+    return write_config(tmp_path, clusters, topic_name, flow=flow)
 
 
 @contextmanager
-def running(file: Path) -> Iterator[MirrorProcess]:
-    """A mirror that has its flow, as ``status`` says."""
-    mirror = start_mirror(file, file.with_suffix(".log"))
+def running(file: Path, *arguments: str) -> Iterator[MirrorProcess]:
+    """A mirror of *file*."""
+    mirror = start_mirror(file, file.with_suffix(".log"), *arguments)
     try:
-        wait_until(lambda: " and has it" in status(file), START_SECONDS)
         yield mirror
     finally:
         mirror.discard()
 
 
-def status(file: Path) -> str:
-    """What the command says of the flow; "" while no state directory is there."""
-    result = run("status", file)
-    return result.output if result.exit_code == 8 else ok(result).output
+def state(file: Path) -> str:
+    """What the command says that the flow does; "" while nothing is known of it."""
+    result = run("status", file, "--json")
+    if result.exit_code == 8:
+        return ""
+    (shown,) = json.loads(ok(result).stdout)["flows"]
+    return str(shown["state"])
+
+
+def owner(file: Path) -> object:
+    """The process that the last word is of."""
+    (shown,) = json.loads(ok(run("status", file, "--json")).stdout)["flows"]
+    return shown["last_word"]["owner"]["pid"]
+
+
+def check(file: Path) -> tuple[int, str]:
+    """The exit code of ``status --check``, and its line."""
+    result = run("status", file, "--check")
+    (line,) = result.stdout.splitlines()
+    return result.exit_code, line
 
 
 @pytest.mark.guarantee
-def test_a_killed_process_is_silent_and_one_that_is_paused_too(file: Path) -> None:
-    with running(file) as mirror, paused(family(mirror.pid)):
-        wait_until(lambda: ": silent" in status(file), SILENT_SECONDS)
-        kill_tree(mirror.pid)
-
-    wait_until(lambda: "has no member" in status(file), SILENT_SECONDS)
-    assert "last word: " in status(file)
-
-
-def test_a_process_that_was_stopped_is_not_silent(file: Path) -> None:
+def test_a_process_that_is_paused_or_killed_is_silent_from_wherever_one_looks(
+    file: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere.yaml"
+    elsewhere.write_text(file.read_text().replace("/state", "/no-such-state"))
     with running(file) as mirror:
+        wait_until(lambda: state(elsewhere) == "running", START_SECONDS)
+        assert check(file)[0] == 0
+        with paused(family(mirror.pid)):
+            wait_until(lambda: state(file) == "silent", SILENT_SECONDS)
+            kill_tree(mirror.pid)
+
+    wait_until(lambda: "no process holds the lease" in check(elsewhere)[1], SILENT_SECONDS)
+    code, line = check(file)
+    assert (code, line.partition(":")[0]) == (9, "CRITICAL")
+    assert "last word: running on " in line
+
+
+def test_a_process_that_was_stopped_has_said_so(file: Path) -> None:
+    with running(file) as mirror:
+        wait_until(lambda: state(file) == "running", START_SECONDS)
         mirror.stop()
 
-    assert " gave it back at " in status(file)
+    assert state(file) == "stopped"
+    code, line = check(file)
+    assert code == 0
+    assert "exit code 0" in line
+
+
+@pytest.mark.soak
+def test_a_takeover_shows_the_new_owner(
+    clusters: Clusters, tmp_path: Path, topic_name: str, flow: Flow
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+    first, second = write_two_configs(tmp_path, clusters, topic_name, {}, flow)
+    with running(first) as active, running(second, "--standby") as standby:
+        wait_until(lambda: state(first) == "running", START_SECONDS)
+        wait_until(lambda: "lease_awaited" in standby.log.read_text(), START_SECONDS)
+        before = owner(first)
+        kill_tree(active.pid)
+        wait_until(lambda: state(second) == "silent", SILENT_SECONDS)
+        wait_until(lambda: state(second) == "running", TAKEOVER_SECONDS)
+
+        assert owner(second) != before

@@ -68,6 +68,23 @@ def console_lines(bootstrap: str, topic: str, formatter: Formatter, wanted: int)
     return lines.splitlines()
 
 
+def status_store(bootstrap: str, topic: str, connector: str) -> dict[str, Any]:
+    """What Kafka Connect's own store reads of *connector* in a status topic.
+
+    Returns:
+        ``connectors`` and ``topics``, sorted, ``tasks``, their number, and of the connector
+        ``state``, ``worker``, ``generation`` and ``trace``.
+
+    Raises:
+        JavaToolError: It failed, or has warned of a record.
+    """
+    probe = str(REPOSITORY / "tests" / "java" / "StatusStoreProbe.java")
+    done = _done(probe, bootstrap, topic, connector)
+    if "KafkaStatusBackingStore" in done.stderr:
+        raise JavaToolError(done.stderr)
+    return cast("dict[str, Any]", json.loads(done.stdout))
+
+
 def reset_offsets(bootstrap: str, csv: Path, group: str, *, execute: bool = True) -> str:
     """Sets an idle group's offsets by ``kafka-consumer-groups --reset-offsets --from-file``.
 
@@ -101,6 +118,10 @@ def _mm2_jars() -> Path:
 
 def _run(*arguments: str) -> str:
     """The output of a Java program that needs Kafka's tools and MirrorMaker 2's classes."""
+    return _done(*arguments).stdout
+
+
+def _done(*arguments: str) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryDirectory() as name:
         both = Path(name, "jars")
         both.mkdir()
@@ -117,7 +138,7 @@ def _run(*arguments: str) -> str:
         raise JavaToolError(
             f"{arguments[0]} ended with exit code {done.returncode}:\n{done.stdout}{done.stderr}"
         )
-    return done.stdout
+    return done
 
 
 def _kafka_jars() -> Path:

@@ -130,8 +130,13 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
 
     assert (unknown.exit_code, unknown.stdout) == (8, "")
     assert "its file system is not mounted, or the folder was moved" in unknown.stderr
-    assert (never.exit_code, never.stdout) == (0, "A->B: no process is known to have run it\n")
-    assert json.loads(running.stdout) == {
+    assert never.exit_code == 0
+    assert never.stdout.startswith("A->B: unknown: no process is known to have run it\n")
+    (shown,) = json.loads(running.stdout)["flows"]
+    assert (shown["state"], shown["health"], shown["last_word"]) == ("unknown", "unknown", None)
+    assert "nowhere:2" in shown["no_word"]
+    told = {"flow", "process", "liveness", "last_end", "not_replicated"}
+    assert {"flows": [{key: shown[key] for key in told}]} == {
         "flows": [
             {
                 "flow": "A->B",
@@ -150,8 +155,10 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
             }
         ]
     }
-    assert ended.stdout.splitlines()[0] == "A->B: h1 7 gave it back at 2026-01-31T13:00:00+00:00"
-    assert ended.stdout.splitlines()[1] == (
+    first, heard, last, *_ = ended.stdout.splitlines()
+    assert first == "A->B: failed: h1 7 gave it back at 2026-01-31T13:00:00+00:00"
+    assert heard.startswith("  its owner was not heard: cluster B (bootstrap.servers=nowhere:2)")
+    assert last == (
         f"  the last end was at 2026-01-31T13:00:00+00:00: failed, exit code 3: {cause}"
     )
     assert "set-aside orders" in ended.stdout

@@ -1,0 +1,139 @@
+"""``lag``: how far each topic's copy is behind."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+
+from replication.cli.flow_lines import clock, count, first_line
+from replication.cli.options import (
+    AS_JSON,
+    CLUSTERS,
+    FILE,
+    FLOW,
+    chosen_flows,
+    known_errors,
+    print_json,
+    print_table,
+)
+from replication.config.file import load_config
+from replication.control.flow_answers import FlowAnswer, FlowAnswers
+from replication.errors import NoAnswerError
+from replication.figures.document import document
+from replication.figures.observation import Figures, PartitionFigures, TopicFigures
+
+HEADINGS: Final = ("topic", "state", "lag", "lag s", "records/s", "copied until")
+PARTITION_HEADINGS: Final = ("partition", "state", "lag", "lag s", "position", "source end")
+UNKNOWN: Final = "-"
+TOP: Final = 20
+
+
+@click.command()
+@FILE
+@FLOW
+@CLUSTERS
+@click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated.")
+@click.option("--partitions", is_flag=True, help="Show the worst partitions of each topic.")
+@click.option(
+    "--top",
+    default=TOP,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="How many topics of a flow, the furthest behind first.",
+)
+@AS_JSON
+@known_errors
+def lag(
+    *,
+    file: str,
+    name: str | None,
+    clusters: str,
+    topics: Sequence[str],
+    partitions: bool,
+    top: int,
+    as_json: bool,
+) -> None:
+    """Show how far each topic's copy is behind.
+
+    In records and in seconds. The owner of a flow measures it and says it in the status topic.
+    What is not known is shown as a dash. Of a flow that is silent, this is what was known last.
+    """
+    config = load_config(file, clusters)
+    with FlowAnswers(config, chosen_flows(config, name)) as answers:
+        found = answers.ask()
+    if not any(one.heard.word for one in found):
+        reasons = "; ".join(f"{one.flow}: {one.heard.why_not}" for one in found)
+        raise NoAnswerError(f"no lag is known: {reasons}")
+    if as_json:
+        print_json({"flows": [_document(one, topics, top) for one in found]})
+        return
+    for one in found:
+        click.echo(f"{one.flow}: {first_line(one)}")
+        chosen = _chosen(one, topics, top)
+        if chosen and partitions:
+            print_table(f"partitions of {one.flow}", PARTITION_HEADINGS, _partition_rows(chosen))
+        elif chosen:
+            print_table(f"topics of {one.flow}", HEADINGS, map(_cells, chosen))
+        elif one.heard.word is not None:
+            click.echo("  of its topics nothing is known")
+
+
+def _chosen(answer: FlowAnswer, topics: Sequence[str], top: int) -> list[TopicFigures]:
+    word = answer.heard.word
+    found = (
+        [row for row in word.observed.topics if row.topic in topics or not topics] if word else []
+    )
+    return sorted(found, key=lambda row: _behind(row.figures), reverse=True)[:top]
+
+
+def _document(answer: FlowAnswer, topics: Sequence[str], top: int) -> dict[str, object]:
+    word, rows = answer.heard.word, list[object]()
+    if word is not None:
+        by_name = {row["topic"]: row for row in document(word.observed)["topics"]}
+        rows = [by_name[row.topic] for row in _chosen(answer, topics, top)]
+    figures = {} if word is None else document(word.observed)["figures"]
+    return {
+        "flow": str(answer.flow),
+        "state": answer.state,
+        "why": answer.why or None,
+        "heard_seconds": None if answer.age is None else round(answer.age, 1),
+        "no_word": answer.heard.why_not or None,
+        "lag_records": figures.get("lag_records"),
+        "lag_seconds": figures.get("lag_seconds"),
+        "topics": rows,
+    }
+
+
+def _behind(figures: Figures) -> tuple[float, float]:
+    return figures.get("lag_seconds", -1.0), figures.get("lag_records", -1.0)
+
+
+def _cells(row: TopicFigures) -> tuple[str, ...]:
+    until = row.figures.get("copied_until_timestamp_seconds")
+    return (
+        row.topic,
+        f"{row.state}: {row.reason}" if row.reason else row.state,
+        *_lags(row.figures),
+        _shown(row.figures, "records_per_second"),
+        UNKNOWN if until is None else clock(until),
+    )
+
+
+def _partition_rows(rows: Sequence[TopicFigures]) -> Iterator[tuple[str, ...]]:
+    for row in rows:
+        for part in sorted(row.partitions, key=_order, reverse=True):
+            ends = (_shown(part.figures, key) for key in ("position", "source_log_end"))
+            yield (f"{row.topic}-{part.partition}", part.state, *_lags(part.figures), *ends)
+
+
+def _order(part: PartitionFigures) -> tuple[float, float]:
+    return _behind(part.figures)
+
+
+def _lags(figures: Figures) -> tuple[str, str]:
+    seconds = figures.get("lag_seconds")
+    return _shown(figures, "lag_records"), UNKNOWN if seconds is None else f"{seconds:.1f}"
+
+
+def _shown(figures: Figures, name: str) -> str:
+    return count(figures[name]) if name in figures else UNKNOWN

@@ -1,0 +1,226 @@
+"""How each flow is: by the last word of its owner, by the group of its lease, else by the tables.
+
+The last word may be of a process that was killed since. It is taken for true only as long as the
+next one is not overdue and the lease's group has that process. What is not known is said to be so.
+"""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.status import FlowStatus, flow_status, witnessed
+from replication.control.witness import Witness, ask_witnesses
+from replication.errors import ReplicationError
+from replication.figures.document import document
+from replication.figures.observation import ENDED, FlowState
+from replication.figures.words import Word
+from replication.kafka.status_reader import StatusReader
+from replication.model import Flow
+from replication.state.executions import Ending
+from replication.state.folder import check_begun
+from replication.state.readers import is_quick, open_reader
+
+SeenState = FlowState | Literal["silent", "unknown"]
+Health = Literal["ok", "degraded", "bad", "unknown"]
+
+IS_OFF: Final = "status.storage.topic is set to nothing, so that no owner says how its flow is"
+MOST_AT_ONCE: Final = 8
+
+ENDINGS: Final[dict[Ending, FlowState]] = {
+    "finished": "drained",
+    "stopped": "stopped",
+    "failed": "failed",
+}
+"""How the last start of a flow ended, by the table ``executions``, as a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What the status topic of a flow holds: the last word, and else why there is none."""
+
+    word: Word | None = None
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowAnswer:
+    """How one flow is.
+
+    Args:
+        flow: Which.
+        state: What it does; `silent` if its owner should have said more, or is gone.
+        why: Why it is silent or unknown.
+        heard: The last word of its owner.
+        age: How many seconds ago that was said; None without one.
+        witness: The group of its lease.
+        told: What the tables say of it; None if they were not read.
+        untold: Why they were not.
+    """
+
+    flow: Flow
+    state: SeenState
+    why: str
+    heard: Heard
+    age: float | None
+    witness: Witness
+    told: FlowStatus | None = None
+    untold: str = ""
+
+    @property
+    def health(self) -> Health:
+        """How healthy the flow is; `unknown` where nothing is known of it."""
+        if self.state in ("silent", "failed"):
+            return "bad"
+        if self.heard.word is not None:
+            return self.heard.word.observed.health
+        if self.state == "unknown" or self.told is None:
+            return "unknown"
+        return "bad" if self.told.troubles else "ok"
+
+    def document(self) -> dict[str, object]:
+        """Returns what a command prints as JSON."""
+        word = self.heard.word
+        by_tables = {} if self.told is None else self.told.document()
+        members = self.witness.members
+        return {
+            **by_tables,
+            "flow": str(self.flow),
+            "state": self.state,
+            "health": self.health,
+            "why": self.why or None,
+            "heard_seconds": None if self.age is None else round(self.age, 1),
+            "last_word": word and document(word.observed, is_stale=self.state == "silent"),
+            "no_word": self.heard.why_not or None,
+            "no_tables": self.untold or None,
+            "lease_group": {
+                "group": self.witness.group,
+                "members": None if members is None else sorted(members),
+                "unknown": self.witness.reason or None,
+            },
+        }
+
+
+def judge(word: Word, witness: Witness, age: float) -> tuple[SeenState, str]:
+    """Returns the state of a flow of which the last *word* is known, and why if it is silent.
+
+    Args:
+        word: What was said last.
+        witness: The group of the lease.
+        age: How many seconds ago.
+    """
+    state = word.observed.state
+    if state in ENDED:
+        return state, ""
+    answer = witness.of(word.member or None)
+    if answer == "nobody" and word.member:
+        return "silent", "no process holds the lease"
+    if answer == "other" and word.member:
+        return "silent", "its process has lost the lease, and another one is about to take over"
+    if age > word.patience:
+        lives = ", although its process is in the group of the lease" if answer == "member" else ""
+        return "silent", f"nothing heard for {age:.0f} s{lives}"
+    return state, ""
+
+
+def judge_by_tables(told: FlowStatus | None, witness: Witness) -> tuple[SeenState, str]:
+    """Returns the state of a flow that has said nothing, and why if it is silent or unknown."""
+    if told is None or told.process is None:
+        return "unknown", "no process is known to have run it"
+    if told.process.released is not None:
+        return ENDINGS.get(told.end.ending, "stopped") if told.end else "stopped", ""
+    match told.liveness:
+        case "member":
+            return "running", ""
+        case "nobody":
+            return "silent", "no process holds the lease"
+        case "other":
+            return "silent", "its process has lost the lease, and another one is about to take over"
+    return "unknown", witness.reason
+
+
+class FlowAnswers(AbstractContextManager["FlowAnswers"]):
+    """Answers how flows are, again and again through the same connections, for the block.
+
+    Args:
+        config: The file.
+        flows: Which of its flows.
+    """
+
+    def __init__(self, config: MirrorConfig, flows: Sequence[FlowConfig]) -> None:
+        self._config = config
+        self._flows = flows
+        self._readers: dict[Flow, StatusReader] = {}
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the connections."""
+        for reader in self._readers.values():
+            reader.__exit__()
+
+    def ask(self, seconds: float = 0.0) -> list[FlowAnswer]:
+        """Returns how each flow is now.
+
+        Args:
+            seconds: How long to take in what is said since the last answer.
+
+        Raises:
+            NoAnswerError: Neither a word nor a table tells of any flow.
+        """
+        with ThreadPoolExecutor(MOST_AT_ONCE + 2, "status") as pool:
+            asked = pool.submit(ask_witnesses, self._flows)
+            is_cheap = is_quick(self._config.state_dir)
+            read = pool.submit(self._read_tables) if is_cheap else None
+            heard = list(pool.map(lambda flow: self._hear(flow, seconds), self._flows))
+            if read is None and not all(one.word for one in heard):
+                read = pool.submit(self._read_tables)
+            witnesses = asked.result()
+            told, untold = read.result() if read else ({}, "the words of the flows say it")
+        answers = [
+            self._answer(flow.flow, one, witnesses[flow.flow], told.get(flow.flow), untold)
+            for flow, one in zip(self._flows, heard, strict=True)
+        ]
+        if not any(one.heard.word or (one.told and one.told.process) for one in answers):
+            check_begun(self._config.state_dir)
+        return answers
+
+    def _answer(
+        self, flow: Flow, heard: Heard, witness: Witness, told: FlowStatus | None, untold: str
+    ) -> FlowAnswer:
+        told = told and witnessed(told, witness, self._config.state_dir)
+        if (word := heard.word) is None:
+            state, why = judge_by_tables(told, witness)
+            return FlowAnswer(flow, state, why, heard, None, witness, told, untold)
+        age = max(0.0, time.time() - word.said_at)
+        state, why = judge(word, witness, age)
+        return FlowAnswer(flow, state, why, heard, age, witness, told, untold)
+
+    def _hear(self, config: FlowConfig, seconds: float) -> Heard:
+        """Reads what the owner of a flow has said, to the end that its topic has now."""
+        if not config.status.storage_topic:
+            return Heard(None, IS_OFF)
+        reader = self._readers.get(config.flow)
+        try:
+            if reader is None:
+                reader = StatusReader(config)
+                reader.catch_up()
+                self._readers[config.flow] = reader
+            else:
+                reader.follow(seconds)
+        except ReplicationError as error:
+            self._readers.pop(config.flow, None)
+            if reader is not None:
+                reader.__exit__()
+            return Heard(None, str(error))
+        words = reader.words
+        nothing = words.unreadable or f"topic {reader.name} has no word of the flow"
+        return Heard(words.last, "" if words.last else nothing)
+
+    def _read_tables(self) -> tuple[dict[Flow, FlowStatus], str]:
+        try:
+            with open_reader(self._config.state_dir, self._config.hadoop) as state:
+                return {flow.flow: flow_status(flow.flow, state) for flow in self._flows}, ""
+        except ReplicationError as error:
+            return {}, str(error)

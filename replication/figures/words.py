@@ -1,0 +1,233 @@
+"""What the owner of a flow says of it: from one look at it to records, and back. Pure.
+
+A word is a record of the status topic in Connect's form. A reader keeps the newest one of each part
+and topic, and none of an earlier owner: that may have been paused, and does not know of its end.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from replication.figures.document import document, observation
+from replication.figures.observation import ENDED, GroupFigures, Observation
+from replication.mm2.status_records import (
+    Connector,
+    StatusKey,
+    StatusRecordError,
+    own_part,
+    topic_value,
+    worker_value,
+)
+from replication.model import Flow, Part
+
+VERSION: Final = 1
+CONNECTORS: Final[Mapping[Part, Connector]] = {
+    "records": "MirrorSourceConnector",
+    "checkpoints": "MirrorCheckpointConnector",
+    "heartbeats": "MirrorHeartbeatConnector",
+}
+"""The parts of a flow that have a word of their own, as MirrorMaker 2 names them. What else a
+process does belongs to the first."""
+
+MOST_GROUPS: Final = 100
+MOST_EVENTS: Final = 20
+MOST_PARTITIONS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """By what a process may speak for a part of a flow.
+
+    Args:
+        epoch: Of the part's lease; 0 for what has none.
+        member: Its static id in the lease's group; "" without one.
+        worker: What Connect shows: ``host/A->B/UUID``.
+    """
+
+    epoch: int
+    member: str
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What was said last of a part of a flow.
+
+    Args:
+        observed: The look at the flow.
+        epoch: Of the lease by which it was said.
+        member: The static id of whoever said it, in the lease's group; "" if it is in none.
+        interval: After how many seconds the next one is due.
+        said_at: When, in epoch seconds of the broker.
+    """
+
+    observed: Observation
+    epoch: int
+    member: str
+    interval: float
+    said_at: float
+
+    @property
+    def patience(self) -> float:
+        """For how many seconds nothing may be heard: three words may be lost."""
+        return 3 * self.interval + 5
+
+
+class Words:
+    """What has been said of one flow.
+
+    Args:
+        flow: The flow; words of others are ignored.
+    """
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.unreadable = ""
+        self._parts: dict[Part, Word] = {}
+        self._topics: dict[str, tuple[int, Mapping[str, Any]]] = {}
+
+    def take(self, key: bytes | None, value: bytes | None, said_at: float) -> None:
+        """Takes a record of the status topic; what is not ours is ignored."""
+        try:
+            of, ours = StatusKey.decode(key), own_part(value)
+            if of.topic is not None:
+                self._take_topic(of.topic, ours)
+            elif of.task is None and ours is not None:
+                self._take_part(of.connector, ours, said_at)
+        except StatusRecordError:
+            pass  # Connect has other records, and other versions may
+        except (KeyError, TypeError, ValueError) as error:
+            self.unreadable = f"a word of another version: {error!r}"
+
+    def of(self, part: Part) -> Word | None:
+        """Returns the last word of *part*."""
+        return self._parts.get(part)
+
+    @property
+    def last(self) -> Word | None:
+        """The last word of the flow with what is known of its topics and groups; None without."""
+        word = next((self._parts[part] for part in CONNECTORS if part in self._parts), None)
+        if word is None:
+            return None
+        found = document(word.observed)
+        found["topics"] = [self._topics[name][1] for name in sorted(self._topics)]
+        checkpoints = self._parts.get("checkpoints")
+        if not word.observed.groups and checkpoints is not None:
+            found["groups"] = document(checkpoints.observed)["groups"]
+        return replace(word, observed=observation(found))
+
+    def _take_part(self, connector: str, ours: Mapping[str, Any], said_at: float) -> None:
+        part = next((part for part, name in CONNECTORS.items() if name == connector), None)
+        if part is None:
+            return
+        observed = observation(ours["observation"])
+        known = self._parts.get(part)
+        if observed.flow != self.flow or (known is not None and ours["epoch"] < known.epoch):
+            return
+        self._parts[part] = Word(
+            observed, int(ours["epoch"]), str(ours["member"]), float(ours["interval"]), said_at
+        )
+
+    def _take_topic(self, topic: str, ours: Mapping[str, Any] | None) -> None:
+        if ours is None:
+            self._topics.pop(topic, None)
+        elif (epoch := int(ours["epoch"])) >= self._topics.get(topic, (0, {}))[0]:
+            self._topics[topic] = (epoch, ours["row"])
+
+
+def part_words(
+    observed: Observation, holders: Mapping[Part, Holder], interval_seconds: int
+) -> dict[StatusKey, bytes | None]:
+    """Returns the words of the parts that this process holds; the first one has the figures.
+
+    Args:
+        observed: One look at the flow, without its topics.
+        holders: By part.
+        interval_seconds: How often a word comes.
+    """
+    found: dict[StatusKey, bytes | None] = {}
+    spoken = _bounded(observed)
+    for part, connector in CONNECTORS.items():
+        if (holder := holders.get(part)) is None:
+            continue
+        ours = {**_ours(holder), "interval": interval_seconds, "observation": document(spoken)}
+        value = worker_value(
+            spoken.state, holder.worker, spoken.generation or 0, _trace(spoken), ours
+        )
+        found[StatusKey(connector)] = value
+        if part == "records":
+            is_running = spoken.generation is not None and spoken.state not in ENDED
+            found[StatusKey(connector, task=0)] = _task(spoken, holder) if is_running else None
+        spoken = _short(spoken)
+    return found
+
+
+def topic_words(observed: Observation, holder: Holder) -> dict[str, bytes]:
+    """Returns the words of the flow's topics, by topic."""
+    connector = CONNECTORS["records"]
+    rows = document(replace(observed, groups=(), events=()))["topics"]
+    since_ms = round((observed.owner.since if observed.owner else observed.since) * 1000)
+    return {
+        row["topic"]: topic_value(
+            row["topic"], connector, since_ms, {**_ours(holder), "row": _worst(row)}
+        )
+        for row in rows
+    }
+
+
+def topic_key(topic: str) -> StatusKey:
+    """Returns the key of a *topic*'s word."""
+    return StatusKey(CONNECTORS["records"], topic=topic)
+
+
+def _ours(holder: Holder) -> dict[str, object]:
+    return {"v": VERSION, "epoch": holder.epoch, "member": holder.member}
+
+
+def _task(observed: Observation, holder: Holder) -> bytes:
+    ours = _ours(holder)
+    return worker_value(observed.state, holder.worker, observed.generation or 0, "", ours)
+
+
+def _trace(observed: Observation) -> str:
+    return observed.text or "failed" if observed.state == "failed" else ""
+
+
+def _bounded(observed: Observation) -> Observation:
+    """Returns *observed* as far as one record holds it; topics have records of their own."""
+    groups = sorted(observed.groups, key=_backlog, reverse=True)[:MOST_GROUPS]
+    in_order = tuple(sorted(groups, key=lambda group: group.group))
+    return replace(observed, topics=(), groups=in_order, events=observed.events[:MOST_EVENTS])
+
+
+def _short(observed: Observation) -> Observation:
+    """Returns who runs the flow, and nothing of what another record of this process says."""
+    return replace(
+        observed, conditions=(), figures={}, histograms={}, labelled={}, groups=(), events=()
+    )
+
+
+def _backlog(group: GroupFigures) -> tuple[float, float]:
+    figures = group.figures
+    return figures.get("group_blocked", 0.0), figures.get("group_position_age_seconds", 0.0)
+
+
+def _worst(row: Mapping[str, Any]) -> dict[str, object]:
+    """Returns a topic's *row* without what is unknown, and with its worst partitions only."""
+    parts: Iterable[Mapping[str, Any]] = row["partitions"]
+    worst = sorted(parts, key=_lag, reverse=True)[:MOST_PARTITIONS]
+    partitions = [
+        {**part, "figures": _known(part["figures"])}
+        for part in sorted(worst, key=lambda part: int(part["partition"]))
+    ]
+    return {**row, "figures": _known(row["figures"]), "partitions": partitions}
+
+
+def _lag(part: Mapping[str, Any]) -> tuple[bool, float, float]:
+    figures = part["figures"]
+    seconds, records = figures.get("lag_seconds"), figures.get("lag_records")
+    return part["state"] not in ("copying", "lagging"), seconds or 0.0, records or 0.0
+
+
+def _known(figures: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in figures.items() if value is not None}

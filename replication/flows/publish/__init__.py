@@ -1,0 +1,1 @@
+"""Says how a flow is, in the status topic on its target."""

@@ -1,0 +1,155 @@
+"""The status topic of a flow on its target: written by the flow's owner, read by whoever asks.
+
+A record is small and is written every few seconds. Nobody waits for one: what cannot be written
+is said once, and the next one is newer anyway.
+"""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from replication.config.clients.java_keys import PRODUCER_ONLY
+from replication.config.tree import ClusterConfig, FlowConfig
+from replication.kafka.clients import open_producer
+from replication.kafka.cluster import Cluster
+from replication.kafka.diagnosis import CallError, ClientDiagnostics, call_error, kafka_error
+from replication.kafka.internal_topic import faults_of
+from replication.log import Log
+from replication.mm2.status_records import partition_of
+from replication.model import NewTopic
+
+log = Log(__name__)
+
+SETTINGS: Final = (
+    ("cleanup.policy", "compact"),
+    ("message.timestamp.type", "LogAppendTime"),  # a reader trusts one clock, the broker's
+    ("segment.ms", "3600000"),
+    ("segment.bytes", "16777216"),
+    ("min.cleanable.dirty.ratio", "0.1"),
+)
+"""Of a topic that is created: what a reader must go through stays small."""
+
+PATIENCE_SECONDS: Final = 3.0
+DELIVERY_SECONDS: Final = 10.0
+MOST_WAITING: Final = 100
+"""Records that may be on their way while more are written."""
+
+StatusRecord = tuple[bytes, bytes | None]
+"""A key and a value; None removes what the key had."""
+
+
+class StatusTopic(AbstractContextManager["StatusTopic"]):
+    """The topic, for writing; for one thread. It is closed with the block.
+
+    Args:
+        config: The flow.
+    """
+
+    def __init__(self, config: FlowConfig) -> None:
+        self.name = config.status.storage_topic
+        self._config = config.status
+        self._target: ClusterConfig = config.target
+        self._properties = {
+            key: value for key, value in config.target.producer.items() if key not in PRODUCER_ONLY
+        }
+        self._diagnostics = ClientDiagnostics()
+        self._cluster: Cluster | None = None
+        self._producer: Any = None
+        self._id = ""
+        self._partitions = 0
+        self._waiting = 0
+        self._failure: KafkaError | None = None
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the connections."""
+        if self._cluster is not None:
+            self._cluster.__exit__()
+        self._cluster = self._producer = None
+
+    def write(self, records: Iterable[StatusRecord], seconds: float) -> bool:
+        """Writes *records*, and returns when they are acknowledged.
+
+        The topic is created where it is missing: one that was deleted is back with the next word.
+
+        Args:
+            records: Keys and values.
+            seconds: How long to wait for the acknowledgements.
+
+        Returns:
+            Whether the topic is another one than that of the last call, so that it lacks what was
+            written there.
+
+        Raises:
+            ClusterError: The cluster does not answer, or rejects the topic or a record.
+        """
+        if is_other := self._prepare():  # the client remembers the partitions of the old one
+            self._producer, self._waiting = None, 0
+        producer = self._producer = self._producer or self._new_producer()
+        self._diagnostics.reset()
+        self._failure = None
+        producer.poll(0)
+        if self._waiting >= MOST_WAITING:  # the client gives them up by itself
+            raise self._error(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001 - its name
+        for key, value in records:
+            try:
+                partition = partition_of(key, self._partitions)
+                producer.produce(
+                    self.name, value, key, partition=partition, on_delivery=self._delivered
+                )
+            except (KafkaException, BufferError) as failure:
+                raise self._error(_cause(failure)) from None
+            self._waiting += 1
+        producer.flush(seconds)
+        if self._failure is not None:
+            self._producer, self._waiting = None, 0  # some failures are final for a client
+            raise self._error(self._failure)
+        if self._waiting:
+            raise self._error(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001 - its name
+        return is_other
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        self._waiting -= 1
+        self._failure = error or self._failure
+
+    def _prepare(self) -> bool:
+        """Makes sure that the topic is there; returns whether it is another one than before."""
+        cluster = self._cluster = self._cluster or self._new_cluster()
+        topic = cluster.describe([self.name]).get(self.name)
+        if topic is None:
+            partitions, factor = self._config.partitions, self._config.replication_factor
+            new = NewTopic(self.name, partitions, factor, SETTINGS)
+            topic = cluster.create_topics([new])[self.name]
+        elif topic.topic_id != self._id:
+            for fault in faults_of(cluster, [self.name], {self.name}):
+                log.warning("internal_topic_unfit", topic=self.name, text=fault)
+        is_other = self._id not in ("", topic.topic_id)
+        self._id, self._partitions = topic.topic_id, topic.partitions
+        return is_other
+
+    def _new_cluster(self) -> Cluster:
+        target = self._target
+        return Cluster(
+            target.alias,
+            target.admin,
+            client_id="replication-status",
+            patience_s=PATIENCE_SECONDS,
+        )
+
+    def _new_producer(self) -> Any:  # noqa: ANN401 - one of two classes with the same methods
+        try:
+            return open_producer(self._properties, DELIVERY_SECONDS, self._diagnostics)
+        except KafkaException as failure:
+            raise self._error(kafka_error(failure)) from None
+
+    def _error(self, error: KafkaError) -> CallError:
+        code, reason = self._diagnostics.reason(error)
+        call = f"writing to topic {self.name}"
+        return call_error(self._target.alias, self._properties, call, code, reason)
+
+
+def _cause(failure: KafkaException | BufferError) -> KafkaError:
+    if isinstance(failure, BufferError):
+        return KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001 - its only name
+    return kafka_error(failure)

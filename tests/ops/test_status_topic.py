@@ -1,0 +1,160 @@
+"""The status topic: written by a flow's owner, read by commands, by Connect, and beside MM2."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from replication.config.tree import FlowConfig
+from replication.demo.workload import create_topic
+from replication.errors import NoAnswerError
+from replication.figures.document import document
+from replication.figures.observation import Observation, PartitionFigures, TopicFigures
+from replication.figures.words import Holder
+from replication.flows.publish.publisher import FlowPublisher
+from replication.kafka.cluster import Cluster
+from replication.kafka.status_reader import StatusReader
+from replication.kafka.status_topic import SETTINGS
+from replication.model import Flow, Part
+from tests.support.flows import flow_config, unique_flow
+from tests.support.java_tools import status_store
+from tests.support.least_privilege import Strict, grant, line_for
+from tests.support.local import Clusters
+from tests.support.said import SaidLines
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.cluster
+
+SOURCE = "MirrorSourceConnector"
+
+
+@pytest.fixture
+def config(clusters: Clusters) -> FlowConfig:
+    """A flow of its own."""
+    return flow_config(*clusters, topics="none", flow=unique_flow())
+
+
+@pytest.fixture
+def publisher(config: FlowConfig) -> Iterator[FlowPublisher]:
+    """Its publisher."""
+    made = FlowPublisher(config)
+    yield made
+    made.close()
+
+
+def seen(flow: Flow, *topics: str, as_of: float = 1_000.0) -> Observation:
+    """A look at a running flow."""
+    part = PartitionFigures(0, "lagging", {"lag_records": 7.0})
+    return Observation(
+        flow,
+        as_of,
+        "running",
+        since=900.0,
+        generation=3,
+        figures={"lag_records": 7.0},
+        topics=tuple(
+            TopicFigures(name, f"A.{name}", "lagging", "", {"lag_records": 7.0}, {}, (part,))
+            for name in topics
+        ),
+    )
+
+
+def holders(epoch: int) -> dict[Part, Holder]:
+    """A process that holds the records."""
+    return {"records": Holder(epoch, f"member-{epoch}", f"host/A->B/{epoch}")}
+
+
+def read(config: FlowConfig) -> Observation | None:
+    """What a reader that has just come knows."""
+    with StatusReader(config) as reader:
+        reader.catch_up()
+        last = reader.words.last
+    return None if last is None else last.observed
+
+
+def test_what_is_published_is_read_and_connect_reads_it_too(
+    clusters: Clusters, config: FlowConfig, publisher: FlowPublisher
+) -> None:
+    look = seen(config.flow, "orders", "payments")
+
+    publisher.publish(look, holders(2))
+    publisher.publish(replace(look, as_of=1.0), holders(1))  # a paused owner that has woken up
+
+    found = read(config)
+    assert found is not None
+    assert document(found) == document(look)
+    answers = status_store(clusters[1].bootstrap, config.status.storage_topic, SOURCE)
+    assert answers == {
+        "connectors": [SOURCE],
+        "state": "RUNNING",
+        "worker": "host/A->B/1",
+        "generation": 3,
+        "trace": None,
+        "tasks": 1,
+        "topics": ["orders", "payments"],
+    }
+    with Cluster("B", config.target.admin) as target:
+        topic = config.status.storage_topic
+        own = target.topic_config([topic])[topic]
+        assert {key: own[key].value for key, _ in SETTINGS} == dict(SETTINGS)
+        assert target.describe([topic])[topic].partitions == 5
+
+
+def test_a_topic_that_exists_is_used_as_it_is_and_one_that_was_deleted_is_back_at_once(
+    clusters: Clusters, config: FlowConfig, publisher: FlowPublisher, said: SaidLines
+) -> None:
+    topic = config.status.storage_topic
+    create_topic(clusters[1].bootstrap, topic, 3)
+
+    publisher.publish(seen(config.flow, "orders"), holders(1))
+
+    (fault,) = said.of("internal_topic_unfit")
+    assert "cleanup.policy=delete" in fault.text
+    with Cluster("B", config.target.admin) as target:
+        assert target.describe([topic])[topic].partitions == 3
+        target.delete_topic(topic)
+        with pytest.raises(NoAnswerError, match="is not on cluster"):
+            read(config)
+        look = seen(config.flow, "orders", as_of=2_000.0)
+        publisher.publish(look, holders(1))
+        publisher.publish(look, holders(1))  # the topics' words were in the old one
+        found = read(config)
+        assert found is not None
+        assert document(found) == document(look)
+        assert target.describe([topic])[topic].partitions == 5
+
+
+def test_without_permission_one_line_is_logged_until_it_is_granted(
+    strict: Strict, said: SaidLines
+) -> None:
+    flow = unique_flow()
+    login = {
+        f"{alias}.{key}": value
+        for alias, side in zip((flow.source, flow.target), strict, strict=True)
+        for key, value in side.client("SCRAM").items()
+    }
+    brokers = (strict[0].broker, strict[1].broker)
+    config = flow_config(*brokers, topics="none", settings=login, flow=flow)
+    publisher = FlowPublisher(config)
+    topic = config.status.storage_topic
+
+    publisher.publish(seen(flow), holders(1))
+    publisher.publish(seen(flow), holders(1))
+    create_topic(brokers[1].bootstrap, topic, 1)
+    grant(brokers[1], line_for("Read", "topic", topic))  # with it the topic is seen
+    for _ in range(3):
+        publisher.publish(seen(flow), holders(1))
+    grant(brokers[1], line_for("Write", "topic", topic))
+    wait_until(lambda: _is_published(publisher, flow, said), 30)
+
+    unseen, unwritten = said.of("status_not_published")
+    assert (unseen.level, unseen.flow) == ("WARNING", str(flow))
+    assert "--operation Describe" in unseen.text
+    assert "--operation Write" in unwritten.text
+    assert read(config) is not None
+    publisher.close()
+
+
+def _is_published(publisher: FlowPublisher, flow: Flow, said: SaidLines) -> bool:
+    publisher.publish(seen(flow), holders(1))
+    return bool(said.of("status_published_again"))

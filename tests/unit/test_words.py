@@ -1,0 +1,109 @@
+"""What is said of a flow: which word a reader keeps, and which topics have their turn."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replication.figures.document import document
+from replication.figures.observation import GroupFigures, Observation, TopicFigures
+from replication.figures.words import Holder, Words, part_words, topic_key, topic_words
+from replication.flows.publish.topic_turns import BURST_SECONDS, BYTES_PER_SECOND, TopicTurns
+from replication.model import Flow, Part
+
+FLOW = Flow("A", "B")
+LOOK = Observation(FLOW, 1_000.0, "running", since=900.0, generation=3)
+
+
+def say(words: Words, look: Observation, epoch: int, at: float, part: Part = "records") -> None:
+    """Lets a holder of *epoch* say *look* at that time."""
+    holder = Holder(epoch, f"m{epoch}", "w")
+    for key, value in part_words(look, {part: holder}, 5).items():
+        words.take(key.encode(), value, at)
+    for topic, word in topic_words(look, holder).items():
+        words.take(topic_key(topic).encode(), word, at)
+
+
+def test_the_newest_word_counts_and_none_of_an_earlier_owner() -> None:
+    words = Words(FLOW)
+
+    say(words, LOOK, 1, 10.0)
+    say(words, replace(LOOK, state="waiting"), 2, 20.0)
+    say(words, replace(LOOK, state="stopped"), 1, 30.0)
+
+    last = words.last
+    assert last is not None
+    assert (last.observed.state, last.epoch, last.member, last.said_at) == ("waiting", 2, "m2", 20)
+    assert last.patience == 20
+
+
+def test_a_word_of_another_flow_or_of_connect_is_none() -> None:
+    words = Words(FLOW)
+
+    say(words, replace(LOOK, flow=Flow("C", "B")), 9, 10.0)
+    words.take(b"status-connector-MirrorSourceConnector", b'{"state":"RUNNING"}', 11.0)
+    words.take(b"status-connector-MirrorSourceConnector", None, 12.0)
+    words.take(b"something", b"else", 13.0)
+
+    assert words.last is None
+    assert words.unreadable == ""
+
+
+def test_a_word_of_a_later_version_is_named_and_an_earlier_one_stays() -> None:
+    words = Words(FLOW)
+
+    say(words, LOOK, 1, 10.0)
+    later = b'{"replication":{"v":2}}'
+    words.take(b"status-connector-MirrorSourceConnector", later, 11.0)
+
+    assert words.last is not None
+    assert "another version" in words.unreadable
+
+
+def test_topics_and_the_groups_of_another_process_are_put_together() -> None:
+    words = Words(FLOW)
+    topics = tuple(TopicFigures(name, None, "copying", "", {}) for name in ("a", "b"))
+    groups = (GroupFigures("g", {}, {"exact": 1}),)
+
+    say(words, replace(LOOK, topics=topics), 1, 10.0)
+    say(words, replace(LOOK, groups=groups), 7, 11.0, "checkpoints")
+    words.take(topic_key("b").encode(), None, 12.0)
+
+    last = words.last
+    assert last is not None
+    assert document(last.observed) == document(replace(LOOK, topics=topics[:1], groups=groups))
+
+
+VALUES = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3).map(lambda n: b"x" * n * 700))
+
+
+@given(st.lists(st.tuples(VALUES, st.floats(0, 10)), max_size=20))
+def test_topics_are_written_when_they_have_changed_and_within_the_bound(
+    looks: list[tuple[dict[str, bytes], float]],
+) -> None:
+    turns, known = TopicTurns(0.0), dict[str, bytes]()
+    now = written = 0.0
+    for values, pause in looks:
+        now += pause
+        taken = turns.take(values, now)
+        for topic, value in taken.items():
+            if value is None:
+                assert topic not in values
+                del known[topic]
+            else:
+                assert value == values[topic] != known.get(topic)
+                known[topic] = value
+                written += len(value)
+        assert written <= (BURST_SECONDS + now) * BYTES_PER_SECOND + 2_100
+
+
+def test_the_longest_unsent_topic_is_next() -> None:
+    turns = TopicTurns(0.0)
+    size = int(BYTES_PER_SECOND * BURST_SECONDS)
+    first = {"a": b"1" * size, "b": b"1" * size, "c": b"1" * size}
+
+    order = [list(turns.take(first, at)) for at in (0.0, 10.0, 20.0)]
+    again = dict.fromkeys(first, b"2" * size)
+    order += [list(turns.take(again, at)) for at in (30.0, 40.0, 50.0)]
+
+    assert order == [["a"], ["b"], ["c"], ["a"], ["b"], ["c"]]
