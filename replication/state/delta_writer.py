@@ -6,6 +6,7 @@ Only where `replication.state.delta_reader.can_reach` says so;
 
 # ruff: noqa: D102 - StoredTable says what each method does
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -24,8 +25,12 @@ _TYPES: Final = {
     "boolean": DataType.bool(),
     "timestamp": DataType.timestamp("us", tz="UTC"),
 }
-SMALL_BYTES: Final = 64 * 1024
-"""A file of fewer bytes is merged with others as soon as there are many of them."""
+MERGED_BYTES: Final = 32 * 1024
+"""Small files are merged to files of about this size. Until the file of earlier merges is as large,
+a merge writes its rows again: of a larger one, many times."""
+
+SMALL_BYTES: Final = MERGED_BYTES // 2
+"""A file of fewer bytes is merged with others as soon as there are many: any two make one."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -55,10 +60,10 @@ class LocalTable:
             schema_mode="merge",  # a table of an earlier version
             configuration=self._properties,
         )
-        return sum(size < SMALL_BYTES for size in _sizes(table or self._open()))
+        return _mergeable(table or self._open())
 
     def files(self) -> int:
-        return len(_sizes(self._open()))
+        return len(self._open().file_uris())
 
     def delete(self, condition: str, before: Before | None) -> None:
         if before is not None:
@@ -86,7 +91,7 @@ class LocalTable:
             # of an earlier version, which wrote a file for each lease
             rows = QueryBuilder().register("runs", table).execute("SELECT * FROM runs")
             write_deltalake(table, rows, mode="overwrite", partition_by=[], schema_mode="overwrite")
-        table.optimize.compact(target_size=SMALL_BYTES if only_small else None)
+        table.optimize.compact(target_size=MERGED_BYTES if only_small else None)
         table.create_checkpoint()
         table.cleanup_metadata()
         if only_small:
@@ -99,9 +104,16 @@ class LocalTable:
         return DeltaTable(self._folder)
 
 
-def _sizes(table: DeltaTable) -> list[int]:
-    """Returns the bytes of each file that *table* holds."""
-    return list(table.get_add_actions().column("size_bytes").to_pylist())
+def _mergeable(table: DeltaTable) -> int:
+    """Returns how many small files the partition of *table* has that has most of them.
+
+    Files of two partitions cannot be merged, and whoever reads a flow opens those of its own.
+    """
+    actions = table.get_add_actions()
+    paths, sizes = (actions.column(name).to_pylist() for name in ("path", "size_bytes"))
+    pairs = zip(paths, sizes, strict=True)
+    small = Counter(path.rpartition("/")[0] for path, size in pairs if size < SMALL_BYTES)
+    return max(small.values(), default=0)
 
 
 def has_table(folder: Path) -> bool:

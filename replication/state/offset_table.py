@@ -32,25 +32,44 @@ log = Log(__name__)
 
 
 COMPACT_AFTER_ROWS = 20_000
-"""The fewest new rows after which a map is compacted."""
+"""The fewest new rows after which a map is compacted, unless it is short and no Spark is needed."""
+
+FEWEST_ROWS = 200
+"""The fewest of a short map. Each drain adds some, and each merge of files writes all of them."""
+
+SHORT = 10
+"""A map is short if `COMPACT_AFTER_ROWS` are more than so many times its rows."""
+
+
+def due_after(left: int, *, is_quick: bool) -> int:
+    """Returns after how many new rows a map with *left* compacted rows is compacted again. Pure.
+
+    Args:
+        left: Once there are as many new ones, it has doubled, which is always awaited.
+        is_quick: Whether no Spark job does it.
+    """
+    fewest = min(COMPACT_AFTER_ROWS, max(FEWEST_ROWS, SHORT * left))
+    return max(left, fewest if is_quick else COMPACT_AFTER_ROWS)
 
 
 class OffsetTable:
-    """*flow*'s rows of ``offset_runs``. One process writes them: the holder of its lease."""
+    """*flow*'s rows of ``offset_runs``. One process writes them: the holder of its lease.
 
-    def __init__(self, tables: Tables, flow: Flow, compact_after: int = COMPACT_AFTER_ROWS) -> None:
+    Args:
+        tables: Of the state directory.
+        flow: Whose rows.
+        compact_after: The fewest new rows for a compaction, instead of what `due_after` says.
+    """
+
+    def __init__(self, tables: Tables, flow: Flow, compact_after: int | None = None) -> None:
         self._tables = tables
         self._flow = flow
         self._least = compact_after
         self._appended = 0
-        self._compact_after = compact_after
+        self._compact_after = self._due_after(0)
 
     def append(self, finished: FinishedRuns) -> None:
-        """Appends the newest runs of the map; compacts it when that is due.
-
-        It is due after `COMPACT_AFTER_ROWS` new rows or, if the last compaction left more, after as
-        many as it left.
-        """
+        """Appends the newest runs of the map; compacts it when `due_after` says so."""
         rows = self._rows_of(finished)
         self._tables.append(OFFSET_RUNS, rows)
         self._appended += len(rows)
@@ -85,7 +104,7 @@ class OffsetTable:
     def resume(self, stored: StoredProgress) -> None:
         """Counts the rows of earlier processes, *stored*, for the next compaction."""
         self._appended = stored.rows - stored.compacted_rows
-        self._compact_after = max(self._least, stored.compacted_rows)
+        self._compact_after = self._due_after(stored.compacted_rows)
 
     def runs(self, tp: TopicPartition) -> list[OffsetRun]:
         """Returns a partition's map, merged, for the newest topic id; [] if there is none."""
@@ -184,9 +203,14 @@ class OffsetTable:
             self._appended = 0
             return
         self._appended = 0
-        self._compact_after = max(self._least, left)
+        self._compact_after = self._due_after(left)
         seconds = round(time.monotonic() - began, 1)
         log.debug("map_compacted", flow=self._flow, left=left, seconds=seconds)
+
+    def _due_after(self, left: int) -> int:
+        if self._least is not None:
+            return max(left, self._least)
+        return due_after(left, is_quick=self._tables.local_folder(OFFSET_RUNS) is not None)
 
     def _write_compacted(self) -> int:
         """Compacts the map in the table; returns how many rows it has then."""

@@ -51,8 +51,8 @@ SCHEMAS = {
 }
 """The columns of each table, as in SQL."""
 
-WHOLE: Final = frozenset({"leases"})
-"""Tables that are not partitioned by ``flow``: a commit for many leases writes one file."""
+WHOLE: Final = frozenset({"leases", "executions"})
+"""Tables that are not partitioned by ``flow``: a commit for many flows writes one file."""
 
 LATER: Final = frozenset(
     {

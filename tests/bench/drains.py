@@ -1,12 +1,13 @@
 """What the 2 000th idle drain of a schedule costs beside the 10th: CPU, bytes and files.
 
-The state is aged by what a drain of four flows does to it, the same code in one process: it takes
-the leases, appends a run of each flow and the checkpoints of a group, and gives the leases back.
-A drain a minute is played in less time, so the hour for which Delta keeps what it has replaced is
-shortened alike.
+The state is aged by what an idle drain of four flows commits to it, by the same code: it takes
+the leases, appends a run for the heartbeat of each flow, and the ends of the flows, and gives the
+leases back. A drain a minute is played in less time, so the hour for which Delta keeps what it has
+replaced is shortened alike. Then an old state and a young one take turns, because the machine's
+speed drifts.
 
-    .local/venv/bin/python -m tests.bench.drains                    # some minutes
-    .local/venv/bin/python -m tests.bench.drains --drains 400
+    .local/venv/bin/python -m tests.bench.drains                    # 2 000 drains
+    .local/venv/bin/python -m tests.bench.drains --drains 400 --topics 100
 """
 
 import argparse
@@ -14,17 +15,18 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
+from pyspark.sql import SparkSession
 from rich.table import Table
 
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.state.claim import LEASE_PARTS, Claim, LeaseName
 from replication.state.delta_reader import DeltaReader
+from replication.state.executions import EXECUTIONS, Execution, TopicEnd, rows_of
 from replication.state.lease import hold_lease
 from replication.state.lease_book import LeaseBook
 from replication.state.offset_table import OffsetTable
@@ -34,14 +36,14 @@ from tests.bench.aged_table import session
 from tests.support.program import new_console
 
 FLOWS = Flow("A", "B"), Flow("B", "A"), Flow("A", "C"), Flow("C", "A")
-PARTITION = TopicPartition("heartbeats", 0)
-EARLY, WINDOW = 10, 40
-"""The early drain, and of how many a figure is the mean: merging comes every twenty or so."""
+HEARTBEATS = TopicPartition("heartbeats", 0)
+YOUNG, WINDOW = 10, 60
+"""How old the young state is, and of how many drains a figure is the mean; merges come between."""
 
 AN_HOUR = 60
 """Drains."""
 
-TABLES = ("leases", "offset_runs", "checkpoints")
+TABLES = ("leases", "offset_runs", EXECUTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,92 +62,132 @@ class Cost:
     kilobytes: float
     files: float
     stored_kilobytes: float
-    stored_files: int
+    stored_files: float
+
+
+class State:
+    """A state directory and the drains that have used it; their cost is counted from `measure` on.
+
+    Args:
+        spark: The session.
+        folder: Of the state.
+        topics: How many topics each flow has.
+    """
+
+    def __init__(self, spark: SparkSession, folder: Path, topics: int) -> None:
+        self._spark = spark
+        self._folder = folder
+        self._topics = [f"topic-{number}" for number in range(topics)]
+        self._number = 0
+        self.measure()
+
+    def measure(self) -> None:
+        """Begins to count."""
+        self._first = self._number
+        self._cpu = 0.0
+        self._written = self._files = 0
+        self._known = _files(self._folder)
+
+    def age(self, drains: int) -> None:
+        """Does so many drains."""
+        for _ in range(drains):
+            began = time.process_time()
+            self._drain(Tables(self._spark, self._folder.as_uri()))
+            self._number += 1
+            self._cpu += time.process_time() - began
+            found = _files(self._folder)
+            new = found.keys() - self._known.keys()
+            self._written += sum(found[path] for path in new)
+            self._files += len(new)
+            self._known = found
+
+    def shorten(self, seconds: float) -> None:
+        """Makes an hour of the tables as long as `AN_HOUR` drains of *seconds* each."""
+        tables = Tables(self._spark, self._folder.as_uri())
+        shortened = f"interval {max(1, round(AN_HOUR * seconds))} seconds"
+        for table in TABLES:
+            hours = (key for key in local_properties(table) if key.endswith("Duration"))
+            tables.set_properties(table, dict.fromkeys(hours, shortened))
+
+    def cost(self) -> Cost:
+        """The mean cost of the drains since `measure`."""
+        drains = self._number - self._first
+        return Cost(
+            1000 * self._cpu / drains,
+            self._written / drains / 1000,
+            self._files / drains,
+            sum(self._known.values()) / 1000,
+            len(self._known),
+        )
+
+    def _drain(self, tables: Tables) -> None:
+        """Does what one idle drain of four flows does to the state; *tables* are of its own."""
+        tables.begin_folder()
+        began = now()
+        names = [LeaseName(flow, part) for flow in FLOWS for part in LEASE_PARTS]
+        claims = {name: Claim(name, tables.root, None) for name in names}
+        for claim in claims.values():
+            claim.look()
+        book = LeaseBook(tables, claims.values(), FLOWS)
+        for flow in FLOWS:
+            for part in LEASE_PARTS:
+                with hold_lease(tables, claims[LeaseName(flow, part)], book=book):
+                    if not part:
+                        self._append_run(tables, flow)
+        book.give_back(FLOWS)
+        ends = [TopicEnd(topic, reached=self._number) for topic in self._topics]
+        for_all = ("mirror", "drain", "host 1", began, now(), "finished", 0, "", self._number, ends)
+        executions = [Execution(flow, *for_all) for flow in FLOWS]  # type: ignore[arg-type]
+        tables.append(EXECUTIONS, [row for one in executions for row in rows_of(one)])
+
+    def _append_run(self, tables: Tables, flow: Flow) -> None:
+        """Appends the run of a heartbeat; the first time a run for each topic."""
+        table, at = OffsetTable(tables, flow), self._number
+        table.resume(DeltaReader(tables.root).offsets(flow).progress())
+        topics = [] if at else self._topics
+        partitions = [HEARTBEATS, *(TopicPartition(topic, 0) for topic in topics)]
+        runs = {tp: [OffsetRun(at, at + 1, at, 1)] for tp in partitions}
+        table.append(FinishedRuns(at + 1, runs, {tp.topic: "id" for tp in partitions}))
 
 
 def main() -> int:
     """Prints the table."""
     options = _options()
-    with tempfile.TemporaryDirectory(prefix="drains-") as name:
-        folder = Path(name, "state")
-        table = Table("", *(field.replace("_", " ") for field in Cost.__slots__))
-        for label, cost in aged(folder, options.drains):
+    table = Table("", *(field.replace("_", " ") for field in Cost.__slots__))
+    with tempfile.TemporaryDirectory(prefix="drains-") as name, session() as spark:
+        for label, cost in _measured(spark, Path(name), options.drains, options.topics):
             figures = (f"{getattr(cost, field):,.1f}" for field in Cost.__slots__)
             table.add_row(label, *figures)
-        new_console().print(table)
+    new_console().print(table)
     return 0
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--drains", type=int, default=2000)
+    parser.add_argument("--topics", type=int, default=8, help="of each flow")
     return parser.parse_args()
 
 
-def aged(folder: Path, drains: int) -> Iterable[tuple[str, Cost]]:
-    """The costs of early and late drains on one state directory."""
-    with session() as spark:
-        began = time.monotonic()
-        for number in range(EARLY):
-            drain(Tables(spark, folder.as_uri()), number)
-        seconds = (time.monotonic() - began) / EARLY
-        tables = Tables(spark, folder.as_uri())
-        shortened = f"interval {max(1, round(AN_HOUR * seconds))} seconds"
-        for table in TABLES:
-            hours = (key for key in local_properties(table) if key.endswith("Duration"))
-            tables.set_properties(table, dict.fromkeys(hours, shortened))
-        drained = partial(_measured, spark, folder)
-        yield f"{EARLY} to {EARLY + WINDOW}", drained(EARLY, WINDOW)
-        middle = drains - EARLY - 2 * WINDOW
-        yield f"to {drains - WINDOW}", drained(EARLY + WINDOW, middle)
-        yield f"to {drains}", drained(drains - WINDOW, WINDOW)
-
-
-def drain(tables: Tables, number: int) -> None:
-    """What one idle drain of four flows does to the state; *tables* are of its own."""
-    tables.begin_folder()
-    names = [LeaseName(flow, part) for flow in FLOWS for part in LEASE_PARTS]
-    claims = {name: Claim(name, tables.root, None) for name in names}
-    for claim in claims.values():
-        claim.look()
-    book = LeaseBook(tables, claims.values(), FLOWS)
-    reader = DeltaReader(tables.root)
-    for flow in FLOWS:
-        for part in ("metadata", ""):
-            with hold_lease(tables, claims[LeaseName(flow, part)], book=book):
-                if not part:
-                    table = OffsetTable(tables, flow)
-                    table.resume(reader.offsets(flow).progress())
-                    runs = {PARTITION: [OffsetRun(number, number + 1, number, 1)]}
-                    table.append(FinishedRuns(number + 1, runs, {PARTITION.topic: "id"}))
-        with hold_lease(tables, claims[LeaseName(flow, "checkpoints")], book=book):
-            _checkpoint(tables, flow, number)
-    book.give_back(FLOWS)
-
-
-def _checkpoint(tables: Tables, flow: Flow, number: int) -> None:
-    row = {"flow": str(flow), "group": "payments", "topic": "orders", "partition": 0}
-    place = {"remote_topic": "A.orders", "upstream": number, "downstream": number, "exact": True}
-    tables.append("checkpoints", [{**row, **place, "reread": 0, "metadata": "", "at": now()}])
-
-
-def _measured(spark: object, folder: Path, first: int, drains: int) -> Cost:
-    """The mean cost of *drains* drains."""
-    cpu, written, files = time.process_time(), 0, 0
-    known = _files(folder)
-    for number in range(first, first + drains):
-        drain(Tables(spark, folder.as_uri()), number)  # type: ignore[arg-type]
-        found = _files(folder)
-        new = found.keys() - known.keys()
-        written, files, known = written + sum(found[path] for path in new), files + len(new), found
-    cpu = time.process_time() - cpu
-    return Cost(
-        1000 * cpu / drains,
-        written / drains / 1000,
-        files / drains,
-        sum(known.values()) / 1000,
-        len(known),
-    )
+def _measured(
+    spark: SparkSession, folder: Path, drains: int, topics: int
+) -> Iterator[tuple[str, Cost]]:
+    """The costs of late drains, and of early ones that take turns with them."""
+    old, young = (State(spark, folder / age, topics) for age in ("old", "young"))
+    began = time.monotonic()
+    old.age(YOUNG)
+    old.shorten((time.monotonic() - began) / YOUNG)
+    old.age(drains - WINDOW - YOUNG)
+    began = time.monotonic()
+    young.age(YOUNG)
+    young.shorten(2 * (time.monotonic() - began) / YOUNG)  # the other one takes as long
+    for state in (old, young):
+        state.measure()
+    for _ in range(WINDOW):
+        old.age(1)
+        young.age(1)
+    yield f"{YOUNG} to {YOUNG + WINDOW}", young.cost()
+    yield f"{drains - WINDOW} to {drains}", old.cost()
 
 
 def _files(folder: Path) -> dict[Path, int]:

@@ -31,7 +31,7 @@ from replication.offsets.thinning import RESOLUTION
 from replication.spark.frames import frame_of
 from replication.state.delta_reader import DeltaReader
 from replication.state.offset_rows import COMPACTED, OFFSET_RUNS
-from replication.state.offset_table import COMPACT_AFTER_ROWS, OffsetTable
+from replication.state.offset_table import OffsetTable, due_after
 from replication.state.tables import Tables
 from tests.bench.aged_table import FLOW, IDS, INTERVAL_SECONDS, RUNS, month, seconds, session
 from tests.bench.usage import usage
@@ -159,7 +159,7 @@ def year(folder: Path, population: Population, years: float) -> dict[str, str]:
     end = kept[-1].tgt_until
     rows = len(kept) * population.partitions
     per_write = population.rows_per_write * population.partitions
-    writes = ceil(max(COMPACT_AFTER_ROWS, rows) / per_write) - RUNS
+    writes = ceil(due_after(rows, is_quick=True) / per_write) - RUNS
     with session() as spark:
         tables = Tables(spark, folder.as_uri())
         _write(tables, population, kept, first_batch=COMPACTED)

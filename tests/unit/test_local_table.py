@@ -9,7 +9,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from replication.model import Flow
 from replication.state.delta_reader import DeltaReader
-from replication.state.delta_writer import SMALL_BYTES, LocalTable
+from replication.state.delta_writer import MERGED_BYTES, SMALL_BYTES, LocalTable
 from replication.state.schemas import PROPERTIES, SCHEMAS, local_properties, outdated_properties
 
 MOST_FILES = 40
@@ -20,7 +20,7 @@ AT_ONCE = {
 
 
 def append(folder: Path, epoch: int, flows: int = 1) -> int:
-    """What a process of its own appends; returns the number of small files."""
+    """What a process of its own appends; returns how many files could be merged."""
     row = {"owner": os.urandom(18).hex(), "renewed": datetime.now(timezone.utc), "epoch": epoch}
     rows = [{**row, "flow": f"A->B{number}"} for number in range(flows)]
     return LocalTable(folder).append(rows, SCHEMAS[folder.name])
@@ -31,7 +31,7 @@ def count(folder: Path) -> int:
     return int(found.read_all().column("n").to_pylist()[0])
 
 
-@pytest.mark.parametrize("table", ["leases", "offset_runs"])
+@pytest.mark.parametrize("table", ["leases", "executions", "offset_runs"])
 def test_bytes_and_files_stay_bounded_over_many_processes(tmp_path: Path, table: str) -> None:
     folder, most = tmp_path / table, 0
     for epoch in range(3 * MOST_FILES):
@@ -51,7 +51,7 @@ def test_bytes_and_files_stay_bounded_over_many_processes(tmp_path: Path, table:
 def test_a_file_that_is_large_enough_is_not_written_again(tmp_path: Path) -> None:
     folder = tmp_path / "leases"
     append(folder, 1, flows=30_000)
-    (large,) = (path for path in folder.glob("*.parquet") if path.stat().st_size > SMALL_BYTES)
+    (large,) = (path for path in folder.glob("*.parquet") if path.stat().st_size > MERGED_BYTES)
     for epoch in range(3):
         append(folder, epoch)
 
@@ -61,12 +61,28 @@ def test_a_file_that_is_large_enough_is_not_written_again(tmp_path: Path) -> Non
     assert LocalTable(folder).files() == 2
 
 
+def test_files_of_which_no_two_make_one_are_no_reason_to_merge(tmp_path: Path) -> None:
+    folder = tmp_path / "leases"
+    for epoch in range(3):
+        assert append(folder, epoch, flows=3_000) == 0
+
+    sizes = DeltaTable(folder).get_add_actions().column("size_bytes").to_pylist()
+    assert SMALL_BYTES < min(sizes) < 2 * SMALL_BYTES, "the rows of this test are as many as meant"
+
+
+def test_a_file_for_each_of_many_flows_is_no_reason_to_merge(tmp_path: Path) -> None:
+    folder = tmp_path / "offset_runs"
+
+    assert append(folder, 1, flows=2 * MOST_FILES) == 1
+    assert append(folder, 2, flows=3) == 2
+
+
 def test_leases_of_an_earlier_version_become_one_file(tmp_path: Path) -> None:
     folder = tmp_path / "leases"
     append(tmp_path / "old" / "leases", 0, flows=12)
     rows = QueryBuilder().register("t", DeltaTable(tmp_path / "old" / "leases"))
     write_deltalake(folder, rows.execute("SELECT * FROM t").read_all(), partition_by=["flow"])
-    assert append(folder, 1, flows=12) == 24, "a file for each flow"
+    assert append(folder, 1, flows=12) == 2, "of each flow"
 
     LocalTable(folder).merge_files(only_small=True)
 
