@@ -84,6 +84,8 @@ Event = Literal[
     "map_write_failed",
     "members_unknown",
     "metadata_round_interrupted",
+    "metrics_not_served",
+    "metrics_served",
     "mode_chosen",
     "mode_no_longer_fits",
     "no_topics",

@@ -5,7 +5,7 @@ its flows is refused at once and needs no Spark; a standby waits without one.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -79,12 +79,13 @@ def open_claims(launch: Launch) -> Iterator[Claims]:
         leave(mine)
 
 
-def await_first(launch: Launch, claims: Claims) -> bool:
+def await_first(launch: Launch, claims: Claims, turn: Callable[[], None]) -> bool:
     """Waits until Spark is worth starting; returns False if a stop was requested meanwhile.
 
     A standby waits for the first flow whose records it may replicate. Any other process waits for
     a few seconds at most, in which it learns of every living owner. The other claims are made
     afterwards: a process that still waits must not keep a second one from the checkpoints.
+    *turn* is called all the time.
 
     Raises:
         LeaseError: Another process replicates the records of a flow, and this one is no standby.
@@ -100,6 +101,7 @@ def await_first(launch: Launch, claims: Claims) -> bool:
             break
         if is_stop_file_there():
             return False
+        turn()
         time.sleep(POLL_SECONDS)
     for claim in claims.values():
         claim.look()

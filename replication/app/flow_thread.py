@@ -88,6 +88,7 @@ def wait_for_all(
     locks: JobLocks,
     remind_seconds: float = REMIND_SECONDS,
     give_back: Callable[[Collection[Flow]], None] = lambda _flows: None,
+    turn: Callable[[], None] = lambda: None,
 ) -> JobOutcome:
     """Waits until every flow has ended; stops those that a request names.
 
@@ -99,6 +100,7 @@ def wait_for_all(
         locks: Of the flows.
         remind_seconds: Between two lines about a failed flow.
         give_back: Ends the leases of flows that have ended, of as many as possible at once.
+        turn: Is called each second.
 
     Returns:
         The outcome of the failure that came first, a clean end if there was none.
@@ -106,6 +108,7 @@ def wait_for_all(
     remind_at = time.monotonic() + remind_seconds
     endings = _Endings(threads, requests, locks, give_back)
     while running := [thread for thread in threads if thread.is_alive()]:
+        turn()
         requested = requests.find()
         for thread in running:
             if thread.flow in requested and not thread.stop.is_set():

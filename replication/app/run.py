@@ -8,7 +8,6 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -26,10 +25,13 @@ from replication.app.background import (
 from replication.app.claims import Claims, Launch, await_first, open_claims
 from replication.app.ends import Ends
 from replication.app.flow_thread import FlowThread, wait_for_all
+from replication.app.metrics_server import served
 from replication.app.open_files import watch_open_files
 from replication.app.outcome import JobOutcome, announce, log_outcome
 from replication.app.parent import stop_with_parent
+from replication.app.refusals import refusals, refuse
 from replication.app.run_folder import hold_run_folder
+from replication.app.shown import Shown
 from replication.app.signals import stop_on_signals
 from replication.app.view import View
 from replication.config.checks import idle_job_problem
@@ -40,14 +42,11 @@ from replication.control.loops import check_loops
 from replication.control.machine import java_temporary_obstacle
 from replication.errors import (
     ConfigError,
-    IdentityError,
     ReplicationError,
     SetupError,
-    StateError,
 )
 from replication.flows.context import FlowContext
 from replication.flows.head_start import HeadStart
-from replication.flows.identity import check_identity
 from replication.flows.outages import Outages
 from replication.flows.replicate.loop import replicate
 from replication.flows.tally import Tally
@@ -161,6 +160,7 @@ def _start(launch: Launch) -> JobOutcome:
     """Runs *launch*; from here on each of its flows has an end, which is recorded."""
     config, job = launch.config, launch.job
     ends, failure = Ends(launch), None
+    shown = Shown(launch, _ask_jvm)
     try:
         problems = rejected_properties(driver_jvm(), clients_of(config))
         if problems := [*problems, *class_problems(custom_classes(config))]:
@@ -171,15 +171,17 @@ def _start(launch: Launch) -> JobOutcome:
         if runs(job, "records"):
             check_loops(config)
         with (
+            served(config.metrics, config.serve.allowed_hosts, shown.look, shown.pulse),
             hold_run_folder(),
             hold_jobs(config.state_dir, launch.names, job, standby=launch.standby) as locks,
             open_claims(launch) as claims,
         ):
             stop_with_parent(driver_jvm())
             watch_open_files([os.getpid(), driver_jvm().java.lang.ProcessHandle.current().pid()])
-            if not await_first(launch, claims):
+            if not await_first(launch, claims, shown.pulse.turn):
                 return JobOutcome()
-            return _run_in_spark(launch, claims, locks, ends)
+            shown.pulse.rest()
+            return _run_in_spark(launch, claims, locks, ends, shown)
     except ReplicationError as error:
         log.error("start_failed", text=error)
         failure = error
@@ -188,7 +190,13 @@ def _start(launch: Launch) -> JobOutcome:
         ends.close(failure)
 
 
-def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks, ends: Ends) -> JobOutcome:
+def _ask_jvm() -> object:
+    return driver_jvm().java.lang.System.nanoTime()
+
+
+def _run_in_spark(
+    launch: Launch, claims: Claims, locks: JobLocks, ends: Ends, shown: Shown
+) -> JobOutcome:
     config, job = launch.config, launch.job
     flows = launch.names
     try:
@@ -207,7 +215,7 @@ def _run_in_spark(launch: Launch, claims: Claims, locks: JobLocks, ends: Ends) -
                 else StopRequests(channel, flows, job, holds)
             )
             with ends.written_to(tables):
-                application = _Application(spark, launch, claims, channel, ends)
+                application = _Application(spark, launch, claims, channel, ends, shown)
                 return application.run(tables, requests, locks)
     except ReplicationError as error:
         log.error("job_failed", text=error)
@@ -241,31 +249,6 @@ def _wait(stop: threading.Event) -> None:
     stop.wait()
 
 
-def _refuse(context: FlowContext, error: ReplicationError, _stop: threading.Event) -> None:
-    with context.outages:
-        raise error
-
-
-def _refusals(contexts: Sequence[FlowContext]) -> dict[Flow, IdentityError]:
-    """Returns the flows that must not run, and why; all are looked at side by side."""
-    if not contexts:
-        return {}
-    with ThreadPoolExecutor(len(contexts), "identity") as pool:
-        found = zip(contexts, pool.map(_refusal, contexts), strict=True)
-        return {context.config.flow: error for context, error in found if error is not None}
-
-
-def _refusal(context: FlowContext) -> IdentityError | None:
-    """Returns why the flow must not run; what else may keep it from running is left to it."""
-    try:
-        check_identity(context)
-    except IdentityError as error:
-        return error
-    except StateError as error:
-        log.info("clusters_not_checked", flow=context.config.flow, text=error)
-    return None
-
-
 class _Application:
     """The flows of one process, from the first one's start to the last one's end."""
 
@@ -276,12 +259,14 @@ class _Application:
         claims: Claims,
         channel: RequestChannel,
         ends: Ends,
+        shown: Shown,
     ) -> None:
         self._spark = spark
         self._launch = launch
         self._claims = claims
         self._channel = channel
         self._ends = ends
+        self._shown = shown
         self._chosen = launch.chosen
         self._job = launch.job
         copied = [flow.flow for flow in launch.chosen if runs(launch.job, "records")]
@@ -299,11 +284,11 @@ class _Application:
         patience = EXECUTOR_SECONDS if executors_of(tables) == "cluster" else 0.0
         slots = partial(task_slots, self._spark)
         admission = Admission(self._spark.version, slots, patience, has_realtime=has_own_realtime())
-        refused = _refusals(contexts)
+        refused = refusals(contexts)
         threads = [
             FlowThread(
                 context.config.flow,
-                partial(_refuse, context, refused[context.config.flow])
+                partial(refuse, context, refused[context.config.flow])
                 if context.config.flow in refused
                 else partial(_run_flow, context, admission, self._job),
                 partial(self._end, view, context),
@@ -317,6 +302,7 @@ class _Application:
                 FlowThread(name, _wait, partial(self._ends.end, name, Tally()))
                 for name in self._launch.names
             ]
+        self._shown.begin(contexts)
         stop_on_signals([thread.stop for thread in threads])
         with (
             view,
@@ -324,7 +310,13 @@ class _Application:
         ):
             for thread in threads:
                 thread.start()
-            return wait_for_all(threads, requests, locks, give_back=leases.give_back)
+            return wait_for_all(
+                threads,
+                requests,
+                locks,
+                give_back=leases.give_back,
+                turn=self._shown.pulse.turn,
+            )
 
     def _end(
         self, view: View, context: FlowContext, error: BaseException | None, *, is_stopped: bool

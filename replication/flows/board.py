@@ -100,20 +100,35 @@ class Figures:
 
 
 class FlowBoard:
-    """The figures of one flow; one for each flow of the process, from its start to its end."""
+    """The figures of one flow; one for each flow of the process, from its start to its end.
+
+    Attributes:
+        turned_at: When the loop turned last, by the process's own clock; None while it does what
+            may take long, so that nobody expects it to turn.
+    """
 
     def __init__(self) -> None:
         self._state = State()
         self._copying = Copying()
         self._aside: Mapping[TopicOrPartition, str] = {}
         self._round = GroupRound()
+        self.turned_at: float | None = None
 
     def look(self) -> Figures:
         """Returns the figures as they are now; for any thread."""
         return Figures(time.time(), self._state, self._copying, self._aside, self._round)
 
+    def turn(self) -> None:
+        """Notes that the loop turns, and will do so again in a moment."""
+        self.turned_at = time.monotonic()
+
+    def rest(self) -> None:
+        """Notes that the loop does what may take long."""
+        self.turned_at = None
+
     def turn_to(self, activity: Activity, reason: str = "") -> None:
-        """Notes that the loop does something else now."""
+        """Notes that the loop does something else now, which may take long."""
+        self.rest()
         if (activity, reason) != (self._state.activity, self._state.reason):
             self._state = State(activity, reason=reason)
 

@@ -47,6 +47,7 @@ DOORS = {
     "demo": {"play"},
     "deploy": {"arguments"},
     "flows": {
+        "board",
         "checkpoints.rounds",
         "context",
         "head_start",
@@ -140,6 +141,7 @@ DOORS = {
         "metrics_settings",
         "properties",
         "reference",
+        "serve_settings",
         "stores",
         "tree",
         "values",

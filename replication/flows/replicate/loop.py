@@ -147,8 +147,7 @@ class _FlowLoop:
         try:
             return self._run()
         finally:
-            tally = self._context.tally
-            anchors = self._map_writer.anchors
+            tally, anchors = self._context.tally, self._map_writer.anchors
             tally.positions = {tp: at.position.upstream for tp, at in anchors.items()}
             tally.set_aside = self._choice.set_aside
 
@@ -249,6 +248,7 @@ class _FlowLoop:
         pace = Pace()
         while True:
             stopped = self._stop.wait(pace.seconds)
+            self._context.board.turn()
             self._lease.check()
             if running.record_progress():
                 self._recovery.end()
@@ -264,6 +264,7 @@ class _FlowLoop:
             is_due = self._config.refresh_topics_enabled and time.monotonic() >= refresh_at
             if is_due or self._has_gone or self._choice.has_retry():
                 self._has_gone = False
+                self._context.board.rest()
                 if not self._follow(running):
                     return "changed"
                 refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
