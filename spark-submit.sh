@@ -37,13 +37,13 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          --clusters runs only flows that write to these clusters, as connect-mirror-maker.sh does with it.
          --job runs one part only; the default, mirror, runs all parts.
          --standby waits while another process runs a flow, and takes over when that one ends.
-       ./spark-submit.sh --setup [dev] [bench] [docker] [site] [mm2] [java] [kdc] [hadoop] [s3] [msk]
+       ./spark-submit.sh --setup [dev] [bench] [docker] [site] [mm2] [java] [kdc] [hadoop] [s3] [msk] [prometheus]
          Only installs the Python packages, the JVM jars and our Java classes. dev adds the
          packages of the tests, bench those of the benchmarks' plots, docker those of tests whose brokers
          run in containers, site what builds the documents as a site, mm2 the jars of MirrorMaker 2 for
          tests and benchmarks, java the tools that check the Java classes, kdc the jars of a Kerberos
          server for tests, hadoop those of the tests on YARN, s3 those of a state.dir on S3, msk the
-         login module of AWS_MSK_IAM.
+         login module of AWS_MSK_IAM, prometheus Debian's package of Prometheus for tests.
        ./spark-submit.sh --build FOLDER
          Writes what other machines need: the wheel, the jars, an archive of the Python packages, and
          the recipe of an image.
@@ -281,20 +281,22 @@ main() {
   fi
 }
 
-set_up_only() { # [dev] [bench] [docker] [site] [mm2] [java] [kdc] [hadoop] [s3] [msk]
-  local dev='' bench='' docker='' site='' jars=(spark kafka)
+set_up_only() { # [dev] [bench] [docker] [site] [mm2] [java] [kdc] [hadoop] [s3] [msk] [prometheus]
+  local dev='' bench='' docker='' site='' prometheus='' jars=(spark kafka)
   while [ $# -gt 0 ]; do
     case $1 in
       dev) dev=dev ;;
       bench) bench=bench ;;
       docker) docker=docker ;;
       site) site=site ;;
+      prometheus) prometheus=1 ;;
       mm2 | java | kdc | hadoop | s3 | msk) jars+=("$1") ;;
-      *) wrong "--setup takes dev, bench, docker, site, mm2, java, kdc, hadoop, s3 and msk, not '$1'" ;;
+      *) wrong "--setup takes dev, bench, docker, site, mm2, java, kdc, hadoop, s3, msk and prometheus, not '$1'" ;;
     esac
     shift
   done
   set_up $dev $bench $docker $site "${jars[@]}"
+  [ -z "$prometheus" ] || fetch_prometheus
   # Now, because whoever starts a job may not be allowed to write here.
   own_code replication.deploy.archives "$repo"
 }

@@ -183,6 +183,21 @@ archive_classes() {
   say "jobs will start slower: Java left no archive of Spark's classes; see $log"
 }
 
+# Debian's package with promtool, unpacked so that no service starts. Only tests use it.
+fetch_prometheus() {
+  local log=$home/log/prometheus part=$home/prometheus.part
+  [ ! -x "$home/prometheus/usr/bin/promtool" ] || return 0
+  say "fetching Debian's package of Prometheus"
+  rm -rf "$part" && mkdir -p "$part"
+  download() { (cd "$part" && apt-get download prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb); }
+  if ! { download || { apt-get update && download; }; } >"$log" 2>&1; then # a fresh machine has no list of packages
+    rm -rf "$part"
+    fail "cannot fetch Debian's package prometheus (no apt-get or no mirror?): tests with Prometheus need it, or" \
+      "prometheus and promtool on PATH; see $log"
+  fi
+  rm -rf "$home/prometheus" && mv "$part" "$home/prometheus"
+}
+
 set_up() { # [dev] [bench] [docker] [site] [CONFIGURATION of conf/jars.xml]...
   local extra extras=(spark) step packages jars archive missing=
   packages=$(packages_made_from)

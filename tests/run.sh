@@ -13,6 +13,7 @@ docker=''
 ./spark-submit.sh --setup dev $docker mm2 java
 ./spark-submit.sh --setup kdc hadoop msk || ./spark-submit.sh --setup kdc hadoop msk ||
   echo 'the tests with Kerberos, on YARN and with AWS_MSK_IAM lack their jars' >&2
+./spark-submit.sh --setup prometheus || echo 'the tests with Prometheus and promtool are skipped' >&2
 home=${REPLICATION_HOME:-$PWD/.local}
 python=$home/venv/bin/python
 

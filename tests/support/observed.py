@@ -29,8 +29,9 @@ LABELLED = {
 
 
 def topic(name: str, records: float = 100.0, **more: Any) -> TopicFigures:  # noqa: ANN401 - any field
-    """One topic with all its figures, of one partition that keeps up."""
+    """One topic, of one partition that keeps up."""
     figures = dict.fromkeys(names_at("topic"), 1.0) | {"records_total": records}
+    del figures["retention_headroom_seconds"]  # which only a topic that lags has
     part = PartitionFigures(0, "copying", dict.fromkeys(names_at("partition"), 0.0))
     latency = {"0.5": 0.004, "0.99": 0.02, "1": 0.5}
     given = TopicFigures(name, f"A.{name}", "copying", "", figures, latency, (part,))
@@ -40,6 +41,7 @@ def topic(name: str, records: float = 100.0, **more: Any) -> TopicFigures:  # no
 def lagging(name: str, seconds: float) -> TopicFigures:
     """A topic whose only partition lags."""
     figures = {"lag_seconds": seconds, "lag_records": 7.0, "records_total": 100.0}
+    figures["retention_headroom_seconds"] = 300_000.0
     part = PartitionFigures(0, "lagging", {"lag_seconds": seconds, "lag_records": 7.0})
     return topic(name, state="lagging", figures=figures, partitions=(part,))
 

@@ -1,0 +1,205 @@
+"""A real Prometheus reads the driver's figures; rules and boards find in them what they ask for."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replication.app.metrics_server import served
+from replication.app.pulse import Pulse
+from replication.demo.ports import free_port
+from replication.figures.histogram import BOUNDS, Histogram
+from replication.figures.observation import GroupFigures, Observation
+from replication.figures.registry import BOUNDED, BY_NAME, FIGURES, PREFIX, names_at
+from replication.metrics.limits import Limits
+from replication.metrics.page import MetricsPage
+from replication.model import Flow
+from tests.support.documents import anchors, text_of
+from tests.support.local import REPOSITORY
+from tests.support.observed import LABELLED, condition, group, lagging, observed, set_aside, topic
+from tests.support.prometheus import (
+    MONITORING,
+    board,
+    hasty,
+    promtool,
+    queries,
+    rules,
+    scraping,
+)
+from tests.support.settings import ONE_FLOW, parse_settings
+from tests.support.waiting import wait_until
+
+BOARDS = ("grafana-flow", "grafana-failover")
+EXPRESSIONS = [
+    *((rule.get("alert") or rule["record"], rule["expr"]) for rule in rules()),
+    *((f"{name}: {title}", expr) for name in BOARDS for title, expr in queries(name)),
+]
+SECONDS = 30.0
+
+
+def test_promtool_finds_nothing_wrong_with_the_page_and_the_rules() -> None:
+    for mm2_names in (False, True):
+        page, _ = MetricsPage(lambda: [observed()], Limits(), mm2_names=mm2_names).write("")
+        own = b"\n".join(line for line in page.splitlines() if b"kafka_connect" not in line)
+        assert promtool("check", "metrics", standard_input=own + b"\n") == ""
+    assert f"{len(rules())} rules found" in promtool(
+        "check", "rules", f"{MONITORING}/prometheus-rules.yaml"
+    )
+
+
+def test_every_alert_fires_by_its_cause_and_clears_again() -> None:
+    """The causes are series in rules-test.yaml, one test each."""
+    said = (MONITORING / "rules-test.yaml").read_text()
+    fired = set(re.findall(r'alertname="(\w+)"', said))
+
+    assert fired == {rule["alert"] for rule in rules() if "alert" in rule}
+    assert "SUCCESS" in promtool("test", "rules", str(MONITORING / "rules-test.yaml"))
+
+
+@pytest.mark.parametrize("rule", [r for r in rules() if "alert" in r], ids=lambda r: r["alert"])
+def test_every_alert_leads_to_what_to_do(rule: dict[str, dict[str, str]]) -> None:
+    path, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+
+    assert anchor in anchors(text_of(REPOSITORY / path))
+    assert rule["labels"]["severity"] in {"page", "warning", "info", "ticket"}
+
+
+@pytest.mark.parametrize(("where", "expression"), EXPRESSIONS, ids=[one[0] for one in EXPRESSIONS])
+def test_every_figure_of_a_rule_or_board_is_one_of_the_registry(
+    where: str, expression: str
+) -> None:
+    names = re.findall(rf"{PREFIX}(\w+)", expression)
+    known = {figure.name for figure in FIGURES if figure.is_metric}
+    known |= {f"{figure.name}_bucket" for figure in FIGURES if figure.kind == "histogram"}
+
+    assert set(names) <= known, where
+    assert names or "replication_fresh" in expression
+    for counter in (name for name in names if name in BY_NAME and BY_NAME[name].kind == "counter"):
+        assert re.search(rf"(rate|increase)\({PREFIX}{counter}", expression), (
+            "a sum since the start"
+        )
+
+
+def test_no_alert_waits_for_a_counter_that_appears_with_its_first_event() -> None:
+    """Such a series never makes ``increase`` fire, so those of alerts exist from the start."""
+    increases = {
+        name
+        for rule in rules()
+        if "alert" in rule
+        for name in re.findall(rf"increase\({PREFIX}(\w+)", rule["expr"])
+    }
+    assert increases
+    assert increases <= BOUNDED.keys()
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_board_is_whole(name: str) -> None:
+    found = board(name)
+    ids = [panel["id"] for panel in found["panels"]]
+    assert len(set(ids)) == len(ids)
+    assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in found["panels"])
+    assert [v["name"] for v in found["templating"]["list"]][:3] == [
+        "datasource",
+        "source",
+        "target",
+    ]
+    sources = {str(panel["datasource"]) for panel in found["panels"] if "datasource" in panel}
+    assert len(sources) == 1
+
+
+COUNTERS = [name for name in names_at("flow") if BY_NAME[name].kind == "counter"]
+
+
+@dataclass(slots=True)
+class MadeUp:
+    """A flow whose observations a test makes up; its counters grow with each look."""
+
+    changes: dict[str, Any] = field(default_factory=dict)
+    given_up: float = 0.0
+    ended: tuple[Observation, ...] = ()
+    looks: int = 0
+
+    def look(self) -> list[Observation]:
+        """A flow that has a bit of everything, with what the test has changed."""
+        self.looks += 1
+        now, grown = time.time(), float(self.looks)
+        histogram = Histogram.of([self.looks] * (len(BOUNDS) + 1), 42.5 * grown)
+        given_up = {"given_up_offsets_total": {"records-expired": self.given_up}}
+        counts = {name: dict.fromkeys(values, grown) for name, values in BOUNDED.items()}
+        times = {name: now for name in names_at("flow") if name.endswith("timestamp_seconds")}
+        seen = observed(
+            as_of=now,
+            figures={**observed().figures, **times, **dict.fromkeys(COUNTERS, grown)},
+            histograms=dict.fromkeys(observed().histograms, histogram),
+            labelled={**LABELLED, **counts, **given_up},
+            topics=(topic("orders", 1000.0 * grown), lagging("payments", 90.0), set_aside("audit")),
+            groups=(
+                GroupFigures("billing", group("billing", group_blocked=1.0).figures, {"none": 2}),
+            ),
+            conditions=(condition("set-aside", "audit"),),
+        )
+        return [replace(seen, **self.changes), *self.ended]
+
+
+@contextmanager
+def served_flow(flow: MadeUp) -> Iterator[int]:
+    """The port at which the driver's server shows *flow*."""
+    port = free_port()
+    metrics = parse_settings({**ONE_FLOW, "metrics.port": str(port)}).metrics
+    with served(metrics, (), flow.look, Pulse()):
+        yield port
+
+
+def test_every_expression_returns_data(tmp_path: Path) -> None:
+    """Elsewhere boards had empty panels, and alerts that could never fire."""
+    selectors = {
+        (rule.get("alert", rule.get("record", "")), re.sub(r"\[\w+]", "", selector))
+        for rule in rules()
+        for selector in re.findall(rf"{PREFIX}\w+(?:\{{[^}}]*}})?", rule["expr"])
+    }
+    asked = [*sorted(selectors), *((t, e) for name in BOARDS for t, e in queries(name))]
+    drained = observed(flow=Flow("B", "A"), state="drained", ended_at=time.time(), exit_code=0)
+    with served_flow(MadeUp(ended=(drained,))) as port, scraping(tmp_path, port) as prometheus:
+        wait_until(lambda: prometheus.query("job:replication_fresh:ratio_rate3d"), SECONDS)
+        wait_until(lambda: prometheus.query(f"rate({PREFIX}checkpoints_total[5m]) > 0"), SECONDS)
+
+        assert [(title, e) for title, e in asked if not prometheus.query(e)] == []
+
+
+def test_alerts_fire_and_clear_in_a_real_prometheus(tmp_path: Path) -> None:
+    """The rules with seconds in place of minutes; their texts are rendered from the series."""
+    flow = MadeUp()
+    hasty_rules = hasty(tmp_path)
+    with (
+        served_flow(flow) as port,
+        scraping(tmp_path, port, rules_file=hasty_rules) as prometheus,
+    ):
+        always = {
+            "LagHigh",
+            "TopicSetAside",
+            "GroupBlocked",
+            "FreshnessBurnsFast",
+            "FreshnessBurnsSlowly",
+        }
+        wait_until(
+            lambda: {"LagHigh", "TopicSetAside", "GroupBlocked"} <= prometheus.alerts().keys(),
+            SECONDS,
+        )
+        aside = prometheus.alerts()["TopicSetAside"]["annotations"]["summary"]
+        assert aside == "audit of A->B is set aside: it was created again"
+
+        flow.given_up = 120.0
+        wait_until(lambda: "RecordsGivenUp" in prometheus.alerts(), SECONDS)
+        flow.changes = {"topics": (topic("orders", 1e6),), "groups": (), "conditions": ()}
+        calm = always | {"StateNotWritten", "Restarting"}
+        wait_until(lambda: not prometheus.alerts().keys() - calm, 3 * SECONDS)
+        flow.changes = {"state": "failed", "ended_at": time.time(), "exit_code": 6}
+        wait_until(lambda: "FlowFailed" in prometheus.alerts(), SECONDS)
+        assert prometheus.alerts()["FlowFailed"]["annotations"]["summary"] == "A->B has failed"
+        flow.changes = {"state": "running"}
+        wait_until(lambda: "FlowFailed" not in prometheus.alerts(), SECONDS)
