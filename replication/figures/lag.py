@@ -114,7 +114,7 @@ class PartitionLag:
         return Lag(records, max(0.0, now - max(known)) if known else None)
 
     def _is_plausible(self, newest: float, now: float) -> bool:
-        """Whether a record before the position may have existed at *newest*.
+        """Returns whether a record before the position may have existed at *newest*.
 
         A producer whose clock is ahead makes what waits look younger. Where that was seen once,
         timestamps are not believed any more: the looks suffice.

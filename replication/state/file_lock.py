@@ -27,7 +27,7 @@ RETRY_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class LockOwner:
     """The process that holds a lock. ``since`` is UTC, to the second."""
 
     host: str
@@ -46,7 +46,7 @@ class Owner:
 class FileLock(AbstractContextManager["FileLock"]):
     """A lock that this process, its *owner*, holds until `release`."""
 
-    def __init__(self, file: IO[str], owner: Owner) -> None:
+    def __init__(self, file: IO[str], owner: LockOwner) -> None:
         self._file = file
         self.owner = owner
 
@@ -87,7 +87,7 @@ def take_lock(path: Path, patience_seconds: float = PROBE_SECONDS) -> FileLock |
             file.close()
             file = _open(path)
     now = datetime.now(timezone.utc)
-    owner = Owner(socket.gethostname(), os.getpid(), f"{now:%Y-%m-%d %H:%M:%S} UTC")
+    owner = LockOwner(socket.gethostname(), os.getpid(), f"{now:%Y-%m-%d %H:%M:%S} UTC")
     try:
         file.truncate(0)
         file.write(json.dumps(asdict(owner)))
@@ -99,7 +99,7 @@ def take_lock(path: Path, patience_seconds: float = PROBE_SECONDS) -> FileLock |
     return FileLock(file, owner)
 
 
-def find_owner(path: Path) -> Owner | None:
+def find_owner(path: Path) -> LockOwner | None:
     """Returns the process that holds the lock of *path*, None if no process does.
 
     Raises:
@@ -116,10 +116,10 @@ def find_owner(path: Path) -> Owner | None:
         while not _try_lock(file, path, fcntl.LOCK_SH):
             file.seek(0)
             try:
-                return Owner(**json.loads(file.read()))
+                return LockOwner(**json.loads(file.read()))
             except (TypeError, ValueError):  # its owner has yet to write it
                 if time.monotonic() > deadline:
-                    return Owner("unknown host", 0, "unknown")
+                    return LockOwner("unknown host", 0, "unknown")
             time.sleep(RETRY_SECONDS)
     return None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from replication.errors import LeaseError
 from replication.model import RECORDS, Flow, Job
 from replication.state import file_lock
-from replication.state.file_lock import PROBE_SECONDS, FileLock, Owner, take_lock
+from replication.state.file_lock import PROBE_SECONDS, FileLock, LockOwner, take_lock
 from replication.state.folder import StateFolder
 from replication.state.paths import job_name, local_path
 
@@ -22,7 +22,7 @@ ENDING_SECONDS = 1.5
 RETRY_SECONDS = 0.05
 
 
-def find_job_owner(state_dir: str, flow: Flow, job: Job = "mirror") -> Owner | None:
+def find_job_owner(state_dir: str, flow: Flow, job: Job = "mirror") -> LockOwner | None:
     """Finds the process that runs *job* for *flow*; None if there is none or *state_dir* is remote.
 
     Raises:
