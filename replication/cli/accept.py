@@ -7,7 +7,7 @@ from replication.cli.options import (
     FILE,
     ONE_FLOW,
     REASON,
-    chosen_flows,
+    chosen_flow,
     known_errors,
     print_json,
     print_table,
@@ -54,7 +54,7 @@ def _start(_context: click.Context, _option: click.Parameter, value: str) -> Sta
 def accept(
     *,
     file: str,
-    name: str,
+    name: str | None,
     topic: str,
     partition: int | None,
     start: StartOffset,
@@ -69,7 +69,7 @@ def accept(
     by itself.
     """
     config = load_config(file)
-    (flow,) = chosen_flows(config, name)
+    flow = chosen_flow(config, name)
     with open_reader(config.state_dir, config.hadoop) as state, open_clusters(flow) as clusters:
         stored = stored_map(config.state_dir, flow, state)
         acceptance = plan_acceptance(flow, clusters, stored, (topic, partition), start)

@@ -11,7 +11,7 @@ from replication.cli.options import (
     AS_JSON,
     FILE,
     ONE_FLOW,
-    chosen_flows,
+    chosen_flow,
     json_text,
     known_errors,
     print_json,
@@ -63,7 +63,7 @@ AS_JSON_OFFSETS = click.option("--json", "as_json", is_flag=True, help="Write JS
 def export_offsets(
     *,
     file: str,
-    name: str,
+    name: str | None,
     groups: Sequence[str],
     output: Path | None,
     origin: str,
@@ -75,7 +75,7 @@ def export_offsets(
     apply-offsets, or with kafka-consumer-groups --reset-offsets --from-file.
     """
     config = load_config(file)
-    (flow,) = chosen_flows(config, name)
+    flow = chosen_flow(config, name)
     is_wanted = wanted_groups(flow, groups)
     if origin == "map":
         with open_view(config, flow) as view:
@@ -94,14 +94,14 @@ def export_offsets(
 @AS_JSON_OFFSETS
 @known_errors
 def failback(
-    *, file: str, name: str, groups: Sequence[str], output: Path | None, as_json: bool
+    *, file: str, name: str | None, groups: Sequence[str], output: Path | None, as_json: bool
 ) -> None:
     """Write the groups' offsets on the source (failback).
 
     The inverse of export-offsets: reads what the groups have committed on the target.
     """
     config = load_config(file)
-    (flow,) = chosen_flows(config, name)
+    flow = chosen_flow(config, name)
     with open_view(config, flow) as view:
         found = failback_offsets(view, wanted_groups(flow, groups))
     _write(found, flow.source.alias, output, as_json=as_json)

@@ -8,7 +8,7 @@ from replication.cli.options import (
     AS_JSON,
     FILE,
     ONE_FLOW,
-    chosen_flows,
+    chosen_flow,
     known_errors,
     print_json,
     print_table,
@@ -30,20 +30,20 @@ HEADINGS = ("group", "partition", "offset", "lag", "on target", "answer", "commi
 @GROUPS
 @AS_JSON
 @known_errors
-def groups(*, file: str, name: str, groups: Sequence[str], as_json: bool) -> None:
+def groups(*, file: str, name: str | None, groups: Sequence[str], as_json: bool) -> None:
     """Show each group's committed offsets on both clusters.
 
     Offset and lag are those on the source. "On target" is the translated offset, "answer" says how
     exact it is, and "committed there" is what the group has committed on the target.
     """
     config = load_config(file)
-    (flow,) = chosen_flows(config, name)
+    flow = chosen_flow(config, name)
     with open_view(config, flow) as view:
         statuses = group_status(view, wanted_groups(flow, groups))
     if as_json:
-        print_json({"flow": name, "groups": [status.document() for status in statuses]})
+        print_json({"flow": str(flow.flow), "groups": [status.document() for status in statuses]})
     else:
-        print_table(f"groups of {name}", HEADINGS, map(_cells, statuses))
+        print_table(f"groups of {flow.flow}", HEADINGS, map(_cells, statuses))
 
 
 def state_text(state: str) -> str:

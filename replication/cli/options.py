@@ -23,7 +23,10 @@ CLUSTERS = click.option(
     help="Only flows that write to these clusters, as with this option of the job.",
 )
 ONE_FLOW = click.option(
-    "--flow", "name", required=True, metavar="A->B", help="The flow; quote it: 'A->B'."
+    "--flow",
+    "name",
+    metavar="A->B",
+    help="The flow; quote it: 'A->B'. Needed only where the file has several.",
 )
 AS_JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document instead of a table."
@@ -80,6 +83,20 @@ def chosen_flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ..
         problem = f"--flow {name!r}: no such enabled flow; enabled flows: {enabled}{hint}"
         raise ConfigError(config.file, [problem])
     return chosen
+
+
+def chosen_flow(config: MirrorConfig, name: str | None) -> FlowConfig:
+    """Returns the enabled flow *name*; for None the only one that is enabled.
+
+    Raises:
+        ConfigError: No enabled flow has that name, or there are several and none is named.
+    """
+    chosen = chosen_flows(config, name)
+    if len(chosen) > 1:
+        names = " or ".join(f"--flow '{flow.flow}'" for flow in chosen)
+        problem = f"--flow is missing, and several flows are enabled: write {names}"
+        raise ConfigError(config.file, [problem])
+    return chosen[0]
 
 
 def chosen_names(config: MirrorConfig, name: str | None) -> tuple[Flow, ...]:

@@ -6,7 +6,7 @@ from replication.cli.options import (
     AS_JSON,
     FILE,
     ONE_FLOW,
-    chosen_flows,
+    chosen_flow,
     known_errors,
     print_json,
 )
@@ -32,7 +32,14 @@ from replication.state.readers import open_reader
 @AS_JSON
 @known_errors
 def translate(
-    *, file: str, name: str, topic: str, partition: int, offset: int, back: bool, as_json: bool
+    *,
+    file: str,
+    name: str | None,
+    topic: str,
+    partition: int,
+    offset: int,
+    back: bool,
+    as_json: bool,
 ) -> None:
     """Translate a group's offset to the other cluster.
 
@@ -40,7 +47,7 @@ def translate(
     with --back it is the other way round. Exits with 8 if no offset is safe.
     """
     config = load_config(file)
-    (flow,) = chosen_flows(config, name)
+    flow = chosen_flow(config, name)
     question = Question(TopicPartition(topic, partition), offset, back)
     with open_reader(config.state_dir, config.hadoop) as state:
         answer = answer_question(flow, state.offsets(flow.flow).runs, question)

@@ -176,7 +176,7 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
             heard = list(pool.map(lambda flow: self._hear(flow, seconds), self._flows))
             if read is None and not all(one.word for one in heard):
                 read = pool.submit(self._read_tables)
-            witnesses = asked.result()
+            witnesses = asked.result() | self._of_checkpoints(heard)
             told, untold = read.result() if read else ({}, "the words of the flows say it")
         answers = [
             self._answer(flow.flow, one, witnesses[flow.flow], told.get(flow.flow), untold)
@@ -185,6 +185,12 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         if not any(one.heard.word or (one.told and one.told.process) for one in answers):
             check_begun(self._config.state_dir)
         return answers
+
+    def _of_checkpoints(self, heard: Sequence[Heard]) -> dict[Flow, Witness]:
+        """Asks the groups of flows whose checkpoints alone have an owner that says something."""
+        pairs = zip(self._flows, heard, strict=True)
+        alone = [flow for flow, one in pairs if one.word and one.word.part == "checkpoints"]
+        return ask_witnesses(alone, "checkpoints")
 
     def _answer(
         self, flow: Flow, heard: Heard, witness: Witness, told: FlowStatus | None, untold: str

@@ -59,6 +59,7 @@ class Word:
         member: The static id of whoever said it, in the lease's group; "" if it is in none.
         interval: After how many seconds the next one is due.
         said_at: When, in epoch seconds of the broker.
+        part: The part.
     """
 
     observed: Observation
@@ -66,6 +67,7 @@ class Word:
     member: str
     interval: float
     said_at: float
+    part: Part = "records"
 
     @property
     def patience(self) -> float:
@@ -125,7 +127,12 @@ class Words:
         if observed.flow != self.flow or (known is not None and ours["epoch"] < known.epoch):
             return
         self._parts[part] = Word(
-            observed, int(ours["epoch"]), str(ours["member"]), float(ours["interval"]), said_at
+            observed,
+            int(ours["epoch"]),
+            str(ours["member"]),
+            float(ours["interval"]),
+            said_at,
+            part,
         )
 
     def _take_topic(self, topic: str, ours: Mapping[str, Any] | None) -> None:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from replication.config.tree import FlowConfig
+from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
 from replication.errors import NoAnswerError
 from replication.figures.document import document
@@ -20,11 +22,14 @@ from tests.support.flows import flow_config, unique_flow
 from tests.support.java_tools import status_store
 from tests.support.least_privilege import Strict, grant, line_for
 from tests.support.local import Clusters
+from tests.support.mirror_maker_2 import mirror_maker_2, mm2_properties
 from tests.support.said import SaidLines
+from tests.support.topics import fill
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
+MM2_SECONDS = 90.0
 SOURCE = "MirrorSourceConnector"
 
 
@@ -158,3 +163,31 @@ def test_without_permission_one_line_is_logged_until_it_is_granted(
 def _is_published(publisher: FlowPublisher, flow: Flow, said: SaidLines) -> bool:
     publisher.publish(seen(flow), holders(1))
     return bool(said.of("status_published_again"))
+
+
+@pytest.mark.soak
+def test_mirror_maker_2_runs_beside_our_words_and_ours_come_back(
+    clusters: Clusters, tmp_path: Path
+) -> None:
+    flow, (source, target) = unique_flow(), clusters
+    topic, copy = f"{flow.source}-orders", f"{flow.source}.{flow.source}-orders"
+    fill(source, topic, 1, 100)
+    config = flow_config(source, target, topics=topic, flow=flow)
+    publisher = FlowPublisher(config)
+    publisher.publish(seen(flow, topic), holders(1))
+
+    folder = tmp_path / "mm2"
+    with mirror_maker_2(folder, mm2_properties(clusters, flow.source, flow.target)) as running:
+        copies = running.while_running(lambda: log_ends(target.bootstrap, [copy])[copy] == 100)
+        wait_until(copies, MM2_SECONDS)
+        wait_until(lambda: _worker(clusters, config) != "host/A->B/1", MM2_SECONDS)
+        publisher.publish(seen(flow, topic), holders(1))
+    publisher.close()
+
+    assert "StatusBackingStore" not in (folder / "log").read_text()
+    assert read(config) is not None
+
+
+def _worker(clusters: Clusters, config: FlowConfig) -> object:
+    store = status_store(clusters[1].bootstrap, config.status.storage_topic, SOURCE)
+    return store.get("worker")

@@ -147,6 +147,18 @@ def test_an_unquoted_flow_is_explained(file: Path) -> None:
     assert "quote the name: --flow 'A->...'" in done.stderr
 
 
+def test_the_flow_is_named_only_where_the_file_has_several(file: Path) -> None:
+    question = ("--topic", "orders", "--partition", 0, "--offset", 130)
+
+    alone = run("translate", file, *question)
+    file.write_text(f"{file.read_text()}\nB->A: {{enabled: true}}\n")
+    several = run("translate", file, *question)
+
+    assert (alone.exit_code, alone.stdout) == (0, "80 exact\n")
+    assert several.exit_code == 2
+    assert "write --flow 'A->B' or --flow 'B->A'" in several.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "answer"),
     [

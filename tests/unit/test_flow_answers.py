@@ -1,0 +1,81 @@
+"""How a flow is, by its last word, the group of its lease, and the tables."""
+
+from datetime import datetime, timezone
+
+import pytest
+
+from replication.control.flow_answers import judge, judge_by_tables
+from replication.control.status import End, FlowStatus, Process
+from replication.control.witness import Answer, Witness
+from replication.figures.observation import FlowState, Observation
+from replication.figures.words import Word
+from replication.model import Flow
+from replication.state.executions import Ending
+
+FLOW = Flow("A", "B")
+NOW = datetime(2026, 1, 31, tzinfo=timezone.utc)
+
+
+def word(state: FlowState, member: str = "me") -> Word:
+    """What was said last; the next word is due after 5 s."""
+    return Word(Observation(FLOW, 1.0, state, 1.0), 1, member, 5.0, 1.0)
+
+
+def group(*members: str) -> Witness:
+    """The group of the lease."""
+    return Witness("g", "B", frozenset(members))
+
+
+UNKNOWN = Witness("g", "B", None, "cluster B does not answer")
+
+
+@pytest.mark.parametrize(
+    ("said", "witness", "age", "expected"),
+    [
+        pytest.param(word("running"), group("me"), 4, "running", id="well"),
+        pytest.param(word("running"), group("me", "standby"), 20, "running", id="two words lost"),
+        pytest.param(word("running"), group("me"), 21, "silent", id="hangs, with its lease"),
+        pytest.param(word("running"), group(), 1, "silent", id="was killed a moment ago"),
+        pytest.param(word("running"), group("standby"), 1, "silent", id="about to be taken over"),
+        pytest.param(word("running"), UNKNOWN, 20, "running", id="the group is unknown"),
+        pytest.param(word("running"), UNKNOWN, 21, "silent", id="unknown, and overdue"),
+        pytest.param(word("running", ""), group(), 20, "running", id="a part without a lease"),
+        pytest.param(word("stopped"), group(), 9_999, "stopped", id="the last word stays"),
+        pytest.param(word("failed"), UNKNOWN, 9_999, "failed", id="of a failure, too"),
+        pytest.param(word("waiting"), group("me"), 1, "waiting", id="waits"),
+    ],
+)
+def test_an_old_word_is_never_taken_for_true(
+    said: Word, witness: Witness, age: float, expected: str
+) -> None:
+    state, why = judge(said, witness, age)
+
+    assert (state, bool(why)) == (expected, expected == "silent")
+
+
+@pytest.mark.parametrize(
+    ("liveness", "released", "ending", "expected"),
+    [
+        pytest.param("member", False, None, "running", id="lives"),
+        pytest.param("nobody", False, "stopped", "silent", id="was killed after a stop"),
+        pytest.param("other", False, None, "silent", id="about to be taken over"),
+        pytest.param("unknown", False, None, "unknown", id="nobody can tell"),
+        pytest.param(None, True, None, "stopped", id="given back"),
+        pytest.param(None, True, "finished", "drained", id="drained"),
+        pytest.param(None, True, "failed", "failed", id="failed"),
+    ],
+)
+def test_without_a_word_the_tables_answer(
+    *, liveness: Answer | None, released: bool, ending: Ending | None, expected: str
+) -> None:
+    process = Process("h", NOW, NOW if released else None)
+    end = End(NOW, ending, 0, None) if ending else None
+
+    state, _ = judge_by_tables(FlowStatus(FLOW, process, (), end, liveness), UNKNOWN)
+
+    assert state == expected
+
+
+def test_what_never_ran_is_unknown() -> None:
+    assert judge_by_tables(FlowStatus(FLOW, None, ()), group())[0] == "unknown"
+    assert judge_by_tables(None, UNKNOWN)[0] == "unknown"
