@@ -302,7 +302,7 @@ class _Application:
                 FlowThread(name, _wait, partial(self._ends.end, name, Tally()))
                 for name in self._launch.names
             ]
-        self._shown.begin(contexts)
+        self._shown.begin(contexts, view.latest)
         stop_on_signals([thread.stop for thread in threads])
         with (
             view,

@@ -1,20 +1,16 @@
-"""What a process shows of its flows, from its first second to its last."""
+"""What a process shows of its flows over HTTP, from its first second to its last."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from replication.app.claims import Launch
 from replication.app.pulse import Pulse
 from replication.figures.observation import FlowState, Observation
-from replication.flows.board import Activity, FlowBoard
 from replication.flows.context import FlowContext
-from replication.model import Flow, runs
+from replication.model import Flow
 
-_STATES: Mapping[Activity, FlowState] = {
-    "starting": "starting",
-    "waiting": "waiting",
-    "ended": "stopping",
-}
+Latest = Callable[[Flow], Observation | None]
+"""Returns the newest observation of a flow; None before the first."""
 
 
 class Shown:
@@ -32,32 +28,23 @@ class Shown:
         self.pulse = Pulse(ask)
         self._launch = launch
         self._since = time.time()
-        self._waits = launch.standby
-        self._boards = dict[Flow, FlowBoard]()
+        self._has_begun = False
+        self._latest: Latest = lambda _flow: None
 
-    def begin(self, contexts: Sequence[FlowContext]) -> None:
-        """Shows flows that are about to run, and watches their loops."""
-        self._waits = False
+    def begin(self, contexts: Sequence[FlowContext], latest: Latest) -> None:
+        """Shows the *latest* of flows that are about to run, and watches their loops."""
         self._since = time.time()
+        self._has_begun = True
+        self._latest = latest
         for context in contexts:
-            self._boards[context.config.flow] = context.board
             self.pulse.watch(context.config.flow, context.board, context.outages)
 
     def look(self) -> Sequence[Observation]:
         """Returns an observation of each flow; for any thread."""
-        return [self._known(flow) for flow in self._launch.names]
+        return [self._latest(flow) or self._unseen(flow) for flow in self._launch.names]
 
-    def _known(self, flow: Flow) -> Observation:
-        """Returns what is known of *flow* without a look at its clusters."""
-        now, job = time.time(), self._launch.job
-        board = self._boards.get(flow)
-        if board is None:
-            state: FlowState = "standby" if self._waits else "starting"
-            return Observation(flow, now, state, self._since, runs=job)
-        at = board.look()
-        if not runs(job, "records"):
-            return Observation(flow, now, "running", self._since, runs=job)
-        mode = at.copying.mode
-        going: FlowState = "draining" if mode == "drain" else "running"
-        state = _STATES.get(at.state.activity, going)
-        return Observation(flow, now, state, at.state.since, at.state.reason, mode=mode, runs=job)
+    def _unseen(self, flow: Flow) -> Observation:
+        state: FlowState = "standby" if self._launch.standby else "starting"
+        if self._has_begun:  # heartbeats alone are not looked at
+            state = "starting" if self._launch.chosen else "running"
+        return Observation(flow, time.time(), state, self._since, runs=self._launch.job)

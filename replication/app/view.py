@@ -34,6 +34,8 @@ class View(AbstractContextManager["View"]):
         )
         self._stop = threading.Event()
         self._shown: dict[Flow, tuple[object, float]] = {}
+        self._ended = set[Flow]()
+        self._latest = dict[Flow, Observation]()
         self._thread = threading.Thread(target=self._run, name="view", daemon=True)
 
     def __enter__(self) -> "View":  # noqa: PYI034 - typing has Self from 3.11
@@ -47,6 +49,10 @@ class View(AbstractContextManager["View"]):
         self._stop.set()
         self._publishers.__exit__()
 
+    def latest(self, flow: Flow) -> Observation | None:
+        """Returns the newest observation of *flow*, its last word in the end; for any thread."""
+        return self._latest.get(flow)
+
     def end(self, context: FlowContext, error: BaseException | None, *, is_stopped: bool) -> None:
         """Says how a flow has ended, if this process had it until then.
 
@@ -58,12 +64,17 @@ class View(AbstractContextManager["View"]):
         exit_code = JobOutcome.of(error).exit_code if error is not None else 0
         is_drained = context.config.mode == "drain" and not is_stopped
         observed = last_look(look_at(context, self._job), error, exit_code, is_drained=is_drained)
+        self._ended.add(observed.flow)
+        self._latest[observed.flow] = observed
         self._publishers.offer(observed)
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
             for context in self._contexts:
-                self._show(look_at(context, self._job), context.config.status.interval_seconds)
+                observed = look_at(context, self._job)
+                if observed.flow not in self._ended:
+                    self._latest[observed.flow] = observed
+                self._show(observed, context.config.status.interval_seconds)
 
     def _show(self, observed: Observation, interval: float) -> None:
         """Publishes *observed* if it says something new, or if a word is due."""

@@ -3,71 +3,24 @@
 The mirror runs as a user runs it.
 """
 
-import http.client
 import json
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from replication.demo.mirror_process import MirrorProcess
-from replication.demo.ports import HOST, free_port
-from replication.demo.workload import create_topic
+from replication.demo.ports import free_port
 from tests.support.commands import start_mirror
-from tests.support.flows import unique_flow
+from tests.support.driver import START_SECONDS, page, running, with_port
 from tests.support.kubernetes import MANIFESTS
-from tests.support.local import Clusters
-from tests.support.mirror_files import write_config
 from tests.support.process_tree import family, kill_tree
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job]
-
-START_SECONDS = 60.0
-
-
-def page(port: int, path: str) -> tuple[int, str]:
-    """Status and body of a page of the driver; 0 while nothing answers."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=5)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    except OSError:
-        return 0, ""
-    finally:
-        connection.close()
-
-
-@contextmanager
-def running(file: Path, port: int, *arguments: str) -> Iterator[MirrorProcess]:
-    """A mirror whose driver answers."""
-    mirror = start_mirror(file, file.parent / f"{file.stem}-{port}.log", *arguments)
-    try:
-        wait_until(lambda: page(port, "/livez")[0], START_SECONDS)
-        yield mirror
-    finally:
-        mirror.discard()
-
-
-def with_port(file: Path, port: int) -> Path:
-    """The configuration at another port."""
-    other = file.with_name(f"{port}.yaml")
-    other.write_text(f"{file.read_text()}metrics.port: {port}\n")
-    return other
-
-
-@pytest.fixture
-def file(clusters: Clusters, tmp_path: Path, topic_name: str) -> Path:
-    """A mirror of one flow."""
-    create_topic(clusters[0].bootstrap, topic_name, 1)
-    return write_config(tmp_path, clusters, topic_name, flow=unique_flow())
 
 
 def test_a_driver_and_its_standby_are_alive_and_ready(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where a secret of the configuration must not be: logs, tables, Spark's event log, plan, `ps`."""
+"""Where a secret of the configuration must not be: logs, tables, Spark's event log, pages, `ps`."""
 
 import json
 import stat
@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 
 from replication.demo.mirror_process import MirrorProcess
+from replication.demo.ports import free_port
 from replication.model import Flow
 from replication.state.delta_reader import DeltaReader
 from replication.state.schemas import SCHEMAS
 from tests.support.commands import QUICK_START, replication
+from tests.support.driver import page
 from tests.support.local import PYTHON, REPOSITORY, SCRIPT, Clusters
 from tests.support.mirror_files import write_config
 from tests.support.process_tree import arguments_of
 from tests.support.secured import USER_PASSWORD, Secured
 from tests.support.topics import copied, fill
 from tests.support.waiting import wait_until
+
+PAGES = ("/metrics", "/livez", "/readyz", "/status")
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.job, pytest.mark.timeout(1200)]
 
@@ -34,7 +38,8 @@ def test_no_secret_is_seen_anywhere(
     target["ssl.keystore.certificate.chain"] = secured.certificates.folder.joinpath(
         "client.crt"
     ).read_text()
-    config = write_config(tmp_path, both, topic_name, {"B": target})
+    port = free_port()
+    config = write_config(tmp_path, both, topic_name, {"B": target, "metrics.port": port})
     events = tmp_path / "events"
     events.mkdir()
     settings = (
@@ -55,6 +60,7 @@ def test_no_secret_is_seen_anywhere(
         wait_until(is_copied, 200)
         seen = arguments_of(mirror.pid)
         plan = replication("plan", config)
+        pages = {path: page(port, path) for path in PAGES}
         mirror.stop()
     finally:
         mirror.discard()
@@ -67,6 +73,7 @@ def test_no_secret_is_seen_anywhere(
         "plan": plan.stdout + plan.stderr,
         "log": mirror.log.read_text(),
         "tables": json.dumps(rows, default=str),
+        **{path: text for path, (_, text) in pages.items()},
         **{str(file): file.read_text(errors="replace") for file in files},
     }
     secrets = (USER_PASSWORD, "p=ss w", secured.certificates.password, key.splitlines()[3])
@@ -76,6 +83,7 @@ def test_no_secret_is_seen_anywhere(
     assert plan.returncode == 0, plan.stderr
     assert any("spark.redaction.regex" in places[str(file)] for file in files)
     assert str(config) in seen
+    assert {path: status for path, (status, _) in pages.items()} == dict.fromkeys(PAGES, 200)
     assert topic_name in places["tables"]
     assert stat.S_IMODE(state.stat().st_mode) == 0o700
 
