@@ -20,6 +20,7 @@ FILES = (
     "conf/lock/dev.txt",
     "conf/lock/spark.txt",
     "conf/log4j2.properties",
+    "replication/jvm/Acknowledgements.java",
     "replication/jvm/producer/PreserveTimestamps.java",
 )
 # Programs inherit ignored signals: nohup, and `&` in a script, would change what is tested.

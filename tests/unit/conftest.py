@@ -37,6 +37,7 @@ def ready(clone: Clone) -> Clone:
     clone.program("home/venv/bin/python", python)
     stamps = """
       repo=$1 && source "$repo/conf/set-up.sh" && mkdir "$home/ready" && find_java
+      echo compiled >"$our_jar" && our_jar_made_from >"$our_jar.sum"
       stamp spark "$(packages_made_from)" && stamp jars-spark "$(jars_made_from)"
       stamp class-archive "$(archive_made_from "$(packages_made_from)" "$(jars_made_from)")" """
     subprocess.run(
@@ -44,7 +45,6 @@ def ready(clone: Clone) -> Clone:
         env=clone.environment({}),
         check=True,
     )
-    (clone.folder / "replication/jvm/replication.jar").write_bytes(b"newer than its source")
     # which the script runs as a file
     (clone.folder / "replication/deploy").symlink_to(REPOSITORY / "replication" / "deploy")
     (clone.home / "jars/spark").mkdir(parents=True)
