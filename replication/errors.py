@@ -29,6 +29,17 @@ def printable(text: str) -> str:
     )
 
 
+def first_line(failure: BaseException | str) -> str:
+    """Returns the first line of what *failure* says: Java's own text for one of Java.
+
+    An exception without a text is called by its class.
+    """
+    if isinstance(failure, str):
+        return failure.strip().partition("\n")[0]
+    text = str(getattr(failure, "java_exception", None) or failure)  # py4j adds text of its own
+    return first_line(text) or type(failure).__name__
+
+
 class ReplicationError(Exception):
     """Root of all errors raised on purpose. Its text is for an operator, not for a developer.
 

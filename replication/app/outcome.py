@@ -15,7 +15,7 @@ from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
 
 from replication.config.home import RUN_FOLDER
-from replication.errors import ConfigError, GuardError, ReplicationError
+from replication.errors import ConfigError, GuardError, ReplicationError, first_line
 from replication.kafka.jvm import is_submitted
 from replication.log import ENDED_FILE, Log, log_end
 from replication.spark.jvm_log import end_log
@@ -99,7 +99,7 @@ def announce(
             master.unregister(failed, str(outcome))
         master.finish(failed, outcome.exit_code, str(outcome))
     except (Py4JError, TypeError) as error:  # py4j calls a missing class a package
-        log.warning("outcome_not_announced", text=str(error).partition("\n")[0])
+        log.warning("outcome_not_announced", text=first_line(error))
 
 
 def _application_master(jvm: JVMView) -> Any:  # noqa: ANN401 - a Java object

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -15,7 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from replication.errors import ReplicationError
+from replication.backoff import Backoff
+from replication.errors import ReplicationError, first_line
 from replication.flows.head_start import HeadStart
 from replication.log import Log
 from replication.spark.checkpoint import checkpoint_location, temporary_folder
@@ -26,7 +28,7 @@ log = Log(__name__)
 POLL_SECONDS = 2.0
 """How late a failure is noticed. Each look asks the JVM twice, and a flow has up to two queries."""
 
-LONGEST_PAUSE_SECONDS = 60
+PAUSES: Final = Backoff(first_seconds=1.0, longest_seconds=60.0)
 
 
 class Supervised(threading.Thread):
@@ -71,23 +73,24 @@ class Supervised(threading.Thread):
         # a pool of its own, so that long tasks of a replication query cannot delay this one
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
         self._head_start.await_end(self._stop_event)
-        pause = 1.0
+        failures = 0
         with tempfile.TemporaryDirectory(
             prefix="replication-", dir=temporary_folder(self._spark), ignore_cleanup_errors=True
         ) as scratch:
             while not self._stop_event.is_set():
+                failures += 1
                 try:
                     with self._lease() as lease:
                         if self._stop_event.is_set():
                             break  # while it waited for the lease
-                        pause = 1.0 if self._watch(self._start(Path(scratch)), lease) else pause
+                        if self._watch(self._start(Path(scratch)), lease):
+                            failures = 1
                 except (ReplicationError, PySparkException, Py4JError) as error:
                     self._log_failure(error)
                 except Exception:  # the thread's edge: nothing above would see it
                     text = "internal error, please report it"
                     log.exception("background_query_failed", query=self.name, text=text)
-                self._stop_event.wait(pause)
-                pause = min(LONGEST_PAUSE_SECONDS, pause * 2)
+                self._stop_event.wait(PAUSES.after(failures))
 
     def _start(self, scratch: Path) -> StreamingQuery:
         """Starts the query with an empty folder, without the progress of earlier starts."""
@@ -116,9 +119,4 @@ class Supervised(threading.Thread):
                 self._after_stop()
 
     def _log_failure(self, error: BaseException) -> None:
-        log.warning("background_query_failed", query=self.name, text=first_lines(error))
-
-
-def first_lines(error: BaseException) -> str:
-    """Returns the text of *error* without the Java stack trace."""
-    return "\n".join(str(error).strip().splitlines()[:3])
+        log.warning("background_query_failed", query=self.name, text=first_line(error))

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from replication.errors import SetupError
+from replication.errors import SetupError, first_line
 from replication.kafka.jvm import java_map, shared_jvm
 from replication.mm2.custom import CustomClass
 
@@ -60,7 +60,7 @@ def _made(jvm: JVMView, custom: CustomClass) -> Any:  # noqa: ANN401 - a Java ob
 
 
 def _step(error: Py4JError) -> str:
-    text = _first_line(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+    text = first_line(error) if isinstance(error, Py4JJavaError) else str(error)
     if "ClassNotFoundException" in text:
         return "no such class; put the jar with it into the environment variable CLIENT_JARS"
     if "NoClassDefFoundError" in text:
@@ -77,8 +77,4 @@ def _cause(error: Py4JError) -> str:
     java = error.java_exception
     while java.getCause() is not None:
         java = java.getCause()
-    return _first_line(java)
-
-
-def _first_line(java: Any) -> str:  # noqa: ANN401 - a Java object
-    return str(java.toString()).partition("\n")[0]
+    return first_line(str(java))

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
-from replication.errors import ClusterError, SetupError
+from replication.errors import ClusterError, SetupError, first_line
 from replication.kafka.cluster import Cluster
 from replication.model import Flow
 from replication.spark.local import local_spark
@@ -66,7 +66,7 @@ class AskedSides(AbstractContextManager["AskedSides"]):
         except (PySparkException, Py4JError) as error:
             raise SetupError(
                 f"flow {self.config.flow}: records of both clusters must be compared, but Spark "
-                f"does not start on this machine: {_first_line(error)}"
+                f"does not start on this machine: {first_line(error)}"
             ) from error
 
 
@@ -76,9 +76,5 @@ def compared(flow: Flow) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        text = f"flow {flow}: comparing records of both clusters failed: {_first_line(error)}"
+        text = f"flow {flow}: comparing records of both clusters failed: {first_line(error)}"
         raise ClusterError(text) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -9,6 +9,7 @@ from typing import Any
 from py4j.java_gateway import JavaClass, JVMView
 from py4j.protocol import Py4JError
 
+from replication.errors import first_line
 from replication.log import Log
 
 log = Log(__name__)
@@ -21,7 +22,7 @@ def limit_log(jvm: JVMView) -> None:
     try:
         found.install()
     except Py4JError as error:  # another implementation of log4j's interface
-        log.debug("log_not_limited", text=str(error).partition("\n")[0])
+        log.debug("log_not_limited", text=first_line(error))
 
 
 def end_log(jvm: JVMView) -> None:

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JError
 
-from replication.errors import StateError
+from replication.errors import StateError, first_line
 from replication.model import Flow, TopicPartition
 from replication.offsets.guard import Accepted, StartOffset
 from replication.state.paths import local_path
-from replication.state.request_files import LocalFiles, first_line, open_files
+from replication.state.request_files import LocalFiles, open_files
 from replication.state.requests import NEW, Request, RequestChannel, new_path, request
 
 LOOK_SECONDS: Final = 2.0

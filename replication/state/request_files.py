@@ -174,13 +174,6 @@ def hadoop_class_path() -> list[Path]:
     return [*([Path(conf)] if conf else []), *pyspark_jars(), *connector_jars(), *storage]
 
 
-def first_line(error: Exception) -> str:
-    """Returns a Java exception's first line of text, without py4j's; its name if it has none."""
-    java = getattr(error, "java_exception", None)
-    lines = str(java.toString() if java else error).splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
 def _text(content: bytes) -> str:
     if len(content) > MOST_BYTES:
         raise ValueError(f"longer than {MOST_BYTES} bytes")

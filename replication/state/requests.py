@@ -18,11 +18,12 @@ from typing import Any, Final, Literal
 
 from py4j.protocol import Py4JError
 
+from replication.errors import first_line
 from replication.log import Log
 from replication.log_events import Event
 from replication.model import Flow, Job
 from replication.state.paths import job_name
-from replication.state.request_files import RequestFiles, first_line
+from replication.state.request_files import RequestFiles
 
 log = Log(__name__)
 

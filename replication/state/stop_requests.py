@@ -13,12 +13,12 @@ from typing import Final
 
 from py4j.protocol import Py4JError
 
-from replication.errors import StateError
+from replication.errors import StateError, first_line
 from replication.model import Flow, Job
 from replication.state.folder import check_begun
 from replication.state.job_lock import find_job_owner
 from replication.state.paths import local_path
-from replication.state.request_files import RequestFiles, first_line, open_files
+from replication.state.request_files import RequestFiles, open_files
 from replication.state.requests import (
     ANYONE,
     Request,

@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from replication.errors import StateError
+from replication.errors import StateError, first_line
 from replication.log import Log
 from replication.log_events import Event
 from replication.model import EventKind, Flow, NewEvent, Reaction
@@ -308,7 +308,7 @@ class Tables:
             # the last cause is the operating system's: no space, no permission
             own = error.java_exception.toString() if isinstance(error, Py4JJavaError) else ""
             causes = [own or str(error).strip(), *_CAUSE.findall(str(error))]
-            reason = causes[-1].splitlines()[0]
+            reason = first_line(causes[-1])
             is_damaged = LOST_IN_SPARK.search(str(error)) is not None
             raise state_error(verb, table, path, reason, is_damaged=is_damaged) from error
 

@@ -4,12 +4,14 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from replication.backoff import Backoff
+
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class _Retry:
-    pause_seconds: float
+    failures: int
     at: float
 
 
@@ -17,25 +19,23 @@ class RetryTimes(Generic[KeyT]):
     """The keys that failed, and the time of the next attempt of each, by the caller's clock.
 
     Args:
-        first_seconds: The pause after a first failure; every further one doubles it.
-        longest_seconds: The longest pause.
+        backoff: The pauses.
     """
 
-    def __init__(self, first_seconds: float, longest_seconds: float) -> None:
-        self._first = first_seconds
-        self._longest = longest_seconds
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
         self._retries: dict[KeyT, _Retry] = {}
 
     def failed(self, key: KeyT, now: float) -> float:
         """Says that an attempt failed, and returns the seconds until the next one."""
-        last = self._retries.get(key)
-        pause = min(self._longest, last.pause_seconds * 2 if last else self._first)
-        self._retries[key] = _Retry(pause, now + pause)
+        failures = self._retries[key].failures + 1 if key in self._retries else 1
+        pause = self._backoff.after(failures)
+        self._retries[key] = _Retry(failures, now + pause)
         return pause
 
     def retry_now(self, key: KeyT, now: float) -> None:
         """Makes the next attempt due; its failure counts as a first one."""
-        self._retries[key] = _Retry(self._first / 2, now)
+        self._retries[key] = _Retry(0, now)
 
     def succeeded(self, key: KeyT) -> None:
         """Says that there is nothing left to try; the next failure is a first one."""

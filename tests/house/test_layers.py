@@ -24,7 +24,7 @@ STOREYS = (
     {"config", "figures", "offsets"},
     {"mm2"},
     {"model", "errors", "log"},
-    {"log_events"},
+    {"backoff", "log_events"},
 )
 # A folder that is not named here needs the standard library only.
 LIBRARIES = {

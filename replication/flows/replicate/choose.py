@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Mapping
 
+from replication.backoff import Backoff
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
 from replication.flows.board import TopicOrPartition
 from replication.flows.context import FlowContext
@@ -19,7 +20,6 @@ from replication.positions.rejected_records import rejected_records
 from replication.positions.settle import give_up_in_flight
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.state.accept_requests import LOOK_SECONDS
-from replication.topics.retry_times import RetryTimes
 from replication.topics.topic_plan import TopicPlan
 from replication.upkeep.prepare import Reserve, carry_out, look
 
@@ -60,12 +60,10 @@ class TopicChoice:
         self._known: set[str] = set()
         self._refused: dict[TopicOrPartition, ReplicationError] = {}  # what has ended the flow
         first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
-        times = RetryTimes[TopicOrPartition](first, LONGEST_PAUSE_SECONDS)
-        self._topics = SetAside(context, times)
-        times = RetryTimes[TopicOrPartition](
-            min(first, LEADER_RETRY_SECONDS), LONGEST_LEADER_PAUSE_SECONDS
-        )
-        self._leaderless = SetAside(context, times)
+        pauses = Backoff(first, LONGEST_PAUSE_SECONDS)
+        self._topics = SetAside(context, pauses)
+        pauses = Backoff(min(first, LEADER_RETRY_SECONDS), LONGEST_LEADER_PAUSE_SECONDS)
+        self._leaderless = SetAside(context, pauses)
 
     def plan(self, running: TopicPlan | None = None) -> TopicPlan:
         """Prepares the target, and tries topics that were set aside and are due again.

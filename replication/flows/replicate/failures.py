@@ -10,7 +10,7 @@ from typing import Final
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from replication.errors import FlowError
+from replication.errors import FlowError, first_line
 from replication.flows.replicate.machine_trouble import machine_trouble
 from replication.model import Flow, TopicPartition
 from replication.offsets.pending import RecordRejection
@@ -175,7 +175,7 @@ def explain(
     """
     text = str(error).strip() or type(error).__name__
     kafka = _KAFKA_ERROR.search(text)
-    detail = f"{kafka[1]}: {kafka[2]}" if kafka else text.splitlines()[0]
+    detail = f"{kafka[1]}: {kafka[2]}" if kafka else first_line(text)
     unreadable = _unreadable(text)
     if trouble := machine_trouble(text):
         return QueryError(

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from threading import Event
+from typing import Final
 
+from replication.backoff import Backoff
 from replication.errors import ClusterError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError
-from replication.flows.replicate.standstill import Standstill, pause_seconds
+from replication.flows.replicate.standstill import Standstill
 from replication.kafka.diagnosis import CallError
 from replication.log import Log
 from replication.model import Flow, Position, TopicPartition
@@ -17,7 +19,8 @@ from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
 
-FAILURES_IN_A_ROW = 5
+FAILURES_IN_A_ROW: Final = 5
+PAUSES: Final = Backoff(first_seconds=2.0, longest_seconds=30.0)
 
 FindPositions = Callable[[TopicPlan], Mapping[TopicPartition, Position]]
 
@@ -97,7 +100,7 @@ class Recovery:
         if is_final or self._failures >= FAILURES_IN_A_ROW or self._stop.is_set():
             raise error
         self._context.board.count_restart()
-        pause = pause_seconds(self._failures + 1)
+        pause = PAUSES.after(self._failures)
         flow = self._context.config.flow
         log.warning("restarting", flow=flow, pause_seconds=round(pause))
         self._context.tables.record_event(flow, "restarted", str(error), reaction="retry")

@@ -6,6 +6,7 @@ Each is recorded once for each reason, and tried again at a growing interval.
 import time
 from collections.abc import Collection, Mapping
 
+from replication.backoff import Backoff
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
 from replication.flows.board import TopicOrPartition
 from replication.flows.context import FlowContext
@@ -32,16 +33,16 @@ class SetAside:
 
     Args:
         context: The flow.
-        times: When what is set aside is tried again.
+        pauses: Before what is set aside is tried again.
 
     Attributes:
         errors: Why each part is set aside.
     """
 
-    def __init__(self, context: FlowContext, times: RetryTimes[TopicOrPartition]) -> None:
+    def __init__(self, context: FlowContext, pauses: Backoff) -> None:
         self._tables = context.tables
         self._flow = context.config.flow
-        self._times = times
+        self._times = RetryTimes[TopicOrPartition](pauses)
         self._board = context.board
         by_drain = ", by the next drain at the latest" if context.config.mode == "drain" else ""
         self._again = "{} is tried again" + by_drain

@@ -4,13 +4,14 @@ import time
 from threading import Event
 from typing import Final
 
+from replication.backoff import Backoff
 from replication.errors import ReplicationError
 from replication.flows.context import FlowContext
 from replication.log import Log
 
 log = Log(__name__)
 
-LONGEST_PAUSE_SECONDS: Final = 4.0
+PAUSES: Final = Backoff(first_seconds=1.0, longest_seconds=4.0)
 """Between two attempts. Records flow within ten seconds of a cluster's first answer, of which a new
 generation takes a few."""
 
@@ -38,8 +39,7 @@ class Standstill:
     def wait(self, error: ReplicationError) -> None:
         """Waits before the next attempt: longer each time, and not beyond an outage's end."""
         self.note(error)
-        seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds(self._attempts))
-        self._context.outages.pause(seconds, self._stop)
+        self._context.outages.pause(PAUSES.after(self._attempts), self._stop)
 
     def note(self, error: ReplicationError) -> None:
         """Records that the flow still stands: an event, then a line a minute."""
@@ -68,8 +68,3 @@ class Standstill:
             )
         self._attempts = 0
         self._said_at = 0.0
-
-
-def pause_seconds(attempts: int) -> float:
-    """Returns the pause after a number of failed attempts: it doubles, up to half a minute."""
-    return min(30.0, 2.0 ** min(attempts - 1, 10))
