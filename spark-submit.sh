@@ -31,17 +31,20 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
        ./spark-submit.sh --config FILE [--flow 'A->B'] [--clusters A,B]
                          [--mode auto|realtime|microbatch|drain]
                          [--job mirror|replicate|checkpoints|heartbeats|metadata] [--log-format text|json]
-                         [--standby] [--dry-run] [-- spark-submit arguments]
+                         [--standby] [--serve] [--dry-run] [-- spark-submit arguments]
          Replicates as configured in FILE (YAML or .properties). --dry-run only prints the command,
          asking no cluster: local[*] stands for the slots that a start would count.
          --clusters runs only flows that write to these clusters, as connect-mirror-maker.sh does with it.
          --job runs one part only; the default, mirror, runs all parts.
          --standby waits while another process runs a flow, and takes over when that one ends.
-       ./spark-submit.sh --setup [dev] [bench] [docker] [site] [mm2] [java] [kdc] [hadoop] [s3] [msk] [prometheus]
+         --serve shows the flows on a page and by REST while the job runs, on rest.port.
+       ./spark-submit.sh --setup [dev] [bench] [docker] [site] [serve] [mm2] [java] [kdc] [hadoop] [s3]
+                                 [msk] [prometheus]
          Only installs the Python packages, the JVM jars and our Java classes. dev adds the
          packages of the tests, bench those of the benchmarks' plots, docker those of tests whose brokers
-         run in containers, site what builds the documents as a site, mm2 the jars of MirrorMaker 2 for
-         tests and benchmarks, java the tools that check the Java classes, kdc the jars of a Kerberos
+         run in containers, site what builds the documents as a site, serve those of REST and pages,
+         mm2 the jars of MirrorMaker 2 for tests and benchmarks,
+         java the tools that check the Java classes, kdc the jars of a Kerberos
          server for tests, hadoop those of the tests on YARN, s3 those of a state.dir on S3, msk the
          login module of AWS_MSK_IAM, prometheus Debian's package of Prometheus for tests.
        ./spark-submit.sh --build FOLDER
@@ -200,8 +203,15 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_form
     [ -z "${REPLICATION_RUN:-}" ] || rm -rf "$REPLICATION_RUN"
     exec "$venv/bin/python" "$repo/replication/deploy/follow.py" "${command[@]}"
   else
+    [ -z "$serve" ] || start_serve
     run_until_stopped "${command[@]}"
   fi
+}
+
+# Shows the flows while the job runs. The job goes on without it.
+start_serve() {
+  (trap '' INT HUP && PYTHONSAFEPATH=1 PYTHONPATH=$repo REPLICATION_LOG_FORMAT=${as_json:-text} \
+    exec "$venv/bin/python" -m replication serve "$config" --until-ended $$) </dev/null &
 }
 
 wrong() {
@@ -224,7 +234,7 @@ is_json() { # ARGUMENTS...
 main() {
   as_json='' has_ended='' json_writer=''
   if is_json "$@"; then as_json=json; fi
-  local config='' dry_run='' job=mirror keep=() flow=() clusters=() mode=() log_format=() standby=()
+  local config='' dry_run='' serve='' job=mirror keep=() flow=() clusters=() mode=() log_format=() standby=()
   while [ $# -gt 0 ]; do
     case $1 in
       -h | --help) usage && exit ;;
@@ -242,6 +252,7 @@ main() {
       --keep) keep=(--keep) && shift ;;
       --dry-run) dry_run=1 && shift ;;
       --standby) standby=(--standby) && shift ;;
+      --serve) serve=serve && shift ;;
       --config | --flow | --clusters | --mode | --job | --log-format)
         [ $# -gt 1 ] || wrong "$1 needs a value"
         case $1 in
@@ -271,31 +282,32 @@ main() {
     [ ${#keep[@]} -eq 0 ] || wrong "--keep belongs to the demo, not to --config"
     trap at_exit EXIT
     [ -z "$as_json" ] || [ -n "$dry_run" ] || write_json
-    set_up spark
+    set_up $serve spark
     mirror "$@"
   else
-    [ "$dry_run${#flow[@]}${#clusters[@]}${#mode[@]}${#log_format[@]}${#standby[@]}" = 00000 ] ||
-      wrong "--flow, --clusters, --mode, --log-format, --standby and --dry-run need --config FILE"
+    [ "$dry_run$serve${#flow[@]}${#clusters[@]}${#mode[@]}${#log_format[@]}${#standby[@]}" = 00000 ] ||
+      wrong "--flow, --clusters, --mode, --log-format, --standby, --serve and --dry-run need --config FILE"
     set_up spark kafka
     exec "$venv/bin/python" -m replication demo ${keep[@]+"${keep[@]}"} "$@"
   fi
 }
 
-set_up_only() { # [dev] [bench] [docker] [site] [mm2] [java] [kdc] [hadoop] [s3] [msk] [prometheus]
-  local dev='' bench='' docker='' site='' prometheus='' jars=(spark kafka)
+set_up_only() { # [dev] [bench] [docker] [site] [serve] [mm2] [java] [kdc] [hadoop] [s3] [msk] [prometheus]
+  local dev='' bench='' docker='' site='' serve='' prometheus='' jars=(spark kafka)
   while [ $# -gt 0 ]; do
     case $1 in
       dev) dev=dev ;;
       bench) bench=bench ;;
       docker) docker=docker ;;
       site) site=site ;;
+      serve) serve=serve ;;
       prometheus) prometheus=1 ;;
       mm2 | java | kdc | hadoop | s3 | msk) jars+=("$1") ;;
-      *) wrong "--setup takes dev, bench, docker, site, mm2, java, kdc, hadoop, s3, msk and prometheus, not '$1'" ;;
+      *) wrong "--setup takes dev, bench, docker, site, serve, mm2, java, kdc, hadoop, s3, msk and prometheus, not '$1'" ;;
     esac
     shift
   done
-  set_up $dev $bench $docker $site "${jars[@]}"
+  set_up $dev $bench $docker $site $serve "${jars[@]}"
   [ -z "$prometheus" ] || fetch_prometheus
   # Now, because whoever starts a job may not be allowed to write here.
   own_code replication.deploy.archives "$repo"

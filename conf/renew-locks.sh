@@ -14,7 +14,7 @@ packages() {
     --constraints conf/constraints.txt --no-emit-package colorama --no-emit-package pywin32) extra # which are for Windows
   cd "$repo" && mkdir -p conf/lock
   echo setuptools | "${UV:-uv}" pip compile "${options[@]}" - -o conf/lock/build.txt >/dev/null
-  for extra in spark dev bench docker site; do
+  for extra in spark dev bench docker site serve; do
     "${UV:-uv}" pip compile "${options[@]}" --extra "$extra" setup.cfg -o "conf/lock/$extra.txt" >/dev/null
   done
 }

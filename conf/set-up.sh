@@ -116,7 +116,7 @@ install_packages() { # EXTRA...
   rm -rf "$before"
   if [ -f "$home/ready/spark" ] && [ -x "$venv/bin/python" ]; then
     mkdir "$before" # if killed from here on, the next set-up starts over
-    for extra in spark dev bench docker site; do
+    for extra in spark dev bench docker site serve; do
       [ ! -f "$home/ready/$extra" ] || mv "$home/ready/$extra" "$before"
     done
   else
@@ -200,11 +200,11 @@ fetch_prometheus() {
   rm -rf "$home/prometheus" && mv "$part" "$home/prometheus"
 }
 
-set_up() { # [dev] [bench] [docker] [site] [CONFIGURATION of conf/jars.xml]...
+set_up() { # [dev] [bench] [docker] [site] [serve] [CONFIGURATION of conf/jars.xml]...
   local extra extras=(spark) step packages jars archive missing=
   packages=$(packages_made_from)
   jars=$(jars_made_from)
-  for extra in dev bench docker site; do
+  for extra in dev bench docker site serve; do
     if [ "$1" = "$extra" ]; then
       extras+=("$extra") && shift
     elif is_ready "$extra" "$packages"; then

@@ -29,6 +29,8 @@ COMMANDS: Final = {
     "status": "status",
     "lag": "lag",
     "events": "events",
+    "serve": "serve",
+    "token": "token",
     "stop": "stop",
     "demo": "demo",
 }

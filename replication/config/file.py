@@ -44,7 +44,7 @@ def load(
         ConfigError: The file cannot be read or has problems; the error lists all of them.
     """
     file = str(path)
-    flat = _read(file)
+    flat = read_settings(file)
     resolver = Resolver(flat.settings, environ)
     settings = {key: resolver.resolve(key, raw) for key, raw in flat.settings.items()}
     parsed = partial(
@@ -84,7 +84,12 @@ def read_bytes(file: str) -> bytes:
         raise ConfigError(file, [f"not a path: {error}"]) from error
 
 
-def _read(file: str) -> FlatSettings:
+def read_settings(file: str) -> FlatSettings:
+    """Reads the settings in *file* as they are written: no reference is resolved.
+
+    Raises:
+        ConfigError: The file cannot be read, or is none of this mirror's.
+    """
     content = read_bytes(file)
     advice = f"python -m replication import {file} --output FILE.yaml"
     other = ConfigError(file, [f"is a resource of Strimzi or a connector; convert it: {advice}"])

@@ -167,6 +167,7 @@ _RETENTION_DAYS: Final = {
     "checkpoints": "7",
     "leases": "90",
     "executions": "30",
+    "figures": "30",
 }
 
 

@@ -328,6 +328,7 @@ Table = Literal[
     "checkpoints",
     "leases",
     "executions",
+    "figures",
 ]
 """The Delta tables."""
 

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from replication.state.commit_lock import hold_commit_lock
 from replication.state.request_files import RequestFiles
 
-EXPENDABLE: Final = frozenset({"events", "executions", "leases"})
+EXPENDABLE: Final = frozenset({"events", "executions", "figures", "leases"})
 """Without their old rows no record is lost, repeated or translated wrongly."""
 
 MARK: Final = ".damaged-"

@@ -30,6 +30,7 @@ TIME: Final = {
     "checkpoints": "at",
     "leases": "renewed",
     "executions": "ended_at",
+    "figures": "at",
 }
 """The tables whose rows are deleted with age, and the column that tells their age."""
 

@@ -48,10 +48,16 @@ SCHEMAS = {
         "records bigint, bytes bigint, set_aside int, source_end bigint, source_stable bigint, "
         "reached bigint, behind bigint, newest_record timestamp"
     ),
+    "figures": (
+        "flow string, at timestamp, seconds double, topic string, state string, records bigint, "
+        "bytes bigint, lag_records bigint, lag_seconds double, latency_p50 double, "
+        "latency_p99 double, latency_max double, transfer_p99 double, in_flight bigint, "
+        "restarts bigint, given_up bigint"
+    ),
 }
 """The columns of each table, as in SQL."""
 
-WHOLE: Final = frozenset({"leases", "executions"})
+WHOLE: Final = frozenset({"executions", "figures", "leases"})
 """Tables that are not partitioned by ``flow``: a commit for many flows writes one file."""
 
 LATER: Final = frozenset(

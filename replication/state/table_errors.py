@@ -36,6 +36,7 @@ FORGOTTEN: Final = {
     "first_topics": "with auto.offset.reset=latest, what has no position yet is copied "
     "from its first record on",
     "executions": "how runs ended until then is only there",
+    "figures": "the figures until then are only there",
     "leases": "nobody knows who held a lease before, so the next owner waits for half a minute",
 }
 """What follows from moving a table's folder away."""

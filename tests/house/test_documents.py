@@ -30,6 +30,7 @@ from tests.support.documents import (
     EVENTS,
     EXITS,
     FOLDERS,
+    HISTORY,
     LINK,
     LOG_EVENTS,
     OPTION,
@@ -241,7 +242,8 @@ def test_the_delta_tables_are_documented_with_their_columns() -> None:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_column_of_a_delta_table_is_described(name: str) -> None:
-    section = text_of(COLUMNS).partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
+    pages = text_of(COLUMNS) + text_of(HISTORY)
+    section = pages.partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line[:3] == "| `"]
 
     described = {SPAN.findall(column)[0]: meaning.strip() for column, meaning in rows}

@@ -16,7 +16,7 @@ LONGEST_MODULE_LINES = 400
 STOREYS = (
     {"jobs", "__main__"},
     {"cli"},
-    {"app", "demo", "deploy"},
+    {"app", "demo", "deploy", "serve"},
     {"flows", "control"},
     {"positions", "upkeep"},
     {"state"},
@@ -30,6 +30,7 @@ STOREYS = (
 LIBRARIES = {
     "cli": {"click", "rich"},
     "app": {"pyspark", "py4j"},
+    "serve": {"anyio", "fastapi", "jinja2", "pydantic", "starlette", "uvicorn"},
     "flows": {"pyspark", "py4j"},
     "positions": {"pyspark", "py4j"},
     "state": {"pyspark", "py4j", "deltalake", "arro3"},
@@ -46,6 +47,7 @@ DOORS = {
     "cli": {"jobs", "main"},
     "demo": {"play"},
     "deploy": {"arguments"},
+    "serve": {"mirror", "tokens"},
     "flows": {
         "board",
         "checkpoints.rounds",

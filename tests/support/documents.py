@@ -16,6 +16,7 @@ EVENTS = REPOSITORY / "conf" / "docs" / "tables.md"
 EXITS = REPOSITORY / "conf" / "docs" / "watch.md"
 LOG_EVENTS = REPOSITORY / "conf" / "docs" / "log-events.md"
 COLUMNS = REPOSITORY / "conf" / "docs" / "columns.md"
+HISTORY = REPOSITORY / "conf" / "docs" / "history.md"
 ARCHITECTURE = REPOSITORY / "replication" / "README.md"
 
 OPTION = re.compile(r"--[a-z][a-z-]*")

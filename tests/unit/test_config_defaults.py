@@ -59,7 +59,13 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 auto_offset_reset="earliest",
                 state=StateConfig(
                     write_interval_seconds=30,
-                    retention_days={"events": 90, "checkpoints": 7, "leases": 90, "executions": 30},
+                    retention_days={
+                        "events": 90,
+                        "checkpoints": 7,
+                        "leases": 90,
+                        "executions": 30,
+                        "figures": 30,
+                    },
                 ),
                 guard=GuardConfig(
                     topics=(".*",),

@@ -100,7 +100,13 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         source_status_topics=frozenset({"mm2-status.B.internal"}),
         state=StateConfig(
             write_interval_seconds=9,
-            retention_days={"events": 1, "checkpoints": 2, "leases": 3, "executions": 30},
+            retention_days={
+                "events": 1,
+                "checkpoints": 2,
+                "leases": 3,
+                "executions": 30,
+                "figures": 30,
+            },
         ),
         guard=GuardConfig(
             topics=("a",),

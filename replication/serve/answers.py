@@ -1,0 +1,150 @@
+"""What is answered of a flow, as plain documents, from what was seen of it. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from replication.figures.document import document, text_of
+from replication.figures.observation import (
+    GroupFigures,
+    Observation,
+    PartitionFigures,
+    TopicFigures,
+)
+from replication.figures.registry import FIGURES, Level, names_at
+from replication.model import Flow
+from replication.serve.charts import Point
+from replication.serve.sight import Seen
+
+LISTS: Final = ("topics", "groups", "events")
+"""Parts of an observation's document that have answers of their own."""
+
+
+_UNKNOWN: Final = (
+    "last_state",
+    "since",
+    "health",
+    "as_of",
+    "owner",
+    "epoch",
+    "mode",
+    "runs",
+    "generation",
+    "ended_at",
+    "exit_code",
+)
+
+
+def flow_name(flow: Flow) -> dict[str, str]:
+    """Returns the name of a flow in a document."""
+    return {"source": flow.source, "target": flow.target}
+
+
+def flow_answer(seen: Seen) -> dict[str, Any]:
+    """Returns what is known of a flow, without its topics, groups and events."""
+    observed = seen.observation
+    if observed is None:
+        return _unknown(seen)
+    found = document(observed, is_stale=seen.is_stale)
+    return {
+        **{key: value for key, value in found.items() if key not in LISTS},
+        "state": seen.state,
+        "last_state": observed.state,
+        "text": seen.text or observed.text,
+    }
+
+
+def _unknown(seen: Seen) -> dict[str, Any]:
+    figures: dict[str, Any] = dict.fromkeys(names_at("flow"))
+    figures |= dict.fromkeys(figure.name for figure in FIGURES if figure.kind == "histogram")
+    return {
+        "flow": flow_name(seen.flow),
+        "state": seen.state,
+        "stale": True,
+        "reason": "",
+        "text": seen.text,
+        "conditions": [],
+        "version": "",
+        "figures": figures,
+        "labelled": {},
+        "clusters": [],
+        **dict.fromkeys(_UNKNOWN),
+    }
+
+
+def topic_answer(topic: TopicFigures) -> dict[str, Any]:
+    """Returns what is known of a topic, without its partitions."""
+    return {
+        "topic": topic.topic,
+        "remote": topic.remote,
+        "state": topic.state,
+        "reason": topic.reason,
+        "figures": _figures("topic", topic.figures),
+        "topic_latency_seconds": dict(topic.latency),
+    }
+
+
+def partition_answer(part: PartitionFigures) -> dict[str, Any]:
+    """Returns what is known of a partition."""
+    figures = _figures("partition", part.figures)
+    return {"partition": part.partition, "state": part.state, "figures": figures}
+
+
+def group_answer(group: GroupFigures) -> dict[str, Any]:
+    """Returns what is known of a consumer group."""
+    figures = _figures("group", group.figures)
+    return {"group": group.group, "figures": figures, "partitions": dict(group.answers)}
+
+
+def clusters_of(sights: Sequence[Seen]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the name of a cluster, and what the owner of a flow says of it."""
+    for seen in sights:
+        for cluster in seen.observation.clusters if seen.observation else ():
+            yield (
+                cluster.name,
+                {
+                    "flow": flow_name(seen.flow),
+                    "reachable": cluster.is_reachable,
+                    "since": None if cluster.since is None else text_of(cluster.since),
+                    "clock_skew_seconds": cluster.skew,
+                },
+            )
+
+
+def heartbeat_answer(seen: Seen, now: float) -> dict[str, Any]:
+    """Returns how old the newest heartbeat of a flow is at *now*, in epoch seconds."""
+    figures = seen.observation.figures if seen.observation else {}
+    at = figures.get("heartbeat_timestamp_seconds")
+    return {
+        "flow": flow_name(seen.flow),
+        "timestamp": None if at is None else text_of(at),
+        "age_seconds": None if at is None else max(0.0, now - at),
+        "latency_seconds": figures.get("heartbeat_latency_seconds"),
+    }
+
+
+def steps(points: Sequence[Point], seconds: float) -> list[dict[str, Any]]:
+    """Returns *points* by steps of *seconds*: the least, the greatest, the mean and the sum."""
+    found: dict[float, list[float | None]] = {}
+    for at, value in points:
+        found.setdefault(at - at % seconds, []).append(value)
+    return [_step(at, values) for at, values in sorted(found.items())]
+
+
+def _step(at: float, values: Sequence[float | None]) -> dict[str, Any]:
+    known = [value for value in values if value is not None]
+    if not known:
+        return {"at": text_of(at), "min": None, "max": None, "avg": None, "sum": None}
+    total = sum(known)
+    least, most = min(known), max(known)
+    return {"at": text_of(at), "min": least, "max": most, "avg": total / len(known), "sum": total}
+
+
+def find_topic(observed: Observation | None, name: str) -> TopicFigures | None:
+    """Returns a topic of an observation by its upstream or its remote name; None if none has it."""
+    topics = observed.topics if observed else ()
+    exact = (topic for topic in topics if topic.topic == name)
+    return next(exact, next((topic for topic in topics if topic.remote == name), None))
+
+
+def _figures(level: Level, figures: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: figures.get(name) for name in names_at(level)}

@@ -1,0 +1,323 @@
+"""The resources under ``/api/v1`` that are read; `changes` has those that change something."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Final, TypeVar
+
+from fastapi import APIRouter, Path, Query
+
+from replication.control.translate import Question
+from replication.errors import ReplicationError
+from replication.figures.document import text_of
+from replication.figures.observation import TopicState
+from replication.model import TopicPartition
+from replication.serve import schemas
+from replication.serve.answers import (
+    clusters_of,
+    find_topic,
+    flow_answer,
+    flow_name,
+    group_answer,
+    heartbeat_answer,
+    partition_answer,
+    steps,
+    topic_answer,
+)
+from replication.serve.asked import (
+    FLOW_FIGURES,
+    GROUP_FIGURES,
+    PARTITION_FIGURES,
+    TOPIC_FIGURES,
+    Asked,
+    Chosen,
+    EventWish,
+    FlowWish,
+    GroupPartitionWish,
+    GroupWish,
+    KnownSight,
+    OneFlow,
+    OneSeen,
+    PartitionWish,
+    Remembered,
+    SettingWish,
+    Stretch,
+    TopicWish,
+    Translate,
+    epoch_seconds,
+)
+from replication.serve.paging import Value, page_of
+from replication.serve.problems import ProblemError
+from replication.serve.questions import Questions, alias_of
+from replication.serve.sight import FIGURES, Seen
+
+Item = TypeVar("Item")
+
+_LOOK_SECONDS: Final = 0.5
+router = APIRouter(prefix="/api/v1", responses=schemas.PROBLEMS)
+
+TopicName = Annotated[str, Path(max_length=249, description="The upstream topic.")]
+
+
+@router.get("/flows", response_model=schemas.PageDocument[schemas.FlowDocument])
+def flows(known: KnownSight, wish: FlowWish) -> dict[str, Any]:
+    """Returns all flows of the configuration, with their figures."""
+    sights = [known.see(flow) for flow in known.flows]
+    values: dict[str, Callable[[Seen], Value]] = {
+        "flow": lambda seen: str(seen.flow),
+        "state": lambda seen: seen.state,
+        **{name: _figure_of_flow(name) for name in FLOW_FIGURES},
+    }
+    page = page_of(sights, wish, lambda seen: str(seen.flow), values)
+    ages = [seen.observation.as_of for seen in sights if seen.observation]
+    return {
+        "items": [flow_answer(seen) for seen in page.items],
+        "next": page.next,
+        "total": page.total,
+        "as_of": text_of(min(ages)) if ages else None,
+        "stale": any(seen.is_stale for seen in sights),
+    }
+
+
+@router.get("/flows/{source}/{target}", response_model=schemas.FlowDocument)
+def flow(seen: OneSeen) -> dict[str, Any]:
+    """Returns one flow: its state, health, conditions, figures and owner."""
+    return flow_answer(seen)
+
+
+@router.get(
+    "/flows/{source}/{target}/topics", response_model=schemas.PageDocument[schemas.TopicDocument]
+)
+def topics(seen: OneSeen, wish: TopicWish, state: TopicState | None = None) -> dict[str, Any]:
+    """Returns the topics of a flow, those first that lag most."""
+    found = seen.observation.topics if seen.observation else ()
+    wanted = [topic for topic in found if state in {None, topic.state}]
+    values: dict[str, Callable[[Any], Value]] = {
+        "topic": lambda topic: topic.topic,
+        "state": lambda topic: topic.state,
+        **{name: _figure(name) for name in TOPIC_FIGURES},
+    }
+    page = page_of(wanted, wish, lambda topic: topic.topic, values)
+    return _page(seen, page.items, topic_answer, page.next, page.total)
+
+
+@router.get("/flows/{source}/{target}/topics/{topic}", response_model=schemas.TopicDocument)
+def topic(seen: OneSeen, topic: TopicName) -> dict[str, Any]:
+    """Returns one topic of a flow, by its upstream or its remote name."""
+    found = find_topic(seen.observation, topic)
+    if found is None:
+        raise _no_topic(seen, topic)
+    return topic_answer(found)
+
+
+@router.get(
+    "/flows/{source}/{target}/topics/{topic}/partitions",
+    response_model=schemas.PageDocument[schemas.PartitionDocument],
+)
+def partitions(
+    seen: OneSeen,
+    flow: OneFlow,
+    asked: Asked,
+    topic: TopicName,
+    wish: PartitionWish,
+    live: Annotated[bool, Query(description="Ask both clusters for the log ends now.")] = False,  # noqa: FBT002 - a query
+) -> dict[str, Any]:
+    """Returns the partitions of a topic, those first that lag most.
+
+    What the owner publishes has the twenty worst of each topic.
+    """
+    found = find_topic(seen.observation, topic)
+    if found is None:
+        raise _no_topic(seen, topic)
+    values: dict[str, Callable[[Any], Value]] = {
+        "partition": lambda part: part.partition,
+        "state": lambda part: part.state,
+        **{name: _figure(name) for name in PARTITION_FIGURES},
+    }
+    page = page_of(found.partitions, wish, lambda part: f"{part.partition:010}", values)
+    answer = _page(seen, page.items, partition_answer, page.next, page.total)
+    if live and found.remote:
+        numbers = [part.partition for part in page.items]
+        ends, copies = asked.log_ends(flow, found.topic, found.remote, numbers)
+        for item in answer["items"]:
+            number = item["partition"]
+            item["target_end"] = copies.get(number)
+            item["figures"]["source_log_end"] = ends.get(number, item["figures"]["source_log_end"])
+    return answer
+
+
+@router.get(
+    "/flows/{source}/{target}/groups", response_model=schemas.PageDocument[schemas.GroupDocument]
+)
+def groups(seen: OneSeen, wish: GroupWish) -> dict[str, Any]:
+    """Returns the consumer groups of a flow, those first that would miss most."""
+    found = seen.observation.groups if seen.observation else ()
+    values: dict[str, Callable[[Any], Value]] = {
+        "group": lambda group: group.group,
+        **{name: _figure(name) for name in GROUP_FIGURES},
+    }
+    page = page_of(found, wish, lambda group: group.group, values)
+    return _page(seen, page.items, group_answer, page.next, page.total)
+
+
+@router.get(
+    "/flows/{source}/{target}/groups/{group:path}",
+    response_model=schemas.PageDocument[schemas.GroupPartitionDocument],
+)
+def group(
+    seen: OneSeen,
+    flow: OneFlow,
+    asked: Asked,
+    group: Annotated[
+        str, Path(max_length=1000, description="The name; / and spaces may be in it.")
+    ],
+    wish: GroupPartitionWish,
+) -> dict[str, Any]:
+    """Returns where a group is on both clusters, by partition; both clusters are asked now."""
+    rows = asked.group(flow, group)
+    if not rows:
+        raise ProblemError(
+            404, "no-group", f"{group!r} is no group of {flow.flow} with commits; see groups"
+        )
+    values: dict[str, Callable[[dict[str, Any]], Value]] = {
+        "partition": lambda row: f"{row['topic']} {row['partition']:010}",
+        "lag": lambda row: row["source"]["lag"],
+    }
+    page = page_of(rows, wish, lambda row: f"{row['topic']} {row['partition']:010}", values)
+    answer = _page(seen, page.items, dict, page.next, page.total)
+    return {**answer, "as_of": text_of(time.time()), "stale": False}
+
+
+@router.get("/flows/{source}/{target}/translate")
+def translate(
+    flow: OneFlow, asked: Asked, question: Annotated[Translate, Query()]
+) -> dict[str, Any]:
+    """Translates a group's next offset to the other cluster; with `back` from the target."""
+    where = TopicPartition(question.topic, question.partition)
+    return asked.translate(flow, Question(where, question.offset, question.back)).document()
+
+
+@router.get("/flows/{source}/{target}/history", response_model=list[schemas.PointDocument])
+def figure_history(
+    flow: OneFlow, remembered: Remembered, wanted: Annotated[Stretch, Query()]
+) -> list[dict[str, Any]]:
+    """Returns the values of a figure of a flow or a topic, by steps of time."""
+    if wanted.figure not in FIGURES:
+        raise ProblemError(422, "no-figure", f"figure: write one of {', '.join(FIGURES)}")
+    end = time.time() if wanted.until is None else epoch_seconds(wanted.until)
+    begin = end - 3600 if wanted.since is None else epoch_seconds(wanted.since)
+    points = remembered.points(flow.flow, wanted.figure, wanted.topic, begin)
+    return steps([point for point in points if point[0] <= end], wanted.step)
+
+
+@router.get("/events", response_model=schemas.PageDocument[schemas.EventDocument])
+async def events(
+    known: KnownSight, asked: Asked, wish: EventWish, chosen: Annotated[Chosen, Query()]
+) -> dict[str, Any]:
+    """Returns the events of all flows, the newest first; waits for one if asked to."""
+
+    def find() -> list[dict[str, Any]]:
+        rows = [row for flow in known.flows for row in events_of(known.see(flow), asked)]
+        return [row for row in rows if chosen.has(row)]
+
+    until = time.monotonic() + chosen.wait
+    rows = await asyncio.to_thread(find)
+    while not rows and time.monotonic() < until:
+        await asyncio.sleep(_LOOK_SECONDS)
+        rows = await asyncio.to_thread(find)
+    page = page_of(rows, wish, _name_of_event, {"at": lambda row: row["at"]})
+    return {
+        "items": list(page.items),
+        "next": page.next,
+        "total": page.total,
+        "as_of": text_of(time.time()),
+        "stale": False,
+    }
+
+
+def events_of(seen: Seen, asked: Questions) -> Iterable[dict[str, Any]]:
+    """Returns the events of a flow: those of the table, or the last ones that were published."""
+    try:
+        return asked.events(seen.flow)
+    except ReplicationError:
+        rows = seen.observation.events if seen.observation else ()
+        return [
+            {
+                "flow": flow_name(seen.flow),
+                "at": text_of(row.at),
+                "kind": row.kind,
+                "text": row.text,
+                "reaction": row.reaction,
+                "details": dict(row.details),
+            }
+            for row in rows
+        ]
+
+
+def _name_of_event(row: Mapping[str, Any]) -> str:
+    details = " ".join(str(value) for value in row["details"].values())
+    flow = row["flow"]
+    return f"{row['at']} {flow['source']}->{flow['target']} {row['kind']} {details} {row['text']}"
+
+
+@router.get("/clusters", response_model=list[schemas.ClusterOfFlowsDocument])
+def clusters(known: KnownSight, asked: Asked) -> list[dict[str, Any]]:
+    """Returns all clusters, and what the owner of each flow says of them."""
+    sights = [known.see(flow) for flow in known.flows]
+    seen = list(clusters_of(sights))
+    return [
+        {
+            "name": name,
+            "bootstrap_servers": alias_of(asked.config, name),
+            "seen": [row for other, row in seen if other == name],
+        }
+        for name in asked.config.clusters
+    ]
+
+
+@router.get("/heartbeats", response_model=list[schemas.HeartbeatDocument])
+def heartbeats(known: KnownSight) -> list[dict[str, Any]]:
+    """Returns the newest heartbeat of each flow on its target."""
+    return [heartbeat_answer(known.see(flow), time.time()) for flow in known.flows]
+
+
+@router.get("/configuration", response_model=schemas.PageDocument[schemas.SettingDocument])
+def configuration(asked: Asked, wish: SettingWish) -> dict[str, Any]:
+    """Returns every key of the configuration, as written or by default; secrets are masked."""
+    rows = asked.settings()
+    by = {"key": lambda row: row["key"], "origin": lambda row: row["origin"]}
+    page = page_of(rows, wish, lambda row: row["key"], by)
+    rest = {"next": page.next, "total": page.total, "as_of": None, "stale": False}
+    return {"items": list(page.items), **rest}
+
+
+def _page(
+    seen: Seen,
+    items: Iterable[Item],
+    answer: Callable[[Item], dict[str, Any]],
+    cursor: str | None,
+    total: int,
+) -> dict[str, Any]:
+    return {
+        "items": [answer(item) for item in items],
+        "next": cursor,
+        "total": total,
+        "as_of": text_of(seen.observation.as_of) if seen.observation else None,
+        "stale": seen.is_stale,
+    }
+
+
+def _figure(name: str) -> Callable[[Any], Value]:
+    return lambda item: item.figures.get(name)
+
+
+def _figure_of_flow(name: str) -> Callable[[Seen], Value]:
+    def value(seen: Seen) -> Value:
+        return seen.observation.figures.get(name) if seen.observation else None
+
+    return value
+
+
+def _no_topic(seen: Seen, name: str) -> ProblemError:
+    why = seen.text or "it is not one of the topics that the flow replicates now"
+    return ProblemError(404, "no-topic", f"nothing is known of the topic {name!r}: {why}")

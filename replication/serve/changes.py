@@ -1,0 +1,92 @@
+"""The resources that change something, as ``stop`` and ``accept`` of the command line do."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, BackgroundTasks, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from replication.config.tree import FlowConfig
+from replication.log import Log
+from replication.serve import schemas
+from replication.serve.answers import flow_name
+from replication.serve.asked import Asked, OneFlow
+from replication.serve.problems import ProblemError
+from replication.serve.security import caller_of
+
+log = Log(__name__)
+
+router = APIRouter(prefix="/api/v1", responses=schemas.PROBLEMS)
+
+
+class Stop(BaseModel):
+    """A request to stop a flow."""
+
+    model_config = ConfigDict(extra="forbid")
+    reason: str = Field("", max_length=1000)
+    dry_run: bool = Field(True, description="Only say what would be done.")
+
+
+class Accept(Stop):
+    """A request to let a topic go on although records are lost or repeated."""
+
+    topic: str = Field(min_length=1, max_length=249)
+    partition: int | None = Field(None, ge=0, le=2**31 - 1)
+    start: Literal["earliest", "latest"] | Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(
+        alias="from"
+    )
+
+
+@router.post(
+    "/flows/{source}/{target}/stop", status_code=202, response_model=schemas.RequestedDocument
+)
+def stop(
+    request: Request, flow: OneFlow, asked: Asked, wanted: Stop, later: BackgroundTasks
+) -> dict[str, Any]:
+    """Asks the process that runs the flow to stop; needs a token of the role write."""
+    name = writer(request)
+    asked.begun()
+    if not wanted.dry_run:
+        later.add_task(asked.stop, flow, _reason(request, name, wanted.reason, "stop", flow))
+    return _requested(flow, wanted, {"action": "stop"})
+
+
+@router.post(
+    "/flows/{source}/{target}/accept", status_code=202, response_model=schemas.RequestedDocument
+)
+def accept(request: Request, flow: OneFlow, asked: Asked, wanted: Accept) -> dict[str, Any]:
+    """Lets a topic go on despite lost or repeated records; needs a token of the role write."""
+    name = writer(request)
+    planned = asked.acceptance(flow, (wanted.topic, wanted.partition), wanted.start)
+    if not wanted.dry_run:
+        asked.accept(flow, planned, _reason(request, name, wanted.reason, "accept", flow))
+    return _requested(flow, wanted, {"action": "accept", **planned.document()})
+
+
+def writer(request: Request) -> str:
+    """Returns the name of whoever sends *request*.
+
+    Raises:
+        ProblemError: They may not change anything.
+    """
+    caller = caller_of(request)
+    if caller is None or not caller.may_write:
+        raise ProblemError(
+            403,
+            "read-only",
+            "this needs a token of the role write",
+            "replication token NAME --role write, and rest.tokens.file",
+        )
+    return caller.name
+
+
+def _reason(request: Request, name: str, reason: str, action: str, flow: FlowConfig) -> str:
+    """Logs a request of somebody, and returns what the flow's process is told of it."""
+    client = request.client.host if request.client else "?"
+    log.info("requested", flow=flow.flow, action=action, by=name, client=client, text=reason)
+    return f"{name} by REST: {reason}".rstrip(": ")
+
+
+def _requested(flow: FlowConfig, wanted: Stop, what: dict[str, Any]) -> dict[str, Any]:
+    see = f"/api/v1/events?flow={flow.flow}"
+    name = flow_name(flow.flow)
+    return {"flow": name, "dry_run": wanted.dry_run, "what": what, "see": see}

@@ -1,0 +1,382 @@
+"""The pages: what REST answers, as HTML that needs no script.
+
+A page never computes a figure. It asks the same functions as REST, so both show the same.
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import parse_qs, quote
+
+from fastapi import APIRouter, BackgroundTasks, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from pydantic import ValidationError
+
+from replication.figures.document import text_of
+from replication.figures.observation import TopicState
+from replication.figures.registry import BY_NAME
+from replication.serve import api, changes
+from replication.serve.answers import flow_answer
+from replication.serve.asked import (
+    Asked,
+    Chosen,
+    EventWish,
+    GroupPartitionWish,
+    GroupWish,
+    KnownSight,
+    OneFlow,
+    OneSeen,
+    PartitionWish,
+    Remembered,
+    SettingWish,
+    TopicWish,
+)
+from replication.serve.charts import Line, chart, short, sparkline
+from replication.serve.history import History
+from replication.serve.problems import ProblemError
+from replication.serve.security import COOKIE, caller_of
+from replication.serve.sight import Seen
+from replication.serve.wording import ago, duration, milliseconds, moment, number
+
+router = APIRouter(include_in_schema=False)
+
+TEMPLATES: Final = Path(__file__).parent / "templates"
+RANGES: Final = {"15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
+DAY: Final = 86_400.0
+_environment = Environment(
+    loader=FileSystemLoader(TEMPLATES),
+    autoescape=select_autoescape(default=True),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+Events = Annotated[Chosen, Query()]
+Range = Annotated[str, Query(alias="range", pattern="^(15m|1h|6h|24h|7d)$")]
+
+
+_environment.filters |= {
+    "number": number,
+    "milliseconds": milliseconds,
+    "ago": ago,
+    "moment": moment,
+    "duration": duration,
+    "short": short,
+    "segment": lambda text: quote(text, safe=""),
+    "path": quote,
+}
+_environment.globals["figures"] = BY_NAME
+
+
+def wants_page(request: Request) -> bool:
+    """Returns whether *request* is of a person: a page, not a resource."""
+    path = request.scope["path"]
+    return not path.startswith(("/api/", "/metrics", "/openapi.json", "/livez", "/readyz"))
+
+
+def render(request: Request, name: str, status: int = 200, **values: object) -> Response:
+    """Returns the page *name*, with what all pages have in common."""
+    caller = caller_of(request)
+    state = request.app.state
+    common = {
+        "base": state.prefix,
+        "path": request.scope["path"],
+        "query": dict(request.query_params),
+        "now": text_of(time.time()),
+        "caller": caller,
+        "may_write": caller is not None and caller.may_write,
+        "has_tokens": state.has_tokens,
+        "form_token": state.forms.token(request),
+        "as_of": None,
+        "is_stale": False,
+    }
+    text = _environment.get_template(f"{name}.html").render({**common, **values})
+    return HTMLResponse(text, status)
+
+
+def error_page(request: Request, status: int, text: str, step: str) -> Response:
+    """Returns a page that says what is wrong."""
+    return render(request, "error", status, title="Error", text=text, next_step=step)
+
+
+@router.get("/")
+def overview(request: Request, known: KnownSight, remembered: Remembered) -> Response:
+    """Shows all flows."""
+    sights = [known.see(flow) for flow in known.flows]
+    flows = [flow_answer(seen) for seen in sights]
+    since = time.time() - DAY
+    sparks = [
+        sparkline(remembered.points(seen.flow, "lag_seconds", None, since), "lag of 24 hours")
+        for seen in sights
+    ]
+    ages = [flow["as_of"] for flow in flows if flow["as_of"]]
+    return render(
+        request,
+        "overview",
+        flows=list(zip(flows, sparks, strict=True)),
+        as_of=min(ages, default=None),
+        is_stale=any(flow["stale"] for flow in flows),
+    )
+
+
+@router.get("/flows/{source}/{target}")
+def flow(
+    request: Request,
+    seen: OneSeen,
+    remembered: Remembered,
+    wish: TopicWish,
+    state: TopicState | Literal[""] = "",  # a form sends a field without a value, too
+    span: Range = "1h",
+) -> Response:
+    """Shows one flow: its figures over time, its topics."""
+    answer = api.topics(seen, wish, state or None)
+    known = flow_answer(seen)
+    return render(
+        request,
+        "flow",
+        flow=known,
+        topics=answer,
+        wish=wish,
+        state=state,
+        span=span,
+        ranges=RANGES,
+        charts=charts_of(remembered, seen, None, RANGES[span]),
+        partitions=known["labelled"].get("partitions", {}),
+        as_of=known["as_of"],
+        is_stale=known["stale"],
+    )
+
+
+@router.get("/flows/{source}/{target}/topics/{topic}")
+def topic(  # noqa: PLR0913, PLR0917 - one parameter for each of the query
+    request: Request,
+    seen: OneSeen,
+    asked: Asked,
+    remembered: Remembered,
+    topic: str,
+    wish: PartitionWish,
+    flow: OneFlow,
+    live: bool = False,  # noqa: FBT001, FBT002
+    span: Range = "1h",
+) -> Response:
+    """Shows one topic and its partitions."""
+    found = api.topic(seen, topic)
+    partitions = api.partitions(seen, flow, asked, topic, wish, live=live)
+    return render(
+        request,
+        "topic",
+        flow=flow_answer(seen),
+        topic=found,
+        partitions=partitions,
+        wish=wish,
+        live=live,
+        span=span,
+        ranges=RANGES,
+        charts=charts_of(remembered, seen, found["topic"], RANGES[span]),
+        as_of=partitions["as_of"],
+        is_stale=partitions["stale"],
+    )
+
+
+@router.get("/flows/{source}/{target}/groups")
+def groups(request: Request, seen: OneSeen, wish: GroupWish) -> Response:
+    """Shows the consumer groups of a flow."""
+    answer = api.groups(seen, wish)
+    return render(
+        request,
+        "groups",
+        flow=flow_answer(seen),
+        groups=answer,
+        wish=wish,
+        as_of=answer["as_of"],
+        is_stale=answer["stale"],
+    )
+
+
+@router.get("/flows/{source}/{target}/groups/{group:path}")
+def group(
+    request: Request,
+    seen: OneSeen,
+    flow: OneFlow,
+    asked: Asked,
+    group: str,
+    wish: GroupPartitionWish,
+) -> Response:
+    """Shows where a group is on both clusters, which are asked now."""
+    answer = api.group(seen, flow, asked, group, wish)
+    published = seen.observation.groups if seen.observation else ()
+    own = next((each for each in published if each.group == group), None)
+    return render(
+        request,
+        "group",
+        flow=flow_answer(seen),
+        group=group,
+        figures=own.figures if own else {},
+        partitions=answer,
+        as_of=answer["as_of"],
+    )
+
+
+@router.get("/events")
+async def events(
+    request: Request, known: KnownSight, asked: Asked, wish: EventWish, chosen: Events
+) -> Response:
+    """Shows the events of all flows."""
+    answer = await api.events(known, asked, wish, chosen)
+    return render(
+        request,
+        "events",
+        events=answer,
+        wish=wish,
+        chosen=chosen,
+        flows=[str(each) for each in known.flows],
+        as_of=answer["as_of"],
+    )
+
+
+@router.get("/clusters")
+def clusters(request: Request, known: KnownSight, asked: Asked) -> Response:
+    """Shows the clusters and the heartbeats between them."""
+    beats = api.heartbeats(known)
+    return render(request, "clusters", clusters=api.clusters(known, asked), heartbeats=beats)
+
+
+@router.get("/configuration")
+def configuration(request: Request, asked: Asked, wish: SettingWish) -> Response:
+    """Shows every key."""
+    return render(request, "configuration", settings=api.configuration(asked, wish), wish=wish)
+
+
+@router.get("/api")
+def reference(request: Request) -> Response:
+    """Shows what REST answers, from its own description."""
+    return render(request, "api", document=request.app.openapi())
+
+
+@router.get("/login")
+def login(request: Request, to: Annotated[str, Query(alias="next")] = "/") -> Response:
+    """Asks for a token."""
+    return render(request, "login", to=_local(to), is_wrong=False)
+
+
+@router.post("/login")
+async def log_in(request: Request) -> Response:
+    """Keeps a token in a cookie that no script can read, if it is one."""
+    form = await _form(request)
+    state, token = request.app.state, form.get("token", "")
+    response = RedirectResponse(f"{state.prefix}{_local(form.get('next', '/'))}", 303)
+    response.set_cookie(
+        COOKIE,
+        token,
+        max_age=int(DAY) // 2,
+        path=state.prefix or "/",
+        secure=state.is_secure,
+        httponly=True,
+        samesite="strict",
+    )
+    return response
+
+
+@router.post("/logout")
+def log_out(request: Request) -> Response:
+    """Forgets the token."""
+    prefix = request.app.state.prefix
+    response = RedirectResponse(f"{prefix}/login", 303)
+    response.delete_cookie(COOKIE, path=prefix or "/")
+    return response
+
+
+@router.post("/flows/{source}/{target}/stop")
+async def stop(request: Request, flow: OneFlow, asked: Asked, later: BackgroundTasks) -> Response:
+    """Asks the process that runs the flow to stop, after it was confirmed."""
+    form = await _form(request)
+    wanted = changes.Stop(reason=form.get("reason", ""), dry_run=form.get("confirmed") != "yes")
+    answer = changes.stop(request, flow, asked, wanted, later)
+    response = render(request, "requested", flow_name=answer["flow"], answer=answer, form=form)
+    response.background = later
+    return response
+
+
+@router.post("/flows/{source}/{target}/accept")
+async def accept(request: Request, flow: OneFlow, asked: Asked) -> Response:
+    """Shows what is lost and repeated if a topic goes on, and lets it after it was confirmed."""
+    form = await _form(request)
+    partition, start = form.get("partition", ""), form.get("from", "")
+    try:
+        wanted = changes.Accept.model_validate(
+            {
+                "topic": form.get("topic", ""),
+                "partition": int(partition) if partition.isdecimal() else None,
+                "from": int(start) if start.isdecimal() else start,
+                "reason": form.get("reason", ""),
+                "dry_run": form.get("confirmed") != "yes",
+            }
+        )
+    except ValidationError as error:
+        text = "; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors())
+        raise ProblemError(422, "invalid", text) from None
+    answer = changes.accept(request, flow, asked, wanted)
+    return render(request, "requested", flow_name=answer["flow"], answer=answer, form=form)
+
+
+def charts_of(remembered: History, seen: Seen, topic: str | None, seconds: int) -> list[Any]:
+    """Returns the charts of a flow or topic: title, SVG, and the numbers as a table."""
+    since = time.time() - seconds
+
+    def line(name: str, figure: str, factor: float = 1.0) -> Line:
+        points = remembered.points(seen.flow, figure, topic, since)
+        return Line(name, tuple((at, None if v is None else v * factor) for at, v in points))
+
+    wanted = [
+        ("Lag", "s", [line("lag", "lag_seconds")]),
+        ("Throughput", "records/s", [line("copied", "records_per_second")]),
+    ]
+    if topic is None:
+        names = (("p50", "latency_p50"), ("p99", "latency_p99"), ("max", "latency_max"))
+        wanted.append(("Latency", "ms", [line(name, figure, 1000.0) for name, figure in names]))
+    return [
+        {
+            "title": title,
+            "unit": unit,
+            "names": [each.name for each in lines],
+            "svg": chart(lines, title, unit),
+            "rows": _rows(lines),
+        }
+        for title, unit, lines in wanted
+    ]
+
+
+def _rows(lines: list[Line]) -> list[tuple[str, list[float | None]]]:
+    """Returns the numbers of a chart by time, the newest first; at most 50."""
+    by_time: dict[float, dict[str, float | None]] = {}
+    for each in lines:
+        for at, value in each.points:
+            by_time.setdefault(at, {})[each.name] = value
+    newest = sorted(by_time, reverse=True)[:50]
+    return [(text_of(at), [by_time[at].get(each.name) for each in lines]) for at in newest]
+
+
+async def _form(request: Request) -> Mapping[str, str]:
+    """Returns the fields of a form that one of our pages has sent.
+
+    Raises:
+        ProblemError: It comes from elsewhere.
+    """
+    body = await request.body()
+    try:
+        fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=20)
+    except ValueError:
+        raise ProblemError(422, "invalid", "the form cannot be read") from None
+    form = {name: values[-1] for name, values in fields.items()}
+    if not request.app.state.forms.is_ours(request, form.get("form_token", "")):
+        text = "the form is not of this server, or it has been started again since"
+        raise ProblemError(403, "cross-site", text, "reload the page, and send the form again")
+    return form
+
+
+def _local(path: str) -> str:
+    """Returns *path* if it leads to this server, else the first page."""
+    is_ours = path.startswith("/") and not path.startswith(("//", "/\\"))
+    return path if is_ours else "/"

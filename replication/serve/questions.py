@@ -1,0 +1,175 @@
+"""What `serve` asks clusters and tables itself, when somebody wants to know it now."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from replication.config.clients.secrets import MASK, is_secret
+from replication.config.file import read_settings
+from replication.config.keys import KEYS
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.config.values import text
+from replication.control.accept import Acceptance, plan_acceptance
+from replication.control.groups import group_status, wanted_groups
+from replication.control.starts import open_clusters, stored_map
+from replication.control.translate import Answer, Question, answer_question
+from replication.control.view import open_view
+from replication.errors import StateError
+from replication.figures.document import text_of
+from replication.model import Flow, TopicPartition
+from replication.offsets.guard import StartOffset
+from replication.serve.answers import flow_name
+from replication.serve.problems import ProblemError
+from replication.state.accept_requests import request_acceptance
+from replication.state.folder import check_begun
+from replication.state.readers import is_quick, open_reader
+from replication.state.stop_requests import request_stop
+
+_EVENT_COLUMNS: Final = ("group", "topic", "partition", "offset_from", "offset_until", "cluster")
+_FRESH_SECONDS: Final = 2.0
+STOP_SECONDS: Final = 120.0
+
+
+@dataclass(slots=True)
+class Questions:
+    """Asks about the flows of *config*; each answer is of now.
+
+    All methods raise `ReplicationError` if a cluster or a table does not answer.
+    """
+
+    config: MirrorConfig
+    _events: dict[Flow, tuple[float, list[dict[str, Any]]]] = field(default_factory=dict)
+
+    def flow(self, source: str, target: str) -> FlowConfig:
+        """Returns a flow.
+
+        Raises:
+            ProblemError: There is none of these aliases.
+        """
+        for flow in self.config.flows:
+            if (flow.flow.source, flow.flow.target) == (source, target):
+                return flow
+        names = ", ".join(str(flow.flow) for flow in self.config.flows)
+        raise ProblemError(
+            404, "no-flow", f"no flow {source}->{target} is enabled; enabled: {names}"
+        )
+
+    def translate(self, flow: FlowConfig, question: Question) -> Answer:
+        """Translates an offset by the table of the offset map."""
+        with open_reader(self.config.state_dir, self.config.hadoop) as state:
+            return answer_question(flow, state.offsets(flow.flow).runs, question)
+
+    def group(self, flow: FlowConfig, name: str) -> list[dict[str, object]]:
+        """Returns where a group is on both clusters, by partition."""
+        with open_view(self.config, flow) as view:
+            wanted = wanted_groups(flow, ())
+            found = group_status(view, lambda group: group == name and wanted(group))
+        return [status.document() for status in found]
+
+    def log_ends(
+        self, flow: FlowConfig, topic: str, remote: str, numbers: Sequence[int]
+    ) -> tuple[dict[int, int], dict[int, int]]:
+        """Returns the ends of partitions on the source, by the isolation, and on the target."""
+        with open_clusters(flow) as (source, target):
+            own = [TopicPartition(topic, number) for number in numbers]
+            copies = [TopicPartition(remote, number) for number in numbers]
+            ends = source.log_ends(own, flow.isolation)
+            found = target.log_ends(copies)
+        return {tp.partition: at for tp, at in ends.items()}, {
+            tp.partition: at for tp, at in found.items()
+        }
+
+    def events(self, flow: Flow) -> list[dict[str, Any]]:
+        """Returns the rows of the table `events` of *flow*, the newest first.
+
+        Raises:
+            StateError: They are out of reach without Spark, or cannot be read.
+        """
+        at, rows = self._events.get(flow, (0.0, []))
+        if time.monotonic() - at < _FRESH_SECONDS:
+            return rows
+        if not is_quick(self.config.state_dir):
+            raise StateError(
+                f"the events of {self.config.state_dir} are out of reach without Spark; the last "
+                "20 of each flow are shown, as its owner has published them"
+            )
+        with open_reader(self.config.state_dir, self.config.hadoop) as state:
+            found = state.rows("events", flow)
+        rows = [_event(flow, row) for row in sorted(found, key=lambda row: row["at"], reverse=True)]
+        self._events[flow] = time.monotonic(), rows
+        return rows
+
+    def acceptance(
+        self, flow: FlowConfig, what: tuple[str, int | None], start: StartOffset
+    ) -> Acceptance:
+        """Returns what it would mean that a topic goes on; nothing is changed."""
+        with (
+            open_reader(self.config.state_dir, self.config.hadoop) as state,
+            open_clusters(flow) as clusters,
+        ):
+            stored = stored_map(self.config.state_dir, flow, state)
+            return plan_acceptance(flow, clusters, stored, what, start)
+
+    def accept(self, flow: FlowConfig, acceptance: Acceptance, reason: str) -> None:
+        """Requests what `acceptance` has planned."""
+        state_dir, hadoop = self.config.state_dir, self.config.hadoop
+        request_acceptance(state_dir, flow.flow, acceptance.request, hadoop, reason)
+
+    def stop(self, flow: FlowConfig, reason: str) -> None:
+        """Asks the process that runs *flow* to stop, and waits until it has."""
+        request_stop(
+            self.config.state_dir, [flow.flow], STOP_SECONDS, "mirror", self.config.hadoop, reason
+        )
+
+    def begun(self) -> None:
+        """Checks that a job ever began with the state directory.
+
+        Raises:
+            NoAnswerError: None did.
+        """
+        check_begun(self.config.state_dir)
+
+    def settings(self) -> list[dict[str, str]]:
+        """Returns the keys of the file as written, then all others with their defaults."""
+        found = read_settings(self.config.file)
+        written = [
+            {
+                "key": key,
+                "value": MASK if is_secret(key) else text(raw),
+                "origin": f"{self.config.file}:{found.lines.get(key, 0)}",
+            }
+            for key, raw in found.settings.items()
+        ]
+        defaults = [
+            {"key": key.name, "value": key.default, "origin": "default"}
+            for key in KEYS.values()
+            if key.name not in found.settings and key.name != "clusters"
+        ]
+        return written + defaults
+
+
+def _event(flow: Flow, row: dict[str, Any]) -> dict[str, Any]:
+    at: datetime = row["at"]
+    own = {name: row[name] for name in _EVENT_COLUMNS if row.get(name) is not None}
+    seconds = at.replace(tzinfo=at.tzinfo or timezone.utc).timestamp()
+    return {
+        "flow": flow_name(flow),
+        "at": text_of(seconds),
+        "kind": row["kind"],
+        "text": row["text"] or "",
+        "reaction": row.get("reaction") or "",
+        "details": own,
+    }
+
+
+def alias_of(config: MirrorConfig, alias: str) -> str | None:
+    """Returns the broker addresses of a cluster; None if no flow that is enabled has it."""
+    for flow in config.flows:
+        for cluster in (flow.source, flow.target):
+            if cluster.alias == alias:
+                with suppress(KeyError):
+                    return cluster.admin["bootstrap.servers"]
+    return None

@@ -1,0 +1,145 @@
+"""Serves the application until it is asked to end."""
+
+import logging
+import socket
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from replication.config.serve_settings import ServeConfig
+from replication.errors import SetupError
+from replication.log import Log
+from replication.serve.security import SECONDS
+from replication.serve.tokens import Token, parse_tokens
+
+log = Log(__name__)
+
+MOST_CONNECTIONS: Final = 50
+_BACKLOG: Final = 50
+_OTHERS_MAY_READ: Final = 0o004
+
+
+class Patient(H11Protocol):
+    """Ends a connection on which no whole request arrives in time."""
+
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - uvicorn's own
+        """Begins to wait for the first request."""
+        super().connection_made(transport)
+        self.loop.call_later(SECONDS, self._end_if_idle)
+
+    def _end_if_idle(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSocket:
+    """A socket that listens, and the address of the first page."""
+
+    socket: socket.socket
+    url: str
+
+
+def open_listener(serve: ServeConfig) -> OpenSocket:
+    """Listens where *serve* says.
+
+    Raises:
+        SetupError: The address is taken, or is none of this machine.
+    """
+    try:
+        family = socket.getaddrinfo(serve.listen, serve.port, type=socket.SOCK_STREAM)[0][0]
+        found = socket.create_server((serve.listen, serve.port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SetupError(
+            f"cannot listen on {serve.listen} port {serve.port}: {reason}; end what listens there, "
+            "or choose another rest.port (0 is any free one) or rest.listen"
+        ) from error
+    scheme = "https" if serve.certificate else "http"
+    host = f"[{serve.listen}]" if ":" in serve.listen else serve.listen
+    return OpenSocket(found, f"{scheme}://{host}:{found.getsockname()[1]}{serve.prefix}/")
+
+
+def read_tokens(file: str) -> tuple[Token, ...]:
+    """Reads the file of tokens; no name is none.
+
+    Raises:
+        SetupError: It cannot be read, others may read it, or a line is none.
+    """
+    if not file:
+        return ()
+    try:
+        mode = Path(file).stat().st_mode
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SetupError(f"rest.tokens.file: {file} cannot be read: {reason}") from error
+    if mode & _OTHERS_MAY_READ:
+        raise SetupError(
+            f"rest.tokens.file: every user of this machine may read {file}; chmod o= {file} (in a "
+            "Secret of Kubernetes: defaultMode: 0400)"
+        )
+    try:
+        return parse_tokens(text)
+    except ValueError as error:
+        raise SetupError(f"rest.tokens.file: {file}: {error}") from error
+
+
+class Server:
+    """Answers requests.
+
+    Args:
+        app: What answers.
+        serve: How it is reached.
+        listener: Where.
+
+    Raises:
+        SetupError: The certificates cannot be read.
+    """
+
+    def __init__(self, app: ASGIApp, serve: ServeConfig, listener: OpenSocket) -> None:
+        options: dict[str, Any] = {}
+        if serve.certificate:
+            options = {"ssl_certfile": serve.certificate, "ssl_keyfile": serve.key}
+        if serve.client_ca:
+            options |= {"ssl_ca_certs": serve.client_ca, "ssl_cert_reqs": ssl.CERT_REQUIRED}
+        config = uvicorn.Config(
+            app,
+            http=Patient,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level=logging.WARNING,
+            access_log=False,
+            server_header=False,
+            proxy_headers=bool(serve.trusted_proxies),
+            forwarded_allow_ips=list(serve.trusted_proxies) or None,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=int(SECONDS),
+            timeout_graceful_shutdown=int(SECONDS),
+            **options,
+        )
+        try:
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            raise SetupError(
+                f"rest.tls.certificate, rest.tls.key: {error}; write files in PEM that this user "
+                "can read"
+            ) from error
+        if config.ssl is not None:
+            config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._server = uvicorn.Server(config)
+        self._socket = listener.socket
+
+    def run(self) -> None:
+        """Answers until SIGINT, SIGTERM or `end`."""
+        self._server.run(sockets=[self._socket])
+
+    def end(self) -> None:
+        """Lets `run` return once what is being answered is answered."""
+        self._server.should_exit = True

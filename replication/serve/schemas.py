@@ -1,0 +1,267 @@
+"""The shape of each answer: what OpenAPI says of it, and what an answer is checked against.
+
+The properties of `figures` come from the registry, so that nothing else can be answered.
+"""
+
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from replication.figures.health import Code, Health, Severity
+from replication.figures.observation import FlowState, TopicState
+from replication.figures.registry import BY_NAME, FIGURES, Level, names_at
+
+Item = TypeVar("Item")
+State = FlowState | Literal["silent", "unknown"]
+Time = Annotated[str, Field(description="In UTC, such as 2026-11-26T10:00:05.120Z.")]
+
+
+class Model(BaseModel):
+    """The base of all answers: nothing unexpected is in them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class HistogramDocument(Model):
+    """Durations: quantiles in seconds, and how many are at most as long as each bound."""
+
+    p50: float | None
+    p99: float | None
+    p999: float | None
+    samples: int
+    sum: float
+    counts: list[int]
+
+
+def _figures(level: Level) -> Any:  # noqa: ANN401 - pydantic's own signature
+    """Returns a field with all plain figures at *level*, and their meanings."""
+    number = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+    properties: dict[str, Any] = {
+        name: {**number, "description": BY_NAME[name].meaning} for name in names_at(level)
+    }
+    if level == "flow":
+        durations = {
+            "anyOf": [{"$ref": "#/components/schemas/HistogramDocument"}, {"type": "null"}]
+        }
+        properties |= {
+            figure.name: {**durations, "description": figure.meaning}
+            for figure in FIGURES
+            if figure.kind == "histogram"
+        }
+    extra: Any = {"properties": properties, "additionalProperties": False}
+    return Field(description=f"The figures of a {level}; null is unknown.", json_schema_extra=extra)
+
+
+Figures = dict[str, float | None]
+
+
+class FlowNameDocument(Model):
+    """One direction of replication, by the aliases of its clusters."""
+
+    source: str
+    target: str
+
+
+class ConditionDocument(Model):
+    """Something that an operator should know."""
+
+    code: Code
+    severity: Severity
+    since: Time
+    text: str
+    next_step: str = Field(description="A command to copy, or what else to do.")
+    topic: str | None
+
+
+class OwnerDocument(Model):
+    """The process that owns the records of a flow."""
+
+    host: str
+    pid: int
+    since: Time
+    part: str
+
+
+class ClusterDocument(Model):
+    """One cluster, as the owner of a flow sees it."""
+
+    name: str
+    reachable: bool
+    since: Time | None
+    clock_skew_seconds: float | None
+
+
+class FlowDocument(Model):
+    """What is known of a flow. `silent` and `unknown` are states of whoever answers this."""
+
+    flow: FlowNameDocument
+    state: State
+    last_state: FlowState | None = Field(description="The flow's own last word.")
+    since: Time | None
+    reason: str
+    health: Health | None
+    as_of: Time | None
+    stale: bool
+    text: str = Field(description="Why nothing newer is known, or how the flow ended.")
+    conditions: list[ConditionDocument]
+    owner: OwnerDocument | None
+    epoch: int | None
+    mode: str | None
+    runs: str | None
+    generation: int | None
+    version: str
+    figures: Annotated[dict[str, float | HistogramDocument | None], _figures("flow")]
+    labelled: dict[str, dict[str, float]] = Field(
+        description="Figures with one label: the figure, the label's value, the number."
+    )
+    clusters: list[ClusterDocument]
+    ended_at: Time | None
+    exit_code: int | None
+
+
+class TopicDocument(Model):
+    """One upstream topic of a flow."""
+
+    topic: str
+    remote: str | None
+    state: TopicState
+    reason: str
+    figures: Annotated[Figures, _figures("topic")]
+    topic_latency_seconds: dict[str, float] = Field(description="By quantile, of the last 60 s.")
+
+
+class PartitionDocument(Model):
+    """One partition of an upstream topic."""
+
+    partition: int
+    state: TopicState | None = Field(description="null if both clusters were asked now.")
+    figures: Annotated[Figures, _figures("partition")]
+    target_end: int | None = Field(
+        None, description="The offset of the next record on the target; only with live=true."
+    )
+
+
+class GroupDocument(Model):
+    """One consumer group of the source, as of the last round of checkpoints."""
+
+    group: str
+    figures: Annotated[Figures, _figures("group")]
+    partitions: dict[str, int] = Field(description="How many have which answer.")
+
+
+class PlaceDocument(Model):
+    """An offset on one cluster."""
+
+    committed: int | None
+    lag: int | None = None
+    state: str | None = None
+
+
+class GroupPartitionDocument(Model):
+    """One group in one partition; both clusters and the offset map were asked for it now."""
+
+    group: str
+    topic: str
+    remote_topic: str
+    partition: int
+    source: PlaceDocument
+    translated: dict[str, Any]
+    target: PlaceDocument
+
+
+class EventDocument(Model):
+    """A row of the table `events`."""
+
+    flow: FlowNameDocument
+    at: Time
+    kind: str
+    text: str
+    reaction: str
+    details: dict[str, str | int]
+
+
+class ClusterOfFlowsDocument(Model):
+    """One cluster, and what each flow's owner says of it."""
+
+    name: str
+    bootstrap_servers: str | None
+    seen: list["ClusterSeenDocument"]
+
+
+class ClusterSeenDocument(Model):
+    """What the owner of a flow says of a cluster."""
+
+    flow: FlowNameDocument
+    reachable: bool
+    since: Time | None
+    clock_skew_seconds: float | None
+
+
+class HeartbeatDocument(Model):
+    """The newest heartbeat of a flow's source on its target."""
+
+    flow: FlowNameDocument
+    timestamp: Time | None
+    age_seconds: float | None
+    latency_seconds: float | None
+
+
+class SettingDocument(Model):
+    """One key of the configuration. References to secrets are not resolved, secrets are masked."""
+
+    key: str
+    value: str
+    origin: str = Field(description="The file with the line, or `default`.")
+
+
+class PointDocument(Model):
+    """The values of a figure in a step of time; null where it was unknown."""
+
+    at: Time
+    min: float | None
+    max: float | None
+    avg: float | None
+    sum: float | None
+
+
+class RequestedDocument(Model):
+    """A request that was made; `events` has what comes of it."""
+
+    flow: FlowNameDocument
+    dry_run: bool
+    what: dict[str, Any]
+    see: str
+
+
+class PageDocument(Model, Generic[Item]):
+    """A part of a list."""
+
+    items: list[Item]
+    next: str | None = Field(description="The cursor of the next page; null on the last.")
+    total: int = Field(description="How many items all pages have.")
+    as_of: Time | None
+    stale: bool
+
+
+class ProblemDocument(Model):
+    """An error, as RFC 9457 has it."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    next_step: str
+
+
+PROBLEM: Final = {"model": ProblemDocument, "content": {"application/problem+json": {}}}
+PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
+    400: PROBLEM,
+    401: PROBLEM,
+    403: PROBLEM,
+    404: PROBLEM,
+    405: PROBLEM,
+    421: PROBLEM,
+    422: PROBLEM,
+    503: PROBLEM,
+}

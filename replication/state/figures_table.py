@@ -1,0 +1,68 @@
+"""The table ``figures``: what was measured of each flow and topic, a row a minute."""
+
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from replication.figures.minutes import Minute
+from replication.model import Flow
+from replication.state.readers import StateReader
+
+FIGURES: Final = "figures"
+COUNTS: Final = ("records", "bytes", "lag_records", "in_flight", "restarts", "given_up")
+"""Columns with whole numbers."""
+DURATIONS: Final = ("lag_seconds", "latency_p50", "latency_p99", "latency_max", "transfer_p99")
+"""Columns with seconds."""
+
+
+def rows_of(minutes: Iterable[Minute]) -> list[dict[str, Any]]:
+    """Returns the rows of *minutes*; what is unknown is null."""
+    return [_row(minute) for minute in minutes]
+
+
+def _row(minute: Minute) -> dict[str, Any]:
+    values = minute.values
+    return {
+        "flow": str(minute.flow),
+        "at": datetime.fromtimestamp(minute.at, timezone.utc),
+        "seconds": minute.seconds,
+        "topic": minute.topic,
+        "state": minute.state,
+        **{name: _whole(values.get(name)) for name in COUNTS},
+        **{name: values.get(name) for name in DURATIONS},
+    }
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def stored_figures(
+    state: StateReader, flow: Flow, topic: str | None, since: float
+) -> list[tuple[float, dict[str, float | None]]]:
+    """Returns the figures of a flow or topic since a time, by minute, the oldest first.
+
+    Rates are those of the minute.
+
+    Raises:
+        StateError: The table cannot be read.
+    """
+    rows = [
+        (row["at"].timestamp(), row) for row in state.rows(FIGURES, flow) if row["topic"] == topic
+    ]
+    found = [(at, row) for at, row in rows if at >= since]
+    return [(at, _figures(row)) for at, row in sorted(found, key=lambda one: one[0])]
+
+
+def _figures(row: dict[str, Any]) -> dict[str, float | None]:
+    seconds = row["seconds"] or 0.0
+
+    def rate(name: str) -> float | None:
+        return row[name] / seconds if seconds and row[name] is not None else None
+
+    return {
+        **{name: row[name] for name in (*COUNTS, *DURATIONS)},
+        "in_flight_records": row["in_flight"],
+        "records_per_second": rate("records"),
+        "bytes_per_second": rate("bytes"),
+    }

@@ -1,0 +1,181 @@
+"""Pages in a browser: they show what REST says, with and without scripts, for everybody."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+from replication.figures.observation import Observation  # noqa: TC001
+from replication.serve.sight import Seen
+from tests.support.path_prefix import prefixing
+from tests.support.serving import AB, EVIL, Served, observed, serving
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="needs Debian's chromium: apt-get install chromium"
+)
+PATHS = (
+    "/",
+    "/api",
+    "/clusters",
+    "/configuration",
+    "/events",
+    "/flows/A/B",
+    "/flows/A/B/groups",
+    "/flows/A/B/topics/orders-00001",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    quiet = ("background-networking", "component-update", "sync", "gpu", "quic")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=["--no-sandbox", "--no-first-run", *(f"--disable-{name}" for name in quiet)],
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    look = observed()
+    with serving(tmp_path_factory.mktemp("serve"), lambda flow: Seen(flow, look)) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that fails the test for an error of its console, or a request to another host."""
+    context = browser.new_context()
+    found = context.new_page()
+    problems: list[str] = []
+    hosts: set[str] = set()
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            problems.append(message.text)
+
+    found.on("console", note)
+    found.on("pageerror", lambda error: problems.append(str(error)))
+    found.on("request", lambda request: hosts.add(request.url.split("/")[2]))
+    yield found
+    context.close()
+    assert problems == []
+    assert len(hosts) <= 1
+
+
+def test_a_page_shows_what_rest_says(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/flows/A/B")
+    topics = served.ask("/api/v1/flows/A/B/topics").json["items"]
+    rows = page.locator("tr[data-topic]")
+    assert rows.count() == len(topics)
+    for number, topic in enumerate(topics):
+        row = rows.nth(number)
+        assert row.get_attribute("data-topic") == topic["topic"]
+        for figure in ("lag_seconds", "lag_records", "records_total"):
+            cell = row.locator(f'[data-figure="{figure}"]').inner_text()
+            assert float(cell) == topic["figures"][figure]
+    flow = served.ask("/api/v1/flows/A/B").json["figures"]
+    shown = page.locator('dd[data-figure="lag_records"]').inner_text()
+    assert float(shown.split()[0]) == flow["lag_records"]
+    assert page.locator(".conditions").inner_text().count(EVIL) == 1
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+@pytest.mark.parametrize("path", PATHS)
+def test_everybody_can_read_a_page(
+    page: Page, served: Served, path: str, scheme: Literal["dark", "light"]
+) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{served.url}{path}")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_fits_a_telephone(page: Page, served: Served, path: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{served.url}{path}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_page_needs_no_script(browser: Browser, served: Served) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(served.url)
+    page.get_by_role("link", name="A→B").click()
+    page.get_by_label("name").fill("00002")
+    page.get_by_role("button", name="filter").click()
+    assert page.locator("tr[data-topic]").count() == 1
+    page.get_by_role("link", name="orders-00002").click()
+    assert page.locator("tr[data-partition]").count() == 2
+    context.close()
+
+
+def test_keys_lead_everywhere(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/flows/A/B")
+    page.keyboard.press("/")
+    page.keyboard.type("00001")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**q=00001**")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/topics/orders-00001")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+
+
+def test_a_page_renews_itself_and_says_when_it_cannot(browser: Browser, tmp_path: Path) -> None:
+    begin = time.time()
+
+    def look(_: object) -> Seen:
+        lag = {"lag_seconds": round(time.time() - begin, 1)}
+        return Seen(AB, replace(observed(), figures=lag))
+
+    page = browser.new_context().new_page()
+    with serving(tmp_path, look) as served:
+        page.goto(f"{served.url}/flows/A/B")
+        page.locator("summary").first.click()
+        cell = page.locator('dd[data-figure="lag_seconds"]')
+        first = cell.inner_text()
+        page.keyboard.press("r")
+        shown = "document.querySelector('dd[data-figure=\"lag_seconds\"]').innerText"
+        page.wait_for_function(f"first => {shown} !== first", arg=first)
+        assert page.locator("details[open]").count() == 1
+    page.keyboard.press("r")
+    page.wait_for_selector("#late")
+    page.context.close()
+
+
+def test_five_thousand_topics_are_a_page_of_a_hundred(browser: Browser, tmp_path: Path) -> None:
+    look: Observation = observed(5000)
+    page = browser.new_context().new_page()
+    with serving(tmp_path, lambda flow: Seen(flow, look)) as served:
+        page.goto(f"{served.url}/flows/A/B")
+        assert page.locator("tr[data-topic]").count() == 100
+        assert len(page.content()) < 200_000
+        page.get_by_role("link", name="next page").click()
+        assert page.locator("tr[data-topic]").count() == 100
+    page.context.close()
+
+
+def test_a_proxy_may_put_something_before_all_paths(page: Page, tmp_path: Path) -> None:
+    look = observed()
+    settings = ["rest.path.prefix: /mirror"]
+    with (
+        serving(tmp_path, lambda flow: Seen(flow, look), settings) as served,
+        prefixing(served.host, "/mirror") as outside,
+    ):
+        page.goto(f"{outside}/mirror/")
+        page.get_by_role("link", name="A→B").click()
+        page.get_by_role("link", name="orders-00002").click()
+        assert page.url == f"{outside}/mirror/flows/A/B/topics/orders-00002"
+        assert page.evaluate("getComputedStyle(document.querySelector('header')).display") == "flex"
