@@ -95,8 +95,11 @@ def events(
         if not follow:
             return
         shown.update(rows)
-        time.sleep(FOLLOW_SECONDS)
-        rows = found()
+        try:
+            time.sleep(FOLLOW_SECONDS)
+            rows = found()
+        except KeyboardInterrupt:  # which is how it ends
+            return
 
 
 def _show(rows: Iterable[LoggedEvent], *, as_json: bool) -> None:

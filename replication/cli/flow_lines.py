@@ -18,7 +18,8 @@ def flow_lines(answer: FlowAnswer) -> Iterator[str]:
     word = answer.heard.word
     if word is not None:
         if figures := figures_line(word.observed):
-            yield f"  {figures}"
+            late = word.said_at - word.observed.as_of
+            yield f"  {figures}" + (f"   (of {late:.0f} s before)" if late > word.patience else "")
         yield from (f"  ! {_condition(condition)}" for condition in word.observed.conditions)
     elif answer.heard.why_not:
         yield f"  its owner was not heard: {answer.heard.why_not}"

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 import click
@@ -69,11 +70,12 @@ def status(
         if check:
             sys.exit(_check(found))
         _show(found, as_json=as_json)
-        while watch is not None:
-            found = answers.ask(watch)
-            if not as_json:
-                click.echo(CLEAR, nl=False)
-            _show(found, as_json=as_json)
+        with suppress(KeyboardInterrupt):  # which is how it ends
+            while watch is not None:
+                found = answers.ask(watch)
+                if not as_json:
+                    click.echo(CLEAR, nl=False)
+                _show(found, as_json=as_json)
 
 
 def _show(answers: Sequence[FlowAnswer], *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.status import FlowStatus, flow_status, witnessed
 from replication.control.witness import Witness, ask_witnesses
-from replication.errors import ReplicationError
+from replication.errors import NoAnswerError, ReplicationError
 from replication.figures.document import document
 from replication.figures.observation import ENDED, FlowState
 from replication.figures.words import Word
@@ -28,7 +28,7 @@ SeenState = FlowState | Literal["silent", "unknown"]
 Health = Literal["ok", "degraded", "bad", "unknown"]
 
 IS_OFF: Final = "status.storage.topic is set to nothing, so that no owner says how its flow is"
-MOST_AT_ONCE: Final = 8
+MOST_AT_ONCE: Final = 32
 
 ENDINGS: Final[dict[Ending, FlowState]] = {
     "finished": "drained",
@@ -169,7 +169,7 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         Raises:
             NoAnswerError: Neither a word nor a table tells of any flow.
         """
-        with ThreadPoolExecutor(MOST_AT_ONCE + 2, "status") as pool:
+        with ThreadPoolExecutor(min(len(self._flows), MOST_AT_ONCE) + 2, "status") as pool:
             asked = pool.submit(ask_witnesses, self._flows)
             is_cheap = is_quick(self._config.state_dir)
             read = pool.submit(self._read_tables) if is_cheap else None
@@ -183,7 +183,11 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
             for flow, one in zip(self._flows, heard, strict=True)
         ]
         if not any(one.heard.word or (one.told and one.told.process) for one in answers):
-            check_begun(self._config.state_dir)
+            try:
+                check_begun(self._config.state_dir)
+            except NoAnswerError as error:
+                why_not = "; ".join(dict.fromkeys(one.why_not for one in heard))
+                raise NoAnswerError(f"{error}. No owner was heard: {why_not}") from None
         return answers
 
     def _of_checkpoints(self, heard: Sequence[Heard]) -> dict[Flow, Witness]:

@@ -157,7 +157,9 @@ def part_words(
     for part, connector in CONNECTORS.items():
         if (holder := holders.get(part)) is None:
             continue
-        ours = {**_ours(holder), "interval": interval_seconds, "observation": document(spoken)}
+        shown = document(spoken)
+        shown["figures"] = _known(shown["figures"])
+        ours = {**_ours(holder), "interval": interval_seconds, "observation": shown}
         value = worker_value(
             spoken.state, holder.worker, spoken.generation or 0, _trace(spoken), ours
         )

@@ -36,12 +36,15 @@ def group_members(alias: str, properties: Mapping[str, str], groups: Collection[
         with Groups(shared_jvm(), alias, properties) as java:
             return {group: frozenset(java.instances(group)) for group in groups}
     calls = Calls(alias, properties, "replication-members", PATIENCE_SECONDS)
-    results = calls.results(
-        "describing groups",
-        lambda keys, s: calls.admin.describe_consumer_groups(list(keys), request_timeout=s),
-        groups,
-    )
-    found = calls.require("describing group", _without_ids(results), NO_GROUP)
+    try:
+        results = calls.results(
+            "describing groups",
+            lambda keys, s: calls.admin.describe_consumer_groups(list(keys), request_timeout=s),
+            groups,
+        )
+        found = calls.require("describing group", _without_ids(results), NO_GROUP)
+    finally:
+        calls.close()
     return {group: found.get(group, frozenset()) for group in groups}
 
 

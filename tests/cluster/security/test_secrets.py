@@ -61,6 +61,7 @@ def test_no_secret_is_seen_anywhere(
         seen = arguments_of(mirror.pid)
         plan = replication("plan", config)
         pages = {path: page(port, path) for path in PAGES}
+        status = replication("status", config, "--json")
         mirror.stop()
     finally:
         mirror.discard()
@@ -71,6 +72,7 @@ def test_no_secret_is_seen_anywhere(
     places = {
         "arguments": seen,
         "plan": plan.stdout + plan.stderr,
+        "status": status.stdout + status.stderr,
         "log": mirror.log.read_text(),
         "tables": json.dumps(rows, default=str),
         **{path: text for path, (_, text) in pages.items()},
@@ -81,6 +83,7 @@ def test_no_secret_is_seen_anywhere(
         (place, secret) for place, text in places.items() for secret in secrets if secret in text
     ] == []
     assert plan.returncode == 0, plan.stderr
+    assert json.loads(status.stdout)["flows"][0]["last_word"]["state"] == "running"
     assert any("spark.redaction.regex" in places[str(file)] for file in files)
     assert str(config) in seen
     assert {path: status for path, (status, _) in pages.items()} == dict.fromkeys(PAGES, 200)
