@@ -92,10 +92,10 @@ class LocalTable:
             rows = QueryBuilder().register("runs", table).execute("SELECT * FROM runs")
             write_deltalake(table, rows, mode="overwrite", partition_by=[], schema_mode="overwrite")
         table.optimize.compact(target_size=MERGED_BYTES if only_small else None)
+        if only_small:  # all: a checkpoint forgets files whose time is over
+            table.vacuum(dry_run=False, full=True)
         table.create_checkpoint()
         table.cleanup_metadata()
-        if only_small:
-            table.vacuum(dry_run=False)  # of a few files, those that the log names
 
     def vacuum(self) -> None:
         self._open().vacuum(dry_run=False, full=True)  # commits its start and its end

@@ -22,17 +22,20 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from rich.table import Table
 
+from replication.config.group_settings import StateConfig
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
+from replication.spark.late import LateSession
+from replication.spark.session import driver_jvm
 from replication.state.claim import LEASE_PARTS, Claim, LeaseName
 from replication.state.delta_reader import DeltaReader
 from replication.state.executions import EXECUTIONS, Execution, TopicEnd, rows_of
 from replication.state.lease import hold_lease
 from replication.state.lease_book import LeaseBook
+from replication.state.maintenance import TIME, Maintenance
 from replication.state.offset_table import OffsetTable
 from replication.state.schemas import local_properties
 from replication.state.tables import Tables, now
-from tests.bench.aged_table import session
 from tests.support.program import new_console
 
 FLOWS = Flow("A", "B"), Flow("B", "A"), Flow("A", "C"), Flow("C", "A")
@@ -69,12 +72,12 @@ class State:
     """A state directory and the drains that have used it; their cost is counted from `measure` on.
 
     Args:
-        spark: The session.
+        spark: The session, which nothing here needs.
         folder: Of the state.
         topics: How many topics each flow has.
     """
 
-    def __init__(self, spark: SparkSession, folder: Path, topics: int) -> None:
+    def __init__(self, spark: LateSession, folder: Path, topics: int) -> None:
         self._spark = spark
         self._folder = folder
         self._topics = [f"topic-{number}" for number in range(topics)]
@@ -120,6 +123,17 @@ class State:
             len(self._known),
         )
 
+    def maintain(self) -> list[float]:
+        """The CPU seconds of the daily upkeep, of one flow after the other."""
+        tables = Tables(self._spark, self._folder.as_uri())
+        config = StateConfig(write_interval_seconds=30, retention_days=dict.fromkeys(TIME, 30))
+        found = []
+        for flow in FLOWS:
+            began = time.process_time()
+            Maintenance(tables, flow, config).run(now())
+            found.append(time.process_time() - began)
+        return found
+
     def _drain(self, tables: Tables) -> None:
         """Does what one idle drain of four flows does to the state; *tables* are of its own."""
         tables.begin_folder()
@@ -154,11 +168,17 @@ def main() -> int:
     """Prints the table."""
     options = _options()
     table = Table("", *(field.replace("_", " ") for field in Cost.__slots__))
-    with tempfile.TemporaryDirectory(prefix="drains-") as name, session() as spark:
-        for label, cost in _measured(spark, Path(name), options.drains, options.topics):
+    console = new_console()
+    spark = LateSession(SparkSession.builder.getOrCreate)
+    driver_jvm()  # its start is no drain's
+    with tempfile.TemporaryDirectory(prefix="drains-") as name:
+        old, young = (State(spark, Path(name, age), options.topics) for age in ("old", "young"))
+        for label, cost in _measured(old, young, options.drains):
             figures = (f"{getattr(cost, field):,.1f}" for field in Cost.__slots__)
             table.add_row(label, *figures)
-    new_console().print(table)
+        console.print(table)
+        upkeep = ", ".join(f"{seconds:.2f}" for seconds in old.maintain())
+    console.print(f"daily upkeep of the old state, CPU s of each flow: {upkeep}")
     return 0
 
 
@@ -169,11 +189,8 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _measured(
-    spark: SparkSession, folder: Path, drains: int, topics: int
-) -> Iterator[tuple[str, Cost]]:
+def _measured(old: State, young: State, drains: int) -> Iterator[tuple[str, Cost]]:
     """The costs of late drains, and of early ones that take turns with them."""
-    old, young = (State(spark, folder / age, topics) for age in ("old", "young"))
     began = time.monotonic()
     old.age(YOUNG)
     old.shorten((time.monotonic() - began) / YOUNG)

@@ -1,6 +1,7 @@
 """A table of a local folder stays small by what it holds, whoever wrote it."""
 
 import os
+import time
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -46,6 +47,28 @@ def test_bytes_and_files_stay_bounded_over_many_processes(tmp_path: Path, table:
     assert LocalTable(folder).files() <= MOST_FILES
     # data files that left the table go with the next merge; so does the log before it
     assert most < 5 * MOST_FILES
+
+
+def test_files_that_have_left_the_table_go_although_a_checkpoint_has_forgotten_them(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "leases"
+    append(folder, 0)
+    second = dict.fromkeys(AT_ONCE, "interval 1 seconds")
+    LocalTable(folder).set_properties(second)
+    for epoch in range(3):
+        append(folder, epoch)
+    LocalTable(folder).merge_files(only_small=True)
+    time.sleep(1.1)  # the time for which the files of before the merge are kept
+    append(folder, 4)
+    DeltaTable(folder).create_checkpoint()  # as delta-rs does every hundred commits
+
+    append(folder, 5)
+    LocalTable(folder).merge_files(only_small=True)
+
+    known = {Path(uri).name for uri in DeltaTable(folder).file_uris()}
+    left = {path.name for path in folder.glob("*.parquet")} - known
+    assert len(left) == 3, "the files of this merge are kept for a second"
 
 
 def test_a_file_that_is_large_enough_is_not_written_again(tmp_path: Path) -> None:
