@@ -128,7 +128,7 @@ class Admission:
         return choose_mode(
             config.mode,
             spark=self._spark,
-            slots=self._slots(),
+            slots=0 if config.mode in BATCH_MODES else self._slots(),  # which would start Spark
             partitions=partitions,
             has_realtime=self._has_realtime,
         )

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.config.group_settings import HeartbeatsConfig
@@ -18,6 +17,7 @@ from replication.flows.identity import Identity
 from replication.flows.metadata.query import MetadataSync, is_wanted
 from replication.flows.supervised import Supervised
 from replication.model import Flow, Job, runs
+from replication.spark.late import LateSession, Session
 from replication.state.lease import Lease
 
 JOIN_SECONDS = 10.0
@@ -103,7 +103,7 @@ def background_metadata(context: FlowContext, job: Job, stop: threading.Event) -
 
 @contextmanager
 def background_heartbeats(
-    spark: SparkSession,
+    spark: Session,
     config: MirrorConfig,
     chosen: Sequence[FlowConfig],
     job: Job,
@@ -121,8 +121,9 @@ def background_heartbeats(
             yield
     else:
         stop = threading.Event()
-        query = partial(Heartbeats(pairs, stop).query, spark)
-        thread = Supervised("heartbeats", spark, query, stop, head_start=head_start)
+        started = LateSession.of(spark).get()
+        query = partial(Heartbeats(pairs, stop).query, started)
+        thread = Supervised("heartbeats", started, query, stop, head_start=head_start)
         with _running(thread, stop):
             yield
 

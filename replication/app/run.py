@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from pyspark.sql import SparkSession
+import pyspark
 from pyspark.sql.utils import is_remote
 
 from replication.app.admission import EXECUTOR_SECONDS, Admission
@@ -31,6 +31,7 @@ from replication.app.outcome import JobOutcome, announce, log_outcome
 from replication.app.parent import stop_with_parent
 from replication.app.refusals import refusals, refuse
 from replication.app.run_folder import hold_run_folder
+from replication.app.session_check import check_session
 from replication.app.shown import Shown
 from replication.app.signals import stop_on_signals
 from replication.app.view import View
@@ -58,23 +59,21 @@ from replication.kafka.watch import Watches
 from replication.log import Log, LogFormat, configure
 from replication.mm2.custom import ask_with
 from replication.model import Flow, Job, Mode, runs
-from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.spark.hadoop import session_conf
 from replication.spark.jvm_log import limit_log
-from replication.spark.requirements import check_interceptor, check_packages
+from replication.spark.late import LateSession
+from replication.spark.requirements import check_packages
 from replication.spark.session import (
     check_classic,
     driver_jvm,
     flow_session,
     has_own_realtime,
     job_session,
-    jvm_of,
     session,
     task_slots,
 )
-from replication.spark.static_settings import check_static_settings
 from replication.state.job_lock import JobLocks, hold_jobs
-from replication.state.lease import executors_of, holds_lease
+from replication.state.lease import executors_here, holds_lease
 from replication.state.lease_book import LeaseBook
 from replication.state.paths import local_path
 from replication.state.request_files import HadoopFiles, LocalFiles, RequestFiles
@@ -200,13 +199,18 @@ def _run_in_spark(
     config, job = launch.config, launch.job
     flows = launch.names
     try:
-        with job_session(f"{job} {' '.join(map(str, flows))}", config.hadoop) as spark:
-            check_packages(spark)
-            tables = Tables(spark, config.state_dir)
+        check_packages(driver_jvm())
+        with job_session(
+            f"{job} {' '.join(map(str, flows))}",
+            config.hadoop,
+            partial(check_session, launch),
+            is_late=is_drain(config, launch.chosen),
+        ) as session:
+            tables = Tables(session, config.state_dir)
             if is_local := local_path(config.state_dir) is not None:
                 files: RequestFiles = LocalFiles()
             else:
-                files = HadoopFiles(jvm_of(spark), session_conf(spark))
+                files = HadoopFiles(driver_jvm(), session_conf(session.get()))
             channel = RequestChannel(files, config.state_dir)
             holds = partial(holds_lease, tables, job=job) if launch.chosen else _always
             requests = (
@@ -215,7 +219,7 @@ def _run_in_spark(
                 else StopRequests(channel, flows, job, holds)
             )
             with ends.written_to(tables):
-                application = _Application(spark, launch, claims, channel, ends, shown)
+                application = _Application(session, launch, claims, channel, ends, shown)
                 return application.run(tables, requests, locks)
     except ReplicationError as error:
         log.error("job_failed", text=error)
@@ -254,14 +258,14 @@ class _Application:
 
     def __init__(
         self,
-        spark: SparkSession,
+        session: LateSession,
         launch: Launch,
         claims: Claims,
         channel: RequestChannel,
         ends: Ends,
         shown: Shown,
     ) -> None:
-        self._spark = spark
+        self._session = session
         self._launch = launch
         self._claims = claims
         self._channel = channel
@@ -274,16 +278,11 @@ class _Application:
         self._watches = Watches()
 
     def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> JobOutcome:
-        check_static_settings(self._spark)
-        if runs(self._job, "records") and self._chosen:
-            self._check_interceptor()
         drains = [flow.flow for flow in self._chosen if flow.mode == "drain"]
         leases = LeaseBook(tables, self._claims.values(), drains)
         contexts = [self._context(flow, tables, leases) for flow in self._chosen]
         view = View(contexts, self._job)
-        patience = EXECUTOR_SECONDS if executors_of(tables) == "cluster" else 0.0
-        slots = partial(task_slots, self._spark)
-        admission = Admission(self._spark.version, slots, patience, has_realtime=has_own_realtime())
+        admission = self._admission()
         refused = refusals(contexts)
         threads = [
             FlowThread(
@@ -306,7 +305,7 @@ class _Application:
         stop_on_signals([thread.stop for thread in threads])
         with (
             view,
-            background_heartbeats(tables.spark, config, chosen, self._job, self._head_start),
+            background_heartbeats(self._session, config, chosen, self._job, self._head_start),
         ):
             for thread in threads:
                 thread.start()
@@ -325,11 +324,14 @@ class _Application:
         self._ends.end(context.config.flow, context.tally, error, is_stopped=is_stopped)
         view.end(context, error, is_stopped=is_stopped)
 
-    def _check_interceptor(self) -> None:
-        if any(flow.record_timestamps == "preserve" for flow in self._chosen):
-            check_interceptor(self._spark)
-        if not is_reported(self._spark):
-            log.warning("records_not_reported", text=NOT_REPORTED)
+    def _admission(self) -> Admission:
+        spark = self._session.started
+        version = pyspark.__version__ if spark is None else spark.version
+        patience = EXECUTOR_SECONDS if executors_here() == "cluster" else 0.0
+        return Admission(version, self._slots, patience, has_realtime=has_own_realtime())
+
+    def _slots(self) -> int:
+        return task_slots(self._session.get())
 
     def _context(self, config: FlowConfig, tables: Tables, leases: LeaseBook) -> FlowContext:
         source = Cluster(config.source.alias, config.source.admin)
@@ -338,7 +340,7 @@ class _Application:
         outages.begin()
         return FlowContext(
             config,
-            flow_session(self._spark),
+            self._session.derived(flow_session),
             tables,
             source,
             target,

@@ -18,7 +18,8 @@ from replication.flows.tally import Killed, Tally
 from replication.kafka.cluster import Cluster
 from replication.offsets.live_map import LiveMap
 from replication.spark.kafka_options import producer_client_id
-from replication.spark.session import jvm_of
+from replication.spark.late import LateSession
+from replication.spark.session import driver_jvm
 from replication.state.accept_requests import AcceptRequests
 from replication.state.claim import Claim, LeaseName, join_from
 from replication.state.lease import Late, Lease, hold_lease
@@ -35,7 +36,7 @@ class FlowContext:
 
     Args:
         config: The flow.
-        spark: The session of the flow's own query.
+        session: Of the flow's own query.
         tables: The tables of the state directory, with a session of their own for small queries.
         source: The cluster to read from.
         target: The cluster to write to.
@@ -52,7 +53,7 @@ class FlowContext:
     """
 
     config: FlowConfig
-    spark: SparkSession
+    session: LateSession
     tables: Tables
     source: Cluster
     target: Cluster
@@ -73,9 +74,19 @@ class FlowContext:
         return self.tally.board
 
     @property
+    def spark(self) -> SparkSession:
+        """The session of the flow's own query; Spark starts if it has not yet."""
+        return self.session.get()
+
+    @property
+    def started_spark(self) -> SparkSession | None:
+        """The same session if Spark has started: else nothing of this process is in flight."""
+        return self.session.started
+
+    @property
     def jvm(self) -> JVMView:
-        """The session's JVM, which has Java's Kafka client."""
-        return jvm_of(self.spark)
+        """The driver's JVM, which has Java's Kafka client."""
+        return driver_jvm()
 
     @property
     def accept_requests(self) -> AcceptRequests:

@@ -110,8 +110,7 @@ class Outages(AbstractContextManager["Outages"]):
                 return
 
     def _look_on(self) -> None:
-        # a pool of its own, so that long tasks of a replication query cannot delay this thread
-        self._tables.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
+        self._tables.use_background()
         with suppress(Py4JError):  # the JVM has ended, and all flows with it
             while not self._over.wait(LOOK_SECONDS):
                 self._look()

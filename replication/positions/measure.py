@@ -20,7 +20,7 @@ def settled_spans(context: FlowSides, plan: TopicPlan) -> LogSpans:
     ends = settled_log_ends(
         context.target,
         list(copies.values()),
-        context.spark,
+        context.started_spark,
         context.config.flow,
         shared={copy for tp, copy in copies.items() if plan.is_shared(tp)},
     )

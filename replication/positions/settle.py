@@ -16,13 +16,14 @@ from replication.model import Flow, TopicPartition
 from replication.spark.acknowledged import await_silence, is_reported
 from replication.spark.interceptor import unacknowledged
 from replication.spark.requirements import has_interceptor
-from replication.spark.session import task_slots
+from replication.spark.session import jvm_of, task_slots
 
 log = Log(__name__)
 
 STILL_SECONDS = 0.6
 REPORTED_STILL_SECONDS = 0.2
-"""Where executors have said that nothing is in flight, growth can only be another producer's."""
+"""Where executors have said that nothing is in flight, or none has ever sent anything, growth can
+only be another producer's."""
 
 POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 30
@@ -37,7 +38,7 @@ class UnsettledError(ClusterError):
 def settled_log_ends(
     target: Cluster,
     partitions: Collection[TopicPartition],
-    spark: SparkSession,
+    spark: SparkSession | None,
     flow: Flow,
     patience_seconds: float = PATIENCE_SECONDS,
     shared: Collection[TopicPartition] = (),
@@ -49,7 +50,7 @@ def settled_log_ends(
     Args:
         target: The target cluster.
         partitions: Remote partitions.
-        spark: The session whose executors write.
+        spark: The session whose executors write; None if this process has started none.
         flow: Must not be running.
         patience_seconds: How long to wait.
         shared: Those of the remote partitions that others write, too: they may go on growing.
@@ -62,7 +63,8 @@ def settled_log_ends(
     deadline = time.monotonic() + patience_seconds
     own: dict[TopicPartition, int] = {}
     since, writers = time.monotonic(), ""
-    still_seconds = REPORTED_STILL_SECONDS if is_reported(spark) else STILL_SECONDS
+    is_known = spark is None or is_reported(spark)
+    still_seconds = REPORTED_STILL_SECONDS if is_known else STILL_SECONDS
     while time.monotonic() < deadline:
         # read before the log ends, which then include every record acknowledged by now
         writers = _writers(spark, flow, patience_seconds)
@@ -85,25 +87,27 @@ def settled_log_ends(
     )
 
 
-def give_up_in_flight(spark: SparkSession, flow: Flow) -> None:
+def give_up_in_flight(spark: SparkSession | None, flow: Flow) -> None:
     """Ends what *flow*, which does not run, has in flight, before topics are created for it.
 
     Records whose remote topic was deleted wait in the producers without an end. A new topic of that
     name would get them first, and its head would be missing.
     """
     writers = ""
-    if is_reported(spark):
+    if spark is not None and is_reported(spark):
         writers = await_silence(spark, flow, GIVE_UP_SECONDS, gives_up=True)
     if writers:
         text = f"a remote topic is created although records for it may be in flight: {writers}"
         log.warning("records_in_flight", flow=flow, text=text)
 
 
-def _writers(spark: SparkSession, flow: Flow, patience_seconds: float) -> str:
+def _writers(spark: SparkSession | None, flow: Flow, patience_seconds: float) -> str:
     """Returns which executors may still write, and why; empty if none, or where nobody counts."""
+    if spark is None:
+        return ""
     if is_reported(spark):
         return await_silence(spark, flow, patience_seconds)
-    if not has_interceptor(spark):
+    if not has_interceptor(jvm_of(spark)):
         return ""
     records = unacknowledged(spark, flow, task_slots(spark))
     return f"{records} records are in flight" if records else ""

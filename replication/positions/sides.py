@@ -38,6 +38,10 @@ class FlowSides(Protocol):
     def spark(self) -> SparkSession:
         """Reads and compares whole spans of records."""
 
+    @property
+    def started_spark(self) -> SparkSession | None:
+        """The same session, if it has started: else nothing of this process is in flight."""
+
 
 class AskedSides(AbstractContextManager["AskedSides"]):
     """The sides of a flow that does not run, for a question about it.
@@ -57,6 +61,11 @@ class AskedSides(AbstractContextManager["AskedSides"]):
     def __exit__(self, *_: object) -> None:
         """Ends the session."""
         self._session.close()
+
+    @property
+    def started_spark(self) -> SparkSession | None:
+        """None: whoever only asks sends nothing."""
+        return None
 
     @cached_property
     def spark(self) -> SparkSession:

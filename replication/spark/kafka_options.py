@@ -161,6 +161,14 @@ def sink_options(
     return options
 
 
+def client_properties(options: Mapping[str, str]) -> dict[str, str]:
+    """Returns what *options* of a source or sink say to Kafka's client, in its own key space."""
+    prefix = "kafka."
+    return {
+        key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)
+    }
+
+
 def limits_text(limits: Mapping[str, int]) -> str:
     """Limits of topics as the interceptor reads them: ``,*=131072,A.orders=60000,``.
 

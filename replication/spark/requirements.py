@@ -1,13 +1,12 @@
-"""The classes that a session must be able to load, checked before anything else uses it."""
+"""The classes that a session must be able to load, checked in the driver's JVM before it starts."""
 
 from collections.abc import Mapping
 
+from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
 
 from replication.errors import SetupError
 from replication.spark.interceptor import INTERCEPTOR
-from replication.spark.session import jvm_of
 
 CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 DELTA = "io.delta.sql.DeltaSparkSessionExtension"
@@ -24,17 +23,17 @@ PACKAGES = {
 """The class that stands for each package, and the package's name."""
 
 
-def check_packages(spark: SparkSession, packages: Mapping[str, str] = PACKAGES) -> None:
+def check_packages(jvm: JVMView, packages: Mapping[str, str] = PACKAGES) -> None:
     """Makes sure that the driver can load the Kafka connector and Delta.
 
     Args:
-        spark: The session.
+        jvm: The driver's.
         packages: The class that stands for each package, and how an error names the package.
 
     Raises:
         SetupError: It cannot; the text names every missing package.
     """
-    missing = [text for name, text in packages.items() if not _is_loadable(spark, name)]
+    missing = [text for name, text in packages.items() if not _is_loadable(jvm, name)]
     if missing:
         raise SetupError(
             f"Spark's class path lacks {'; '.join(missing)}. Pass the packages with --packages or "
@@ -42,13 +41,13 @@ def check_packages(spark: SparkSession, packages: Mapping[str, str] = PACKAGES) 
         )
 
 
-def check_interceptor(spark: SparkSession) -> None:
+def check_interceptor(jvm: JVMView) -> None:
     """Makes sure that the driver can load the interceptor.
 
     Raises:
         SetupError: It cannot.
     """
-    if not has_interceptor(spark):
+    if not has_interceptor(jvm):
         raise SetupError(
             f"record.timestamps=preserve needs the class {INTERCEPTOR}, which is not on Spark's "
             "class path: pass replication.jar with --jars (spark-submit.sh does so), or "
@@ -56,13 +55,12 @@ def check_interceptor(spark: SparkSession) -> None:
         )
 
 
-def has_interceptor(spark: SparkSession) -> bool:
+def has_interceptor(jvm: JVMView) -> bool:
     """Returns whether the driver can load the interceptor."""
-    return _is_loadable(spark, INTERCEPTOR)
+    return _is_loadable(jvm, INTERCEPTOR)
 
 
-def _is_loadable(spark: SparkSession, name: str) -> bool:
-    jvm = jvm_of(spark)
+def _is_loadable(jvm: JVMView, name: str) -> bool:
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         jvm.java.lang.Class.forName(name, False, loader)

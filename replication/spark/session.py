@@ -3,8 +3,9 @@
 import inspect
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +26,7 @@ from replication.spark.class_archive import archive_options
 from replication.spark.doors import LOCAL_IP, PAGE, closed, open_doors
 from replication.spark.hadoop import set_hadoop_properties
 from replication.spark.kept_consumers import CAPACITY, room_for, slots_of_a_process
+from replication.spark.late import LateSession
 
 log = Log(__name__)
 
@@ -135,23 +137,36 @@ def warn_of_open_doors(spark: SparkSession) -> None:
 
 
 @contextmanager
-def job_session(app: str, hadoop: Mapping[str, str]) -> Iterator[SparkSession]:
+def job_session(
+    app: str, hadoop: Mapping[str, str], check: Callable[[SparkSession], None], *, is_late: bool
+) -> Iterator[LateSession]:
     """Yields the session of a job, for the block. One that was there before outlives it.
 
     Args:
         app: The application's name.
         hadoop: Hadoop's properties for the state directory.
+        check: Is called with the session once it has started.
+        is_late: Whether it starts only when it is needed. Other machines cannot wait for it:
+            YARN gives up a driver that starts no session, and executors take a while to come.
     """
     is_ours = SparkContext._active_spark_context is None  # noqa: SLF001 - it has no public name
-    spark = session(app)
-    try:
+
+    def start() -> SparkSession:
+        began = time.monotonic()
+        spark = session(app)
+        log.info("spark_started", seconds=round(time.monotonic() - began, 1))
         if is_ours:  # a platform that starts sessions has a network of its own
+            ending.callback(spark.stop)
             warn_of_open_doors(spark)
         set_hadoop_properties(spark, hadoop)
-        yield spark
-    finally:
-        if is_ours:
-            spark.stop()
+        check(spark)
+        return spark
+
+    with ExitStack() as ending:
+        late = LateSession(start)
+        if not (is_late and is_ours and is_local_mode(driver_master())):
+            late.get()
+        yield late
 
 
 def check_classic() -> None:
@@ -237,10 +252,10 @@ def flow_session(spark: SparkSession) -> SparkSession:
     return own
 
 
-def small_query_session(spark: SparkSession) -> SparkSession:
-    """Returns a session of the same application for queries over small tables."""
+def small_query_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Returns a session of the same application for queries over small tables, with *settings*."""
     small = spark.newSession()
-    for key, value in SMALL_QUERIES.items():
+    for key, value in {**SMALL_QUERIES, **settings}.items():
         small.conf.set(key, value)
     return small
 
@@ -254,6 +269,15 @@ def driver_jvm() -> JVMView:
     """Returns the driver's JVM, which is there before the session: spark-submit starts it first."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - it has no public name
     return SparkContext._jvm  # noqa: SLF001
+
+
+def driver_master() -> str:
+    """Returns the master of this process's application, which need not have started yet."""
+    context = SparkContext._active_spark_context  # noqa: SLF001 - it has no public name
+    if context is not None:
+        return str(context.master)
+    SparkContext._ensure_initialized()  # noqa: SLF001 - `SparkConf` reads spark-submit's settings
+    return SparkConf().get("spark.master", "") or ""
 
 
 def task_slots(spark: SparkSession) -> int:

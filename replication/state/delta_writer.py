@@ -22,6 +22,7 @@ _TYPES: Final = {
     "string": DataType.utf8(),
     "bigint": DataType.int64(),
     "int": DataType.int32(),
+    "double": DataType.float64(),
     "boolean": DataType.bool(),
     "timestamp": DataType.timestamp("us", tz="UTC"),
 }

@@ -16,6 +16,7 @@ from replication.errors import LeaseError
 from replication.kafka.reach import LOOK_SECONDS
 from replication.log import Log
 from replication.model import RECORDS, Flow, Job, is_local_mode
+from replication.spark.session import driver_master
 from replication.state.claim import Claim, LeaseName, NoLeaseAnswerError
 from replication.state.handover import Executors, LastOwner, handover_seconds
 from replication.state.spark_reader import reader_of
@@ -81,7 +82,7 @@ def record(tables: Tables, leases: Sequence[Lease], *, released: bool = False) -
             "renewed": datetime.now(timezone.utc),
             "released": released,
             "machine": lease.claim.machine,
-            "executors": executors_of(tables),
+            "executors": executors_here(),
         }
         for lease in leases
     ]
@@ -208,9 +209,9 @@ def holds_lease(tables: Tables, flow: Flow, job: Job) -> bool:
     return job == "heartbeats" or str(name) in tables.leases
 
 
-def executors_of(tables: Tables) -> Executors:
+def executors_here() -> Executors:
     """Returns where the tasks of this process run."""
-    return "local" if is_local_mode(tables.spark.sparkContext.master) else "cluster"
+    return "local" if is_local_mode(driver_master()) else "cluster"
 
 
 def handover_left(tables: Tables, newest: Mapping[str, Any] | None, claim: Claim) -> float:

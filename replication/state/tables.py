@@ -26,6 +26,7 @@ from replication.log_events import Event
 from replication.model import EventKind, Flow, NewEvent, Reaction
 from replication.spark.frames import frame_of
 from replication.spark.hadoop import session_conf
+from replication.spark.late import LateSession, Session
 from replication.spark.local import local_spark
 from replication.spark.session import jvm_of, small_query_session
 from replication.state.aside import (
@@ -58,7 +59,7 @@ ValueT = TypeVar("ValueT")
 
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
-MOST_SMALL_FILES = 40
+MOST_SMALL_FILES = 20
 """With so many, the files of a table are merged: each read opens all of them."""
 
 LOOK_EVERY_APPENDS = 20
@@ -71,18 +72,15 @@ class Tables:
     """All tables of one state directory. Reads see every earlier write of any process.
 
     Args:
-        spark: The session of the process.
+        spark: The session of the process, which starts when a table needs it.
         state_dir: A path or URI.
         most_files: With so many small files, whoever wrote them, a table's files are merged.
     """
 
-    def __init__(
-        self, spark: SparkSession, state_dir: str, most_files: int = MOST_SMALL_FILES
-    ) -> None:
+    def __init__(self, spark: Session, state_dir: str, most_files: int = MOST_SMALL_FILES) -> None:
         self._most_files = most_files
-        self.spark = small_query_session(spark)
-        for key, value in SESSION_SETTINGS.items():
-            self.spark.conf.set(key, value)
+        small = partial(small_query_session, settings=SESSION_SETTINGS)
+        self._session = LateSession.of(spark).derived(small)
         self._appends: Counter[str] = Counter()
         self._unwritten_events: list[dict[str, Any]] = []
         self._events_lock = Lock()
@@ -93,6 +91,16 @@ class Tables:
         self.state_folder = StateFolder(self._folder) if self._folder else None
         # Hadoop does not decode the escapes of a URI: %20 would become a folder's name
         self._location = f"file:{self._folder}" if self._folder else self.root
+
+    @property
+    def spark(self) -> SparkSession:
+        """A session for small queries; Spark starts if it has not yet."""
+        return self._session.get()
+
+    def use_background(self) -> None:
+        """Lets jobs of this thread wait for no long task of a replication query, nor delay it."""
+        if (spark := self._session.started) is not None:
+            spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
 
     def guarded(self, check: Callable[[], None]) -> "Tables":
         """Returns the same tables for the holder of a lease: each append also calls *check*."""
@@ -349,7 +357,8 @@ class Tables:
 
     def _anew(self, attempt: Callable[[], ValueT]) -> ValueT:
         """Runs *attempt* without what Delta in the JVM remembers of tables."""
-        jvm_of(self.spark).org.apache.spark.sql.delta.DeltaLog.clearCache()
+        if (spark := self._session.started) is not None:
+            jvm_of(spark).org.apache.spark.sql.delta.DeltaLog.clearCache()
         return attempt()
 
     def _aside(self, table: str) -> Aside:

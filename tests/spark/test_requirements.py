@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from replication.errors import SetupError
 from replication.spark.requirements import PACKAGES, check_interceptor, check_packages
+from replication.spark.session import jvm_of
 
 pytestmark = pytest.mark.spark
 
@@ -17,15 +18,15 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_a_session_with_its_jars_passes(spark: SparkSession) -> None:
-    check_packages(spark)
-    check_interceptor(spark)
+    check_packages(jvm_of(spark))
+    check_interceptor(jvm_of(spark))
 
 
 def test_a_missing_package_is_named(spark: SparkSession) -> None:
     packages = {**PACKAGES, "com.acme.Missing": "a package, package acme"}
 
     with pytest.raises(SetupError, match=r"class path lacks a package, package acme\. Pass"):
-        check_packages(spark, packages)
+        check_packages(jvm_of(spark), packages)
 
 
 def test_a_job_without_its_jars_exits_2_and_names_them(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from replication.flows.replicate.loop import replicate
 from replication.kafka.cluster import Cluster
 from replication.kafka.watch import Watches
 from replication.model import Flow, Mode
+from replication.spark.late import LateSession
 from replication.state.request_files import LocalFiles
 from replication.state.requests import RequestChannel
 from replication.state.tables import Tables
@@ -81,7 +82,7 @@ def flow_context(spark: SparkSession, tables: Tables, config: FlowConfig) -> Flo
     """The open connections of a flow."""
     return FlowContext(
         config,
-        spark,
+        LateSession.of(spark),
         tables,
         Cluster(config.source.alias, config.source.admin),
         Cluster(config.target.alias, config.target.admin),

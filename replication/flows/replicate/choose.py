@@ -186,7 +186,7 @@ class TopicChoice:
         if running is not None and plan.replaces(running.remote_ids):
             return plan
         if running is None and plan.replaces(self._stored.remote_ids):
-            give_up_in_flight(self._context.spark, self._flow)
+            give_up_in_flight(self._context.started_spark, self._flow)
         plan = carry_out(plan, config, self._context.target, self._reserve)
         denied = self.denied(plan.without(plan.topics.keys() - topics.errors.keys()))
         plan = plan.without(denied.keys())

@@ -16,10 +16,12 @@ from replication.flows.replicate.admitted import Admitted
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError, spark_errors
 from replication.flows.replicate.generations import Generations
+from replication.flows.replicate.heartbeat_copies import HeartbeatCopies
 from replication.flows.replicate.left_behind import LeftBehind
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.mode_watch import ModeWatch
+from replication.flows.replicate.news import with_news
 from replication.flows.replicate.pace import LEAST_SECONDS, Pace
 from replication.flows.replicate.recover import Recovery
 from replication.flows.replicate.resume import settle_positions
@@ -133,6 +135,7 @@ class _FlowLoop:
         self._plan: TopicPlan | None = None
         self._warned: set[str] = set()
         self._has_looked_at_age = False
+        self._heartbeats = HeartbeatCopies(context)
         self._has_gone = False  # topics of the last plan, so that a refresh is due at once
         self._selection = SelectionReport(context)
         self._map_writer = MapWriter(context)
@@ -189,12 +192,15 @@ class _FlowLoop:
         self._map_writer.topics.record(plan, self._number)
         self._left_behind.begin(plan.partitions)
         self._lease.check()
-        due = self._with_news(plan, positions) if mode == "drain" else plan
+        due = with_news(self._context, plan, positions) if mode == "drain" else plan
         if not due.partitions:
             self._plan = None  # nothing is written, so that the positions stay what they are
             return "drained"
-        running = Generations(self._context, self._map_writer, plan, mode)
         self._lease.has_settled = False
+        if self._heartbeats.may_copy(due, positions):
+            is_done = self._heartbeats.copy(due, positions, self._map_writer, self._number)
+            return "drained" if is_done else "changed"
+        running = Generations(self._context, self._map_writer, plan, mode)
         self._map_writer.rejected.clear()
         try:
             running.start(due, {tp: positions[tp] for tp in due.partitions}, self._number)
@@ -206,18 +212,6 @@ class _FlowLoop:
             if running.replaced:  # records for a topic that is gone would be in flight for ever
                 give_up_in_flight(self._context.spark, self._config.flow)
         return "changed" if ending == "drained" and running.replaced else ending
-
-    def _with_news(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> TopicPlan:
-        """Returns what of *plan* a drain must read: partitions not yet at their ends.
-
-        A task with a consumer and a producer for each of the others would find nothing.
-        """
-        ends = self._context.source.log_ends(plan.partitions)
-        news = {tp for tp in plan.partitions if ends.get(tp) != positions[tp].upstream}
-        log.info("drain_begun", flow=self._config.flow, partitions=len(news), of=len(positions))
-        if not news:
-            self._context.head_start.end(self._config.flow)
-        return plan.only(news)
 
     def _log_warnings(self, plan: TopicPlan) -> None:
         """Logs what the target would not keep, once per topic."""

@@ -64,8 +64,7 @@ def maintained_tables(
 def _maintain_until(
     context: FlowContext, over: threading.Event, pause: float, clock: Callable[[], datetime]
 ) -> None:
-    # a pool of its own, so that long tasks of a replication query cannot delay this thread
-    context.tables.spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
+    context.tables.use_background()
     while not over.wait(pause):
         _maintain(context, over, clock)
         pause = CHECK_SECONDS

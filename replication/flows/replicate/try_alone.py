@@ -142,12 +142,12 @@ def _copy(
             reports.add_to(pending)
         reports.close()
     copied = {tp: runs for tp, runs in pending.take().items() if tp in shared}
-    _record(context, plan, map_writer, FinishedRuns(number, copied, plan.source_ids))
+    record_copied(context, plan, map_writer, FinishedRuns(number, copied, plan.source_ids))
     if failure is not None:
         raise explain(config.flow, failure, reports.rejected) from failure
 
 
-def _record(
+def record_copied(
     context: FlowContext, plan: TopicPlan, map_writer: MapWriter, finished: FinishedRuns
 ) -> None:
     """Adds *finished* runs to the offset map, but for topics that are other ones by now."""

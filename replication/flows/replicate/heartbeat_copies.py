@@ -1,0 +1,135 @@
+"""Copies the heartbeats of a drain by Kafka's clients alone, where nothing else is new.
+
+Every drain finds the heartbeat that it has written itself. To start Spark for it would take most of
+an idle drain's CPU seconds. Records do not pass through Python: `jvm/calls/HeartbeatCopy`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JError
+
+from replication.flows.context import FlowContext
+from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.try_alone import record_copied
+from replication.kafka.jvm import java_map
+from replication.log import Log
+from replication.model import Position, TopicPartition
+from replication.offsets.pending import Copied
+from replication.offsets.runs import FinishedRuns, OffsetRun
+from replication.spark.interceptor import OWNER_ONLY
+from replication.spark.kafka_options import client_properties, named, sink_options, source_options
+from replication.topics.topic_plan import TopicPlan
+
+log = Log(__name__)
+
+MOST_OFFSETS: Final = 1000
+"""What was written while no drain ran may be more, and is worth Spark's start."""
+
+TIMEOUT_SECONDS: Final = 30.0
+
+Window = tuple[TopicPartition, int, int]
+"""An upstream partition, the first offset and the end."""
+
+
+class HeartbeatCopies:
+    """Copies the few heartbeats that a drain of the flow finds. A failure is Spark's to explain."""
+
+    def __init__(self, context: FlowContext) -> None:
+        self._context = context
+        self._has_failed = False
+
+    def may_copy(self, plan: TopicPlan, positions: Mapping[TopicPartition, Position]) -> bool:
+        """Returns whether all that is new in *plan* are some heartbeats, and Spark is not there.
+
+        A header of provenance is added by Spark's query only.
+        """
+        context, config = self._context, self._context.config
+        is_due = config.mode == "drain" and context.started_spark is None
+        if self._has_failed or not is_due or config.has_provenance or plan.shared:
+            return False
+        if not all(map(config.policy.is_heartbeats_topic, plan.topics)):
+            return False
+        ends = context.source.log_ends(plan.partitions)
+        offsets = sum(ends[tp] - positions[tp].upstream for tp in plan.partitions)
+        return offsets <= MOST_OFFSETS and isinstance(
+            context.jvm.replication.calls.HeartbeatCopy, JavaClass
+        )
+
+    def copy(
+        self,
+        plan: TopicPlan,
+        positions: Mapping[TopicPartition, Position],
+        map_writer: MapWriter,
+        number: int,
+    ) -> bool:
+        """Copies what is new in *plan*, of which `may_copy` is true.
+
+        Args:
+            plan: Topics with something new; no query replicates them.
+            positions: Where they resume. After a false answer they have to be found again.
+            map_writer: Takes the runs.
+            number: A generation's, which no query has.
+
+        Returns:
+            Whether everything is copied. If not, Spark's query copies it, or says why it cannot.
+
+        Raises:
+            ClusterError: A cluster does not answer.
+            StateError: The offset map cannot be written.
+        """
+        context, config = self._context, self._context.config
+        ends = context.source.log_ends(plan.partitions, config.isolation)
+        windows = [(tp, positions[tp].upstream, ends[tp]) for tp in plan.partitions]
+        context.board.begin(number, "drain", plan, positions)
+        try:
+            copied = _copied(context, plan, windows)
+        except Py4JError as error:
+            self._has_failed = True
+            text = str(error).partition("\n")[0]
+            log.info("heartbeats_left_to_spark", flow=config.flow, text=text)
+            return False
+        finally:
+            context.board.end()
+        keeps_time = config.record_timestamps == "preserve"
+        reports = [
+            (tp, Copied(size, newest if keeps_time else -1, newest))
+            for (tp, _, _), (_, size, newest) in zip(windows, copied, strict=True)
+        ]
+        context.board.add_copied(reports)
+        runs = {
+            tp: [OffsetRun(start, end, positions[tp].downstream, records)]
+            for (tp, start, end), (records, _, _) in zip(windows, copied, strict=True)
+            if end > start
+        }
+        context.board.add(runs)
+        record_copied(context, plan, map_writer, FinishedRuns(number, runs, plan.source_ids))
+        return True
+
+
+def _copied(context: FlowContext, plan: TopicPlan, windows: Sequence[Window]) -> list[list[int]]:
+    """Copies *windows*; returns records, bytes and the newest timestamp of each.
+
+    Raises:
+        Py4JError: Not all of them could be copied; none of them is on its way.
+    """
+    config, jvm = context.config, context.jvm
+    starts = {tp: start for tp, start, _ in windows}
+    source = source_options(named(config.source.consumer, config.flow), starts)
+    sink = sink_options(config.target.producer, config.flow, intercepted=False)
+    own = {"interceptor.classes": OWNER_ONLY}  # nothing is sent once the lease is lost
+    texts = [
+        [tp.topic, tp.partition, start, end, plan.topics[tp.topic]] for tp, start, end in windows
+    ]
+    copied: list[list[int]] = json.loads(
+        jvm.replication.calls.HeartbeatCopy.copy(
+            java_map(jvm, {**client_properties(source), "enable.auto.commit": "false"}),
+            java_map(jvm, {**client_properties(sink), **own}),
+            json.dumps(texts),
+            config.record_timestamps == "preserve",
+            int(1000 * TIMEOUT_SECONDS),
+        )
+    )
+    return copied
