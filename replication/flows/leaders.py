@@ -9,6 +9,10 @@ from replication.model import Topic, TopicPartition
 ELECTION_SECONDS: Final = 3.0
 """So long may a partition be without a leader before that is worth a word."""
 
+OLD_SECONDS: Final = 7.0
+"""What was described so long before a broker fell silent does not say whom it led: its partitions
+may have moved since. It is as long as it takes to say that a broker is silent."""
+
 
 @dataclass(frozen=True, slots=True)
 class Leaderless:
@@ -17,10 +21,12 @@ class Leaderless:
     Args:
         name: As its cluster calls it.
         began: When that began, by a clock of the caller.
+        known: Until when that is known to have lasted.
     """
 
     name: str
     began: float
+    known: float
 
 
 class Leaders:
@@ -33,8 +39,18 @@ class Leaders:
 
     def __init__(self) -> None:
         self.topics: Mapping[str, Topic] = {}
+        self._described = 0.0
         self._said: dict[TopicPartition, Leaderless] = {}
-        self._led_until: dict[TopicPartition, float] = {}
+        self._missing_since: dict[TopicPartition, float] = {}
+
+    def describe(self, topics: Mapping[str, Topic], now: float) -> None:
+        """Takes the cluster's last description of the flow's topics, by upstream names."""
+        self.topics, self._described = topics, now
+
+    @property
+    def said(self) -> frozenset[TopicPartition]:
+        """What has no leader that answers, as `look` has said and not taken back."""
+        return frozenset(self._said)
 
     def leads(self) -> dict[int, TopicPartition]:
         """Returns for each broker that leads one of its partitions, by the cluster's names."""
@@ -58,19 +74,24 @@ class Leaders:
         begun = {
             tp: found
             for tp, found in lasting.items()
-            if tp not in self._said and now - found.began >= ELECTION_SECONDS
+            if tp not in self._said and found.known - found.began >= ELECTION_SECONDS
         }
         ended = {
             tp: found
             for tp, found in self._said.items()
             if tp not in lasting and tp.topic in self.topics
         }
-        self._said = {tp: it for tp, it in {**begun, **self._said}.items() if tp not in ended}
+        self._said = {tp: own for tp, own in {**begun, **self._said}.items() if tp not in ended}
         return begun, ended
 
     def _leaderless(
         self, silent: Mapping[int, float], now: float
     ) -> dict[TopicPartition, Leaderless]:
+        silent = {
+            number: began
+            for number, began in silent.items()
+            if began - self._described <= OLD_SECONDS
+        }
         found: dict[TopicPartition, Leaderless] = {}
         missing: dict[TopicPartition, float] = {}
         for upstream, topic in self.topics.items():
@@ -78,12 +99,11 @@ class Leaders:
                 continue
             for number, leader in enumerate(topic.leaders):
                 tp = TopicPartition(upstream, number)
-                if leader is None:
-                    missing[tp] = began = self._led_until.get(tp, now)
+                name = f"{topic.name}-{number}"
+                if leader is None:  # one look may meet an election: only a later one tells
+                    missing[tp] = self._missing_since.get(tp, self._described)
+                    found[tp] = Leaderless(name, missing[tp], known=self._described)
                 elif leader in silent:
-                    began = silent[leader]
-                else:
-                    continue
-                found[tp] = Leaderless(f"{topic.name}-{number}", began)
-        self._led_until = missing
+                    found[tp] = Leaderless(name, silent[leader], known=now)
+        self._missing_since = missing
         return found

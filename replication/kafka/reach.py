@@ -11,9 +11,10 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, as_completed
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from types import MappingProxyType
 from typing import Final
@@ -57,6 +58,7 @@ class Silence:
     is_open: bool = False
 
 
+MUTE: Final = Silence("_TIMED_OUT", "timed out")
 CLOSED: Final = Silence("_TRANSPORT", "closed the connection, or is no broker", is_open=True)
 
 
@@ -96,6 +98,10 @@ class Reach:
             if found is None:
                 self._answered_at = self._looked_at
         return found
+
+    def ask(self, address: str) -> "Future[Silence | None]":
+        """Asks one broker at its own *address*, ``host:port``; the answer is as that of `look`."""
+        return _ask(address, is_tls=self._is_tls)
 
     @property
     def is_open(self) -> bool:
@@ -167,28 +173,31 @@ def _reach(servers: str, *, is_tls: bool) -> Reach:
 
 def _look_at_all(addresses: Sequence[str], *, is_tls: bool) -> Silence | None:
     """Asks *addresses* all at once, and returns what they met; None as soon as one answers."""
-    answers = SimpleQueue[tuple[str, Silence | None]]()
-
-    def ask_one(address: str) -> None:
-        answers.put((address, _silence_of(address, is_tls=is_tls)))
-
-    for address in addresses:
-        Thread(target=ask_one, args=(address,), name="kafka-look", daemon=True).start()
+    asked = {_ask(address, is_tls=is_tls): address for address in addresses}
+    found = dict.fromkeys(addresses, MUTE)
     # a name server may keep a look waiting for longer than any address
-    until = time.monotonic() + ANSWER_SECONDS + LOOK_SECONDS
-    found = {address: Silence("_TIMED_OUT", "timed out") for address in addresses}
-    for _ in addresses:
-        try:
-            address, silence = answers.get(timeout=max(0.0, until - time.monotonic()))
-        except Empty:
-            break
-        if silence is None:
-            return None
-        found[address] = silence
+    with suppress(TimeoutError):
+        for answer in as_completed(asked, ANSWER_SECONDS + LOOK_SECONDS):
+            if (silence := answer.result()) is None:
+                return None
+            found[asked[answer]] = silence
     codes = {silence.code for silence in found.values()}
     order = (code for code in PATIENCE_SECONDS if code in codes)
     text = "; ".join(f"{address}: {silence.text}" for address, silence in found.items())
     return Silence(next(order), text, any(silence.is_open for silence in found.values()))
+
+
+def _ask(address: str, *, is_tls: bool) -> "Future[Silence | None]":
+    answer = Future[Silence | None]()
+
+    def ask_it() -> None:
+        try:
+            answer.set_result(_silence_of(address, is_tls=is_tls))
+        except BaseException as error:  # noqa: BLE001 - raised again for whoever waits
+            answer.set_exception(error)
+
+    Thread(target=ask_it, name="kafka-look", daemon=True).start()
+    return answer
 
 
 def _silence_of(address: str, *, is_tls: bool) -> Silence | None:
@@ -218,7 +227,7 @@ def _answers(host: str, port: int, *, is_tls: bool) -> bool:
 def _met(error: OSError) -> Silence:
     """Describes the *error* of a connection in the words of Kafka's clients."""
     if isinstance(error, TimeoutError):
-        return Silence("_TIMED_OUT", "timed out")
+        return MUTE
     if isinstance(error, socket.gaierror):
         return Silence("_RESOLVE", f"unknown host ({error.strerror})")
     return Silence("_TRANSPORT", (error.strerror or str(error)).lower())

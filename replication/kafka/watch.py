@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -22,9 +22,9 @@ from confluent_kafka.admin import OffsetSpec
 from replication.config.clients.defaults import QUICK_RETURN
 from replication.errors import ReplicationError
 from replication.kafka.clients import open_admin
-from replication.kafka.diagnosis import ClientDiagnostics, call_error, kafka_error
+from replication.kafka.diagnosis import ClientDiagnostics, call_error
 from replication.kafka.java_topics import JavaTopics
-from replication.kafka.reach import reach_of
+from replication.kafka.reach import MUTE, Silence, reach_of
 from replication.log import Log
 from replication.model import TopicPartition
 
@@ -37,8 +37,8 @@ ANSWER_SECONDS: Final = 2.0
 PING_SECONDS: Final = 1.0
 """How long any broker has for its answer, before all addresses are asked."""
 
-FIRST_SECONDS: Final = 0.5
-"""For the first of several brokers; if none answers by then, all addresses are asked."""
+LATE_SECONDS: Final = 0.5
+"""A leader that has not answered the client after so long is asked at its own address."""
 
 SILENT_SECONDS: Final = 7.0
 """Without an answer, a cluster is said to be silent: longer than an election, or a long pause of a
@@ -133,6 +133,8 @@ class ClusterWatch:
         self._whole = Answers()
         self._brokers = dict[int, Answers]()
         self._leads: dict[str, Leads] = {}  # by user
+        self._addresses = dict[int, str]()  # of the brokers, as the cluster named them last
+        self._reach = reach_of(properties)
         self._over = threading.Event()
         self._asking = threading.Lock()
         threading.Thread(target=self._watch, name=f"{alias} watch", daemon=True).start()
@@ -180,36 +182,58 @@ class ClusterWatch:
             self._whole.take(reason, Moment(), patience)
             # behind an outage of the cluster, each broker has the time of a start
             known = {} if was_silent else self._brokers
-            brokers = {number: known.get(number) or Answers() for number in outcomes}
+            brokers = {number: known.get(number) or Answers() for number in leads}
             for number, own_reason in outcomes.items():
                 brokers[number].take(own_reason, Moment())
             self._brokers = brokers
 
     def _question(self, leads: Leads) -> tuple[str, dict[int, str]]:
-        """Returns why no broker answered, and why each of *leads* did not; empty if one did."""
+        """Returns why no broker answered, and why each of *leads* did not; empty if one did.
+
+        A broker of which that is not known has no outcome.
+        """
         try:
-            sent = {number: self._ask_leader(tp) for number, tp in leads.items()}
-            wait(sent.values(), FIRST_SECONDS, FIRST_COMPLETED)
-            is_answered = not all(map(_outcome, sent.values())) or (not sent and self._is_pinged())
-            reason = "" if is_answered else self._silence()
-            wait(sent.values(), ANSWER_SECONDS)
-            return reason, {number: _outcome(answer) for number, answer in sent.items()}
+            is_known = leads.keys() <= self._addresses.keys()
+            is_pinged = not (leads and is_known) and self._learn_addresses()
+            answered, asked = self._ask_brokers(leads)
+            silence = "" if is_pinged or answered else self._silence()
+            wait(asked.values(), ANSWER_SECONDS)
+            outcomes = {number: _outcome(answer) for number, answer in asked.items()}
+            if any(outcomes.values()) and not silence:  # a broker may have moved
+                self._learn_addresses()
         except (KafkaException, ReplicationError) as error:  # there is no client: a wrong property
             log.debug("watch_failed", cluster=self.alias, text=error)
             return self._silence(), {}
         except Exception:  # the thread must outlive what nobody has foreseen
             log.exception("watch_failed", cluster=self.alias, text="please report this")
             return self._silence(), {}
+        outcomes |= dict.fromkeys(answered, "")
+        return silence if all(outcomes.values()) else "", outcomes
 
-    def _is_pinged(self) -> bool:
+    def _learn_addresses(self) -> bool:
+        """Asks any broker for the addresses of all; false if none answers."""
         with suppress(KafkaException):
-            self._admin.list_topics(topic=NO_TOPIC, timeout=PING_SECONDS)
+            found = self._admin.list_topics(topic=NO_TOPIC, timeout=PING_SECONDS).brokers
+            # one that the cluster has expelled keeps its address: it is asked until it is back
+            self._addresses |= {number: f"{own.host}:{own.port}" for number, own in found.items()}
             return True
         return False
 
+    def _ask_brokers(self, leads: Leads) -> tuple[set[int], dict[int, "Future[Silence | None]"]]:
+        """Returns the brokers that have answered at once, and the questions to the late ones.
+
+        These go to each broker's own address: the client may have failed, or wait, for want of
+        another broker, of which it asks first who leads the partition.
+        """
+        sent = {number: self._ask_leader(tp) for number, tp in leads.items()}
+        wait(sent.values(), LATE_SECONDS)
+        answered = {number for number, answer in sent.items() if _is_answer(answer)}
+        late = self._addresses.keys() & (leads.keys() - answered)
+        return answered, {number: self._reach.ask(self._addresses[number]) for number in late}
+
     def _silence(self) -> str:
         """Returns why no address answers; empty if one does, whatever keeps the client."""
-        silence = reach_of(self._properties).look()
+        silence = self._reach.look()
         if silence is None:
             return ""
         call = "asking whether it answers"
@@ -237,17 +261,18 @@ class ClusterWatch:
         return self._opened[0]
 
 
-def _outcome(answer: "Future[Any]") -> str:
-    """Returns why a broker has not answered; empty if it has, be it with an error."""
-    if not answer.done():
-        return "no answer yet"
-    failure = answer.exception()
-    if failure is None:  # librdkafka gives no error where a leader has not answered in time
-        return "no answer in time" if answer.result().offset == OFFSET_INVALID else ""
-    if not isinstance(failure, KafkaException):
-        return repr(failure)
-    error = kafka_error(failure)
-    return error.str() if error.name().startswith("_") else ""
+def _is_answer(answer: "Future[Any]") -> bool:
+    """Returns whether a leader has answered; an error may be another broker's, or the client's."""
+    if not answer.done() or answer.exception() is not None:
+        return False
+    # librdkafka gives no error where a leader has not answered in time
+    return bool(answer.result().offset != OFFSET_INVALID)
+
+
+def _outcome(answer: "Future[Silence | None]") -> str:
+    """Returns what a broker's own address met; empty if it has answered."""
+    silence = answer.result() if answer.done() else MUTE
+    return "" if silence is None else silence.text
 
 
 class Watches:

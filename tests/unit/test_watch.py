@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.flows.leaders import Leaders
+from replication.flows.leaders import Leaderless, Leaders
 from replication.kafka.watch import SILENT_SECONDS, Answers, Moment
 from replication.model import Topic, TopicPartition
 
@@ -62,33 +62,55 @@ def topic(*leaders: int | None) -> dict[str, Topic]:
 
 def test_each_broker_is_asked_for_one_of_its_partitions() -> None:
     leaders = Leaders()
-    leaders.topics = topic(None, 2, 2, 1)
+    leaders.describe(topic(None, 2, 2, 1), 0.0)
 
     assert leaders.leads() == {1: TopicPartition("A.t", 3), 2: TopicPartition("A.t", 1)}
 
 
 def test_a_partition_without_a_leader_is_said_once_and_no_election_is() -> None:
     leaders = Leaders()
-    leaders.topics = topic(1, None)
-    said = [leaders.look({}, now)[0] for now in (10.0, 12.0, 13.0, 14.0)]
-    leaders.topics = topic(1, 1)
+    said = []
+    for now in (10.0, 12.0, 13.0, 14.0):
+        leaders.describe(topic(1, None), now)
+        said.append(leaders.look({}, now)[0])
+    leaders.describe(topic(1, 1), 20.0)
     _, ended = leaders.look({}, 20.0)
 
     assert [list(begun) for begun in said] == [[], [], [("t", 1)], []]
     assert {tp: (found.name, found.began) for tp, found in ended.items()} == {
         ("t", 1): ("A.t-1", 10.0)
     }
-    leaders.topics = topic(1, None)
+    leaders.describe(topic(1, None), 21.0)
     assert leaders.look({}, 21.0) == ({}, {})
+
+
+def test_an_election_that_nobody_looked_at_again_is_not_said() -> None:
+    leaders = Leaders()
+    leaders.describe(topic(1, None), 10.0)
+
+    assert [leaders.look({}, now) for now in (10.0, 20.0, 60.0)] == [({}, {})] * 3
+
+
+def test_what_was_described_long_before_a_broker_fell_silent_says_nothing() -> None:
+    leaders = Leaders()
+    leaders.describe(topic(1, 2), 10.0)
+    old = leaders.look({2: 30.0}, 40.0)
+    leaders.describe(topic(1, 1), 41.0)  # it had moved before
+    moved = leaders.look({2: 30.0}, 41.0)
+    leaders.describe(topic(1, 2), 42.0)
+    begun, _ = leaders.look({2: 30.0}, 42.0)
+
+    assert (old, moved) == (({}, {}), ({}, {}))
+    assert begun == {("t", 1): Leaderless("A.t-1", 30.0, 42.0)}
 
 
 def test_a_broker_that_is_silent_and_then_expelled_is_one_outage() -> None:
     leaders = Leaders()
-    leaders.topics = topic(1, 2)
+    leaders.describe(topic(1, 2), 5.0)
     silent, _ = leaders.look({2: 5.0}, 12.0)
-    leaders.topics = topic(1, None)
+    leaders.describe(topic(1, None), 14.0)
     expelled = leaders.look({}, 14.0)
-    leaders.topics = topic(1, 1)  # another replica leads it now
+    leaders.describe(topic(1, 1), 15.0)  # another replica leads it now
     _, ended = leaders.look({}, 15.0)
 
     assert list(silent) == [("t", 1)]
@@ -98,9 +120,9 @@ def test_a_broker_that_is_silent_and_then_expelled_is_one_outage() -> None:
 
 def test_of_a_topic_that_nobody_describes_nothing_ends() -> None:
     leaders = Leaders()
-    leaders.topics = topic(None)
-    leaders.look({}, 0.0)
-    leaders.look({}, 5.0)
-    leaders.topics = {}
+    for now in (0.0, 5.0):
+        leaders.describe(topic(None), now)
+        leaders.look({}, now)
+    leaders.describe({}, 6.0)
 
     assert leaders.look({}, 6.0) == ({}, {})
