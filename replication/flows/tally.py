@@ -3,7 +3,7 @@
 Everything here is known to the flow anyway, but for one request to the source at the start.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
@@ -43,6 +43,7 @@ class Tally:
         when_killed: Is told of an owner before this process that has not given its lease back.
         positions: The next source offset of each partition, as far as it is known.
         set_aside: What is set aside now, and why.
+        shown: The topics that the source showed last, without those; None if it has shown none.
     """
 
     board: FlowBoard = field(default_factory=FlowBoard)
@@ -51,6 +52,7 @@ class Tally:
     when_killed: Callable[[Killed], None] = lambda _killed: None
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     set_aside: Mapping[TopicOrPartition, ReplicationError] = field(default_factory=dict)
+    shown: Collection[str] | None = None
     _ends: dict[TopicPartition, int] = field(default_factory=dict)
     _stable: dict[TopicPartition, int] = field(default_factory=dict)
     _readable: dict[TopicPartition, int] = field(default_factory=dict)
@@ -70,6 +72,15 @@ class Tally:
         self._ends.update(ends)
         self._stable.update(stable)
         self._readable.update(stable if isolation == "read_committed" else ends)
+
+    def end(
+        self,
+        positions: Mapping[TopicPartition, int],
+        set_aside: Mapping[TopicOrPartition, ReplicationError],
+        shown: Collection[str] | None,
+    ) -> None:
+        """Takes how far the flow has come; the values are those of the attributes."""
+        self.positions, self.set_aside, self.shown = positions, set_aside, shown
 
     def topics(self) -> tuple[TopicEnd, ...]:
         """Returns what is to be recorded of each topic, sorted by name."""
@@ -93,6 +104,8 @@ class Tally:
         records, newest_ms = copying.records.get(name, 0), copying.newest_ms.get(name, -1)
         reached, readable = _sum(self.positions, partitions), self._readable
         behind = (max(0, readable[tp] - self.positions.get(tp, 0)) for tp in partitions)
+        # of a deleted topic, the last records may never be confirmed, and none is left to copy
+        is_gone = self.shown is not None and not causes and name not in self.shown
         return TopicEnd(
             name,
             records,
@@ -102,7 +115,7 @@ class Tally:
             source_end=_sum(self._ends, partitions),
             source_stable=_sum(self._stable, partitions),
             reached=reached,
-            behind=None if reached is None else sum(behind),
+            behind=None if reached is None or is_gone else sum(behind),
             newest_record=_time(newest_ms) if newest_ms >= 0 else None,
         )
 

@@ -127,6 +127,14 @@ def test_behind_counts_each_partition_and_is_0_only_if_all_are_reached(
     assert topic.reached == sum(at for _, at in pairs)
 
 
+def test_a_topic_that_was_deleted_is_not_behind_and_one_that_is_set_aside_is() -> None:
+    tally = Tally()
+    tally.begin({ORDERS_0: 5, USERS_0: 3}, {}, "read_uncommitted")
+    tally.end({ORDERS_0: 4, USERS_0: 1}, {USERS_0: ClusterError("no leader")}, shown={"audit"})
+
+    assert [(topic.topic, topic.behind) for topic in tally.topics()] == [("orders", None), ("u", 2)]
+
+
 def test_the_ends_of_all_flows_are_one_commit(tmp_path: Path) -> None:
     ends = Ends(launch(tmp_path))
     ends.end(FLOW, Tally(epoch=4), FlowError("the query failed"), is_stopped=False)

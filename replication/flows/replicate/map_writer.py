@@ -74,6 +74,11 @@ class MapWriter:
         """The topic id of each remote topic in the last generation."""
         return self.topics.remote_ids
 
+    @property
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """Each partition's next source offset, by its last known position."""
+        return {tp: anchor.position.upstream for tp, anchor in self.anchors.items()}
+
     def record(
         self,
         runs: Mapping[TopicPartition, Sequence[OffsetRun]],
