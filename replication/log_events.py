@@ -151,6 +151,7 @@ Event = Literal[
     "topics_left_out",
     "topics_not_found",
     "topics_replaced",
+    "transaction_ended",
     "transaction_open",
     "trying_single_records",
     "unconfirmed",

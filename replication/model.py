@@ -75,6 +75,7 @@ EventKind = Literal[
     "no-topics",
     "table-damaged",
     "transaction-open",
+    "transaction-ended",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 

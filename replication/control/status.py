@@ -24,6 +24,7 @@ ENDS: Final[Mapping[EventKind, frozenset[EventKind]]] = {
     "reachable": frozenset({"unreachable"}),
     "led": frozenset({"leaderless"}),
     "resumed": frozenset({"waiting"}),
+    "transaction-ended": frozenset({"transaction-open"}),
 }
 """The kind of an event -> the kinds that it ends, of the same topic, partition or cluster."""
 

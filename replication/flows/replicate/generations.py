@@ -10,6 +10,7 @@ from typing import Final
 from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import explain
 from replication.flows.replicate.generation import Generation
+from replication.flows.replicate.held_back import HeldBack
 from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.topic_ids import TopicIdWatch
@@ -128,12 +129,13 @@ class Generations:
                 raise explain(flow, failure, rejected) from failure
         return len(ended) == len(self._running)
 
-    def check_idle(self, now: float) -> None:
-        """Looks at the partitions that do not move; see `IdlePartitions`.
+    def check_idle(self, held_back: HeldBack, now: float) -> None:
+        """Looks at the partitions that do not move; see `IdlePartitions` and *held_back*.
 
         Raises:
             ClusterError: The source does not answer.
         """
+        held_back.look(self.plan.partitions, now)
         for generation, idle in self._running:
             idle.check(generation.pending, now)
 

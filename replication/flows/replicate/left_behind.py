@@ -5,18 +5,21 @@ wrote the records that follow. A transaction that has ended by the end of the dr
 next one copies it, like all that arrived after the start.
 """
 
-from collections.abc import Collection, Mapping
-from datetime import datetime, timezone
+from collections.abc import Collection
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.kafka.transactions import OpenTransaction, Transactions
+from replication.flows.replicate.held_back import (
+    HeldBack,
+    describe_owner,
+    how_to_abort,
+    owners_of,
+)
+from replication.kafka.transactions import OpenTransaction
 from replication.log import Log
 from replication.model import Flow, NewEvent, TopicPartition
 
 log = Log(__name__)
-
-Spans = Mapping[TopicPartition, tuple[int, int]]
 
 
 class LeftBehind:
@@ -24,9 +27,13 @@ class LeftBehind:
 
     Args:
         context: The flow.
+
+    Attributes:
+        held_back: What the other modes say in the place of a drain's end.
     """
 
     def __init__(self, context: FlowContext) -> None:
+        self.held_back = HeldBack(context)
         self._context = context
         self._config = context.config
         is_held = self._config.isolation == "read_committed"
@@ -50,7 +57,7 @@ class LeftBehind:
         """
         try:
             spans = self._held()
-            found = self._owners(spans) if spans else {}
+            found = owners_of(self._context, spans) if spans else {}
             spans = {tp: span for tp, span in self._held().items() if tp in spans}
         except ClusterError as error:
             log.warning("left_behind_unknown", flow=self._config.flow, text=error)
@@ -80,11 +87,6 @@ class LeftBehind:
             tp: (stable[tp], end) for tp, end in self._ends.items() if stable.get(tp, end) < end
         }
 
-    def _owners(self, spans: Spans) -> dict[TopicPartition, OpenTransaction | str]:
-        source = self._config.source
-        with Transactions(self._context.jvm, source.alias, source.admin) as transactions:
-            return transactions.open_at(spans)
-
 
 def describe_left(
     flow: Flow,
@@ -106,22 +108,7 @@ def describe_left(
     left = (
         f"{until - start} offsets of {tp} on {flow.source}, {start} to {until - 1}, are not copied"
     )
-    if isinstance(owner, str):
-        whose = f"behind an open transaction. Whose is not known: {owner}"
-    else:
-        name = owner.name or "a transactional id that this user may not DESCRIBE"
-        since = (
-            f"since {_time(owner.since_ms)}"
-            if owner.since_ms is not None
-            else f"with its last record of {_time(owner.last_ms)}"
-        )
-        whose = f"behind an open transaction of {name} (producer id {owner.producer_id}), {since}"
     return (
-        f"{left}: they are {whose}. The next drain copies them once it has ended. If its producer "
-        f"is gone: kafka-transactions --bootstrap-server {servers} abort --topic {tp.topic} "
-        f"--partition {tp.partition} --start-offset {start}"
+        f"{left}: they are behind {describe_owner(owner)}. The next drain copies them once it has "
+        f"ended. {how_to_abort(tp, start, servers)}"
     )
-
-
-def _time(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"

@@ -150,9 +150,9 @@ class _FlowLoop:
         try:
             return self._run()
         finally:
-            tally, anchors = self._context.tally, self._map_writer.anchors
-            tally.positions = {tp: at.position.upstream for tp, at in anchors.items()}
-            tally.set_aside = self._choice.set_aside
+            shown = None if self._plan is None else self._plan.topics.keys()
+            positions, set_aside = self._map_writer.next_offsets, self._choice.set_aside
+            self._context.tally.end(positions, set_aside, shown)
 
     def _run(self) -> ReplicationError | None:
         ending: GenerationEnding = "changed"
@@ -229,9 +229,9 @@ class _FlowLoop:
             text = describe_old_records(self._context, plan, positions)
         except ClusterError as error:
             log.info("age_unknown", flow=self._config.flow, text=error)
-        else:
-            if text:
-                log.warning("old_records", flow=self._config.flow, text=text)
+            return
+        if text:
+            log.warning("old_records", flow=self._config.flow, text=text)
 
     def _attend(self, running: Generations) -> GenerationEnding:
         """Records the progress of running queries until something ends them."""
@@ -279,7 +279,7 @@ class _FlowLoop:
 
     def _check_idle(self, running: Generations) -> None:
         try:
-            running.check_idle(time.monotonic())
+            running.check_idle(self._left_behind.held_back, time.monotonic())
         except ClusterError as error:
             log.warning("idle_check_failed", flow=self._config.flow, text=error)
 

@@ -8,11 +8,13 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from replication.control.status import troubles_of
+from replication.flows.replicate.held_back import HELD_SECONDS, HeldBack
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.transactions import OpenTransaction, Transactions
 from replication.model import TopicPartition
+from replication.state.tables import Tables
 from tests.support.clients import properties
-from tests.support.flows import RunningFlow, flow_config
+from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters
 from tests.support.stored import stored
 from tests.support.topics import copied, fill, send
@@ -87,3 +89,30 @@ def test_a_drain_says_what_it_leaves_behind_and_the_next_one_copies_it(
 
     assert copied(clusters, topic_name) == end
     assert len(stored(flow.tables, "events", "kind = 'transaction-open'")) == 1
+
+
+@pytest.mark.spark
+def test_a_continuous_flow_says_what_holds_it_back_and_when_that_ends(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, held: Producer
+) -> None:
+    tables = Tables(spark, (tmp_path / "state").as_uri())
+    held_back = HeldBack(flow_context(spark, tables, flow_config(*clusters, topic_name)))
+    tp = TopicPartition(topic_name, 0)
+
+    def kinds() -> list[str]:
+        return [row.kind for row in stored(tables, "events", order="at")]
+
+    held_back.look([tp], 0)
+    held_back.look([tp], HELD_SECONDS)
+    held_back.look([tp], HELD_SECONDS + 60)  # it is said once
+    begun = stored(tables, "events")
+    held.commit_transaction(60)
+    held.begin_transaction()
+    held_back.look([tp], HELD_SECONDS + 120)
+
+    (row,) = begun
+    assert row.offset_from == BEFORE
+    assert f"{topic_name}-0 on A waits at offset {BEFORE}" in row.text
+    assert f"an open transaction of payments-{topic_name} (producer id " in row.text
+    assert kinds() == ["transaction-open", "transaction-ended"]
+    assert troubles_of([row.asDict() for row in stored(tables, "events")], None) == ()
