@@ -37,6 +37,7 @@ from replication.app.signals import stop_on_signals
 from replication.app.view import View
 from replication.config.checks import idle_job_problem
 from replication.config.file import load_config
+from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.clients import clients_of, custom_classes
 from replication.control.loops import check_loops
@@ -249,8 +250,10 @@ def _always(_flow: Flow) -> bool:
     return True
 
 
-def _wait(stop: threading.Event) -> None:
-    stop.wait()
+def _watch(outages: Outages, stop: threading.Event) -> None:
+    outages.begin()
+    with outages:
+        stop.wait()
 
 
 class _Application:
@@ -297,10 +300,7 @@ class _Application:
         chosen = [flow for flow in self._chosen if flow.flow not in refused]
         config = self._launch.config
         if not self._chosen and not is_drain(config, ()):  # heartbeats only, until a stop
-            threads = [
-                FlowThread(name, _wait, partial(self._ends.end, name, Tally()))
-                for name in self._launch.names
-            ]
+            threads = [self._beating(tables, pair) for pair in config.heartbeats]
         self._shown.begin(contexts, view.latest)
         stop_on_signals([thread.stop for thread in threads])
         with (
@@ -333,10 +333,17 @@ class _Application:
     def _slots(self) -> int:
         return task_slots(self._session.get())
 
+    def _beating(self, tables: Tables, pair: HeartbeatsConfig) -> FlowThread:
+        """Returns the thread of a pair that has nothing but heartbeats."""
+        outages = Outages(tables, pair.flow, [pair], self._watches)
+        ended = partial(self._ends.end, pair.flow, Tally())
+        return FlowThread(pair.flow, partial(_watch, outages), ended)
+
     def _context(self, config: FlowConfig, tables: Tables, leases: LeaseBook) -> FlowContext:
-        source = Cluster(config.source.alias, config.source.admin)
-        target = Cluster(config.target.alias, config.target.admin)
-        outages = Outages(tables, config, self._watches)
+        source = Cluster(config.source.alias, config.source.admin, prefers_java=True)
+        target = Cluster(config.target.alias, config.target.admin, prefers_java=True)
+        sides, is_drain = (config.source, config.target), config.mode == "drain"
+        outages = Outages(tables, config.flow, sides, self._watches, is_drain=is_drain)
         outages.begin()
         return FlowContext(
             config,

@@ -8,16 +8,15 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from py4j.protocol import Py4JError
 
-from replication.config.tree import FlowConfig
 from replication.errors import ReplicationError
 from replication.flows.leaders import Leaders
 from replication.kafka.watch import ClusterWatch, ObservedSilence, Watches
 from replication.log import Log
-from replication.model import NewEvent, Topic
+from replication.model import Flow, NewEvent, Topic, TopicPartition
 from replication.state.claim import Claim
 from replication.state.tables import Tables
 
@@ -29,21 +28,45 @@ WAKE_SECONDS: Final = 0.2
 """How late a flow that waits for a cluster learns that it answers."""
 
 
+class Reached(Protocol):
+    """A cluster that is watched."""
+
+    @property
+    def alias(self) -> str:
+        """Its name in the configuration."""
+
+    @property
+    def admin(self) -> Mapping[str, str]:
+        """The properties of its admin clients."""
+
+
 class Outages(AbstractContextManager["Outages"]):
     """The outages of one flow's clusters. Each has a first and a last event, for either cluster.
 
     Args:
         tables: For the events. A lost lease must not keep them from being written.
-        config: The flow.
+        flow: The flow.
+        sides: Its source and its target; without a flow, the cluster that gets its heartbeats.
         watches: Of the process.
+        is_drain: Whether the flow ends if an outage lasts.
     """
 
-    def __init__(self, tables: Tables, config: FlowConfig, watches: Watches) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        flow: Flow,
+        sides: Sequence[Reached],
+        watches: Watches,
+        *,
+        is_drain: bool = False,
+    ) -> None:
         self._tables = tables
-        self._config = config
+        self._flow = flow
+        self._sides = sides
         self._watches = watches
-        self._clusters: list[ClusterWatch] = []  # the source, the target
-        self._leaders = Leaders(), Leaders()  # of both
+        self._is_drain = is_drain
+        self._clusters: list[ClusterWatch] = []  # of the sides
+        self._leaders = [Leaders() for _ in sides]
         self._said: dict[str, ObservedSilence] = {}  # by alias
         self._reminded_at = 0.0
         self._claim: Claim | None = None
@@ -53,10 +76,10 @@ class Outages(AbstractContextManager["Outages"]):
 
     def begin(self) -> None:
         """Begins to watch; a block that follows ends it."""
-        for cluster in (self._config.source, self._config.target):
-            watch = self._watches.on(cluster.alias, cluster.admin)
+        for side in self._sides:
+            watch = self._watches.on(side.alias, side.admin)
             self._clusters.append(self._resources.enter_context(watch))
-        name = f"{self._config.flow} outages"
+        name = f"{self._flow} outages"
         threading.Thread(target=self._look_on, name=name, daemon=True).start()
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
@@ -64,7 +87,7 @@ class Outages(AbstractContextManager["Outages"]):
         self._over.set()
         with self._resources:
             for cluster in self._clusters:
-                cluster.follow(str(self._config.flow), {})
+                cluster.follow(str(self._flow), {})
             if isinstance(error, ReplicationError):
                 for cluster in self._clusters:
                     if cluster.silence is None:
@@ -73,8 +96,13 @@ class Outages(AbstractContextManager["Outages"]):
 
     @property
     def are_answering(self) -> bool:
-        """Whether both clusters have answered the last question."""
+        """Whether all clusters have answered the last question."""
         return all(cluster.is_answering for cluster in self._clusters)
+
+    @property
+    def leaderless(self) -> frozenset[TopicPartition]:
+        """The upstream partitions of which it has said that no broker of the source leads them."""
+        return self._leaders[0].said
 
     def follow(self, described: Sequence[Mapping[str, Topic]]) -> None:
         """Watches the leaders of what the source and the target have *described*, from now on.
@@ -83,8 +111,8 @@ class Outages(AbstractContextManager["Outages"]):
             described: Topics by upstream names, for each cluster; empty if they did not answer.
         """
         for cluster, leaders, topics in zip(self._clusters, self._leaders, described, strict=False):
-            leaders.topics = topics
-            cluster.follow(str(self._config.flow), leaders.leads())
+            leaders.describe(topics, time.monotonic())
+            cluster.follow(str(self._flow), leaders.leads())
 
     def stand_by(self, claim: Claim) -> None:
         """Leaves it to the flow's owner to say what begins, while *claim* waits for its end."""
@@ -97,7 +125,7 @@ class Outages(AbstractContextManager["Outages"]):
         """
         with self._lock:
             self._claim = None
-            source = self._config.source.alias
+            source = self._sides[0].alias
             if source in self._said and self._said[source].ended is None:
                 del self._said[source]
 
@@ -156,7 +184,7 @@ class Outages(AbstractContextManager["Outages"]):
             )
             for tp, found in sorted(ended.items())
         ]
-        self._tables.record_events(self._config.flow, begins + ends)
+        self._tables.record_events(self._flow, begins + ends)
 
     def _is_standby(self) -> bool:
         return self._claim is not None and self._claim.is_waiting
@@ -165,7 +193,7 @@ class Outages(AbstractContextManager["Outages"]):
         self._reminded_at = time.monotonic()
         goes_on = (
             "the drain ends if that lasts"
-            if self._config.mode == "drain"
+            if self._is_drain
             else "the flow waits and tries again until it is stopped"
         )
         text = f"{silence.reason}\nNo answer since {silence.since:%H:%M:%S} UTC; {goes_on}"
@@ -178,8 +206,8 @@ class Outages(AbstractContextManager["Outages"]):
     def _record(
         self, kind: Literal["unreachable", "reachable"], cluster: ClusterWatch, text: str
     ) -> None:
-        flow = self._config.flow
-        self._tables.record_event(flow, kind, text, reaction="retry", cluster=cluster.alias)
+        alias = cluster.alias
+        self._tables.record_event(self._flow, kind, text, reaction="retry", cluster=alias)
 
     def _remind(self) -> None:
         now = time.monotonic()
@@ -188,7 +216,7 @@ class Outages(AbstractContextManager["Outages"]):
             for alias, silence in self._said.items():
                 log.warning(
                     "still_unreachable",
-                    flow=self._config.flow,
+                    flow=self._flow,
                     cluster=alias,
                     seconds=silence.seconds,
                     text=silence.reason,

@@ -49,6 +49,7 @@ class Calls:
         client_id: The client's role; it is appended to a ``client.id`` of *properties*.
         patience_s: How long the cluster may be silent, instead of what `replication.kafka.reach`
             says.
+        prefers_java: Whether to use Java's client where it can be, secured or not.
     """
 
     def __init__(
@@ -57,6 +58,8 @@ class Calls:
         properties: Mapping[str, str],
         client_id: str,
         patience_s: float | None = None,
+        *,
+        prefers_java: bool = False,
     ) -> None:
         self._alias = alias
         self.reach = reach_of(properties)
@@ -68,7 +71,9 @@ class Calls:
         name = "|".join(filter(None, (properties.get("client.id"), client_id)))
         self._admin: Any = None
         try:
-            self._admin = open_admin(properties, name, self._timeout_s, self._diagnostics)
+            self._admin = open_admin(
+                properties, name, self._timeout_s, self._diagnostics, prefers_java=prefers_java
+            )
         except KafkaException as failure:
             raise self._error("creating a client", kafka_error(failure)) from None
 

@@ -15,6 +15,7 @@ from confluent_kafka.admin import NewPartitions, OffsetSpec
 
 from replication.kafka.broker_settings import producer_expiration_ms
 from replication.kafka.calls import Calls
+from replication.kafka.clients import is_secured
 from replication.kafka.creation import request_of, requests
 from replication.kafka.diagnosis import NOT_FOUND
 from replication.kafka.permissions import Operation, denied_topics
@@ -34,6 +35,10 @@ NO_ANSWER: Final = KafkaError(KafkaError._TIMED_OUT, "its leader did not answer 
 ID_SECONDS: Final = 60.0
 """How long a cluster's id is taken for known: its address may come to mean another one."""
 
+LIBRDKAFKA_IDS: Final = str.maketrans("-_", "+/")
+"""librdkafka writes ids of topics in another alphabet than Java. State directories have those of
+the client that a connection has by default, and both clients may read one."""
+
 
 class Cluster(AbstractContextManager["Cluster"]):
     """One Kafka cluster, through confluent-kafka's AdminClient. Threads may share it.
@@ -43,6 +48,8 @@ class Cluster(AbstractContextManager["Cluster"]):
         properties: Client properties in Java's key space, ``bootstrap.servers`` among them.
         client_id: The client's role; it is appended to a ``client.id`` of *properties*.
         patience_s: How long it may be silent, where an answer is not worth the usual time.
+        prefers_java: Whether to use Java's client, where there is one: confluent-kafka's waits for
+            minutes for a controller that is paused, while other brokers answer.
     """
 
     def __init__(
@@ -52,10 +59,12 @@ class Cluster(AbstractContextManager["Cluster"]):
         *,
         client_id: str = "replication-admin",
         patience_s: float | None = None,
+        prefers_java: bool = False,
     ) -> None:
         self.alias = alias
         self.servers = properties.get("bootstrap.servers", "")
-        self._calls = Calls(alias, properties, client_id, patience_s)
+        self._calls = Calls(alias, properties, client_id, patience_s, prefers_java=prefers_java)
+        self._is_secured = is_secured(properties)
         self._id = ""
         self._known_until = 0.0
         self._brokers = frozenset[str]()
@@ -100,6 +109,11 @@ class Cluster(AbstractContextManager["Cluster"]):
         self._brokers = frozenset(f"{broker.host}:{broker.port}" for broker in brokers)
         return metadata
 
+    def _topic_id(self, found: Any) -> str:  # noqa: ANN401 - confluent-kafka's, or alike
+        """Returns the topic's id as the client writes it that this connection has by default."""
+        given = str(found.topic_id)
+        return given if self._is_secured else given.translate(LIBRDKAFKA_IDS)
+
     def describe(self, names: Iterable[str], *, listed: bool = False) -> dict[str, Topic]:
         """Describes the topics of *names* that exist.
 
@@ -120,7 +134,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return {
             name: Topic(
                 name,
-                str(found.topic_id),
+                self._topic_id(found),
                 len(found.partitions),
                 frozenset(info.id for info in found.partitions if info.leader is None),
                 tuple(info.leader and info.leader.id for info in found.partitions),

@@ -11,7 +11,7 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, as_completed
+from concurrent.futures import Future, as_completed, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -164,6 +164,21 @@ def bound_s(properties: Mapping[str, str]) -> float | None:
     """Returns how long a cluster may be silent, in s, by *properties*; None by default."""
     own = properties.get("default.api.timeout.ms")
     return int(own) / 1000 if own else None
+
+
+def with_answering_servers(properties: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns *properties* of a new client with those of its addresses that answer now, if any do.
+
+    It would wait half a minute for a broker that is paused, if it began with that one.
+    """
+    servers = [one.strip() for one in properties.get("bootstrap.servers", "").split(",")]
+    if len(servers) < 2:  # noqa: PLR2004 - there is no choice
+        return properties
+    reach = reach_of(properties)
+    asked = {server: reach.ask(server.rpartition("://")[2]) for server in servers}
+    wait(asked.values(), ANSWER_SECONDS)
+    left = [one for one, answer in asked.items() if answer.done() and answer.result() is None]
+    return {**properties, "bootstrap.servers": ",".join(left or servers)}
 
 
 @cache

@@ -102,6 +102,12 @@ class TopicPlan:
         names = {tp.topic for tp in kept}
         return replace(self.without(self.topics.keys() - names), partitions=kept)
 
+    def without_leaders(self, silent: Collection[TopicPartition]) -> "TopicPlan":
+        """Returns the plan with those of its partitions as leaderless that are among *silent*."""
+        led = tuple(tp for tp in self.partitions if tp not in silent)
+        unled = tuple(tp for tp in self.partitions if tp in silent)
+        return replace(self, partitions=led, leaderless=(*self.leaderless, *unled))
+
     def replaces(self, remote_ids: Mapping[str, str]) -> frozenset[str]:
         """Returns those of the topics of *remote_ids* that were deleted, or are other ones now."""
         return frozenset(

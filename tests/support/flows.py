@@ -84,10 +84,16 @@ def flow_context(spark: SparkSession, tables: Tables, config: FlowConfig) -> Flo
         config,
         LateSession.of(spark),
         tables,
-        Cluster(config.source.alias, config.source.admin),
-        Cluster(config.target.alias, config.target.admin),
+        Cluster(config.source.alias, config.source.admin, prefers_java=True),
+        Cluster(config.target.alias, config.target.admin, prefers_java=True),
         RequestChannel(LocalFiles(), tables.root),
-        Outages(tables, config, Watches()),
+        Outages(
+            tables,
+            config.flow,
+            (config.source, config.target),
+            Watches(),
+            is_drain=config.mode == "drain",
+        ),
     )
 
 

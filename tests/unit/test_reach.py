@@ -11,7 +11,7 @@ import pytest
 
 from replication.demo.ports import HOST, free_port
 from replication.kafka import reach
-from replication.kafka.reach import Reach, Silence
+from replication.kafka.reach import Reach, Silence, with_answering_servers
 
 ANSWER = struct.pack(">ihi", 1, 0, 0)
 
@@ -173,3 +173,23 @@ def test_who_has_just_answered_is_not_asked(listener: Listener) -> None:
 
     assert one.await_answer() is None
     assert listener.asked == 0
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_new_client_begins_with_addresses_that_answer(listener: Listener) -> None:
+    mute = Listener()
+    mute.answer = None
+    servers = f"{closed()},{listener.address}, {mute.address}"
+    try:
+        begun = with_answering_servers({"bootstrap.servers": servers, "client.id": "c"})
+    finally:
+        mute.close()
+
+    assert begun == {"bootstrap.servers": listener.address, "client.id": "c"}
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_new_client_keeps_its_addresses_if_none_answers() -> None:
+    servers = f"{closed()},{closed()}"
+
+    assert with_answering_servers({"bootstrap.servers": servers})["bootstrap.servers"] == servers

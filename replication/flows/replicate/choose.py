@@ -64,6 +64,8 @@ class TopicChoice:
         self._topics = SetAside(context, pauses)
         pauses = Backoff(min(first, LEADER_RETRY_SECONDS), LONGEST_LEADER_PAUSE_SECONDS)
         self._leaderless = SetAside(context, pauses)
+        self._unled = frozenset[TopicPartition]()  # as the outages said it for the last plan
+        self._unled_at = 0.0
 
     def plan(self, running: TopicPlan | None = None) -> TopicPlan:
         """Prepares the target, and tries topics that were set aside and are due again.
@@ -92,12 +94,16 @@ class TopicChoice:
     def has_retry(self) -> bool:
         """Returns whether anything that was set aside is to be tried now."""
         self._look_for_acceptances()
-        return self._topics.is_due() or self._leaderless.is_due()
+        has_other_leaders = (
+            self._context.outages.leaderless != self._unled and time.monotonic() >= self._unled_at
+        )
+        return self._topics.is_due() or self._leaderless.is_due() or has_other_leaders
 
     def postpone(self) -> None:
         """Says that the tries which were due could not be made."""
         self._topics.postpone()
         self._leaderless.postpone()
+        self._unled_at = time.monotonic() + LEADER_RETRY_SECONDS
 
     def narrow(self, plan: TopicPlan, located: Found) -> TopicPlan:
         """Narrows *plan* to the topics that have positions; sets those aside that are refused.
@@ -181,7 +187,9 @@ class TopicChoice:
         without = {str(name) for name in waiting}
         known = self._known | {str(name) for name in topics.errors}
         first = FirstTopics(self._context, self._stored)
-        plan = look(config, *clusters, without, known)
+        unled = self._context.outages.leaderless
+        # a leader that is silent, and that its cluster still names, would keep all others waiting
+        plan = look(config, *clusters, without, known).without_leaders(unled)
         first.record(plan)
         if running is not None and plan.replaces(running.remote_ids):
             return plan
@@ -204,6 +212,7 @@ class TopicChoice:
         plan = self._without_rejected_records(plan)
         self._set_leaderless(plan)
         self._reserve(plan)  # what was set aside may be another flow's
+        self._unled = unled
         return plan
 
     def _problems(self, plan: TopicPlan) -> dict[TopicPartition, Refusal]:
@@ -252,7 +261,7 @@ class TopicChoice:
     def _set_leaderless(self, plan: TopicPlan) -> None:
         gone = self._leaderless.errors.keys() - {*plan.partitions, *plan.leaderless}
         self._leaderless.forget(gone)
-        text = "no broker leads this partition, or that of its remote topic"
+        text = "no broker that answers leads this partition, or that of its remote topic"
         self._leaderless.add({tp: ClusterError(text) for tp in plan.leaderless})
 
 

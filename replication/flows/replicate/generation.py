@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from replication.flows.replicate.crossing import crossing, sink
 from replication.flows.replicate.failures import spark_errors
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
+from replication.kafka.reach import with_answering_servers
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
@@ -109,6 +111,8 @@ class Generation:
             ClusterError: The target does not answer.
         """
         config, spark = context.config, context.spark
+        consumer = with_answering_servers(config.source.consumer)
+        config = replace(config, source=replace(config.source, consumer=consumer))
         limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
         prefix = f"{config.flow.slug}-{number}-"
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=temporary_folder(spark)))

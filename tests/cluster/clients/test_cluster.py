@@ -125,6 +125,19 @@ def test_a_recreated_topic_has_another_id(
     assert create(cluster, topic_name).topic_id != first.topic_id
 
 
+def test_both_clients_write_the_ids_of_topics_alike(
+    clusters: Clusters, cluster: Cluster, topic_name: str
+) -> None:
+    names = [create(cluster, f"{topic_name}-{number}").name for number in range(12)]
+    java = Cluster("A", {"bootstrap.servers": clusters[0].bootstrap}, prefers_java=True)
+
+    found = {name: topic.topic_id for name, topic in cluster.describe(names).items()}
+
+    assert {name: topic.topic_id for name, topic in java.describe(names).items()} == found
+    # half of all ids have one of the two letters that the clients write differently
+    assert len(found) == len(names)
+
+
 def test_empty_requests_have_empty_results(cluster: Cluster) -> None:
     assert cluster.describe([]) == {}
     assert cluster.log_ends([]) == {}
