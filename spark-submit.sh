@@ -31,11 +31,12 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
        ./spark-submit.sh --config FILE [--flow 'A->B'] [--clusters A,B]
                          [--mode auto|realtime|microbatch|drain]
                          [--job mirror|replicate|checkpoints|heartbeats|metadata] [--log-format text|json]
-                         [--standby] [--serve] [--dry-run] [-- spark-submit arguments]
+                         [--log-level info|debug] [--standby] [--serve] [--dry-run] [-- spark-submit arguments]
          Replicates as configured in FILE (YAML or .properties). --dry-run only prints the command,
          asking no cluster: local[*] stands for the slots that a start would count.
          --clusters runs only flows that write to these clusters, as connect-mirror-maker.sh does with it.
          --job runs one part only; the default, mirror, runs all parts.
+         --log-level debug also logs what only a developer needs.
          --standby waits while another process runs a flow, and takes over when that one ends.
          --serve shows the flows on a page and by REST while the job runs, on rest.port.
        ./spark-submit.sh --setup [dev] [bench] [docker] [site] [serve] [mm2] [java] [kdc] [hadoop] [s3]
@@ -175,7 +176,7 @@ at_exit() {
   fi
 }
 
-mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_format and standby are those of main
+mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_format, log_level and standby are those of main
   local command quoted slots here=() deploy_mode=${DEPLOY_MODE:-client} master=${MASTER:-}
   local second=(--job "$job" ${flow[@]+"${flow[@]}"}) # refuses a second process before Spark starts
   [ -n "$dry_run" ] || [ "$deploy_mode" = cluster ] || here=(--here)
@@ -194,7 +195,7 @@ mirror() { # SPARK_ARGUMENTS...; config, dry_run, flow, clusters, mode, log_form
   quoted=$(check replication.deploy.submit --repository "$repo" --python "$venv/bin/python" \
     --job "$job" --config "$config" --master "$master" ${flow[@]+"${flow[@]}"} \
     ${clusters[@]+"${clusters[@]}"} ${mode[@]+"${mode[@]}"} ${log_format[@]+"${log_format[@]}"} \
-    ${standby[@]+"${standby[@]}"} -- "$@") || failed $?
+    ${log_level[@]+"${log_level[@]}"} ${standby[@]+"${standby[@]}"} -- "$@") || failed $?
   eval "command=($quoted)"
   if [ -n "$dry_run" ]; then
     printf '%s\n' "$quoted"
@@ -234,7 +235,8 @@ is_json() { # ARGUMENTS...
 main() {
   as_json='' has_ended='' json_writer=''
   if is_json "$@"; then as_json=json; fi
-  local config='' dry_run='' serve='' job=mirror keep=() flow=() clusters=() mode=() log_format=() standby=()
+  local config='' dry_run='' serve='' job=mirror keep=() flow=() clusters=() mode=() log_format=() log_level=()
+  local standby=()
   while [ $# -gt 0 ]; do
     case $1 in
       -h | --help) usage && exit ;;
@@ -253,7 +255,7 @@ main() {
       --dry-run) dry_run=1 && shift ;;
       --standby) standby=(--standby) && shift ;;
       --serve) serve=serve && shift ;;
-      --config | --flow | --clusters | --mode | --job | --log-format)
+      --config | --flow | --clusters | --mode | --job | --log-format | --log-level)
         [ $# -gt 1 ] || wrong "$1 needs a value"
         case $1 in
           --config) config=$2 ;;
@@ -262,6 +264,7 @@ main() {
           --clusters) clusters=("$1" "$2") ;;
           --mode) mode=("$1" "$2") ;;
           --log-format) log_format=("$1" "$2") ;;
+          --log-level) log_level=("$1" "$2") ;;
         esac
         shift 2
         ;;
@@ -278,6 +281,10 @@ main() {
     text | json) ;;
     *) wrong "--log-format is text or json, not '${log_format[1]}'" ;;
   esac
+  case ${log_level[1]:-info} in
+    info | debug) ;;
+    *) wrong "--log-level is info or debug, not '${log_level[1]}'" ;;
+  esac
   if [ -n "$config" ]; then
     [ ${#keep[@]} -eq 0 ] || wrong "--keep belongs to the demo, not to --config"
     trap at_exit EXIT
@@ -285,8 +292,8 @@ main() {
     set_up $serve spark
     mirror "$@"
   else
-    [ "$dry_run$serve${#flow[@]}${#clusters[@]}${#mode[@]}${#log_format[@]}${#standby[@]}" = 00000 ] ||
-      wrong "--flow, --clusters, --mode, --log-format, --standby, --serve and --dry-run need --config FILE"
+    [ "$dry_run$serve${#flow[@]}${#clusters[@]}${#mode[@]}${#log_format[@]}${#log_level[@]}${#standby[@]}" = 000000 ] ||
+      wrong "--flow, --clusters, --mode, --log-format, --log-level, --standby, --serve and --dry-run need --config FILE"
     set_up spark kafka
     exec "$venv/bin/python" -m replication demo ${keep[@]+"${keep[@]}"} "$@"
   fi

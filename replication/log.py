@@ -20,6 +20,10 @@ from typing import Final, Literal
 from replication.log_events import Event
 
 LogFormat = Literal["text", "json"]
+LogLevel = Literal["info", "debug"]
+
+OURS: Final = "replication"
+"""The logger above those of all our modules."""
 
 SCRIPT_FORMAT: Final = "REPLICATION_LOG_FORMAT"
 """The environment variable by which spark-submit.sh tells what it runs the format of the log."""
@@ -102,11 +106,12 @@ def print_failure(exit_code: int, text: str) -> None:
         log_end(exit_code, " ".join(text.split()))
 
 
-def configure(log_format: LogFormat = "text") -> None:
-    """Writes the lines of this process to stderr, from level INFO on."""
+def configure(log_format: LogFormat = "text", level: LogLevel = "info") -> None:
+    """Writes the lines of this process to stderr: from INFO on, and our own from *level* on."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger(OURS).setLevel(logging.DEBUG if level == "debug" else logging.NOTSET)
 
 
 def log_uncaught() -> None:

@@ -57,7 +57,7 @@ from replication.kafka.cluster import Cluster
 from replication.kafka.jvm import is_submitted
 from replication.kafka.user_classes import ask_java, class_problems
 from replication.kafka.watch import Watches
-from replication.log import Log, LogFormat, configure
+from replication.log import Log, LogFormat, LogLevel, configure
 from replication.mm2.custom import ask_with
 from replication.model import Flow, Job, Mode, runs
 from replication.spark.hadoop import session_conf
@@ -92,6 +92,7 @@ def run(
     job: Job = "mirror",
     log_format: LogFormat = "text",
     *,
+    log_level: LogLevel = "info",
     standby: bool = False,
     clusters: str = "",
 ) -> JobOutcome:
@@ -104,6 +105,7 @@ def run(
         mode: Overrides ``replication.mode``.
         job: Which parts of the flows run; ``mirror`` runs all.
         log_format: The shape of the log lines on stderr.
+        log_level: From which level on our own lines are logged.
         standby: Wait while another process runs a flow, and take over when that one ends.
         clusters: Aliases, separated by commas: only flows that write to one of them run. Empty for
             ``replication.target.clusters``.
@@ -111,7 +113,7 @@ def run(
     Returns:
         How the job ended; `replication.errors` lists the exit codes.
     """
-    configure(log_format)
+    configure(log_format, log_level)
     started = time.monotonic()
     try:
         outcome = _run(file, clusters, flows, mode, job, standby=standby)

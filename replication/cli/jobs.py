@@ -7,7 +7,7 @@ import click
 
 from replication.app.library_output import take_library_output
 from replication.app.run import run
-from replication.log import LogFormat, log_uncaught
+from replication.log import LogFormat, LogLevel, log_uncaught
 from replication.model import Job, Mode
 
 
@@ -36,6 +36,13 @@ def job_command(job: Job) -> click.Command:
         default="text",
         show_default=True,
         help="Write log lines as text, or as one JSON object per line.",
+    )
+    @click.option(
+        "--log-level",
+        type=click.Choice(get_args(LogLevel)),
+        default="info",
+        show_default=True,
+        help="With debug, also log what only a developer needs.",
     )
     @click.option(
         "--standby", is_flag=True, help="Wait while another process runs a flow, then take over."

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -21,6 +23,7 @@ from replication.log import (
     print_failure,
 )
 from replication.model import Flow, TopicPartition
+from tests.support.waiting import wait_until
 
 FLOW = Flow("A", "B")
 NAME = "replication.test"
@@ -164,6 +167,17 @@ def test_configure_logs_to_stderr_from_info_on(
     assert written.err.startswith("{") == (log_format == "json")
 
 
+def test_only_our_own_lines_are_logged_from_debug_on(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("text", "debug")
+    log.debug("client_log")
+    logging.getLogger("py4j").debug("a line for each call")
+    configure()
+    log.debug("client_log")
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("DEBUG event=client_log")
+
+
 def test_other_formatters_keep_local_time() -> None:
     configure()
 
@@ -257,3 +271,34 @@ raise ValueError("at the end")
         {"thread": "main"},
         "ValueError: at the end",
     )
+
+
+def test_a_log_to_which_lines_are_appended_is_rotated_by_a_copy_or_a_move(tmp_path: Path) -> None:
+    file, moved = tmp_path / "mirror.log", tmp_path / "mirror.log.1"
+    code = (
+        "import sys; from replication.log import Log, configure; configure()\n"
+        "for line in sys.stdin: Log('replication').info('generation_started', text=line)"
+    )
+    with (
+        file.open("a") as appended,
+        subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=appended, text=True
+        ) as process,
+    ):
+
+        def say(word: str, where: Path) -> None:
+            assert process.stdin
+            print(word, file=process.stdin, flush=True)
+            wait_until(lambda: f"text={word}\n" in where.read_text(), 60)
+
+        say("first", file)
+        shutil.copy(file, moved)
+        os.truncate(file, 0)  # as logrotate's copytruncate
+        say("second", file)
+        truncated = file.read_text()
+        file.rename(moved)
+        say("third", moved)
+
+    assert len(truncated.splitlines()) == 1
+    assert "\0" not in truncated
+    assert not file.exists()

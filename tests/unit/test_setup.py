@@ -36,12 +36,14 @@ CLOSED = "http://127.0.0.1:9"  # the discard port: nothing listens there
         pytest.param(["--confg", "a.yaml"], "unknown argument '--confg'", id="unknown"),
         pytest.param(
             ["--mode", "drain"],
-            "--flow, --clusters, --mode, --log-format, --standby and",
+            "--flow, --clusters, --mode, --log-format, --log-level, --standby, --serve and",
             id="no --config",
         ),
         pytest.param(["--keep", "--config", "a.yaml"], "--keep belongs to the demo", id="keep"),
         pytest.param(
-            ["--setup", "kafka"], "--setup takes dev, bench, docker, site, mm2", id="unknown set-up"
+            ["--setup", "kafka"],
+            "--setup takes dev, bench, docker, site, serve",
+            id="unknown set-up",
         ),
         pytest.param(["--build"], "--build needs one folder", id="no folder to build"),
     ],

@@ -29,7 +29,7 @@ def test_a_dry_run_prints_the_command(ready: Clone) -> None:
 
     code, out, err = ready.run(
         "--config", "a.yaml", "--flow", "A->B", "--mode", "drain", "--log-format", "json",
-        "--dry-run", "--", "--conf", "spark.x=a b",
+        "--log-level", "debug", "--dry-run", "--", "--conf", "spark.x=a b",
     )  # fmt: skip
 
     assert (code, err) == (0, "")
@@ -37,9 +37,10 @@ def test_a_dry_run_prints_the_command(ready: Clone) -> None:
     assert value_of(command, "--master") == "local[*]", "counting slots would ask a cluster"
     assert value_of(command, "--driver-class-path") == f"{ready.home}/jars/spark/connector.jar"
     assert value_of(command, "--jars") == str(OUR_JAR)
-    assert command[-10:] == [
+    assert command[-12:] == [
         *("spark.x=a b", f"{ready.folder}/jobs/mirror.py", "--config", "a.yaml"),
         *("--flow", "A->B", "--mode", "drain", "--log-format", "json"),
+        *("--log-level", "debug"),
     ]
 
 
