@@ -39,11 +39,13 @@ def groups(*, file: str, name: str | None, groups: Sequence[str], as_json: bool)
     config = load_config(file)
     flow = chosen_flow(config, name)
     with open_view(config, flow) as view:
-        statuses = group_status(view, wanted_groups(flow, groups))
+        table = group_status(view, wanted_groups(flow, groups))
+    for problem in table.problems:
+        click.echo(problem, err=True)
     if as_json:
-        print_json({"flow": str(flow.flow), "groups": [status.document() for status in statuses]})
+        print_json({"flow": str(flow.flow), **table.document()})
     else:
-        print_table(f"groups of {flow.flow}", HEADINGS, map(_cells, statuses))
+        print_table(f"groups of {flow.flow}", HEADINGS, map(_cells, table.statuses))
 
 
 def state_text(state: str) -> str:

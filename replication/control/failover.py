@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from replication.config.tree import FlowConfig
-from replication.control.groups import IsWanted, source_positions
+from replication.control.groups import IsWanted, read_groups, source_positions
 from replication.control.view import FlowView
 from replication.errors import ClusterError
 from replication.groups.csv_file import GroupOffset
@@ -35,15 +35,15 @@ class GroupOffsets:
 
 def failover_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
     """Returns the offsets on the target at which the source's groups resume."""
-    with view.open_groups(view.config.source) as source:
-        positions = source_positions(view, source, is_wanted)
+    positions, unknown = source_positions(view, is_wanted)
     return GroupOffsets(
         tuple(
             GroupOffset(position.group, position.remote, position.downstream)
             for position in positions
             if position.downstream is not None
         ),
-        tuple(
+        unknown
+        + tuple(
             f"group {position.group} on {position.upstream}: offset {position.committed.offset} "
             f"has no answer: {quality(position.answer)}"
             for position in positions
@@ -70,19 +70,22 @@ def failback_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
 
     The inverse offset map gives them.
     """
-    with view.open_groups(view.config.target) as target:
-        committed = target.committed([group for group in target.states() if is_wanted(group)])
+    with (
+        view.open_groups(view.config.source) as source,
+        view.open_groups(view.config.target) as target,
+    ):
+        found = read_groups(view.target, target, is_wanted, source.states())
     topics = remote_topics(view.config, view.source.topic_names())
     upstream = {remote: topic for topic, remote in topics.items()}
     positions = [
         GroupOffset(group, TopicPartition(upstream[tp.topic], tp.partition), position.offset)
-        for group, by_partition in sorted(committed.items())
+        for group, by_partition in sorted(found.committed.items())
         for tp, position in sorted(by_partition.items())
         if tp.topic in upstream
     ]
     maps = view.offsets.maps({position.partition: 0 for position in positions})
     earliest = view.source.earliest(maps)
-    offsets, problems = [], []
+    offsets, problems = [], list(found.problems)
     for position in positions:
         tp = position.partition
         answer = maps[tp].offsets.translate_back(position.offset) if tp in maps else NOT_REPLICATED
@@ -130,6 +133,10 @@ def planned_moves(cluster: Cluster, groups: Groups, offsets: Collection[GroupOff
         ClusterError: The cluster does not answer.
     """
     doubts, moves = _find_doubts(cluster, offsets), moves_to(groups, offsets)
+    unlisted = {move.to.group for move in moves if not move.state}
+    _, unknown = groups.looked_up(unlisted) if unlisted else (set(), {})
+    for name, error in sorted(unknown.items()):
+        doubts.problems.append(f"group {name} may exist, and have members: {error}")
     if blocked := sorted({move.to.group for move in moves if move.is_blocked}):
         members = "; ".join(f"{group}: {', '.join(groups.members(group))}" for group in blocked)
         doubts.problems.append(

@@ -1,15 +1,24 @@
 """Each consumer group's committed offsets on both clusters of a flow."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 from replication.config.tree import FlowConfig
 from replication.control.view import FlowView
+from replication.errors import ClusterError
 from replication.groups.positions import GroupPosition
+from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.mm2.filters import NameFilter
+from replication.model import Committed, TopicPartition
 from replication.offsets.wording import fields
+from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
 from replication.upkeep.groups import translate_groups
+
+GROUPS_TOPIC: Final = "__consumer_offsets"
+"""Where brokers keep groups; the leader of a group's partition is its coordinator."""
 
 IsWanted = Callable[[str], bool]
 """Whether a group is one of those the operator asked for."""
@@ -50,19 +59,29 @@ def wanted_groups(config: FlowConfig, names: Sequence[str]) -> IsWanted:
     return NameFilter(tuple(names)).accepts if names else config.groups.accepts
 
 
-def group_status(view: FlowView, is_wanted: IsWanted) -> list[GroupStatus]:
+@dataclass(frozen=True, slots=True)
+class GroupTable:
+    """The status of groups, and one line for each that cannot be shown."""
+
+    statuses: tuple[GroupStatus, ...]
+    problems: tuple[str, ...]
+
+    def document(self) -> dict[str, object]:
+        """Returns what a command prints as JSON."""
+        groups = [status.document() for status in self.statuses]
+        return {"groups": groups, "problems": self.problems}
+
+
+def group_status(view: FlowView, is_wanted: IsWanted) -> GroupTable:
     """Returns the status of the source's groups that *is_wanted* accepts, by group and partition.
 
     Raises:
         ClusterError: A cluster does not answer.
         StateError: The offset map cannot be read.
     """
-    with (
-        view.open_groups(view.config.source) as source,
-        view.open_groups(view.config.target) as target,
-    ):
-        positions = source_positions(view, source, is_wanted)
+    with view.open_groups(view.config.target) as target:
         states = target.states()
+        positions, problems = source_positions(view, is_wanted, states)
         committed = target.committed({position.group for position in positions})
     ends = view.source.log_ends({position.upstream for position in positions})
     statuses = []
@@ -77,10 +96,73 @@ def group_status(view: FlowView, is_wanted: IsWanted) -> list[GroupStatus]:
                 on_target=on_target.offset if on_target else None,
             )
         )
-    return statuses
+    return GroupTable(tuple(statuses), problems)
 
 
-def source_positions(view: FlowView, source: Groups, is_wanted: IsWanted) -> list[GroupPosition]:
-    """Returns the translated positions of the source's groups that *is_wanted* accepts."""
-    committed = source.committed([group for group in source.states() if is_wanted(group)])
-    return translate_groups(view.config, view.source, committed, view.offsets.maps)
+def source_positions(
+    view: FlowView, is_wanted: IsWanted, known: Collection[str] = ()
+) -> tuple[list[GroupPosition], tuple[str, ...]]:
+    """Returns the translated positions of the source's groups that *is_wanted* accepts.
+
+    Also returns one line for each of them whose positions are not known.
+
+    Args:
+        view: The flow.
+        is_wanted: Whether a group is wanted.
+        known: Groups that the target has.
+    """
+    with suppress(ClusterError):  # the target is not what is asked
+        checkpoints = read_checkpoints(checkpoints_topic(view.target, view.config))
+        known = {*known, *(group for group, _ in checkpoints)}
+    with view.open_groups(view.config.source) as source:
+        found = read_groups(view.source, source, is_wanted, known)
+    positions = translate_groups(view.config, view.source, found.committed, view.offsets.maps)
+    return positions, found.problems
+
+
+@dataclass(frozen=True, slots=True)
+class ReadGroups:
+    """What the groups of a cluster have committed, and one line for each of which nobody knows."""
+
+    committed: Mapping[str, Mapping[TopicPartition, Committed]]
+    problems: tuple[str, ...]
+
+
+def read_groups(
+    cluster: Cluster, groups: Groups, is_wanted: IsWanted, known: Collection[str]
+) -> ReadGroups:
+    """Reads what the groups that *is_wanted* accepts have committed on *cluster*.
+
+    No broker lists a group whose coordinator is down: it looks as if it did not exist.
+
+    Args:
+        cluster: The cluster.
+        groups: Its groups.
+        is_wanted: Whether a group is wanted.
+        known: Groups that another cluster knows, and this one may have.
+
+    Raises:
+        ClusterError: The cluster does not answer.
+    """
+    listed = set(filter(is_wanted, groups.states()))
+    unlisted = set(filter(is_wanted, known)) - listed
+    _, unknown = groups.looked_up(unlisted) if unlisted else (set(), {})
+    committed, failures = groups.readable(listed)
+    problems = [f"group {name} is missing: {why}" for name, why in {**unknown, **failures}.items()]
+    return ReadGroups(committed, (*problems, *_kept_nowhere(cluster)))
+
+
+def _kept_nowhere(cluster: Cluster) -> list[str]:
+    """Returns a line if no broker leads where some groups of *cluster* are kept."""
+    try:
+        kept = cluster.describe([GROUPS_TOPIC]).get(GROUPS_TOPIC)
+    except ClusterError:  # the user may not DESCRIBE it, as MirrorMaker 2's need not
+        return []
+    if kept is None or not kept.leaderless:
+        return []
+    text = (
+        f"no broker of cluster {cluster.alias} leads {len(kept.leaderless)} of {kept.partitions} "
+        f"partitions of {GROUPS_TOPIC}: the groups that are kept there are not known, and all of "
+        "them are missing; start the brokers, then ask again"
+    )
+    return [text]

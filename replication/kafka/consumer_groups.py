@@ -196,11 +196,21 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
 
         One whose coordinator does not answer, or still loads it, is not among them.
         """
+        missing, unknown = self.looked_up(groups)
+        for group, error in unknown.items():
+            log.warning("group_state_unknown", group=group, text=error)
+        return missing
+
+    def looked_up(self, groups: Iterable[str]) -> tuple[set[str], dict[str, CallError]]:
+        """Asks the coordinators of *groups*: returns those that do not exist, as these say.
+
+        Also returns why nobody says it of others: their coordinator is down, or still loads them.
+        """
         names = self._jvm.java.util.ArrayList()
         for group in groups:
             names.add(group)
         described = self._admin.describeConsumerGroups(names).describedGroups()
-        found = set[str]()
+        missing, unknown = set[str](), dict[str, CallError]()
         for group in names:
             try:
                 with self.named(f"describing group {group}"):
@@ -208,10 +218,10 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
             except CallError as error:
                 is_missing = error.code == "GROUP_ID_NOT_FOUND"
                 if not is_missing:
-                    log.warning("group_state_unknown", group=group, text=error)
+                    unknown[group] = error
             if is_missing:
-                found.add(group)
-        return found
+                missing.add(group)
+        return missing, unknown
 
     def _blockers(self, group: str) -> str:
         try:

@@ -67,7 +67,7 @@ class Questions:
         with open_view(self.config, flow) as view:
             wanted = wanted_groups(flow, ())
             found = group_status(view, lambda group: group == name and wanted(group))
-        return [status.document() for status in found]
+        return [status.document() for status in found.statuses]
 
     def log_ends(
         self, flow: FlowConfig, topic: str, remote: str, numbers: Sequence[int]

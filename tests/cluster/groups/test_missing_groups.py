@@ -1,62 +1,106 @@
 """A group that no broker lists is gone only if its coordinator says so."""
 
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from replication.control.failover import failover_offsets
+from replication.control.view import FlowView
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.errors import ClusterError
 from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.context import FlowContext
 from replication.kafka.consumer_groups import Groups
 from replication.model import Committed, TopicPartition
 from replication.spark.session import jvm_of
+from replication.state.spark_reader import reader_of
 from tests.support.checkpoints import config_of, replicated
 from tests.support.groups import commit
-from tests.support.local import Clusters, Until
+from tests.support.local import Clusters
 from tests.support.stored import stored
 from tests.support.topics import fill
 from tests.support.two_brokers import two_brokers
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]
 
 QUICK = {"A.admin.default.api.timeout.ms": "3000", "A.admin.request.timeout.ms": "2000"}
 
 
-def test_a_group_whose_coordinator_is_down_is_not_reported_as_deleted(
+@dataclass
+class Half:
+    """A flow whose source has lost one of two brokers, with groups on both, by their names."""
+
+    context: FlowContext
+    first: Broker
+    kept: list[str]
+    lost: list[str]
+    checkpoints: Checkpoints
+
+
+@pytest.fixture(scope="module")
+def half(
     spark: SparkSession,
     clusters: Clusters,
     broker_settings: BrokerSettings,
-    tmp_path: Path,
-    topic_name: str,
-    until: Until,
-) -> None:
-    with two_brokers(tmp_path / "source", broker_settings) as (first, second):
-        fill(first, topic_name, 1, 10)
-        config = config_of((first, clusters[1]), topic_name, QUICK)
-        context = replicated(spark, tmp_path / "state", config)
-        names = [f"g-{topic_name}-{number}" for number in range(10)]
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Half]:
+    folder, topic = tmp_path_factory.mktemp("half"), f"half-{uuid4().hex[:8]}"
+    with two_brokers(folder / "source", broker_settings) as (first, second):
+        fill(first, topic, 1, 10)
+        config = config_of((first, clusters[1]), topic, QUICK)
+        context = replicated(spark, folder / "state", config)
+        names = [f"g-{topic}-{number}" for number in range(10)]
         for name in names:
-            commit(first, name, {TopicPartition(topic_name, 0): Committed(5)})
-        of_first = sorted(name for name in names if coordinator_of(first, name) == 1)
-        assert 0 < len(of_first) < len(names)  # by their hashes
+            commit(first, name, {TopicPartition(topic, 0): Committed(5)})
+        kept = sorted(name for name in names if coordinator_of(first, name) == 1)
+        lost = sorted(set(names) - set(kept))
+        assert kept
+        assert lost  # by their hashes
         checkpoints = Checkpoints(context)
         checkpoints.round(at_once=True)
 
         second.stop()
         with Groups(jvm_of(spark), "A", config.source.admin) as groups:
-            until(lambda: set(names) & groups.states().keys() == set(of_first), 60)
-        delete_group(first, of_first[0])
-        # the second one is another process, which knows the checkpoints
-        for rounds in (checkpoints, Checkpoints(context)):
-            with suppress(ClusterError):  # a client may ask the broker that is down
-                rounds.round(at_once=True)
+            wait_until(lambda: set(names) & groups.states().keys() == set(kept), 60)
+        yield Half(context, first, kept, lost, checkpoints)
 
-    events = stored(context.tables, "events", "kind = 'group-gone'")
-    assert [event.group for event in events] == [of_first[0]]
+
+def test_a_group_whose_coordinator_is_down_is_not_reported_as_deleted(half: Half) -> None:
+    gone = half.kept.pop()
+    delete_group(half.first, gone)
+    # the second one is another process, which knows the checkpoints
+    for rounds in (half.checkpoints, Checkpoints(half.context)):
+        with suppress(ClusterError):  # a client may ask the broker that is down
+            rounds.round(at_once=True)
+
+    events = stored(half.context.tables, "events", "kind = 'group-gone'")
+    assert [event.group for event in events] == [gone]
+
+
+def test_commands_name_the_groups_that_they_cannot_know(half: Half) -> None:
+    context, config = half.context, half.context.config
+    offsets = reader_of(context.tables).offsets(config.flow)
+    view = FlowView(
+        config,
+        context.source,
+        context.target,
+        offsets,
+        lambda cluster: Groups(context.jvm, cluster.alias, cluster.admin),
+    )
+
+    found = failover_offsets(view, lambda _: True)
+
+    assert {offset.group for offset in found.offsets} >= set(half.kept)
+    for name in half.lost:
+        assert any(f"group {name} is missing: " in problem for problem in found.problems)
+    assert any("partitions of __consumer_offsets" in problem for problem in found.problems)
 
 
 def coordinator_of(broker: Broker, group: str) -> int | None:
