@@ -16,12 +16,16 @@ from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
 from tests.support.process_tree import kill_tree
 from tests.support.stored import stored
-from tests.support.topics import send_records
-from tests.support.waiting import wait_until
+from tests.support.topics import fill, send_records
+from tests.support.waiting import in_time, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(1200)]
 
 WAIT_SECONDS = 120.0
+BACKLOG = 200_000
+END_SECONDS = 45.0
+"""The lease is over after 20 s of silence; the rest is the end of Spark."""
+
 RECORDS = [
     ProducedRecord(partition=number % 2, key=b"key%d" % number, value=b"v" * 20, timestamp_ms=ms)
     for number, ms in enumerate([1_000, 5_250, 3_000])
@@ -140,3 +144,33 @@ def test_a_start_that_fails_has_an_end_with_its_cause(
     shown = replication("status", config).stdout
     assert "exit code 3" in shown
     assert own_broker.bootstrap in shown
+
+
+def test_a_drain_whose_target_dies_says_what_it_has_reached(
+    clusters: Clusters, own_broker: Broker, tmp_path: Path
+) -> None:
+    source, _ = clusters
+    flow = unique_flow()
+    topic = f"{flow.source}-orders"
+    fill(source, topic, 1, BACKLOG)
+    settings = {"replication.batch.max.records": 1_000, "state.write.interval.seconds": 1}
+    config = write_config(tmp_path, (source, own_broker), topic, settings, flow)
+    state = tmp_path / "state"
+    drain = start_mirror(config, tmp_path / "drain.log", "--mode", "drain")
+    try:
+        wait_until(lambda: stored(state, "offset_runs", "count > 0", "topic"), WAIT_SECONDS)
+        own_broker.kill()
+        with in_time(END_SECONDS, "the end of the drain"):
+            wait_until(lambda: drain.exit_code is not None, WAIT_SECONDS)
+    finally:
+        drain.discard()
+
+    of_flow, of_topic = stored(state, "executions", "TRUE", "topic NULLS FIRST")
+    assert (of_flow.ending, of_flow.exit_code, of_flow.mode) == ("failed", 3, "drain")
+    assert of_flow.exit_code == drain.exit_code
+    assert own_broker.bootstrap in of_flow.cause
+    assert (of_topic.source_end, of_topic.source_stable) == (BACKLOG, BACKLOG)
+    assert 0 < of_topic.reached <= of_topic.records < BACKLOG  # not all was confirmed
+    assert of_topic.behind == of_flow.behind == BACKLOG - of_topic.reached
+    assert of_flow.records == of_topic.records
+    assert of_topic.newest_record is not None
