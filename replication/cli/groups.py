@@ -21,7 +21,10 @@ from replication.offsets.wording import quality
 GROUPS = click.option(
     "--group", "groups", multiple=True, help="Only this group: a name or regex; may be repeated."
 )
-HEADINGS = ("group", "partition", "offset", "lag", "on target", "answer", "committed there")
+HEADINGS = (
+    *("group", "partition", "offset", "lag", "on target", "answer", "committed there"),
+    "sync",
+)
 
 
 @click.command()
@@ -34,7 +37,8 @@ def groups(*, file: str, name: str | None, groups: Sequence[str], as_json: bool)
     """Show each group's committed offsets on both clusters.
 
     Offset and lag are those on the source. "On target" is the translated offset, "answer" says how
-    exact it is, and "committed there" is what the group has committed on the target.
+    exact it is, "committed there" is what the group has committed on the target, and "sync" says
+    why it is that: --json has a sentence.
     """
     config = load_config(file)
     flow = chosen_flow(config, name)
@@ -68,4 +72,5 @@ def _cells(status: GroupStatus) -> tuple[str, ...]:
         offset_text(position.downstream),
         quality(position.answer),
         f"{offset_text(status.on_target)} {state_text(status.state)}",
+        status.sync.code,
     )

@@ -12,10 +12,10 @@ from replication.cli.options import (
 )
 from replication.config.file import load_config
 from replication.control.translate import Question, answer_question, no_answer
+from replication.control.written import open_written
 from replication.model import TopicPartition
 from replication.offsets.map import NoAnswer
 from replication.offsets.wording import sentence
-from replication.state.readers import open_reader
 
 
 @click.command()
@@ -49,8 +49,10 @@ def translate(
     config = load_config(file)
     flow = chosen_flow(config, name)
     question = Question(TopicPartition(topic, partition), offset, back)
-    with open_reader(config.state_dir, config.hadoop) as state:
+    with open_written(config, flow) as (state, doubts):
         answer = answer_question(flow, state.offsets(flow.flow).runs, question)
+    for doubt in doubts:
+        click.echo(doubt, err=True)
     if as_json:
         print_json(answer.document())
     if isinstance(answer.translation, NoAnswer):

@@ -85,7 +85,7 @@ def failback_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
     ]
     maps = view.offsets.maps({position.partition: 0 for position in positions})
     earliest = view.source.earliest(maps)
-    offsets, problems = [], list(found.problems)
+    offsets, problems = [], [*view.doubts, *found.problems]
     for position in positions:
         tp = position.partition
         answer = maps[tp].offsets.translate_back(position.offset) if tp in maps else NOT_REPLICATED

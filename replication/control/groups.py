@@ -9,6 +9,7 @@ from replication.config.tree import FlowConfig
 from replication.control.view import FlowView
 from replication.errors import ClusterError
 from replication.groups.positions import GroupPosition
+from replication.groups.sync_answer import SyncAnswer, SyncRules, sync_answer
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.mm2.filters import NameFilter
@@ -30,15 +31,18 @@ class GroupStatus:
 
     Args:
         position: Its committed offset on the source, and that offset's translation.
-        lag: Source offsets between the committed offset and the log end.
+        lag: Source offsets that the group may still read: from its position, or from the start of
+            the log if that is later, to the end as the flow's isolation level has it.
         state: The group's state on the target; "" for a group that does not exist there.
         on_target: Its committed offset on the target, None if there is none.
+        sync: Why the target has that one.
     """
 
     position: GroupPosition
     lag: int
     state: str
     on_target: int | None
+    sync: SyncAnswer
 
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
@@ -51,6 +55,7 @@ class GroupStatus:
             "source": {"committed": position.committed.offset, "lag": self.lag},
             "translated": fields(position.answer),
             "target": {"committed": self.on_target, "state": self.state or None},
+            "sync": self.sync.document(),
         }
 
 
@@ -83,20 +88,35 @@ def group_status(view: FlowView, is_wanted: IsWanted) -> GroupTable:
         states = target.states()
         positions, problems = source_positions(view, is_wanted, states)
         committed = target.committed({position.group for position in positions})
-    ends = view.source.log_ends({position.upstream for position in positions})
+    partitions = {position.upstream for position in positions}
+    ends = view.source.log_ends(partitions, view.config.isolation)
+    starts = view.source.earliest(partitions)
     statuses = []
     for position in positions:
-        offset = position.committed.offset
+        tp, offset = position.upstream, position.committed.offset
         on_target = committed.get(position.group, {}).get(position.remote)
+        there = on_target.offset if on_target else None
+        state = states.get(position.group, "")
+        rules = sync_rules(view.config, position)
         statuses.append(
             GroupStatus(
                 position,
-                lag=max(0, ends.get(position.upstream, offset) - offset),
-                state=states.get(position.group, ""),
-                on_target=on_target.offset if on_target else None,
+                lag=max(0, ends.get(tp, offset) - max(offset, starts.get(tp, 0))),
+                state=state,
+                on_target=there,
+                sync=sync_answer(position, there, state, rules),
             )
         )
     return GroupTable(tuple(statuses), problems)
+
+
+def sync_rules(config: FlowConfig, position: GroupPosition) -> SyncRules:
+    """Returns what the flow says of the group of *position*."""
+    return SyncRules(
+        config.groups.sync_enabled,
+        config.groups.accepts(position.group),
+        config.shares(position.remote.topic),
+    )
 
 
 def source_positions(
@@ -117,7 +137,7 @@ def source_positions(
     with view.open_groups(view.config.source) as source:
         found = read_groups(view.source, source, is_wanted, known)
     positions = translate_groups(view.config, view.source, found.committed, view.offsets.maps)
-    return positions, found.problems
+    return positions, (*view.doubts, *found.problems)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
+from replication.control.written import open_written
 from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
 from replication.state.cluster_ids import check_ids, stored_ids
 from replication.state.offset_rows import OffsetReader
-from replication.state.readers import open_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class FlowView:
         target: The target cluster.
         offsets: The flow's offset maps.
         open_groups: Connects to the consumer groups of one of the two clusters.
+        doubts: Why the offset maps may be older than those of a running job; empty if they are not.
     """
 
     config: FlowConfig
@@ -31,18 +32,21 @@ class FlowView:
     target: Cluster
     offsets: OffsetReader
     open_groups: Callable[[ClusterConfig], Groups]
+    doubts: tuple[str, ...] = ()
 
 
 @contextmanager
 def open_view(mirror: MirrorConfig, config: FlowConfig) -> Iterator[FlowView]:
     """Opens the clusters of *config*'s flow and the state directory of *mirror* for the block.
 
+    A process that runs the flow is asked to write its offset map first.
+
     Raises:
         IdentityError: The state is of other clusters, as far as these answer.
         StateError: The tables cannot be read.
     """
     with (
-        open_reader(mirror.state_dir, mirror.hadoop) as state,
+        open_written(mirror, config) as (state, doubts),
         Cluster(config.source.alias, config.source.admin) as source,
         Cluster(config.target.alias, config.target.admin) as target,
     ):
@@ -57,4 +61,5 @@ def open_view(mirror: MirrorConfig, config: FlowConfig) -> Iterator[FlowView]:
             target,
             state.offsets(config.flow),
             lambda cluster: Groups(shared_jvm(), cluster.alias, cluster.admin),
+            doubts,
         )

@@ -28,6 +28,7 @@ from replication.state.offset_rows import OFFSET_RUNS
 from replication.state.requests import RequestChannel
 from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables
+from replication.state.write_requests import WriteRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,11 @@ class FlowContext:
     def accept_requests(self) -> AcceptRequests:
         """What operators have accepted, and the flow has not used yet."""
         return AcceptRequests(self.requests, self.config.flow)
+
+    @property
+    def write_requests(self) -> WriteRequests:
+        """Who waits until the offset map is written."""
+        return WriteRequests(self.requests, self.config.flow)
 
     def claim(self, part: str = "") -> Claim:
         """Returns a claim to the lease of the flow's records or of another *part*."""

@@ -27,7 +27,7 @@ from replication.state.request_files import RequestFiles
 
 log = Log(__name__)
 
-RequestKind = Literal["stop", "accept"]
+RequestKind = Literal["stop", "accept", "write"]
 
 ANYONE: Final = "anyone"
 """The addressee of a request to whichever process runs the job."""

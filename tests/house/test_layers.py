@@ -102,6 +102,7 @@ DOORS = {
         "spark_reader",
         "stop_requests",
         "tables",
+        "write_requests",
     },
     "kafka": {
         "acls",

@@ -6,12 +6,15 @@ What is written to the offset map carries the topic ids that were true when the 
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from replication.model import Position, TopicPartition
 from replication.offsets.partition_runs import WaitingRuns
 from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import OffsetRun
+
+SECOND_LOOK: Final = 2
+"""Which look after a record was copied counts: a broker may learn of a new topic a moment late."""
 
 
 class Looks(Protocol):
@@ -56,10 +59,7 @@ class CheckedRuns:
         self._positions = pending.positions()
 
     def advance(self) -> None:
-        """Takes what is new, and lets go of what looks have checked since.
-
-        The second look after it counts: a broker may learn of a new topic a moment late.
-        """
+        """Takes what is new, and lets go of what looks have checked since."""
         self._hold()
         self._let_go()
 
@@ -84,7 +84,7 @@ class CheckedRuns:
         positions, runs = self._pending.positions(), self._pending.take()
         moved = {tp: at for tp, at in positions.items() if at != self._taken.get(tp)}
         self._taken = positions
-        look = self._looks.begun + 2  # read last: that look began after what was taken
+        look = self._looks.begun + SECOND_LOOK  # read last: that look began after what was taken
         if moved and (not self._held or self._held[-1].look != look):
             self._held.append(_Held(look))
         for tp, at in moved.items():

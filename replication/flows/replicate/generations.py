@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from replication.flows.context import FlowContext
+from replication.flows.replicate.checked_runs import SECOND_LOOK
 from replication.flows.replicate.failures import explain
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.held_back import HeldBack
@@ -47,6 +48,8 @@ class Generations:
         self.mode = mode
         self._ids = TopicIdWatch(context, plan)
         self._running: list[tuple[Generation, IdlePartitions]] = []
+        self._requests = context.write_requests
+        self._asked: dict[str, int] = {}  # by request: the look that checks what was copied by then
 
     @property
     def plan(self) -> TopicPlan:
@@ -103,7 +106,25 @@ class Generations:
             StateError: Several attempts in a row to write the offset map have failed.
         """
         finished = [generation.record_progress() for generation, _ in self._running]
+        self._answer_writers()
         return any(finished)
+
+    def _answer_writers(self) -> None:
+        """Writes the map for commands that wait for it, once all is checked that it had by then."""
+        for path in self._requests.find():
+            self._asked.setdefault(path, self._ids.begun + SECOND_LOOK)
+        topics = self.plan.topics
+        checked = [
+            path
+            for path, look in self._asked.items()
+            if all(self._ids.is_same(topic, look) for topic in topics)
+        ]
+        if checked:
+            for generation, _ in self._running:
+                generation.write_pending()
+        for path in checked:
+            del self._asked[path]
+            self._requests.answer(path)
 
     @property
     def had_news(self) -> bool:

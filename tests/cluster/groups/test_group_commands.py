@@ -20,6 +20,8 @@ from tests.support.mirror_files import write_config
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
+OFF = "sync.group.offsets.enabled is false"
+
 
 def test_the_table_of_groups(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
@@ -41,8 +43,8 @@ def test_the_table_of_groups(
     cells = [re.split(r" *[│|] *", line.strip(" │|")) for line in lines if group in line]
     ahead = "ahead of replication; at most 10 records may be read again"
     assert cells == [
-        [group, f"{topic_name}-0", "40", "70", "40", "exact", "7 empty"],
-        [f"{group}-ahead", f"{topic_name}-0", "110", "0", "100", ahead, "- no such group"],
+        [group, f"{topic_name}-0", "40", "70", "40", "exact", "7 empty", "off"],
+        [f"{group}-ahead", f"{topic_name}-0", "110", "0", "100", ahead, "- no such group", "off"],
     ]
     assert (printed.returncode, printed.stderr) == (0, "")  # no warning of Java's either
     assert json.loads(printed.stdout) == {
@@ -56,8 +58,10 @@ def test_the_table_of_groups(
                 "source": {"committed": 40, "lag": 70},
                 "translated": {"offset": 40, "quality": "exact", "reread": 0, "text": "exact"},
                 "target": {"committed": 7, "state": "EMPTY"},
+                "sync": {"code": "off", "text": OFF},
             }
         ],
+        "problems": [],
     }
 
 
