@@ -119,4 +119,4 @@ def test_a_takeover_shows_the_new_owner(
         wait_until(lambda: state(second) == "silent", SILENT_SECONDS)
         wait_until(lambda: owner(second) not in (before, None), TAKEOVER_SECONDS)
 
-        assert state(second) == "running"
+        wait_until(lambda: state(second) == "running", START_SECONDS)
