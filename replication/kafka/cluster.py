@@ -7,6 +7,7 @@ call returns, or raises a `ClusterError` that names call, cluster, value and nex
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, TopicCollection
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 NO_ANSWER: Final = KafkaError(KafkaError._TIMED_OUT, "its leader did not answer in time")  # noqa: SLF001
+MOST_OFFSETS: Final = 500
+"""Partitions of a request: librdkafka's time for one grows with the square of their number."""
+
 ID_SECONDS: Final = 60.0
 """How long a cluster's id is taken for known: its address may come to mean another one."""
 
@@ -318,12 +322,16 @@ class Cluster(AbstractContextManager["Cluster"]):
         level = IsolationLevel[isolation.upper()]
 
         def send(keys: Collection[TopicPartition], s: float) -> dict[TopicPartition, "Future[Any]"]:
-            futures = self._calls.admin.list_offsets(
-                {KafkaTopicPartition(*key): specs[key] for key in keys},
-                isolation_level=level,
-                request_timeout=s,
-            )
-            return {TopicPartition(tp.topic, tp.partition): f for tp, f in futures.items()}
+            futures: dict[TopicPartition, Future[Any]] = {}
+            asked = iter(keys)
+            while some := list(islice(asked, MOST_OFFSETS)):
+                answers = self._calls.admin.list_offsets(
+                    {KafkaTopicPartition(*key): specs[key] for key in some},
+                    isolation_level=level,
+                    request_timeout=s,
+                )
+                futures |= {TopicPartition(tp.topic, tp.partition): f for tp, f in answers.items()}
+            return futures
 
         results = self._calls.results("listing offsets of", send, specs, self._exists)
         for tp, found in results.items():
