@@ -153,12 +153,21 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """An incident that an operator should know about; *details* are further columns of its row."""
+    """An incident that an operator should know about.
+
+    Args:
+        kind: Of its row.
+        text: The whole story.
+        reaction: How the flow reacts to it.
+        details: Further columns of its row.
+        cause: Why offsets are lost or repeated, those of *details*; None if none are.
+    """
 
     kind: EventKind
     text: str
     reaction: Reaction
     details: Mapping[str, str | int] = field(default_factory=dict)
+    cause: GuardCause | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from replication.state.aside import (
     RemoteAside,
 )
 from replication.state.commit_lock import hold_commit_lock
+from replication.state.counts import Counts
 from replication.state.delta_reader import can_reach
 from replication.state.delta_writer import LocalTable
 from replication.state.folder import StateFolder
@@ -84,6 +85,7 @@ class Tables:
         self._appends: Counter[str] = Counter()
         self._unwritten_events: list[dict[str, Any]] = []
         self._events_lock = Lock()
+        self.counts = Counts()  # for whoever shows them
         self.leases: set[str] = set()  # names of the leases that this process holds
         self.check: Callable[[], None] = lambda: None
         self.root = state_dir.rstrip("/")
@@ -242,6 +244,7 @@ class Tables:
                 except StateError as error:
                     text = f"cannot {verb} table {table} at {self.path(table)}: {error}"
                     raise StateError(text) from error
+            held.enter_context(self.counts.write(table))
             held.enter_context(self.state_errors(verb, table))
             yield
 
@@ -265,6 +268,7 @@ class Tables:
         """
         rows: list[dict[str, Any]] = []
         for event in events:
+            self.counts.add_event(flow, event)
             columns = {"reaction": event.reaction, **event.details}
             log.warning(_logged_as(event.kind), flow=flow, text=event.text, **columns)
             own = {"flow": str(flow), "at": now(), "kind": event.kind, "text": event.text}
