@@ -63,6 +63,7 @@ from replication.model import Flow, Job, Mode, runs
 from replication.spark.hadoop import session_conf
 from replication.spark.jvm_log import limit_log
 from replication.spark.late import LateSession
+from replication.spark.reported_figures import ReportedFigures
 from replication.spark.requirements import check_packages
 from replication.spark.session import (
     check_classic,
@@ -286,7 +287,7 @@ class _Application:
         drains = [flow.flow for flow in self._chosen if flow.mode == "drain"]
         leases = LeaseBook(tables, self._claims.values(), drains)
         contexts = [self._context(flow, tables, leases) for flow in self._chosen]
-        view = View(contexts, self._job)
+        view = View(contexts, self._job, ReportedFigures(driver_jvm()))
         admission = self._admission()
         refused = refusals(contexts)
         threads = [

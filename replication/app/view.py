@@ -4,15 +4,19 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from replication.app.outcome import JobOutcome
 from replication.figures.observation import Observation
 from replication.flows.context import FlowContext
+from replication.flows.observe.observer import Observer
+from replication.flows.observe.sight import FlowSight
 from replication.flows.publish.look import holders_of, last_look, look_at
 from replication.flows.publish.publisher import Publishers
 from replication.model import Flow, Job
+from replication.spark.reported_figures import ReportedFigures
 
 LOOK_SECONDS: Final = 0.5
 """Between two looks for a change of state, which is shown at once."""
@@ -24,13 +28,22 @@ class View(AbstractContextManager["View"]):
     Args:
         contexts: The flows.
         job: What the process runs.
+        reported: What executors have reported of all flows.
     """
 
-    def __init__(self, contexts: Sequence[FlowContext], job: Job) -> None:
+    def __init__(
+        self, contexts: Sequence[FlowContext], job: Job, reported: ReportedFigures
+    ) -> None:
         self._contexts = contexts
         self._job = job
+        # of a flow whose interval is 0 no more is known than what its own parts have noted
+        measured = [context for context in contexts if context.config.status.interval_seconds]
+        intervals = [context.config.status.interval_seconds for context in measured]
+        self._observer = Observer(min(intervals, default=0), reported)
+        for context in measured:
+            self._observer.watch(FlowSight(context, job))
         self._publishers = Publishers(
-            [(context.config, partial(holders_of, context, job)) for context in contexts]
+            [(context.config, partial(holders_of, context, job)) for context in measured]
         )
         self._stop = threading.Event()
         self._shown: dict[Flow, tuple[object, float]] = {}
@@ -41,12 +54,14 @@ class View(AbstractContextManager["View"]):
     def __enter__(self) -> "View":  # noqa: PYI034 - typing has Self from 3.11
         """Begins to look."""
         self._publishers.__enter__()
+        self._observer.begin()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Ends it."""
         self._stop.set()
+        self._observer.close()
         self._publishers.__exit__()
 
     def latest(self, flow: Flow) -> Observation | None:
@@ -61,20 +76,39 @@ class View(AbstractContextManager["View"]):
             error: What ended it; None for a clean end.
             is_stopped: Whether it was to stop.
         """
+        flow = context.config.flow
         exit_code = JobOutcome.of(error).exit_code if error is not None else 0
         is_drained = context.config.mode == "drain" and not is_stopped
-        observed = last_look(look_at(context, self._job), error, exit_code, is_drained=is_drained)
-        self._ended.add(observed.flow)
-        self._latest[observed.flow] = observed
+        known = self._with(self._observer.end(flow), look_at(context, self._job))
+        observed = last_look(known, error, exit_code, is_drained=is_drained)
+        self._ended.add(flow)
+        self._latest[flow] = observed
         self._publishers.offer(observed)
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
             for context in self._contexts:
-                observed = look_at(context, self._job)
-                if observed.flow not in self._ended:
-                    self._latest[observed.flow] = observed
+                flow = context.config.flow
+                observed = self._with(self._observer.latest(flow), look_at(context, self._job))
+                if flow not in self._ended:
+                    self._latest[flow] = observed
                 self._show(observed, context.config.status.interval_seconds)
+
+    @staticmethod
+    def _with(measured: Observation | None, now: Observation) -> Observation:
+        """Returns what was *measured*, with what the flow does *now*."""
+        if measured is None:
+            return now
+        return replace(
+            measured,
+            state=now.state,
+            since=now.since,
+            reason=now.reason,
+            owner=now.owner,
+            epoch=now.epoch,
+            mode=now.mode,
+            generation=now.generation,
+        )
 
     def _show(self, observed: Observation, interval: float) -> None:
         """Publishes *observed* if it says something new, or if a word is due."""

@@ -54,8 +54,19 @@ class StatusConfig:
         number(
             "status.publish.interval.seconds",
             "5",
-            "how often a flow is looked at and its status is written, in seconds; a change of "
-            "state is written at once",
+            "how often the figures of a flow are measured and its status is written, in seconds; "
+            "a change of state is written at once; with more than 2500 partitions in the process, "
+            "half as often; 0 for never",
+            NOT_MM2,
+            most=LONGEST,
+        ),
+    ]
+    slo_lag_seconds: Annotated[
+        int,
+        number(
+            "slo.lag.seconds",
+            "30",
+            "from this lag on, in seconds, a flow is degraded",
             NOT_MM2,
             least=1,
             most=LONGEST,

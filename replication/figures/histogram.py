@@ -38,6 +38,11 @@ class Histogram:
         """How many durations there are."""
         return self.counts[-1]
 
+    def plus(self, other: "Histogram") -> "Histogram":
+        """Returns this one and *other* together."""
+        counts = tuple(one + two for one, two in zip(self.counts, other.counts, strict=True))
+        return Histogram(counts, self.sum + other.sum)
+
     def since(self, before: "Histogram") -> "Histogram":
         """Returns what was counted after *before*, an earlier look at the same."""
         counts = tuple(now - then for now, then in zip(self.counts, before.counts, strict=True))

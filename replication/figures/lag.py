@@ -94,6 +94,11 @@ class PartitionLag:
         """Whether something waits of which no look tells the age: it was there before the first."""
         return self._end > self._position >= 0 and self._base is None
 
+    @property
+    def lacks_record(self) -> bool:
+        """Whether the record at the position was not read."""
+        return self._record is None or self._record[0] != self._position
+
     def look(self, now: float, newest: float | None) -> Lag:
         """Returns the lag as of *now*, once the end and the position are known.
 

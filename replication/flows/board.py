@@ -50,6 +50,7 @@ class Copying:
         newest_at: When the last of them was noticed, in epoch seconds; None if there is none.
         restarts: Failures after which the loop has tried again.
         map_written_at: When the offset map was last written; None if it was not yet.
+        looked_at: When the loop last took what executors have reported, by the process's clock.
     """
 
     mode: Mode | None = None
@@ -63,6 +64,7 @@ class Copying:
     newest_at: float | None = None
     restarts: int = 0
     map_written_at: float | None = None
+    looked_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class FlowBoard:
     Attributes:
         turned_at: When the loop turned last, by the process's own clock; None while it does what
             may take long, so that nobody expects it to turn.
+        ends: Where logs of the source ended when they were last looked at; empty if nobody looks.
     """
 
     def __init__(self) -> None:
@@ -113,6 +116,7 @@ class FlowBoard:
         self._aside: Mapping[TopicOrPartition, str] = {}
         self._round = GroupRound()
         self.turned_at: float | None = None
+        self.ends: Mapping[TopicPartition, int] = {}
 
     def look(self) -> Figures:
         """Returns the figures as they are now; for any thread."""
@@ -178,6 +182,14 @@ class FlowBoard:
             if copied.source_ms >= 0:
                 source[tp] = max(copied.source_ms, source.get(tp, -1))
         self._copying = replace(old, bytes=sizes, newest_ms=newest, source_ms=source)
+
+    def saw_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Notes where logs of the source end, its stable ends if the flow reads committed."""
+        self.ends = ends
+
+    def looked(self) -> None:
+        """Notes that the loop has just taken all that executors have reported."""
+        self._copying = replace(self._copying, looked_at=time.monotonic())
 
     def end(self) -> None:
         """Notes that the loop has ended all generations; positions and sums stay."""

@@ -104,6 +104,16 @@ class Outages(AbstractContextManager["Outages"]):
         """The upstream partitions of which it has said that no broker of the source leads them."""
         return self._leaders[0].said
 
+    @property
+    def silences(self) -> Mapping[str, ObservedSilence | None]:
+        """The present outage of each of the flow's clusters, by alias; None where there is none."""
+        return {cluster.alias: cluster.silence for cluster in self._clusters}
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether the flow waits for the end of another process's lease."""
+        return self._claim is not None and self._claim.is_waiting
+
     def follow(self, described: Sequence[Mapping[str, Topic]]) -> None:
         """Watches the leaders of what the source and the target have *described*, from now on.
 
@@ -150,7 +160,7 @@ class Outages(AbstractContextManager["Outages"]):
                 if said is not None and said.ended is not None:
                     del self._said[cluster.alias]
                     self._say_end(cluster, said)
-                if now is not None and now is not said and not self._is_standby():
+                if now is not None and now is not said and not self.is_standby:
                     self._said[cluster.alias] = now
                     self._say_begin(cluster, now)
                 self._say_leaders(cluster, leaders)
@@ -185,9 +195,6 @@ class Outages(AbstractContextManager["Outages"]):
             for tp, found in sorted(ended.items())
         ]
         self._tables.record_events(self._flow, begins + ends)
-
-    def _is_standby(self) -> bool:
-        return self._claim is not None and self._claim.is_waiting
 
     def _say_begin(self, cluster: ClusterWatch, silence: ObservedSilence) -> None:
         self._reminded_at = time.monotonic()

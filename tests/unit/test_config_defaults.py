@@ -118,6 +118,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                     partitions=5,
                     replication_factor=3,
                     interval_seconds=5,
+                    slo_lag_seconds=30,
                 ),
                 source_status_topics=frozenset({"mm2-status.B.internal"}),
                 source=ClusterConfig(

@@ -96,6 +96,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             partitions=5,
             replication_factor=3,
             interval_seconds=5,
+            slo_lag_seconds=30,
         ),
         source_status_topics=frozenset({"mm2-status.B.internal"}),
         state=StateConfig(

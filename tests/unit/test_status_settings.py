@@ -54,7 +54,7 @@ def test_the_topic_has_dots_whatever_the_separator_is_and_no_name_turns_it_off()
     [
         ("status.storage.topic", "a/b", "is not a topic's name"),
         ("B.status.storage.partitions", "many", "write a whole number"),
-        ("A->B.status.publish.interval.seconds", "0", "write 1 or more"),
+        ("A->B.status.publish.interval.seconds", "-1", "write 0 or more"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_a_problem(key: str, value: str, text: str) -> None:

@@ -28,6 +28,8 @@ def look_at(context: FlowContext, job: Job) -> Observation:
         state = "running"
     elif state == "running" and context.config.mode == "drain":
         state = "draining"
+    if context.outages.is_standby:
+        state = "standby"
     copying = shown.copying
     lease, owner = context.held.get(""), None
     if lease is not None:

@@ -4,9 +4,11 @@ A new topic or partition gets a query of its own, so that the others go on witho
 become one again when something ends them: a topic that goes, an error, a stop.
 """
 
+import time
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.checked_runs import SECOND_LOOK
 from replication.flows.replicate.failures import explain
@@ -50,6 +52,7 @@ class Generations:
         self._running: list[tuple[Generation, IdlePartitions]] = []
         self._requests = context.write_requests
         self._asked: dict[str, int] = {}  # by request: the look that checks what was copied by then
+        self._ends = context.board.ends
 
     @property
     def plan(self) -> TopicPlan:
@@ -106,8 +109,22 @@ class Generations:
             StateError: Several attempts in a row to write the offset map have failed.
         """
         finished = [generation.record_progress() for generation, _ in self._running]
+        self._context.board.looked()
+        self._pass_markers()
         self._answer_writers()
         return any(finished)
+
+    def _pass_markers(self) -> None:
+        """Passes what little follows idle partitions, whenever their ends were looked at."""
+        ends = self._context.board.ends
+        if ends is self._ends:
+            return
+        self._ends = ends
+        try:
+            for generation, idle in self._running:
+                idle.pass_markers(generation.pending, ends, time.monotonic())
+        except ClusterError as error:
+            log.warning("idle_check_failed", flow=self._context.config.flow, text=error)
 
     def _answer_writers(self) -> None:
         """Writes the map for commands that wait for it, once all is checked that it had by then."""

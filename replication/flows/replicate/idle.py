@@ -6,7 +6,9 @@ records had been deleted. Where records follow, a cluster holds the partition up
 the producer waits for its partition's leader for as long as it takes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from replication.flows.context import FlowContext
 from replication.model import NewEvent, TopicPartition
@@ -16,6 +18,10 @@ from replication.topics.topic_plan import TopicPlan
 
 SEARCHED_OFFSETS = 10_000
 """How far one look goes; the next one continues from there."""
+
+FEW_OFFSETS = 100
+MARKER_SECONDS = 4.5
+"""How long a partition stands before a few offsets until they are read: one look at the ends."""
 
 STALLED_SECONDS = 120
 """How long a partition may stand before records. Where executors do not report, positions move at
@@ -44,6 +50,7 @@ class IdlePartitions:
         self._context = context
         self._plan = plan
         self._seen: dict[TopicPartition, _Seen] = {}
+        self._near: dict[TopicPartition, tuple[int, float]] = {}  # where, and since when
 
     def check(self, pending: PendingRuns, now: float) -> None:
         """Looks at all partitions that have not moved since the last call.
@@ -77,6 +84,36 @@ class IdlePartitions:
         )
         for tp, seen in self._seen.items():
             seen.end, seen.is_recorded = ends.get(tp, seen.end), seen.is_recorded or tp in stalled
+
+    def pass_markers(
+        self, pending: PendingRuns, ends: Mapping[TopicPartition, int], now: float
+    ) -> None:
+        """Moves partitions over the few offsets that follow them, where these hold no record.
+
+        A transaction's marker has an offset, so that a partition at its end seemed to lag by one.
+
+        Args:
+            pending: The positions.
+            ends: Where the logs end, as far as that is known.
+            now: As for `check`.
+
+        Raises:
+            ClusterError: The source does not answer.
+        """
+        spans: dict[TopicPartition, tuple[int, int]] = {}
+        for tp, position in pending.positions().items():
+            at, end = position.upstream, ends.get(tp, -1)
+            if not 0 < end - at < FEW_OFFSETS:
+                self._near.pop(tp, None)
+            elif tp not in self._near or self._near[tp][0] != at:
+                self._near[tp] = at, now
+            elif now - self._near[tp][1] >= MARKER_SECONDS:
+                spans[tp] = at, end
+        filled = with_records(self._context.config, spans)
+        for tp, (at, end) in spans.items():
+            self._near[tp] = at, inf  # what is found there stays, so that it is read once
+            if tp not in filled:
+                pending.skip(tp, end)
 
     def _is_late(self, tp: TopicPartition, now: float) -> bool:
         seen = self._seen[tp]

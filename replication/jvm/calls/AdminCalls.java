@@ -156,6 +156,17 @@ public final class AdminCalls implements AutoCloseable {
     return new OffsetCalls(admin, timeoutMs).list(JSON.readTree(partitions), committed).toString();
   }
 
+  /**
+   * Log ends, for looks that come every few seconds: no topic is described, and nothing is tried
+   * again.
+   *
+   * @param partitions lines of {@code topic number number ...}, separated by tabs
+   * @return the offsets in the same places, or {@code !} and the class of the error
+   */
+  public String logEnds(String partitions, boolean committed, int timeoutMs) {
+    return new OffsetCalls(admin, timeoutMs).logEnds(partitions, committed);
+  }
+
   /** Creates topics: {@code {name: {"partitions": n, "factor": n, "configs": {...}}}}. */
   public String createTopics(String topics, int timeoutMs) throws JsonProcessingException {
     return create(topics, new CreateTopicsOptions().timeoutMs(timeoutMs));

@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.DescribeTopicsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
@@ -66,6 +67,39 @@ final class OffsetCalls {
       results.add(one.get(""));
     }
     return results;
+  }
+
+  /** As {@link AdminCalls#logEnds}. */
+  String logEnds(String partitions, boolean committed) {
+    Map<TopicPartition, OffsetSpec> specs = new HashMap<>();
+    String[] lines = partitions.split("\n");
+    for (String line : lines) {
+      String[] fields = line.split("\t");
+      for (int i = 1; i < fields.length; i++) {
+        specs.put(new TopicPartition(fields[0], Integer.parseInt(fields[i])), OffsetSpec.latest());
+      }
+    }
+    var level = committed ? IsolationLevel.READ_COMMITTED : IsolationLevel.READ_UNCOMMITTED;
+    var found = admin.listOffsets(specs, new ListOffsetsOptions(level).timeoutMs(timeoutMs));
+    StringBuilder ends = new StringBuilder();
+    for (String line : lines) {
+      String[] fields = line.split("\t");
+      ends.append(fields[0]);
+      for (int i = 1; i < fields.length; i++) {
+        ends.append('\t');
+        try {
+          var end =
+              found.partitionResult(new TopicPartition(fields[0], Integer.parseInt(fields[i])));
+          ends.append(end.get().offset());
+        } catch (ExecutionException e) {
+          ends.append('!').append(e.getCause().getClass().getSimpleName());
+        } catch (InterruptedException e) {
+          Thread.currentThread().interrupt();
+        }
+      }
+      ends.append('\n');
+    }
+    return ends.toString();
   }
 
   private static OffsetSpec spec(long time) {

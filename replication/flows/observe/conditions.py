@@ -1,0 +1,169 @@
+"""What an operator should know of a flow now, each with the next step. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from replication.figures.health import SEVERITIES, Code, Condition
+from replication.figures.observation import GroupFigures, TopicFigures
+from replication.flows.board import Figures
+from replication.model import Flow
+from replication.state.counts import EventCounts, WriteCounts
+
+OLD_MAP_SECONDS: Final = 600.0
+OLD_POSITION_SECONDS: Final = 300.0
+NEAR_RETENTION_SECONDS: Final = 3600.0
+DAY_SECONDS: Final = 86_400.0
+RECENT_SECONDS: Final = 900.0
+"""Restarts and failed writes are of interest for that long."""
+
+MANY_RESTARTS: Final = 3
+
+_COMMAND: Final = re.compile(r"python -m replication [^\n]+")
+Found = tuple[Code, str | None, str, str]
+"""Code, topic, text and next step."""
+
+_Key = tuple[Code, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFacts:
+    """What one look at a flow has found, for `find_conditions`.
+
+    Args:
+        flow: Which.
+        at: When.
+        board: What the loop does.
+        figures: Of the flow.
+        topics: Their figures.
+        groups: Their figures.
+        silent: Why a cluster does not answer, by alias.
+        events: What the flow has recorded.
+        writes: The process's commits, by table.
+        slo_lag_seconds: What the lag should stay below.
+        is_reported: Whether executors report what they write.
+        restarts: In the last 15 minutes.
+    """
+
+    flow: Flow
+    at: float
+    board: Figures
+    figures: Mapping[str, float]
+    topics: tuple[TopicFigures, ...]
+    groups: tuple[GroupFigures, ...]
+    silent: Mapping[str, str]
+    events: EventCounts
+    writes: Mapping[str, WriteCounts]
+    slo_lag_seconds: float
+    is_reported: bool
+    restarts: int
+
+
+class Conditions:
+    """The conditions of one flow, which begin at one look and end at another."""
+
+    def __init__(self) -> None:
+        self._since: dict[_Key, float] = {}
+
+    def look(self, sight: FlowFacts) -> tuple[Condition, ...]:
+        """Returns what holds now, the worst first, and what has held longest before the rest."""
+        found: dict[_Key, Found] = {}
+        for one in find_conditions(sight):
+            code, topic, text, _ = one
+            found[code, topic or (text if code == "cluster-unreachable" else "")] = one
+        self._since = {key: self._since.get(key, sight.at) for key in found}
+        conditions = [
+            Condition(code, SEVERITIES[code], self._since[key], text, step, topic)
+            for key, (code, topic, text, step) in found.items()
+        ]
+        order = {"bad": 0, "degraded": 1}
+        return tuple(sorted(conditions, key=lambda one: (order[one.severity], one.since, one.code)))
+
+
+def find_conditions(sight: FlowFacts) -> Iterator[Found]:
+    """Yields what holds at one look."""
+    yield from _of_topics(sight)
+    yield from _of_clusters(sight)
+    yield from _of_groups(sight)
+    yield from _of_state(sight)
+
+
+def _of_topics(sight: FlowFacts) -> Iterator[Found]:
+    status = f"python -m replication status FILE --flow '{sight.flow}'"
+    reasons: dict[str, str] = {}
+    for part, reason in sight.board.aside.items():
+        reasons.setdefault(part if isinstance(part, str) else part.topic, reason)
+    for name, reason in reasons.items():
+        command = _COMMAND.search(reason)
+        yield "set-aside", name, reason, command.group() if command else status
+    for topic in sight.topics:
+        if topic.state == "stalled":
+            text = f"{topic.topic} does not move, although the source has records for it"
+            step = "see the log and the events `stalled` for the brokers that lead its partitions"
+            yield "stalled", topic.topic, text, step
+        headroom = topic.figures.get("retention_headroom_seconds")
+        if headroom is not None and headroom < NEAR_RETENTION_SECONDS:
+            text = (
+                f"the source deletes records of {topic.topic} in {headroom:.0f} s that are not "
+                "copied yet"
+            )
+            step = f"raise retention.ms of {topic.topic} on {sight.flow.source} until it is copied"
+            yield "retention-near", topic.topic, text, step
+    lag = sight.figures.get("lag_seconds", 0.0)
+    if lag > sight.slo_lag_seconds:
+        text = f"the oldest record that waits has waited for {lag:.0f} s"
+        yield "lag-above-slo", None, text, f"{status}; conf/docs/troubleshooting.md"
+    if sight.events.given_up_at and sight.at - sight.events.given_up_at < DAY_SECONDS:
+        count = sum(sight.events.given_up.values())
+        text = f"{count} source offsets were lost or repeated by decision in the last day"
+        yield "offsets-given-up", None, text, "see the events `jumped` for topics and offsets"
+
+
+def _of_clusters(sight: FlowFacts) -> Iterator[Found]:
+    for alias, reason in sight.silent.items():
+        step = f"start the brokers of {alias}, or correct {alias}.bootstrap.servers"
+        yield "cluster-unreachable", None, f"cluster {alias} does not answer: {reason}", step
+    if not sight.is_reported:
+        text = "executors do not report: positions move at the end of a batch, latency is unknown"
+        yield (
+            "records-not-reported",
+            None,
+            text,
+            "add replication.jar to spark.jars and spark.plugins",
+        )
+
+
+def _of_groups(sight: FlowFacts) -> Iterator[Found]:
+    late = [
+        group.group
+        for group in sight.groups
+        if group.figures.get("group_position_age_seconds", 0.0) > OLD_POSITION_SECONDS
+    ]
+    if late:
+        text = f"groups without a position on the target: {', '.join(late[:10])}"
+        step = f"python -m replication groups FILE --flow '{sight.flow}'"
+        yield "group-without-position", None, text, step
+
+
+def _of_state(sight: FlowFacts) -> Iterator[Found]:
+    age = sight.figures.get("map_age_seconds", 0.0)
+    if age > OLD_MAP_SECONDS:
+        text = f"the offset map was not written for {age:.0f} s, although records were copied"
+        yield "map-old", None, text, "see the log for map_write_failed"
+    failed = [
+        table
+        for table, counts in sight.writes.items()
+        if counts.failed_at and sight.at - counts.failed_at < RECENT_SECONDS
+    ]
+    if failed:
+        text = f"tables that could not be written lately: {', '.join(sorted(failed))}"
+        yield (
+            "state-not-written",
+            None,
+            text,
+            "check state.dir: free space, permissions, its server",
+        )
+    if sight.restarts > MANY_RESTARTS:
+        text = f"{sight.restarts} restarts in the last 15 minutes"
+        yield "restarting", None, text, "see the log for `restarting` and its cause"

@@ -1,0 +1,216 @@
+"""The thread that measures the figures of all flows of a process, every few seconds.
+
+It has clients of its own and holds nothing up: replication goes on without it, and what it cannot
+measure is absent. Each look makes one immutable observation of each flow, which readers take
+without a lock.
+"""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from typing import Final
+
+from py4j.protocol import Py4JError
+
+from replication.errors import ClusterError, ReplicationError
+from replication.figures.observation import Observation
+from replication.flows.observe.questions import RareQuestions
+from replication.flows.observe.sight import FlowSight
+from replication.flows.observe.summary import Summary
+from replication.kafka.log_ends import LogEnds
+from replication.log import Log
+from replication.model import Flow, Isolation
+from replication.spark.reported_figures import Reported, ReportedFigures
+
+log = Log(__name__)
+
+MANY_PARTITIONS: Final = 2500
+"""Beyond that the interval is twice as long."""
+
+REPORT_SECONDS: Final = 3.0
+"""How long executors and loops have to tell what they know, after the ends are known."""
+
+POLL_SECONDS: Final = 0.1
+END_SECONDS: Final = 1.0
+"""How long the end of the process waits for a look that is under way."""
+
+Subscriber = Callable[[Observation], None]
+_Cluster = tuple[str, frozenset[tuple[str, str]]]
+
+
+class Observer:
+    """Looks at the flows of one process, from `begin` to `close`.
+
+    Args:
+        interval_seconds: From one look to the next; 0 for none.
+        reported: What executors have reported.
+    """
+
+    def __init__(self, interval_seconds: float, reported: ReportedFigures) -> None:
+        self._interval = interval_seconds
+        self._reported = reported
+        self._sights: dict[Flow, FlowSight] = {}
+        self._questions: dict[Flow, RareQuestions] = defaultdict(RareQuestions)
+        self._latest: dict[Flow, Observation] = {}
+        self._subscribers: tuple[Subscriber, ...] = (Summary(),)
+        self._said = set[object]()
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._clients: dict[_Cluster, LogEnds] = {}
+        self._resources = ExitStack()
+        self._thread = threading.Thread(target=self._run, name="observe", daemon=True)
+
+    def begin(self) -> None:
+        """Begins to look."""
+        if self._interval:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Ends the looks; the last observations stay."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join(END_SECONDS)
+
+    def watch(self, sight: FlowSight) -> None:
+        """Looks at another flow from now on, until its `end`."""
+        self._sights[sight.config.flow] = sight
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Gives each new observation to *subscriber*, in the thread that made it."""
+        self._subscribers = (*self._subscribers, subscriber)
+
+    def latest(self, flow: Flow) -> Observation | None:
+        """Returns the newest observation of *flow*; None before the first. For any thread."""
+        return self._latest.get(flow)
+
+    def end(self, flow: Flow) -> Observation | None:
+        """Measures *flow* for the last time, without a question to anybody.
+
+        Returns:
+            What is known of it; None if it was never looked at.
+        """
+        sight, before = self._sights.pop(flow, None), self._latest.get(flow)
+        if sight is None or before is None:
+            return before
+        with self._lock, self._logged(flow):
+            last = sight.look(time.time(), None)
+            self._latest[flow] = replace(last, histograms=before.histograms, conditions=())
+        return self._latest[flow]
+
+    def _run(self) -> None:
+        with self._resources:
+            due = time.monotonic()
+            while not self._over.wait(max(0.0, due - time.monotonic())):
+                due = time.monotonic() + self._pause()
+                try:
+                    self.look()
+                except Exception:  # the thread's edge: replication goes on
+                    if not self._over.is_set():  # else the JVM may have gone
+                        log.exception("status_not_published", text="please report this")
+
+    def _pause(self) -> float:
+        partitions = sum(len(sight.partitions.ends) for sight in list(self._sights.values()))
+        return self._interval * (2 if partitions > MANY_PARTITIONS else 1)
+
+    def look(self) -> None:
+        """Looks at all flows once."""
+        sights = list(self._sights.values())
+        self._ask_ends(sights)
+        self._await_reports(sights)
+        for sight in sights:
+            flow = sight.config.flow
+            with self._lock, self._logged(flow):
+                if flow in self._sights:
+                    self._publish(sight.look(time.time(), self._report_of(flow)))
+            with self._logged((flow, "questions")):
+                self._questions[flow].ask(sight)
+
+    def _ask_ends(self, sights: Sequence[FlowSight]) -> None:
+        """Asks each source once for each isolation, whatever flows read it."""
+        wanted: dict[tuple[_Cluster, Isolation], list[FlowSight]] = defaultdict(list)
+        for sight in sights:
+            source = sight.config.source
+            cluster = source.alias, frozenset(source.admin.items())
+            wanted[cluster, sight.config.isolation].append(sight)
+        for (cluster, isolation), together in wanted.items():
+            with self._logged(cluster):
+                with self._lock:
+                    known = (sight.partitions.known(sight.copying) for sight in together)
+                    asked = {tp for some in known for tp in some}
+                if cluster not in self._clients:
+                    opened = LogEnds(cluster[0], dict(cluster[1]))
+                    self._clients[cluster] = self._resources.enter_context(opened)
+                at = time.time()
+                client = self._clients[cluster]
+                ends = client.ask(asked, isolation)
+                for sight in together:
+                    with self._lock:
+                        sight.partitions.saw(at, ends)
+                    sight.context.board.saw_ends(ends)
+                with self._logged((cluster, "topics")):
+                    _check(cluster[0], client.failures)
+
+    def _await_reports(self, sights: Sequence[FlowSight]) -> None:
+        """Waits until the positions are younger than the ends.
+
+        The other way round a healthy flow would show the records of the last second as lag.
+        """
+        deadline = time.monotonic() + REPORT_SECONDS
+        if self._reported.is_loaded:
+            since = self._reported.now()
+            while not self._reported.have_reported(since) and time.monotonic() < deadline:
+                if self._over.wait(POLL_SECONDS):  # executors report on their own schedule
+                    return
+        known = time.monotonic()
+        while time.monotonic() < deadline:
+            is_known = all(_has_looked(sight, known) for sight in sights)
+            if is_known or self._over.wait(POLL_SECONDS):  # so do loops look
+                return
+
+    def _report_of(self, flow: Flow) -> Reported | None:
+        with suppress(Py4JError):  # the JVM ends, and all flows with it
+            return self._reported.of(flow)
+        return None
+
+    def _publish(self, observed: Observation) -> None:
+        self._latest[observed.flow] = observed
+        for subscriber in self._subscribers:
+            with self._logged(subscriber):
+                subscriber(observed)
+
+    @contextmanager
+    def _logged(self, what: object) -> Iterator[None]:
+        """Says once that *what* fails in the block, until it succeeds: the rest goes on."""
+        try:
+            yield
+        except (ReplicationError, Py4JError) as error:
+            if what not in self._said and not self._over.is_set():
+                self._said.add(what)
+                log.warning("status_not_published", text=f"{error}\nReplication goes on")
+        else:
+            self._said.discard(what)
+
+
+def _check(alias: str, failures: Mapping[str, str]) -> None:
+    """Raises an error that names the topics of cluster *alias* that the user may not describe.
+
+    An outage is said elsewhere.
+
+    Raises:
+        ClusterError: There are some.
+    """
+    denied = sorted(topic for topic, reason in failures.items() if "Authorization" in reason)
+    if denied:
+        raise ClusterError(
+            f"the lag of {len(denied)} topics of {alias} is not known: {', '.join(denied[:5])}; "
+            "the user needs DESCRIBE on them"
+        )
+
+
+def _has_looked(sight: FlowSight, since: float) -> bool:
+    """Returns whether the loop has taken the reports after *since*; one that waits has none."""
+    copying = sight.copying
+    return not copying.generations or copying.looked_at > since

@@ -1,0 +1,116 @@
+"""How far each partition of a flow is behind. Pure: its caller has asked the cluster.
+
+The last known end of a log still counts while the source does not answer: the lag is at least that.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from replication.figures.lag import Lag, PartitionLag
+from replication.figures.observation import PartitionFigures, TopicState
+from replication.flows.board import Copying
+from replication.model import TopicPartition
+
+STALLED_SECONDS: Final = 120.0
+"""How long a partition may stand before records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a partition stands at one look; *lag* is None if its end was never seen."""
+
+    tp: TopicPartition
+    position: int
+    end: int | None
+    lag: Lag | None
+    state: TopicState
+    copied_until: float | None
+
+    def figures(self) -> PartitionFigures:
+        """Returns what is shown of the partition."""
+        found: dict[str, float] = {"position": self.position}
+        if self.end is not None:
+            found["source_log_end"] = self.end
+        if self.lag is not None:
+            found["lag_records"] = self.lag.records
+            if self.lag.seconds is not None:
+                found["lag_seconds"] = self.lag.seconds
+        if self.copied_until is not None:
+            found["copied_until_timestamp_seconds"] = self.copied_until
+        return PartitionFigures(self.tp.partition, self.state, found)
+
+
+class Partitions:
+    """The partitions of one flow, look by look."""
+
+    def __init__(self) -> None:
+        self.ends: dict[TopicPartition, int] = {}
+        self._lags: dict[TopicPartition, PartitionLag] = {}
+        self._stands: dict[TopicPartition, tuple[int, float]] = {}  # where, and since when
+
+    def known(self, copying: Copying) -> Collection[TopicPartition]:
+        """Returns the partitions that are copied, or were when the loop last ran.
+
+        Between two generations nothing is copied, and the lag of all grows.
+        """
+        if copying.generations:
+            kept = {tp for tp in copying.positions if tp.topic in copying.topics}
+            for gone in self._lags.keys() - kept:
+                del self._lags[gone]
+                self.ends.pop(gone, None)
+                self._stands.pop(gone, None)
+            for tp in kept - self._lags.keys():
+                self._lags[tp] = PartitionLag()
+        return self._lags.keys()
+
+    def saw(self, at: float, ends: Mapping[TopicPartition, int]) -> None:
+        """Notes where logs ended *at* a time; what did not answer is absent."""
+        for tp, end in ends.items():
+            if tp in self._lags:
+                self._lags[tp].saw(at, end)
+                self.ends[tp] = end
+
+    def of_unknown_age(self, copying: Copying) -> Iterator[tuple[TopicPartition, int, int]]:
+        """Yields the partitions that began with a backlog, with their positions and ends."""
+        for tp, lag in self._lags.items():
+            if lag.is_unknown and tp not in copying.source_ms and lag.lacks_record:
+                yield tp, copying.positions[tp].upstream, self.ends[tp]
+
+    def read(self, tp: TopicPartition, position: int, timestamp: float) -> None:
+        """Notes the *timestamp* of the record at *position*."""
+        self._lags[tp].read(position, timestamp)
+
+    def look(
+        self, now: float, copying: Copying, leaderless: Collection[TopicPartition]
+    ) -> list[Standing]:
+        """Returns where each partition stands *now*, sorted."""
+        return [
+            self._standing(tp, now, copying, is_leaderless=tp in leaderless)
+            for tp in sorted(self.known(copying))
+        ]
+
+    def _standing(
+        self, tp: TopicPartition, now: float, copying: Copying, *, is_leaderless: bool
+    ) -> Standing:
+        position, end = copying.positions[tp].upstream, self.ends.get(tp)
+        newest = copying.source_ms.get(tp)
+        until = None if newest is None else newest / 1000
+        lag: Lag | None = None
+        state: TopicState = "copying"
+        self._lags[tp].moved(position)
+        if end is not None:
+            lag = self._lags[tp].look(now, until)
+            state = self._state(tp, now, position, lag)
+        if is_leaderless:
+            state = "leaderless"
+        return Standing(tp, position, end, lag, state, until)
+
+    def _state(self, tp: TopicPartition, now: float, position: int, lag: Lag) -> TopicState:
+        if not lag.records:
+            self._stands.pop(tp, None)
+            return "copying"
+        stood = self._stands.get(tp)
+        if stood is None or stood[0] != position:
+            stood = self._stands[tp] = (position, now)
+        return "stalled" if now - stood[1] >= STALLED_SECONDS else "lagging"

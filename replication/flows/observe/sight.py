@@ -1,0 +1,221 @@
+"""Makes an observation of one flow of what its own parts have noted. Asks nobody."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final, get_args
+
+from replication.figures.observation import (
+    ClusterFigures,
+    EventRow,
+    GroupFigures,
+    Observation,
+    TopicFigures,
+    TopicState,
+)
+from replication.figures.recent import Recent
+from replication.figures.registry import BOUNDED
+from replication.flows.board import Copying, Figures
+from replication.flows.context import FlowContext
+from replication.flows.observe.conditions import RECENT_SECONDS, Conditions, FlowFacts
+from replication.flows.observe.groups import GroupLooks
+from replication.flows.observe.partitions import Partitions, Standing
+from replication.flows.observe.topics import RATE_SECONDS, TopicLooks
+from replication.flows.publish.look import look_at
+from replication.model import Job
+from replication.spark.reported_figures import Reported
+
+SHOWN_EVENTS: Final = 20
+
+
+class FlowSight:
+    """One flow, look by look. Used by one thread; what it returns does not change.
+
+    Args:
+        context: The flow.
+        job: What the process runs.
+    """
+
+    def __init__(self, context: FlowContext, job: Job) -> None:
+        self.context = context
+        self.config = context.config
+        self.partitions = Partitions()
+        self.topics = TopicLooks()
+        self._job = job
+        self._groups = GroupLooks()
+        self._conditions = Conditions()
+        self._produced = Recent()
+        self._ends = 0
+        self._restarts = deque[float]()
+        self._counted = 0
+
+    @property
+    def copying(self) -> Copying:
+        """What is copied."""
+        return self.context.board.look().copying
+
+    def look(self, now: float, reported: Reported | None) -> Observation:
+        """Returns what is known *now*, with what executors have *reported*; None if they do not."""
+        board = self.context.board.look()
+        copying = board.copying
+        standings = self.partitions.look(now, copying, self.context.outages.leaderless)
+        topics = self.topics.look(now, board, standings, reported)
+        lags = {one.tp: one.lag for one in standings if one.lag is not None}
+        groups = self._groups.look(now, board.round, self.partitions.ends, lags)
+        rates = self._rates(now, copying)
+        figures = {**rates, **_of_topics(topics), **_of_board(now, board), **_of_reports(reported)}
+        return replace(
+            look_at(self.context, self._job),
+            as_of=now,
+            conditions=self._conditions.look(
+                self._sight(now, board, figures, topics, groups, reported)
+            ),
+            version=_version(),
+            figures=figures,
+            histograms=self.topics.histograms(reported),
+            labelled=self._labelled(board, standings, reported),
+            topics=topics,
+            groups=groups,
+            events=tuple(self._events()),
+            clusters=tuple(self._clusters()),
+        )
+
+    def _sight(
+        self,
+        now: float,
+        board: Figures,
+        figures: Mapping[str, float],
+        topics: tuple[TopicFigures, ...],
+        groups: tuple[GroupFigures, ...],
+        reported: Reported | None,
+    ) -> FlowFacts:
+        self._restarts.extend([now] * (board.copying.restarts - self._counted))
+        self._counted = board.copying.restarts
+        while self._restarts and now - self._restarts[0] >= RECENT_SECONDS:
+            self._restarts.popleft()
+        silences, counts = self.context.outages.silences, self.context.tables.counts
+        return FlowFacts(
+            self.config.flow,
+            now,
+            board,
+            figures,
+            topics,
+            groups,
+            {alias: silence.reason for alias, silence in silences.items() if silence is not None},
+            counts.events(self.config.flow),
+            counts.writes(),
+            self.config.status.slo_lag_seconds,
+            is_reported=reported is not None or not board.copying.generations,
+            restarts=len(self._restarts),
+        )
+
+    def _rates(self, now: float, copying: Copying) -> dict[str, float]:
+        """Returns how fast the flow goes, and how long it takes to catch up."""
+        found, ends = self.topics.rates(now, copying), self.partitions.ends
+        if not ends:
+            return found
+        if len(ends) != self._ends:  # those of other partitions do not tell what was produced
+            self._produced, self._ends = Recent(), len(ends)
+        self._produced.add(now, sum(ends.values()))
+        produced = self._produced.per_second(RATE_SECONDS)
+        behind = sum(max(0, ends[tp] - copying.positions[tp].upstream) for tp in ends)
+        if not behind:
+            found["catch_up_seconds"] = 0.0
+        elif produced is not None and "records_per_second" in found:
+            gained = found["records_per_second"] - produced[0]
+            if gained > 0:
+                found["catch_up_seconds"] = behind / gained
+        return found
+
+    def _labelled(
+        self, board: Figures, standings: Iterable[Standing], reported: Reported | None
+    ) -> dict[str, Mapping[str, float]]:
+        """Returns the figures with one bounded label; each counter of them from 0 on."""
+        counts = self.context.tables.counts
+        events, writes = counts.events(self.config.flow), counts.writes()
+        known: Mapping[str, Mapping[str, float]] = {
+            "restarts_total": {"records": board.copying.restarts},
+            "events_total": events.kinds,
+            "given_up_offsets_total": {str(cause): n for cause, n in events.given_up.items()},
+            "state_writes_total": {table: one.commits for table, one in writes.items()},
+            "state_write_failures_total": {table: one.failures for table, one in writes.items()},
+            "state_write_seconds_total": {table: one.seconds for table, one in writes.items()},
+        }
+        states = Counter[TopicState](one.state for one in standings)
+        states["set-aside"] += len(board.aside)
+        lease = self.context.held.get("")
+        found: dict[str, Mapping[str, float]] = {
+            name: {value: known[name].get(value, 0) for value in values}
+            for name, values in BOUNDED.items()
+        }
+        found["partitions"] = {state: states[state] for state in get_args(TopicState)}
+        found["lease_held"] = {"records": int(lease is not None and lease.is_held)}
+        if reported is not None:
+            found["executors"] = {"living": reported.executors}
+            found["task_slots"] = {"used": reported.tasks}
+        return found
+
+    def _events(self) -> Iterator[EventRow]:
+        last = self.context.tables.counts.events(self.config.flow).last
+        for at, event in list(last)[: -SHOWN_EVENTS - 1 : -1]:
+            yield EventRow(at, event.kind, event.text, event.reaction, event.details)
+
+    def _clusters(self) -> Iterator[ClusterFigures]:
+        for alias, silence in self.context.outages.silences.items():
+            since = None if silence is None else silence.since.timestamp()
+            yield ClusterFigures(alias, silence is None, since)
+
+
+def _of_topics(topics: Iterable[TopicFigures]) -> dict[str, float]:
+    """Returns the lag of the flow, over the topics of which it is known."""
+    known = [topic.figures for topic in topics]
+    figures: dict[str, float] = {}
+    for name, joined in JOINED.items():
+        values = [one[name] for one in known if name in one]
+        if values:
+            figures[name] = joined(values)
+    return figures
+
+
+JOINED: Final[Mapping[str, Callable[[Iterable[float]], float]]] = {
+    "lag_records": sum,
+    "lag_seconds": max,
+    "lag_bytes": sum,
+    "rpo_records": sum,
+    "rpo_seconds": max,
+    "retention_headroom_seconds": min,
+}
+
+
+def _of_board(now: float, board: Figures) -> dict[str, float]:
+    copying, round_ = board.copying, board.round
+    newest, written = copying.newest_at, copying.map_written_at
+    figures: dict[str, float] = {"checkpoints_total": round_.emitted}
+    if newest is not None:
+        figures["last_copy_timestamp_seconds"] = newest
+    if written is not None:
+        figures["map_written_timestamp_seconds"] = written
+        is_behind = newest is not None and newest > written
+        figures["map_age_seconds"] = max(0.0, now - written) if is_behind else 0.0
+    if round_.at is not None:
+        figures["checkpoint_round_timestamp_seconds"] = round_.at
+    return figures
+
+
+def _of_reports(reported: Reported | None) -> dict[str, float]:
+    if reported is None:
+        return {}
+    return {
+        "in_flight_records": reported.in_flight,
+        "report_age_seconds": reported.silent_seconds,
+    }
+
+
+@cache
+def _version() -> str:
+    with suppress(PackageNotFoundError):
+        return version("kafka-replication-on-spark")
+    return ""

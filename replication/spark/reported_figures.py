@@ -1,0 +1,90 @@
+"""What the driver's JVM has added up of the executors' reports, for one flow."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from py4j.java_gateway import JavaClass, JVMView
+
+from replication.figures.histogram import BOUNDS, Histogram
+from replication.model import Flow
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The reports of a flow's executors since the process began.
+
+    Args:
+        executors: How many live.
+        silent_seconds: The longest time since one of them was heard.
+        in_flight: Records that are sent and not acknowledged.
+        tasks: Tasks that run.
+        transfer: From handing over to acknowledgement.
+        latencies: From the timestamp to acknowledgement, of the remote topics that have changed
+            since the last call.
+    """
+
+    executors: int
+    silent_seconds: float
+    in_flight: int
+    tasks: int
+    transfer: Histogram
+    latencies: Mapping[str, Histogram] = field(default_factory=dict)
+
+
+class ReportedFigures:
+    """The reports of the executors of this process's Spark, if they report.
+
+    Args:
+        jvm: The driver's, in which Spark may start later.
+    """
+
+    def __init__(self, jvm: JVMView) -> None:
+        found: Any = jvm.replication.plugin.DriverReports
+        self._driver = found if isinstance(found, JavaClass) else None
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether executors report."""
+        return self._driver is not None and bool(self._driver.isLoaded())
+
+    def now(self) -> int:
+        """Returns a time to give to `have_reported`."""
+        return 0 if self._driver is None else int(self._driver.now())
+
+    def have_reported(self, since: int) -> bool:
+        """Returns whether each executor that lives has reported what it did up to *since*."""
+        return self._driver is None or bool(self._driver.haveReported(since))
+
+    def of(self, flow: Flow) -> Reported | None:
+        """Returns what is known of *flow*; None if executors do not report."""
+        if not self.is_loaded or self._driver is None:
+            return None
+        return parse(str(self._driver.figures(str(flow))))
+
+
+def parse(text: str) -> Reported:
+    """Returns what the *text* of ``DriverReports.figures`` says."""
+    first, second, *others = text.splitlines()
+    executors, silent_ms, in_flight, tasks = map(int, first.split("\t")[1:])
+    topics = (line.split("\t")[1:] for line in others)
+    return Reported(
+        executors,
+        silent_ms / 1000,
+        in_flight,
+        tasks,
+        _histogram(second.split("\t")[1]),
+        {topic: _histogram(durations) for topic, durations in topics},
+    )
+
+
+_BUCKETS: Final = len(BOUNDS) + 1
+
+
+def _histogram(text: str) -> Histogram:
+    micros, *counted = text.split(",")
+    buckets = [0] * _BUCKETS
+    for each in counted:
+        bucket, count = each.split(":")
+        buckets[int(bucket)] = int(count)
+    return Histogram.of(buckets, int(micros) / 1e6)

@@ -1,0 +1,184 @@
+"""The figures of a flow are those of a load that is known exactly."""
+
+import threading
+import time
+from bisect import bisect_left
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from pyspark.sql import SparkSession
+
+from replication.demo.brokers import Broker
+from replication.demo.workload import create_topic
+from replication.figures.histogram import BOUNDS
+from replication.model import Mode, Position, TopicPartition
+from replication.state.tables import Tables
+from replication.topics.topic_plan import TopicPlan
+from tests.support.flows import RunningFlow, flow_config, flow_context
+from tests.support.known_load import Seen, load, observing
+from tests.support.local import Clusters, Until
+from tests.support.process_tree import paused
+from tests.support.topics import fill
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(900)]
+
+SECONDS = 12
+PER_SECOND = 2000
+SIZE = 500
+
+
+def latencies(broker: Broker, topic: str, over: threading.Event, found: list[float]) -> None:
+    """Measures as a consumer of the target does, on the same clock."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": f"{topic}-latencies",
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 5,
+        }
+    )
+    consumer.subscribe([topic])
+    while not over.is_set():
+        messages, now = consumer.consume(500, 0.05), time.time()
+        found += [now - one.timestamp()[1] / 1000 for one in messages if one.error() is None]
+    consumer.close()
+
+
+def bucket(seconds: float) -> int:
+    """The place of a duration among the bounds."""
+    return bisect_left(BOUNDS, seconds)
+
+
+@pytest.mark.parametrize("mode", ["microbatch", "realtime"])
+def test_records_bytes_and_latency_are_those_of_the_load(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    until: Until,
+    mode: Mode,
+) -> None:
+    partitions = 8 if mode == "microbatch" else 1
+    source, target = clusters
+    create_topic(source.bootstrap, topic_name, partitions)
+    create_topic(target.bootstrap, f"A.{topic_name}", partitions)
+    flow = RunningFlow(spark, tmp_path / "state", flow_config(*clusters, topic_name), mode)
+    flow.until(lambda: flow.context.board.look().state.activity == "replicating")
+    over, measured = threading.Event(), list[float]()
+    consumer = threading.Thread(target=latencies, args=(target, f"A.{topic_name}", over, measured))
+    consumer.start()
+
+    with observing(flow.context) as seen:
+        until(lambda: seen.figure("lag_records") == 0, 60)
+        with load(source, topic_name, partitions, PER_SECOND, SIZE) as sent:
+            time.sleep(SECONDS)  # the load is the time
+        until(lambda: seen.figure("records_total") == sent.records, 60)
+        until(lambda: seen.figure("lag_seconds") == 0, 60)
+        over.set()
+    consumer.join()
+    flow.stop()
+
+    last = seen.last
+    assert last.figures["records_total"] == sent.records
+    assert last.figures["bytes_total"] == sent.bytes
+    assert last.figures["lag_records"] == 0
+    (topic,) = last.topics
+    assert (topic.topic, topic.state) == (topic_name, "copying")
+    assert len(topic.partitions) == partitions
+    latency, transfer = last.histograms["latency_seconds"], last.histograms["transfer_seconds"]
+    assert transfer.count >= latency.count > 100
+    measured.sort()
+    for share in (0.5, 0.99):
+        own = latency.quantile(share)
+        assert own is not None
+        assert abs(bucket(own) - bucket(measured[int(share * len(measured)) - 1])) <= 1
+
+
+def test_a_drain_has_counted_all_that_it_copied(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    fill(clusters[0], topic_name, 4, 3000)
+    flow = RunningFlow(spark, tmp_path / "state", flow_config(*clusters, topic_name), "drain")
+    with observing(flow.context, 0.5) as seen:
+        flow.join()
+        flow.until(lambda: seen.figure("records_total") == 3000)
+    assert seen.figure("records_total", topic_name) == 3000
+
+
+def test_lag_in_seconds_is_the_age_while_the_target_stands_still(
+    spark: SparkSession,
+    clusters: Clusters,
+    own_broker: Broker,
+    tmp_path: Path,
+    topic_name: str,
+    until: Until,
+) -> None:
+    source = clusters[0]
+    create_topic(source.bootstrap, topic_name, 2)
+    flow = RunningFlow(
+        spark, tmp_path / "state", flow_config(source, own_broker, topic_name), "microbatch"
+    )
+    flow.until(lambda: flow.context.board.look().state.activity == "replicating")
+    with observing(flow.context) as seen, load(source, topic_name, 2, 20, 100):
+        until(lambda: seen.figure("records_total") and seen.figure("lag_seconds") == 0, 60)
+        assert own_broker.pid is not None
+        with paused([own_broker.pid]):
+            begun = time.time()
+            until(lambda: seen.last.as_of > begun + 15, 60)
+        ended = time.time()
+        until(lambda: seen.figure("lag_seconds") == 0, 10)
+    flow.stop()
+
+    during = [one for one in seen.all if begun + 4 < one.as_of < ended]
+    ages = [(one.figures["lag_seconds"], one.as_of - begun) for one in during]
+    assert len(ages) >= 3
+    assert all(age - 1 <= lag <= age + 6 for lag, age in ages), ages
+
+
+def test_an_idle_topic_and_one_with_transactions_have_no_lag(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
+) -> None:
+    source = clusters[0]
+    create_topic(source.bootstrap, topic_name, 1)
+    flow = RunningFlow(spark, tmp_path / "state", flow_config(*clusters, topic_name), "microbatch")
+    flow.until(lambda: flow.context.board.look().state.activity == "replicating")
+    producer = Producer(
+        {"bootstrap.servers": source.bootstrap, "transactional.id": f"{topic_name}-writer"}
+    )
+    producer.init_transactions()
+    with observing(flow.context) as seen:
+        until(lambda: seen.figure("lag_seconds") == 0, 60)
+        producer.begin_transaction()
+        producer.produce(topic_name, b"v", b"k", 0)
+        producer.commit_transaction()
+        until(lambda: seen.figure("records_total") == 1, 60)
+        until(lambda: position(seen) == 2, 30)  # the marker is passed
+        assert seen.figure("lag_records") == seen.figure("lag_seconds") == 0
+    flow.stop()
+
+
+def position(seen: Seen) -> float | None:
+    """The next source offset of the only partition."""
+    return seen.last.topics[0].partitions[0].figures.get("position")
+
+
+def test_a_backlog_has_its_age_before_anything_is_copied(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+    hour_ago = int(time.time() * 1000) - 3_600_000
+    producer = Producer({"bootstrap.servers": clusters[0].bootstrap})
+    for _ in range(10):
+        producer.produce(topic_name, b"v", b"k", 0, timestamp=hour_ago)
+    producer.flush()
+    config, tp = flow_config(*clusters, topic_name), TopicPartition(topic_name, 0)
+    context = flow_context(spark, Tables(spark, (tmp_path / "state").as_uri()), config)
+    plan = TopicPlan({topic_name: f"A.{topic_name}"}, (), {}, (tp,), {topic_name: "id"}, {})
+    context.board.begin(1, "microbatch", plan, {tp: Position(0, 0)})
+
+    with observing(context, 0.5) as seen:
+        until(lambda: seen.figure("lag_seconds"), 60)
+
+    assert seen.figure("lag_records") == 10
+    assert seen.figure("lag_seconds") == pytest.approx(3600, abs=60)

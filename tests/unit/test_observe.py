@@ -1,0 +1,197 @@
+"""What the observer makes of boards, reports and rounds."""
+
+from dataclasses import replace
+
+import pytest
+
+from replication.figures.health import Code
+from replication.figures.lag import Lag
+from replication.figures.observation import GroupFigures, TopicFigures
+from replication.figures.recent import Recent
+from replication.flows.board import Copying, Figures, FlowBoard, GroupRound
+from replication.flows.observe.conditions import Conditions, FlowFacts
+from replication.flows.observe.groups import GroupLooks
+from replication.flows.observe.partitions import STALLED_SECONDS, Partitions
+from replication.flows.observe.topics import TopicLooks
+from replication.groups.positions import GroupPosition
+from replication.model import Committed, Flow, NewEvent, Position, TopicPartition
+from replication.offsets.map import Bounded, Exact, NoAnswer
+from replication.offsets.pending import Copied
+from replication.offsets.runs import OffsetRun
+from replication.spark.reported_figures import parse
+from replication.state.counts import Counts
+from replication.topics.topic_plan import TopicPlan
+
+FLOW = Flow("A", "B")
+TP, OTHER = TopicPartition("t", 0), TopicPartition("u", 1)
+
+
+def begun() -> FlowBoard:
+    """A board on which both partitions are copied from offset 0."""
+    board, topics = FlowBoard(), {"t": "A.t", "u": "A.u"}
+    starts = {TP: Position(0, 0), OTHER: Position(0, 0)}
+    plan = TopicPlan(topics, (), {}, (TP, OTHER), {"t": "1", "u": "2"}, {})
+    board.begin(1, "microbatch", plan, starts)
+    return board
+
+
+def test_what_executors_report_is_read_as_the_driver_writes_it() -> None:
+    found = parse("executors\t2\t1500\t30\t8\ntransfer\t2500,0:3,2:1\nlatency\tA.t\t900,0:1\n")
+
+    assert (found.executors, found.silent_seconds, found.in_flight, found.tasks) == (2, 1.5, 30, 8)
+    assert (found.transfer.count, found.transfer.sum) == (4, 0.0025)
+    assert (found.transfer.counts[:3], found.latencies["A.t"].count) == ((3, 3, 4), 1)
+
+
+def test_a_partition_that_stands_before_records_is_stalled() -> None:
+    board, partitions = begun(), Partitions()
+    partitions.known(board.look().copying)
+    partitions.saw(100.0, {TP: 0, OTHER: 0})
+    states = []
+    for now in (101.0, 106.0, 107.0 + STALLED_SECONDS):
+        states.append([one.state for one in partitions.look(now, board.look().copying, {OTHER})])
+        partitions.saw(now + 1, {TP: 5, OTHER: 0})
+
+    assert [own for own, _ in states] == ["copying", "lagging", "stalled"]
+    assert {other for _, other in states} == {"leaderless"}
+
+
+def test_lag_goes_on_while_the_loop_does_not_run() -> None:
+    board, partitions = begun(), Partitions()
+    partitions.known(board.look().copying)
+    partitions.saw(100.0, {TP: 0, OTHER: 0})
+    partitions.look(101.0, board.look().copying, ())
+    board.end()
+    partitions.saw(105.0, {TP: 7})
+
+    lags = {one.tp: one.lag for one in partitions.look(130.0, board.look().copying, ())}
+    assert lags == {TP: Lag(7, 30.0), OTHER: Lag(0, 0.0)}
+
+
+def test_a_topic_without_a_known_end_has_no_lag() -> None:
+    board, partitions, topics = begun(), Partitions(), TopicLooks()
+    partitions.known(board.look().copying)
+    partitions.saw(100.0, {TP: 0})
+    look = board.look()
+
+    known, unknown = topics.look(101.0, look, partitions.look(101.0, look.copying, ()), None)
+    assert (known.figures["lag_records"], known.figures["lag_seconds"]) == (0, 0.0)
+    assert "lag_records" not in unknown.figures
+
+
+def test_rates_are_of_the_last_minute() -> None:
+    sums = Recent()
+    assert sums.per_second(60) is None
+    for second in range(0, 301, 5):
+        sums.add(second, 10 * min(second, 240), 1000 * min(second, 240))
+
+    assert sums.per_second(60) == (0.0, 0.0)
+    assert sums.ratio() == 100
+
+
+def test_bytes_of_the_records_give_the_lag_in_bytes() -> None:
+    board, partitions, topics = begun(), Partitions(), TopicLooks()
+    partitions.known(board.look().copying)
+    board.add({TP: [OffsetRun(0, 10, 0, 10)]})
+    board.add_copied([(TP, Copied(500, 9, 99_000))])
+    partitions.saw(100.0, {TP: 14, OTHER: 0})
+    look = board.look()
+
+    own, other = topics.look(101.0, look, partitions.look(101.0, look.copying, ()), None)
+    assert own.figures["lag_bytes"] == 4 * 50
+    assert own.figures["copied_until_timestamp_seconds"] == 99
+    assert own.figures["lag_seconds"] == 2.0
+    assert (other.figures["lag_bytes"], other.figures["bytes_total"]) == (0, 0)
+
+
+def test_a_group_waits_for_a_position_since_its_commit() -> None:
+    groups = GroupLooks()
+    found = [
+        GroupPosition("g", TP, TP, Committed(5), Bounded(3, 2)),
+        GroupPosition("g", OTHER, OTHER, Committed(9), NoAnswer("nothing replicated", None)),
+        GroupPosition("h", TP, TP, Committed(7), Exact(7)),
+    ]
+    round_ = GroupRound(100.0, tuple(found))
+    ends, lags = {TP: 10, OTHER: 12}, {TP: Lag(4, 2.5), OTHER: Lag(1, 0.5)}
+    groups.look(101.0, round_, ends, lags)
+    g, h = groups.look(160.0, replace(round_, at=150.0), ends, lags)
+
+    assert g.answers == {"bounded": 1, "none": 1}
+    assert g.figures == {
+        "group_lag_records": 8,
+        "group_position_age_seconds": 60.0,
+        "group_reread_records": 2,
+        "group_unreplicated_records": 5,
+        "rpo_records": 5,
+        "rpo_seconds": 2.5,
+    }
+    assert (h.figures["group_position_age_seconds"], h.figures["group_lag_records"]) == (0.0, 3)
+
+
+def test_offsets_given_up_are_counted_by_cause() -> None:
+    counts = Counts()
+    span: dict[str, str | int] = {"topic": "t", "offset_from": 3, "offset_until": 10}
+    counts.add_event(FLOW, NewEvent("jumped", "...", "skip", span, "records-expired"))
+    counts.add_event(FLOW, NewEvent("waiting", "...", "retry"))
+
+    found = counts.events(FLOW)
+    assert (found.kinds, found.given_up) == ({"jumped": 1, "waiting": 1}, {"records-expired": 7})
+    assert [event.kind for _, event in found.last] == ["jumped", "waiting"]
+
+
+def sight(at: float = 1000.0, **changes: object) -> FlowFacts:
+    """A healthy look, but for *changes*."""
+    board = Figures(at, FlowBoard().look().state, Copying(), {}, GroupRound())
+    healthy = FlowFacts(
+        FLOW, at, board, {}, (), (), {}, Counts().events(FLOW), {}, 30, is_reported=True, restarts=0
+    )
+    return replace(healthy, **changes)  # type: ignore[arg-type]
+
+
+def stalled(at: float) -> Figures:
+    """A board on which the topic t is set aside."""
+    text = "refused\npython -m replication accept FILE --flow 'A->B' --topic t --from earliest"
+    return Figures(at, FlowBoard().look().state, Copying(), {"t": text}, GroupRound())
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        (sight(board=stalled(1000.0)), "set-aside"),
+        (sight(topics=(TopicFigures("t", "A.t", "stalled", "", {}),)), "stalled"),
+        (sight(figures={"lag_seconds": 31.0}), "lag-above-slo"),
+        (sight(figures={"map_age_seconds": 700.0}), "map-old"),
+        (sight(silent={"A": "no route"}), "cluster-unreachable"),
+        (sight(is_reported=False), "records-not-reported"),
+        (sight(restarts=4), "restarting"),
+        (
+            sight(
+                topics=(
+                    TopicFigures("t", "A.t", "lagging", "", {"retention_headroom_seconds": 60.0}),
+                )
+            ),
+            "retention-near",
+        ),
+        (
+            sight(groups=(GroupFigures("g", {"group_position_age_seconds": 400.0}, {}),)),
+            "group-without-position",
+        ),
+    ],
+)
+def test_a_condition_holds_from_its_first_look_to_its_last(found: FlowFacts, code: Code) -> None:
+    conditions = Conditions()
+    assert conditions.look(sight()) == ()
+    (first,) = conditions.look(found)
+    (second,) = conditions.look(replace(found, at=found.at + 5))
+
+    assert (first.code, first.since, second.since) == (code, found.at, found.at)
+    assert first.text
+    assert first.next_step
+    assert conditions.look(sight()) == ()
+
+
+def test_the_next_step_of_a_refusal_is_the_command_that_it_names() -> None:
+    (condition,) = Conditions().look(sight(board=stalled(1.0)))
+
+    assert condition.next_step.startswith("python -m replication accept FILE")
+    assert condition.topic == "t"
