@@ -4,26 +4,16 @@ spark-submit.sh waits for it before each start, so it imports neither Spark nor 
 """
 
 import os
-from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Final
 
 import click
 
 from replication.cli.options import JOB_HELP, MODES, known_errors
 from replication.cli.start_check import AskedStart, asks_of_start
-from replication.config.tree import FlowConfig, MirrorConfig
-from replication.control.machine import open_files_limit
-from replication.control.partitions import partitions_now, partitions_then
+from replication.control.sizing import size_start
 from replication.deploy.arguments import driver_memory, megabytes, parse, settings
 from replication.errors import SetupError
-from replication.kafka.diagnosis import CallError
 from replication.model import Mode
-from replication.spark.mode import few_files, local_slots, most_continuous, small_heap
-
-FLOWS_AT_ONCE: Final = 8
 
 
 @click.command()
@@ -51,18 +41,10 @@ def slots(
         start.check_machine("local", heap_mb)
         if not standby:
             start.refuse_second()
-    partitions, flows = Counter[Mode](), start.flows()
-    count = partial(_partitions, start.config)
-    with ThreadPoolExecutor(FLOWS_AT_ONCE) as pool:  # a cluster that is silent delays no other
-        for flow, found in zip(flows, pool.map(count, flows), strict=True):
-            partitions[mode or flow.mode] += found
-    if warning := small_heap(partitions, heap_mb):
+    found = size_start(start.config, start.flows(), heap_mb, mode)
+    for warning in found.warnings():
         click.echo(f"warning: {warning}", err=True)
-    files = open_files_limit()
-    if problem := few_files(partitions, len(flows), files):
-        raise SetupError(problem)
-    slots = local_slots(partitions, most_continuous(heap_mb, len(flows), files))
-    click.echo(slots * task_cpus)
+    click.echo(found.slots * task_cpus)
 
 
 def _of_spark(arguments: Sequence[str]) -> tuple[int, int]:
@@ -77,13 +59,3 @@ def _of_spark(arguments: Sequence[str]) -> tuple[int, int]:
         return heap_mb, int(settings(given).get("spark.task.cpus", "1"))
     except ValueError as error:
         raise SetupError(f"arguments of spark-submit: {error}") from error
-
-
-def _partitions(config: MirrorConfig, flow: FlowConfig) -> int:
-    try:
-        return partitions_now(flow)
-    except CallError as error:
-        if not error.is_temporary:
-            raise
-        click.echo(f"warning: slots of {flow.flow} as in its last generation: {error}", err=True)
-    return partitions_then(config, flow)

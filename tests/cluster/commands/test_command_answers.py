@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from replication.config.file import load_config
+from replication.control.sizing import size_start
+from replication.demo.ports import HOST, free_port
 from replication.demo.workload import create_topic, plain_records, sending
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
+from replication.spark.mode import LOCAL_SPARE_SLOTS
 from tests.support.cli import run
 from tests.support.commands import replication
 from tests.support.flows import RunningFlow, flow_config
@@ -45,6 +49,24 @@ def test_slots_suffice_for_every_partition_and_the_bookkeeping(
         "warning: auto takes micro-batches: on one machine 3 partitions in Real-Time Mode take a "
         "driver's heap of 12 MB, this one has 8 MB; DRIVER_MEMORY=12m gives it\n"
     )
+
+
+def test_a_flow_whose_cluster_is_silent_counts_as_in_its_last_generation(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    silent = {"B": {"bootstrap.servers": f"{HOST}:{free_port()}"}}
+    config = load_config(str(write_config(tmp_path, clusters, topic_name, silent)))
+
+    needed = size_start(config, config.flows, heap_mb=1000)
+
+    assert needed.slots == LOCAL_SPARE_SLOTS
+    assert needed.document() == {
+        "slots": needed.slots,
+        "partitions": {"auto": 0},
+        "warnings": list(needed.warnings()),
+    }
+    assert list(needed.unanswered) == [config.flows[0].flow]
+    assert "connection refused" in needed.warnings()[0]
 
 
 @pytest.mark.spark

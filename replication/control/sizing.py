@@ -1,0 +1,93 @@
+"""How many task slots a start of flows needs on one machine, and whether it can have them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.machine import open_files_limit
+from replication.control.partitions import partitions_now, partitions_then
+from replication.errors import SetupError
+from replication.kafka.diagnosis import CallError
+from replication.model import Flow, Mode
+from replication.spark.mode import few_files, local_slots, most_continuous, small_heap
+
+FLOWS_AT_ONCE: Final = 8
+"""A cluster that is silent delays no other flow's answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """What a start needs.
+
+    Attributes:
+        slots: Task slots, each of one task.
+        partitions: Source partitions of the flows, by ``replication.mode``.
+        unanswered: Flows whose cluster does not answer, and why: they count as in their last
+            generation, so that they do not keep the others from starting.
+        small_heap: What the driver's heap is too small for; empty if it suffices.
+    """
+
+    slots: int
+    partitions: Mapping[Mode, int]
+    unanswered: Mapping[Flow, str]
+    small_heap: str
+
+    def warnings(self) -> tuple[str, ...]:
+        """Returns what an operator should know before the start."""
+        silent = (
+            f"slots of {flow} as in its last generation: {reason}"
+            for flow, reason in self.unanswered.items()
+        )
+        return (*silent, *([self.small_heap] if self.small_heap else []))
+
+    def document(self) -> dict[str, object]:
+        """Returns what a program reads."""
+        return {
+            "slots": self.slots,
+            "partitions": dict(self.partitions),
+            "warnings": list(self.warnings()),
+        }
+
+
+def size_start(
+    config: MirrorConfig, flows: Sequence[FlowConfig], heap_mb: int, mode: Mode | None = None
+) -> Sizing:
+    """Returns what a start of *flows* needs.
+
+    Args:
+        config: The file.
+        flows: Those that start.
+        heap_mb: The driver's heap: Real-Time Mode needs some for each partition.
+        mode: Of all flows, in the place of their own.
+
+    Raises:
+        GuardError: Source and target of a flow are one cluster.
+        ClusterError: A cluster rejects a request.
+        SetupError: The process may not open as many files.
+    """
+    partitions, unanswered = Counter[Mode](), dict[Flow, str]()
+    with ThreadPoolExecutor(FLOWS_AT_ONCE) as pool:
+        found = pool.map(partial(_count, config), flows)
+        for flow, (count, silence) in zip(flows, found, strict=True):
+            partitions[mode or flow.mode] += count
+            if silence:
+                unanswered[flow.flow] = silence
+    files = open_files_limit()
+    if problem := few_files(partitions, len(flows), files):
+        raise SetupError(problem)
+    slots = local_slots(partitions, most_continuous(heap_mb, len(flows), files))
+    return Sizing(slots, partitions, unanswered, small_heap(partitions, heap_mb))
+
+
+def _count(config: MirrorConfig, flow: FlowConfig) -> tuple[int, str]:
+    """Returns the partitions of *flow*, and why they are those of its last generation, if so."""
+    try:
+        return partitions_now(flow), ""
+    except CallError as error:
+        if not error.is_temporary:
+            raise
+        return partitions_then(config, flow), str(error)
