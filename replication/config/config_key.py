@@ -9,7 +9,7 @@ documents tell what it says.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args, get_type_hints
 
 Kind = Literal[
@@ -45,6 +45,8 @@ class ConfigKey:
         places: Where the key may be set: ``top``, ``flow``, and ``target`` for the flow's target
             cluster, as ``B.key``. A flow's own value wins over the top level's, and that over the
             target's, as in MirrorMaker 2.
+        is_reloadable: Whether a running flow reads the value anew each turn. Any other one is part
+            of what the flow has open: a query, a topic, a thread, a connection.
     """
 
     name: str
@@ -57,6 +59,11 @@ class ConfigKey:
     most: int = MOST
     since: Since = "now"
     places: tuple[str, ...] = ("top", "flow")
+    is_reloadable: bool = False
+
+    def reloadable(self) -> "ConfigKey":
+        """Returns this key as one that a running flow reads anew each turn."""
+        return replace(self, is_reloadable=True)
 
 
 Keys = Mapping[str, ConfigKey]

@@ -54,7 +54,8 @@ class GroupsConfig:
     """A flow's consumer groups: which to translate, how often, and whether to commit."""
 
     groups: Annotated[
-        tuple[str, ...], patterns("groups", ".*", "consumer groups to translate: names or regexes")
+        tuple[str, ...],
+        patterns("groups", ".*", "consumer groups to translate: names or regexes").reloadable(),
     ]
     groups_exclude: Annotated[
         tuple[str, ...],
@@ -62,7 +63,7 @@ class GroupsConfig:
             "groups.exclude",
             "console-consumer-.*, connect-.*, __.*",
             "groups never translated; takes precedence over groups",
-        ),
+        ).reloadable(),
     ]
     group_filter: Annotated[
         CustomClass | None,
@@ -74,10 +75,16 @@ class GroupsConfig:
         ),
     ] = None
     refresh_enabled: Annotated[
-        bool, flag("refresh.groups.enabled", "true", "detects new groups while the flow runs")
+        bool,
+        flag(
+            "refresh.groups.enabled", "true", "detects new groups while the flow runs"
+        ).reloadable(),
     ]
     refresh_interval_seconds: Annotated[
-        int, seconds("refresh.groups.interval.seconds", "600", "interval between group refreshes")
+        int,
+        seconds(
+            "refresh.groups.interval.seconds", "600", "interval between group refreshes"
+        ).reloadable(),
     ]
     checkpoints_enabled: Annotated[
         bool, flag("emit.checkpoints.enabled", "true", "writes group checkpoints to the target")
@@ -86,7 +93,7 @@ class GroupsConfig:
         int,
         seconds(
             "emit.checkpoints.interval.seconds", "60", "interval between rounds of checkpoints"
-        ),
+        ).reloadable(),
     ]
     replication_factor: Annotated[
         int, factor("checkpoints.topic.replication.factor", "3", "the checkpoints topic")
@@ -101,7 +108,7 @@ class GroupsConfig:
             "sync.group.offsets.interval.seconds",
             "60",
             "interval between commits of translated offsets",
-        ),
+        ).reloadable(),
     ]
     sync_on_rewind: Annotated[
         OnRewind,
@@ -112,7 +119,7 @@ class GroupsConfig:
             "what to do with the target group after the source group was rewound: keep its offset, "
             "or follow",
             "not a key of MirrorMaker 2, which keeps it",
-        ),
+        ).reloadable(),
     ]
 
     def accepts(self, group: str) -> bool:
@@ -159,7 +166,7 @@ def _retention(table: str, days: str) -> ConfigKey:
     """Returns the key that says how long the rows of *table* are kept."""
     meaning = f"how long the flow's rows of the table {table} are kept, in days"
     name = f"state.{table}.retention.days"
-    return ConfigKey(name, "number", days, meaning, NOT_MM2, least=1, most=36_500)
+    return ConfigKey(name, "number", days, meaning, NOT_MM2, least=1, most=36_500).reloadable()
 
 
 _RETENTION_DAYS: Final = {
@@ -186,7 +193,7 @@ class StateConfig:
             "interval between writes of the offset map to its table, in seconds",
             least=1,
             most=LONGEST,
-        ),
+        ).reloadable(),
     ]
     retention_days: Annotated[
         Mapping[str, int],

@@ -46,7 +46,7 @@ class TopicConfigsConfig:
             "config.properties.exclude",
             _CONFIG_EXCLUDE,
             "topic configs never copied: names or regexes",
-        ),
+        ).reloadable(),
     ]
     setting_filter: Annotated[
         CustomClass | None,
@@ -65,7 +65,7 @@ class TopicConfigsConfig:
             "target",
             "whose default a remote topic gets for a config that the source topic does not set",
             "MirrorMaker 2 ignores it at top level",
-        ),
+        ).reloadable(),
     ]
 
     def copies(self, key: str) -> bool:
@@ -92,7 +92,7 @@ class AclsConfig:
             "false",
             "copies ACLs for all topics with a prefix, and those for all topics (*), too",
             "not a key of MirrorMaker 2, which copies literal names only",
-        ),
+        ).reloadable(),
     ]
     removal: Annotated[
         bool,
@@ -101,7 +101,7 @@ class AclsConfig:
             "false",
             "removes ACLs that the flow created on the target once they are gone on the source",
             "not a key of MirrorMaker 2, which never removes an ACL",
-        ),
+        ).reloadable(),
     ]
 
 
@@ -116,7 +116,7 @@ class DeletionsConfig:
             "false",
             "deletes a remote topic some time after its source topic was deleted",
             "not a key of MirrorMaker 2, which never deletes a topic",
-        ),
+        ).reloadable(),
     ]
     grace_seconds: Annotated[
         int,
@@ -125,5 +125,5 @@ class DeletionsConfig:
             "604800",
             "time from the deletion of a source topic to that of its remote topic, in seconds",
             most=10 * LONGEST,
-        ),
+        ).reloadable(),
     ]

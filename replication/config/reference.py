@@ -29,6 +29,8 @@ _HEAD: Final = """\
 # hadoop.fs.s3a.endpoint. At top level only. Not a key of MirrorMaker 2, which has no state.dir.
 # "Accepted, but not implemented in this version": the value is checked and has no effect, even
 # where the default is true.
+# "Read anew each turn": a running flow has nothing open that depends on the value. In this version
+# a file is read at the start only, so that a change of it still needs a restart.
 
 clusters: [A, B]
 
@@ -114,6 +116,7 @@ def _entry(key: ConfigKey) -> str:
         _bounds(key),
         key.mm2,
         "accepted, but not implemented in this version" if key.since == "later" else "",
+        "read anew each turn" if key.is_reloadable else "",
     ]
     comment = textwrap.fill(
         " ".join(f"{fact[0].upper()}{fact[1:]}." for fact in facts if fact),

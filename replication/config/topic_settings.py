@@ -51,7 +51,7 @@ class TopicsConfig:
             ".*",
             "topics to replicate: names or regexes, each matching the whole name",
             "an item of a YAML list may contain a comma, which MirrorMaker 2 does not support",
-        ),
+        ).reloadable(),
     ]
     topics_exclude: Annotated[
         tuple[str, ...],
@@ -59,7 +59,7 @@ class TopicsConfig:
             "topics.exclude",
             r"mm2.*\.internal, .*\.replica, __.*",
             "topics never replicated; takes precedence over topics",
-        ),
+        ).reloadable(),
     ]
     topic_filter: Annotated[
         CustomClass | None,
@@ -76,7 +76,7 @@ class TopicsConfig:
             "heartbeats.replication.enabled",
             "true",
             "replicates heartbeats topics even if topics does not match them",
-        ),
+        ).reloadable(),
     ]
     policy: Annotated[
         ReplicationPolicy,
@@ -111,7 +111,7 @@ class TopicsConfig:
         ),
     ]
     replication_factor: Annotated[
-        int, factor("replication.factor", "2", "topics created on the target")
+        int, factor("replication.factor", "2", "topics created on the target").reloadable()
     ]
     refresh_topics_enabled: Annotated[
         bool,
@@ -214,7 +214,7 @@ def _guard(cause: GuardCause, meaning: str, default: GuardPolicy = "fail") -> Co
         f"what to do if {meaning}",
         "MirrorMaker 2 does not notice it",
         choices=get_args(GuardPolicy),
-    )
+    ).reloadable()
 
 
 _GUARDS: Final[Mapping[GuardCause, ConfigKey]] = {
@@ -254,7 +254,7 @@ class GuardConfig:
             ".*",
             "topics to which the policies below apply: names or regexes; all others fail",
             NOT_MM2,
-        ),
+        ).reloadable(),
     ]
     policies: Annotated[Mapping[GuardCause, GuardPolicy], _GUARDS]
 

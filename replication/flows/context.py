@@ -36,7 +36,8 @@ class FlowContext:
     """The configuration, the sessions, the tables and the two clusters of one flow.
 
     Args:
-        config: The flow.
+        config: The flow's configuration in force. What works in turns reads it each turn and keeps
+            nothing of a key that is reloadable.
         session: Of the flow's own query.
         tables: The tables of the state directory, with a session of their own for small queries.
         source: The cluster to read from.

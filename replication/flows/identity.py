@@ -21,7 +21,6 @@ class Identity:
 
     def __init__(self, context: FlowContext) -> None:
         self._context = context
-        self._config = context.config
         self._stored = stored_ids(reader_of(context.tables), context.config)
 
     def check(self) -> dict[str, str]:
@@ -33,7 +32,7 @@ class Identity:
         """
         clusters = self._context.source, self._context.target
         found = {cluster.alias: cluster.cluster_id() for cluster in clusters}
-        return check_ids(self._config, self._context.tables.root, self._stored, found)
+        return check_ids(self._context.config, self._context.tables.root, self._stored, found)
 
     def record(self) -> None:
         """Checks the ids, and records those that are new.
@@ -47,7 +46,7 @@ class Identity:
         """
         new = self.check()
         if new:
-            self._context.tables.append(CLUSTERS, rows_of(self._config, new))
+            self._context.tables.append(CLUSTERS, rows_of(self._context.config, new))
             self._stored |= new
 
 

@@ -8,7 +8,7 @@ from replication.groups.positions import GroupPartition, GroupPosition
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
 from replication.log import Log
-from replication.model import Committed, TopicPartition
+from replication.model import Committed, Flow, TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.offsets.map import NoAnswer
 from replication.topics.selection import remote_topics
@@ -42,28 +42,34 @@ class Translator:
     """Translates round after round; only what changed since the last round costs anything.
 
     Args:
-        config: The flow.
+        flow: Whose groups.
         source: Its source.
         maps_of: The flow's offset maps.
     """
 
-    def __init__(self, config: FlowConfig, source: Cluster, maps_of: MapsOf) -> None:
-        self._config = config
+    def __init__(self, flow: Flow, source: Cluster, maps_of: MapsOf) -> None:
+        self._flow = flow
         self._source = source
         self._maps_of = maps_of
         self._known: dict[GroupPartition, _Known] = {}
         self._recreated: set[str] = set()
         self._hidden: set[str] = set()
 
-    def translate(self, committed: Mapping[str, Mapping[TopicPartition, Committed]]) -> Translated:
+    def translate(
+        self, config: FlowConfig, committed: Mapping[str, Mapping[TopicPartition, Committed]]
+    ) -> Translated:
         """Translates the *committed* offsets of the source's groups, by group and partition.
+
+        Args:
+            config: The flow, as it is in force now.
+            committed: By group.
 
         Raises:
             ClusterError: The source does not answer.
             StateError: The offset map cannot be read.
         """
         topics = {tp.topic for offsets in committed.values() for tp in offsets}
-        remote = remote_topics(self._config, topics)
+        remote = remote_topics(config, topics)
         wanted = [
             (group, tp, position)
             for group, offsets in sorted(committed.items())
@@ -129,9 +135,9 @@ class Translator:
                 self._recreated.add(topic)
                 log.warning(
                     "groups_not_translated",
-                    flow=self._config.flow,
+                    flow=self._flow,
                     topic=topic,
-                    text=f"topic {topic} on {self._config.flow.source} was deleted or recreated",
+                    text=f"topic {topic} on {self._flow.source} was deleted or recreated",
                 )
 
     def _hide(self, rejections: Mapping[str, str]) -> None:
@@ -139,7 +145,7 @@ class Translator:
         for topic in sorted(rejections.keys() - self._hidden):
             log.warning(
                 "groups_not_translated",
-                flow=self._config.flow,
+                flow=self._flow,
                 topic=topic,
                 text=rejections[topic],
             )
@@ -153,4 +159,4 @@ def translate_groups(
     maps_of: MapsOf,
 ) -> list[GroupPosition]:
     """Translates a single question by `Translator.translate`."""
-    return Translator(config, source, maps_of).translate(committed).positions
+    return Translator(config.flow, source, maps_of).translate(config, committed).positions

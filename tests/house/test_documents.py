@@ -16,7 +16,7 @@ from replication.cli.main import main
 from replication.config.client_properties import client_property
 from replication.config.clients.java_keys import JAVA_KEYS
 from replication.config.file import load
-from replication.config.ignored import IGNORED
+from replication.config.ignored import IGNORED, REMOVED
 from replication.config.keys import KEYS
 from replication.log_events import Event
 from replication.model import EventKind, Reaction
@@ -75,7 +75,7 @@ FOREIGN_OPTIONS = {
     *("--keytab", "--principal", "--properties-file", "--py-files"),  # spark-submit's
     *("--clusters", "--command-config"),  # Kafka's tools'
 }
-FOREIGN_COMMANDS = ("kafka-consumer-groups", "hadoop fs", "yarn ")
+FOREIGN_COMMANDS = ("srm-control", "kafka-consumer-groups", "hadoop fs", "yarn ")
 
 
 def options_of(command: click.Command) -> set[str]:
@@ -204,7 +204,7 @@ def test_every_key_is_in_the_document_of_the_configuration() -> None:
 
 def test_every_key_named_in_a_sentence_exists() -> None:
     families = {name.partition(".")[0] for name in KEYS if "." in name}
-    known = {*KEYS, *JAVA_KEYS, *IGNORED, "config.providers", "topics.blacklist"}
+    known = {*KEYS, *JAVA_KEYS, *IGNORED, *REMOVED, "config.providers"}
 
     wrong = []
     for file in documents():

@@ -32,7 +32,7 @@ class GroupSync:
         self, context: FlowContext, rejected: RejectedGroups, target: Groups | None = None
     ) -> None:
         self._context = context
-        self._config = context.config
+        self._flow = context.config.flow
         self._given = target
         self._rejected = rejected
         self.rewound: set[GroupPartition] = set()
@@ -41,8 +41,10 @@ class GroupSync:
     @cached_property
     def _target(self) -> Groups:
         """Created lazily, so that a failing client cannot stop replication."""
-        flow = self._config.flow
-        return self._given or Groups(self._context.jvm, flow.target, self._config.target.admin)
+        flow = self._flow
+        return self._given or Groups(
+            self._context.jvm, flow.target, self._context.config.target.admin
+        )
 
     def move(self, positions: Iterable[GroupPosition]) -> ClusterError | None:
         """Commits what `replication.groups.positions.plan_commits` returns, group by group.
@@ -84,19 +86,19 @@ class GroupSync:
         self, positions: Sequence[GroupPosition], current: Mapping[TopicPartition, Committed]
     ) -> CallError | None:
         """Moves one group; returns the error if the target rejects that."""
-        group, on_rewind = positions[0].group, self._config.groups.sync_on_rewind
+        group, on_rewind = positions[0].group, self._context.config.groups.sync_on_rewind
         wanted = plan_commits(positions, current, self.rewound, on_rewind)
         try:
             self._target.commit(group, wanted)
         except GroupActiveError as error:  # it became active after its state was read
-            log.warning("group_became_active", flow=self._config.flow, group=group, text=error)
+            log.warning("group_became_active", flow=self._flow, group=group, text=error)
             return None
         except CallError as error:
             return error
         self.rewound -= {position.key for position in positions}
         self._blocked.pop(group, None)
         if wanted:
-            log.debug("group_moved", flow=self._config.flow, group=group, partitions=len(wanted))
+            log.debug("group_moved", flow=self._flow, group=group, partitions=len(wanted))
         return None
 
     def _report_blocked(self, group: str, state: str) -> None:
@@ -108,7 +110,7 @@ class GroupSync:
         if self._blocked.get(group) == members:
             return
         self._blocked[group] = members
-        flow = self._config.flow
+        flow = self._flow
         self._context.tables.record_event(
             flow,
             "group-active",

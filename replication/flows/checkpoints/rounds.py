@@ -49,14 +49,13 @@ class Checkpoints:
     """
 
     def __init__(self, context: FlowContext, target_groups: Groups | None = None) -> None:
-        config = context.config
         self._context = context
-        self._config = config
+        self._flow = context.config.flow
         self._rejected = RejectedGroups(context)
         self._emission = Emission(context, self._rejected)
-        self._translator = Translator(config, context.source, live_maps(context))
+        self._translator = Translator(self._flow, context.source, live_maps(context))
         self._sync: GroupSync | None = None
-        if config.groups.sync_enabled:
+        if context.config.groups.sync_enabled:
             self._sync = GroupSync(context, self._rejected, target_groups)
         self._first_sight = FirstSight(STALLED_SECONDS)
         self._groups: set[str] = set()
@@ -69,7 +68,7 @@ class Checkpoints:
     @cached_property
     def _source(self) -> Groups:
         """Created lazily, so that a failing client cannot stop replication."""
-        source = self._config.source
+        source = self._context.config.source
         return Groups(self._context.jvm, source.alias, source.admin)
 
     def round(self, *, at_once: bool = False) -> None:
@@ -82,12 +81,12 @@ class Checkpoints:
             StateError: The tables cannot be read or written.
         """
         self._refresh(at_once=at_once)
-        groups, clock = self._config.groups, time.monotonic()
+        groups, clock = self._context.config.groups, time.monotonic()
         emit = groups.checkpoints_enabled and (at_once or clock >= self._emit_at)
         sync = self._sync is not None and (at_once or clock >= self._sync_at)
         if not emit and not sync:
             return
-        translated = self._translator.translate(self._committed())
+        translated = self._translator.translate(self._context.config, self._committed())
         newest = self._emission.newest()
         positions = translated.positions
         self._context.board.end_round(positions)
@@ -113,7 +112,7 @@ class Checkpoints:
         found, failures = self._source.readable(self._groups)
         for error in failures.values():
             if error.is_temporary:
-                log.warning("group_skipped", flow=self._config.flow, text=error)
+                log.warning("group_skipped", flow=self._flow, text=error)
         self._rejected.report(
             {group: str(error) for group, error in failures.items() if not error.is_temporary}
         )
@@ -130,7 +129,7 @@ class Checkpoints:
     def _move(self, sync: GroupSync, positions: Iterable[GroupPosition]) -> list[ClusterError]:
         """Moves the groups on the target; returns the error of one that may move later."""
         # of a shared topic, another source's groups of that name would lose their place
-        shares = self._config.shares
+        shares = self._context.config.shares
         error = sync.move(it for it in positions if not shares(it.remote.topic))
         return [error] if error else []
 
@@ -166,23 +165,23 @@ class Checkpoints:
             with self._round:
                 self.round()
         except InterruptedCallError as error:
-            log.info("checkpoint_round_interrupted", flow=self._config.flow, text=error)
+            log.info("checkpoint_round_interrupted", flow=self._flow, text=error)
         except ClusterError as error:
-            log.warning("checkpoint_round_failed", flow=self._config.flow, text=error)
+            log.warning("checkpoint_round_failed", flow=self._flow, text=error)
             retry_at = time.monotonic() + min(interval for _, interval in self._steps())
             self._emit_at = retry_at
             self._sync_at = retry_at
 
     def _steps(self) -> list[tuple[float, int]]:
         """Returns when each enabled step is due, and its interval in s; there is at least one."""
-        groups = self._config.groups
+        groups = self._context.config.groups
         emit = (self._emit_at, groups.checkpoints_interval_seconds)
         sync = (self._sync_at, groups.sync_interval_seconds)
         return [emit] * groups.checkpoints_enabled + [sync] * groups.sync_enabled
 
     def _refresh(self, *, at_once: bool) -> None:
         """Lists the groups again when that is due."""
-        groups = self._config.groups
+        groups = self._context.config.groups
         due = groups.refresh_enabled and time.monotonic() >= self._refresh_at
         if self._groups and not due and not at_once:
             return
@@ -200,10 +199,10 @@ class Checkpoints:
 
     def _report_unmatched(self, names: Collection[str]) -> None:
         """Logs each item of the lists of groups that has no effect, once."""
-        for text in group_notes(self._config, names):
+        for text in group_notes(self._context.config, names):
             if text not in self._logged:
                 self._logged.add(text)
-                log.warning("groups_not_found", flow=self._config.flow, text=text)
+                log.warning("groups_not_found", flow=self._flow, text=text)
 
     def _report_gone(self, gone: set[str]) -> None:
         """Reports each deleted group once; an event of an earlier process counts."""
@@ -211,7 +210,7 @@ class Checkpoints:
         if not gone:
             return
         self._gone |= gone
-        tables, flow = self._context.tables, self._config.flow
+        tables, flow = self._context.tables, self._flow
         read = partial(reader_of(tables).newest, "events", flow, ["kind", "group"], ["at"])
         events = tables.mended("events", flow, read)
         known = {event["group"] for event in events if event["kind"] == "group-gone"}

@@ -28,14 +28,14 @@ class AclSync:
 
     def __init__(self, context: FlowContext) -> None:
         self._context = context
-        self._config = context.config
+        self._flow = context.config.flow
         self.history = FlowHistory(context, TABLE, AclHistory.of)
         self._problem = ""
 
     @property
     def interval_seconds(self) -> int:
         """Between two rounds."""
-        return self._config.acls.sync_interval_seconds
+        return self._context.config.acls.sync_interval_seconds
 
     def round(self) -> None:
         """Compares the ACLs of all topics and changes what differs.
@@ -56,12 +56,12 @@ class AclSync:
         if str(error) != self._problem:
             self._problem = str(error)
             if error.has_authorizer:
-                log.warning("acls_not_copied", flow=self._config.flow, text=error)
+                log.warning("acls_not_copied", flow=self._flow, text=error)
             else:
-                log.info("acls_not_copied", flow=self._config.flow, text=error)
+                log.info("acls_not_copied", flow=self._flow, text=error)
 
     def _sync(self) -> None:
-        config, jvm, history = self._config, self._context.jvm, self.history.get()
+        config, jvm, history = self._context.config, self._context.jvm, self.history.get()
         outcomes: list[AclOutcome] = []
         with (
             TopicAcls(jvm, config.source.alias, config.source.admin) as source,
@@ -91,7 +91,7 @@ class AclSync:
         """Writes one event for the ACLs that somebody else removed on the target."""
         text = ", ".join(map(str, sorted(acls)))
         if text:
-            flow = self._config.flow
+            flow = self._flow
             self._context.tables.record_event(
                 flow,
                 "acl-restored",
@@ -103,7 +103,7 @@ class AclSync:
 
     def _report(self, outcomes: Iterable[AclOutcome]) -> None:
         """Logs each action and topic, and writes an event for each reason of a rejection."""
-        flow, grouped, events = self._config.flow, defaultdict(list), []
+        flow, grouped, events = self._flow, defaultdict(list), []
         for it in outcomes:
             grouped[it.action, it.acl.topic, it.rejection].append(str(it.acl))
         for (action, topic, rejection), acls in grouped.items():

@@ -32,13 +32,13 @@ class ConfigSync:
 
     def __init__(self, context: FlowContext) -> None:
         self._context = context
-        self._config = context.config
+        self._flow = context.config.flow
         self.history = FlowHistory(context, TABLE, SyncHistory.of)
 
     @property
     def interval_seconds(self) -> int:
         """Between two rounds."""
-        return self._config.topic_configs.sync_interval_seconds
+        return self._context.config.topic_configs.sync_interval_seconds
 
     def round(self) -> None:
         """Compares all remote topics and changes what differs.
@@ -48,9 +48,11 @@ class ConfigSync:
             StateError: The tables cannot be read or written.
         """
         context, history = self._context, self.history.get()
-        planned = plan_config_sync(self._config, context.source, context.target, history.applied)
+        planned = plan_config_sync(
+            self._context.config, context.source, context.target, history.applied
+        )
         conflicts = (event for topic in planned for event in self._conflicts(topic, history))
-        context.tables.record_events(self._config.flow, conflicts)
+        context.tables.record_events(self._flow, conflicts)
         news = [
             outcome
             for outcome in apply_changes(context.target, planned)
@@ -70,8 +72,8 @@ class ConfigSync:
         if not changes:
             return []
         text = (
-            f"settings of {topic.remote.name} on {self._config.flow.target} were changed by "
-            f"somebody else and get the values of {topic.topic} on {self._config.flow.source} "
+            f"settings of {topic.remote.name} on {self._flow.target} were changed by "
+            f"somebody else and get the values of {topic.topic} on {self._flow.source} "
             f"again: {', '.join(changes)}. To leave a setting alone, add it to "
             "config.properties.exclude"
         )
@@ -86,15 +88,15 @@ class ConfigSync:
         for (remote, rejection), changes in grouped.items():
             text = ", ".join(changes)
             if rejection is None:
-                log.info("topic_config_changed", flow=self._config.flow, topic=remote, text=text)
+                log.info("topic_config_changed", flow=self._flow, topic=remote, text=text)
                 continue
             rejected = (
-                f"{self._config.flow.target} rejected a change of {remote}: {text}: {rejection}. "
+                f"{self._flow.target} rejected a change of {remote}: {text}: {rejection}. "
                 "The change is tried at every interval; to leave the setting alone, add it to "
                 "config.properties.exclude"
             )
             events.append(NewEvent("config-rejected", rejected, "retry", {"topic": remote}))
-        self._context.tables.record_events(self._config.flow, events)
+        self._context.tables.record_events(self._flow, events)
 
     def _record(self, outcomes: Sequence[SettingOutcome], history: SyncHistory) -> None:
         self.history.append(

@@ -42,7 +42,7 @@ class Deletions:
 
     def __init__(self, context: FlowContext) -> None:
         self._context = context
-        self._config = context.config
+        self._flow = context.config.flow
         self.history = FlowHistory(context, TABLE, missing_since)
         self._is_doubtful = False
         self._rejected: dict[str, str] = {}
@@ -50,7 +50,7 @@ class Deletions:
     @property
     def interval_seconds(self) -> int:
         """Between two rounds: at every topic refresh, but not more often than once a minute."""
-        return max(LEAST_SECONDS, self._config.refresh_topics_interval_seconds)
+        return max(LEAST_SECONDS, self._context.config.refresh_topics_interval_seconds)
 
     def round(self) -> None:
         """Compares what was replicated with both clusters.
@@ -59,7 +59,7 @@ class Deletions:
             ClusterError: A cluster does not answer.
             StateError: The tables cannot be read or written.
         """
-        config = self._config
+        config = self._context.config
         known = self._replicated()
         if not known:
             return
@@ -86,10 +86,10 @@ class Deletions:
         reader = reader_of(self._context.tables)
         rows = [
             Replicated(row["topic"], row["topic_id"], row["remote_topic"], row["remote_id"])
-            for row in reader.newest("topics", self._config.flow, ["topic"], ["at"])
+            for row in reader.newest("topics", self._flow, ["topic"], ["at"])
             if row.get("remote_id")  # a table of an earlier version has none
         ]
-        selected = set(replicated_topics(self._config, [row.topic for row in rows]))
+        selected = set(replicated_topics(self._context.config, [row.topic for row in rows]))
         return [row for row in rows if row.topic in selected]
 
     def _topics(self, known: Iterable[Replicated]) -> Topics:
@@ -108,7 +108,7 @@ class Deletions:
     def _report_missing(
         self, missing: Iterable[Replicated], topics: Topics, grace: timedelta | None
     ) -> None:
-        flow = self._config.flow
+        flow = self._flow
         events = (
             NewEvent(
                 "source-topic-deleted",
@@ -123,7 +123,7 @@ class Deletions:
 
     def _delete(self, topics: Iterable[Replicated]) -> None:
         """Deletes remote topics; one that the target does not delete is reported once."""
-        flow = self._config.flow
+        flow = self._flow
         for it in topics:
             try:
                 self._context.target.delete_topic(it.remote)
@@ -136,7 +136,7 @@ class Deletions:
                 flow,
                 "remote-topic-deleted",
                 f"topic {it.remote} was deleted on {flow.target}, since {it.topic} was deleted on "
-                f"{flow.source} more than {self._config.deletions.grace_seconds} s before",
+                f"{flow.source} more than {self._context.config.deletions.grace_seconds} s before",
                 topic=it.topic,
                 reaction="delete",
             )
@@ -146,7 +146,7 @@ class Deletions:
         if self._rejected.get(topic.remote) != reason:
             self._rejected[topic.remote] = reason
             self._context.tables.record_event(
-                self._config.flow,
+                self._flow,
                 "deletion-rejected",
                 f"{reason}. The deletion of {topic.remote} is tried again at every round",
                 topic=topic.topic,

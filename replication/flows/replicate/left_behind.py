@@ -35,9 +35,9 @@ class LeftBehind:
     def __init__(self, context: FlowContext) -> None:
         self.held_back = HeldBack(context)
         self._context = context
-        self._config = context.config
-        is_held = self._config.isolation == "read_committed"
-        self._may_leave = is_held and self._config.mode == "drain"
+        self._flow = context.config.flow
+        is_held = self._context.config.isolation == "read_committed"
+        self._may_leave = is_held and self._context.config.mode == "drain"
         self._ends: dict[TopicPartition, int] = {}
 
     def begin(self, partitions: Collection[TopicPartition]) -> None:
@@ -60,9 +60,9 @@ class LeftBehind:
             found = owners_of(self._context, spans) if spans else {}
             spans = {tp: span for tp, span in self._held().items() if tp in spans}
         except ClusterError as error:
-            log.warning("left_behind_unknown", flow=self._config.flow, text=error)
+            log.warning("left_behind_unknown", flow=self._flow, text=error)
             return
-        flow, servers = self._config.flow, self._context.source.servers
+        flow, servers = self._flow, self._context.source.servers
         events = (
             NewEvent(
                 "transaction-open",

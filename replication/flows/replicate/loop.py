@@ -127,11 +127,11 @@ class _FlowLoop:
         standstill: Standstill,
     ) -> None:
         self._context = context
-        self._config = context.config
+        self._flow = context.config.flow
         self._admitted = admitted
         self._stop = stop
         self._lease = lease
-        self._modes = ModeWatch(admitted.mode_now if self._config.mode == "auto" else None)
+        self._modes = ModeWatch(admitted.mode_now if context.config.mode == "auto" else None)
         self._plan: TopicPlan | None = None
         self._warned: set[str] = set()
         self._has_looked_at_age = False
@@ -210,7 +210,7 @@ class _FlowLoop:
         finally:
             self._remember(running.plan, running.close())
             if running.replaced:  # records for a topic that is gone would be in flight for ever
-                give_up_in_flight(self._context.spark, self._config.flow)
+                give_up_in_flight(self._context.spark, self._flow)
         return "changed" if ending == "drained" and running.replaced else ending
 
     def _log_warnings(self, plan: TopicPlan) -> None:
@@ -218,7 +218,7 @@ class _FlowLoop:
         for text in topic_warnings(plan, self._context.source, self._context.target):
             if text not in self._warned:
                 self._warned.add(text)
-                log.warning("target_keeps_less", flow=self._config.flow, text=text)
+                log.warning("target_keeps_less", flow=self._flow, text=text)
 
     def _log_old_records(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         """Logs at the first start whether the target's brokers should not be restarted now."""
@@ -228,15 +228,16 @@ class _FlowLoop:
         try:
             text = describe_old_records(self._context, plan, positions)
         except ClusterError as error:
-            log.info("age_unknown", flow=self._config.flow, text=error)
+            log.info("age_unknown", flow=self._flow, text=error)
             return
         if text:
-            log.warning("old_records", flow=self._config.flow, text=text)
+            log.warning("old_records", flow=self._flow, text=text)
 
     def _attend(self, running: Generations) -> GenerationEnding:
         """Records the progress of running queries until something ends them."""
-        refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
-        check_seconds = min(IDLE_CHECK_SECONDS, self._config.refresh_topics_interval_seconds)
+        config = self._context.config
+        refresh_at = time.monotonic() + config.refresh_topics_interval_seconds
+        check_seconds = min(IDLE_CHECK_SECONDS, config.refresh_topics_interval_seconds)
         check_at = time.monotonic() + check_seconds
         idle_at = time.monotonic() + self._context.head_start.idle_seconds
         pace = Pace()
@@ -248,20 +249,20 @@ class _FlowLoop:
                 self._recovery.end()
             pace.look(had_news=running.had_news or running.mode == "drain")
             if running.have_copied or time.monotonic() >= idle_at:
-                self._context.head_start.end(self._config.flow)
+                self._context.head_start.end(self._flow)
             if running.have_ended():
                 return "drained"
             if stopped:
                 return "stopped"
             if self._is_outdated(running):
                 return "changed"
-            is_due = self._config.refresh_topics_enabled and time.monotonic() >= refresh_at
+            is_due = config.refresh_topics_enabled and time.monotonic() >= refresh_at
             if is_due or self._has_gone or self._choice.has_retry():
                 self._has_gone = False
                 self._context.board.rest()
                 if not self._follow(running):
                     return "changed"
-                refresh_at = time.monotonic() + self._config.refresh_topics_interval_seconds
+                refresh_at = time.monotonic() + config.refresh_topics_interval_seconds
             if time.monotonic() >= check_at:
                 self._check_idle(running)
                 check_at = time.monotonic() + check_seconds
@@ -269,11 +270,11 @@ class _FlowLoop:
     def _is_outdated(self, running: Generations) -> bool:
         """Returns whether *running* must end: its topics have changed, or another mode fits."""
         if running.replaced:
-            text = names_of(self._config.flow, running.replaced)
-            log.info("topics_replaced", flow=self._config.flow, text=text)
+            text = names_of(self._flow, running.replaced)
+            log.info("topics_replaced", flow=self._flow, text=text)
             return True
         if self._modes.has_changed(running.mode, time.monotonic()):
-            log.info("mode_no_longer_fits", flow=self._config.flow, mode=running.mode)
+            log.info("mode_no_longer_fits", flow=self._flow, mode=running.mode)
             return True
         return False
 
@@ -281,7 +282,7 @@ class _FlowLoop:
         try:
             running.check_idle(self._left_behind.held_back, time.monotonic())
         except ClusterError as error:
-            log.warning("idle_check_failed", flow=self._config.flow, text=error)
+            log.warning("idle_check_failed", flow=self._flow, text=error)
 
     def _follow(self, running: Generations) -> bool:
         """Looks at the topics again, and starts what is new; false if *running* must end for it."""
@@ -292,17 +293,17 @@ class _FlowLoop:
             )
         except ClusterError as error:
             self._choice.postpone()
-            log.warning("topic_refresh_failed", flow=self._config.flow, text=error)
+            log.warning("topic_refresh_failed", flow=self._flow, text=error)
             return True
 
     def _add(self, running: Generations, refreshed: TopicPlan) -> bool:
         """Starts a generation for what *refreshed* has more; false if it has not only more."""
-        log.info("topics_changed", flow=self._config.flow)
+        log.info("topics_changed", flow=self._flow)
         added = refreshed.beyond(running.plan)
         if added is None or not running.has_room or self._admitted.mode() != running.mode:
             return False
         self._number += 1
-        with spark_errors(self._config.flow):
+        with spark_errors(self._flow):
             located = settle_positions(
                 self._context, added, self._map_writer, self._number, is_quiet=True
             )
@@ -326,7 +327,7 @@ class _FlowLoop:
 
     def _wait_for_topics(self) -> GenerationEnding:
         """Ends a drain; in the other modes waits until the next topic refresh is due."""
-        config = self._config
+        config = self._context.config
         text = f"{config.flow.source} shows no topic that this flow copies"
         log.warning("no_topics", flow=config.flow, text=text)
         if config.mode == "drain":
@@ -342,7 +343,7 @@ class _FlowLoop:
 
     def _find_positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
         """Finds the positions of *plan*'s topics; those without any leave the plan."""
-        with spark_errors(self._config.flow):
+        with spark_errors(self._flow):
             located = settle_positions(self._context, plan, self._map_writer, self._number)
         self._lease.has_settled = True  # nothing of the generation before was in flight
         self._remember(plan, located.positions)
@@ -384,7 +385,7 @@ class _FlowLoop:
             except (ClusterError, GuardError, QueryError, StateError) as error:  # noqa: PERF203 - a retry
                 if ending != "drained":
                     text = f"the next start will recover it: {error}"
-                    log.warning("last_batch_not_recorded", flow=self._config.flow, text=text)
+                    log.warning("last_batch_not_recorded", flow=self._flow, text=text)
                     return
                 if isinstance(error, GuardError):
                     raise

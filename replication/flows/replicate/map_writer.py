@@ -52,7 +52,7 @@ class MapWriter:
         self.flow = config.flow
         self._live_map = context.live_map
         self._live_map.attach()
-        self.interval_seconds = config.state.write_interval_seconds
+        self._context = context
         self._tables = context.tables
         self._board = context.board
         self._table = OffsetTable(context.tables, config.flow)
@@ -68,6 +68,11 @@ class MapWriter:
         self._syncs = Syncs(context, stored.replicated_until)
         self._unwritten: deque[FinishedRuns] = deque()
         self._failing_since: float | None = None
+
+    @property
+    def interval_seconds(self) -> int:
+        """Between two writes of the map."""
+        return self._context.config.state.write_interval_seconds
 
     @property
     def remote_ids(self) -> Mapping[str, str]:
@@ -167,11 +172,12 @@ class Syncs:
     def __init__(
         self, context: FlowContext, replicated_until: Mapping[TopicPartition, int]
     ) -> None:
-        config = context.config
-        self._config = config
+        self._context = context
         self._until = dict(replicated_until)
         self._unsent: dict[TopicPartition, list[OffsetSync]] = {}
-        self._topic = offset_syncs_topic(context) if config.offset_syncs.enabled else None
+        self._topic: InternalTopic | None = None
+        if context.config.offset_syncs.enabled:
+            self._topic = offset_syncs_topic(context)
 
     def write(self, runs: Mapping[TopicPartition, Sequence[OffsetRun]]) -> None:
         """Writes the syncs of *runs*; logs a warning if the cluster rejects them."""
@@ -186,7 +192,7 @@ class Syncs:
             self._topic.create()
             self._topic.write((sync.key(), sync.value()) for sync in pending)
         except ClusterError as error:
-            log.warning("offset_syncs_delayed", flow=self._config.flow, text=error)
+            log.warning("offset_syncs_delayed", flow=self._context.config.flow, text=error)
             # only the newest sync of a partition matters; the others would pile up
             self._unsent = {tp: syncs[-1:] for tp, syncs in self._unsent.items()}
         else:
@@ -201,7 +207,7 @@ class Syncs:
     def _syncs_of(self, tp: TopicPartition, runs: Sequence[OffsetRun]) -> list[OffsetSync]:
         until = self._until.get(tp, 0)
         self._until[tp] = max([until, *(run.src_until for run in runs)])
-        lag_max = self._config.offset_syncs.lag_max
+        lag_max = self._context.config.offset_syncs.lag_max
         return offset_syncs(tp, runs, lag_max=lag_max, replicated_until=until)
 
 

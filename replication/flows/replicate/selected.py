@@ -19,13 +19,13 @@ class SelectionReport:
 
     def __init__(self, context: FlowContext) -> None:
         self._context = context
-        self._config = context.config
+        self._flow = context.config.flow
         self._logged: set[str] = set()
         self._is_empty = False
 
     def report(self, plan: TopicPlan) -> None:
         """Logs each item that selects nothing once; that the whole list does is an event."""
-        flow = self._config.flow
+        flow = self._flow
         for text in plan.warnings:
             self._log_once("topics_not_found", text)
         self._log_once("cluster_ids_equal", plan.shared_id)
@@ -40,7 +40,7 @@ class SelectionReport:
     def _log_once(self, event: Event, text: str) -> None:
         if text and text not in self._logged:
             self._logged.add(text)
-            log.warning(event, flow=self._config.flow, text=text)
+            log.warning(event, flow=self._flow, text=text)
 
     def _report_left_out(self, reasons: Mapping[str, str]) -> None:
         """Logs the topics that look like copies, once, in a line for each reason."""
@@ -51,13 +51,13 @@ class SelectionReport:
                 by_reason[reason].append(topic)
         for reason, topics in by_reason.items():
             text = f"not copied: {join_names(topics)}: {reason}"
-            log.warning("topics_left_out", flow=self._config.flow, text=text)
+            log.warning("topics_left_out", flow=self._flow, text=text)
 
     def error(self) -> FlowError | None:
         """Returns the error of a drain that has found none of the topics that its list names."""
-        if not self._is_empty or self._config.drain_empty_allowed:
+        if not self._is_empty or self._context.config.drain_empty_allowed:
             return None
-        flow = self._config.flow
+        flow = self._flow
         return FlowError(
             f"{flow}: no topic that {flow.source} shows matches the list topics, so none was "
             "copied; correct the list, or write replication.drain.empty.allowed: true"
