@@ -40,7 +40,12 @@ def background_checkpoints(context: FlowContext, job: Job, stop: threading.Event
         return
     checkpoints = Checkpoints(context)
     with _flow_query(
-        context, "checkpoints", stop, checkpoints.query, checkpoints.end_batch, checkpoints.finish
+        context,
+        "checkpoints",
+        stop,
+        checkpoints.query,
+        before_stop=checkpoints.end_batch,
+        after_stop=checkpoints.finish,
     ):
         yield
 
@@ -151,7 +156,7 @@ def _flow_query(
     part: str,
     stop: threading.Event,
     query: Callable[[], DataStreamWriter],
-    *before_and_after_stop: Callable[[], None],
+    **around_stop: Callable[[], None],
 ) -> Iterator[None]:
     """Runs a query of a flow, at the same time as its records, under the lease of that part."""
     name = f"{context.config.flow.slug} {part}"
@@ -165,8 +170,8 @@ def _flow_query(
         context.tables.spark,
         query,
         stop,
-        lease,
-        *before_and_after_stop,
+        lease=lease,
+        **around_stop,
         head_start=context.head_start,
     )
     with _running(thread, stop):

@@ -312,13 +312,8 @@ class _Application:
         ):
             for thread in threads:
                 thread.start()
-            return wait_for_all(
-                threads,
-                requests,
-                locks,
-                give_back=leases.give_back,
-                turn=self._shown.pulse.turn,
-            )
+            turn = self._shown.pulse.turn
+            return wait_for_all(threads, requests, locks, give_back=leases.give_back, turn=turn)
 
     def _end(
         self, view: View, context: FlowContext, error: BaseException | None, *, is_stopped: bool

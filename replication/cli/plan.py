@@ -1,7 +1,5 @@
 """``plan``: what a start of the flows would do."""
 
-from collections.abc import Iterator
-
 import click
 
 from replication.cli.options import (
@@ -21,7 +19,6 @@ from replication.control.plan import FlowPlan, Histories, plan_flow
 from replication.control.resumes import PartitionStart
 from replication.control.starts import open_clusters, stored_map
 from replication.errors import GuardError
-from replication.model import TopicAcl
 from replication.state.readers import StateReader, open_reader
 from replication.topics.acl_sync import AclHistory
 from replication.topics.config_sync import SyncHistory
@@ -54,7 +51,7 @@ def plan(*, file: str, name: str | None, clusters: str, as_json: bool) -> None:
     with open_reader(config.state_dir, config.hadoop) as state:
         plans = [_plan(config, flow, state) for flow in flows]
     if as_json:
-        print_json({"flows": [_document(plan) for plan in plans]})
+        print_json({"flows": [plan.document() for plan in plans]})
     else:
         for flow_plan in plans:
             _print(flow_plan)
@@ -68,7 +65,9 @@ def plan(*, file: str, name: str | None, clusters: str, as_json: bool) -> None:
     )
     if problems:
         raise GuardError(
-            "".join(["not everything would be replicated:", *(f"\n  - {it}" for it in problems)])
+            "".join(
+                ["not everything would be replicated:", *(f"\n  - {text}" for text in problems)]
+            )
         )
 
 
@@ -108,7 +107,7 @@ def _print(plan: FlowPlan) -> None:
     )
     print_table(f"internal topics of {flow}", INTERNAL_HEADINGS, internal)
     _print_settings(plan)
-    acls = [(action, str(acl)) for action, acl in _acls(plan)]
+    acls = [(action, str(acl)) for action, acl in plan.acl_changes()]
     if acls:
         print_table(f"ACLs to change for {flow}", ACL_HEADINGS, acls)
     for text in plan.warnings:
@@ -131,76 +130,8 @@ def _print_settings(plan: FlowPlan) -> None:
         print_table(f"settings to change for {plan.config.flow}", SETTING_HEADINGS, rows)
 
 
-def _acls(plan: FlowPlan) -> Iterator[tuple[str, TopicAcl]]:
-    """Yields what is to be done, with each ACL; ``keep``: gone on the source, but not removed."""
-    yield from (("create", acl) for acl in plan.acls.create)
-    yield from (("remove", acl) for acl in plan.acls.remove)
-    yield from (("keep", acl) for acl in plan.acls.keep)
-
-
 def _to_do(plan: FlowPlan, start: PartitionStart) -> str:
     remote = plan.topics.topics[start.partition.topic]
     if remote in plan.topics.grow:
         return f"grow to {plan.topics.grow[remote]} partitions"
     return "create" if remote in {topic.name for topic in plan.topics.create} else ""
-
-
-def _document(plan: FlowPlan) -> dict[str, object]:
-    return {
-        "flow": str(plan.config.flow),
-        "topics": [
-            {
-                "topic": topic,
-                "remote_topic": remote,
-                "create": remote in {topic.name for topic in plan.topics.create},
-                "grow_to": plan.topics.grow.get(remote),
-                "partitions": [
-                    {
-                        "partition": start.partition.partition,
-                        "offset": start.offset,
-                        "origin": start.origin,
-                        "reason": start.reason,
-                    }
-                    for start in plan.starts
-                    if start.partition.topic == topic
-                ],
-            }
-            for topic, remote in plan.topics.topics.items()
-        ],
-        "set_aside": dict(plan.topics.rejected),
-        "left_out": dict(plan.topics.left_out),
-        "internal_topics": [
-            {
-                "topic": topic.name,
-                "cluster": topic.cluster,
-                "purpose": topic.purpose,
-                "exists": topic.exists,
-            }
-            for topic in plan.internal_topics
-        ],
-        "settings": [
-            {
-                "remote_topic": topic.remote.name,
-                "key": change.key,
-                "previous": change.before,
-                "value": change.value,
-                "overwrites_a_change": change.is_conflict,
-            }
-            for topic in plan.settings
-            for change in topic.changes
-        ],
-        "acls": [
-            {
-                "to_do": action,
-                "topic": acl.topic,
-                "pattern": acl.pattern,
-                "principal": acl.principal,
-                "host": acl.host,
-                "operation": acl.operation,
-                "permission": acl.permission,
-            }
-            for action, acl in _acls(plan)
-        ],
-        "warnings": plan.warnings,
-        "problems": plan.problems,
-    }

@@ -3,7 +3,7 @@
 `parse` checks everything before anything starts, and reports all problems at once.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final, TypeVar, cast, get_type_hints
 
@@ -77,10 +77,7 @@ def parse(
     state_dir = text(scopes.top.get("state.dir", "")).strip() or default_state_dir
     check_state_dir(diagnostics, state_dir)
     note_unused(diagnostics, scopes.top, state_dir)
-    serve = _top_section(ServeConfig, scopes.top)
-    for key, problem in serve_problems(serve):
-        diagnostics.problem(key, problem)
-    metrics = _metrics(diagnostics, scopes.top)
+    serve, metrics = _serve(diagnostics, scopes.top), _metrics(diagnostics, scopes.top)
     if diagnostics.problems:
         raise ConfigError(file, diagnostics.problems)
     return MirrorConfig(
@@ -91,12 +88,7 @@ def parse(
         mode=cast("Mode", read(MODE, scopes.top.get(MODE.name, MODE.default))),
         flows=tuple(flow for flow in flows if flow.flow in chosen),
         other_flows=tuple(flow for flow in flows if flow.flow not in chosen),
-        # For disabled flows too, as in MirrorMaker 2: any cluster may become a source.
-        heartbeats=tuple(
-            _section(HeartbeatsConfig, values)
-            for values in pairs
-            if values.flag("emit.heartbeats.enabled") and values.is_chosen
-        ),
+        heartbeats=tuple(_heartbeats(pairs)),
         serve=serve,
         metrics=metrics,
         warnings=tuple(diagnostics.warnings),
@@ -128,6 +120,20 @@ def _section(kind: type[Section], values: FlowValues) -> Section:
         return _value(keys[0], values) if keys else _section(hints[name], values)
 
     return kind(**{name: found(name, keys) for name, keys in declared_keys(kind).items()})
+
+
+def _heartbeats(pairs: Iterable[FlowValues]) -> Iterator[HeartbeatsConfig]:
+    """Yields those of disabled flows too, as MirrorMaker 2: any cluster may become a source."""
+    for values in pairs:
+        if values.flag("emit.heartbeats.enabled") and values.is_chosen:
+            yield _section(HeartbeatsConfig, values)
+
+
+def _serve(diagnostics: Diagnostics, top: Mapping[str, Raw]) -> ServeConfig:
+    serve = _top_section(ServeConfig, top)
+    for key, problem in serve_problems(serve):
+        diagnostics.problem(key, problem)
+    return serve
 
 
 def _metrics(diagnostics: Diagnostics, top: Mapping[str, Raw]) -> MetricsConfig:

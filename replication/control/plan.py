@@ -4,7 +4,7 @@ Only reads: the same rules decide here and when the flow starts.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 from replication.config.group_settings import HeartbeatsConfig
@@ -18,6 +18,7 @@ from replication.kafka.consumer_groups import Groups
 from replication.kafka.internal_topic import faults_of
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.same_cluster import distinct_ids
+from replication.model import TopicAcl
 from replication.topics.acl_sync import AclHistory, AclPlan
 from replication.topics.config_sync import SyncHistory
 from replication.topics.list_notes import group_notes, names_groups
@@ -83,6 +84,55 @@ class FlowPlan:
         leaderless = (f"{tp}: no broker leads it on one side" for tp in self.topics.leaderless)
         return (*aside, *leaderless, *lines)
 
+    def acl_changes(self) -> Iterator[tuple[str, TopicAcl]]:
+        """Yields what is to be done, with each ACL; ``keep``: gone on the source, not removed."""
+        yield from (("create", acl) for acl in self.acls.create)
+        yield from (("remove", acl) for acl in self.acls.remove)
+        yield from (("keep", acl) for acl in self.acls.keep)
+
+    def document(self) -> dict[str, object]:
+        """Returns what a command prints as JSON."""
+        acls = ({"to_do": action, **asdict(acl)} for action, acl in self.acl_changes())
+        return {
+            "flow": str(self.config.flow),
+            "topics": [self._topic(*names) for names in self.topics.topics.items()],
+            "set_aside": dict(self.topics.rejected),
+            "left_out": dict(self.topics.left_out),
+            "internal_topics": [asdict(topic) for topic in self.internal_topics],
+            "settings": [
+                {
+                    "remote_topic": topic.remote.name,
+                    "key": change.key,
+                    "previous": change.before,
+                    "value": change.value,
+                    "overwrites_a_change": change.is_conflict,
+                }
+                for topic in self.settings
+                for change in topic.changes
+            ],
+            "acls": list(acls),
+            "warnings": self.warnings,
+            "problems": self.problems,
+        }
+
+    def _topic(self, topic: str, remote: str) -> dict[str, object]:
+        starts = [start for start in self.starts if start.partition.topic == topic]
+        return {
+            "topic": topic,
+            "remote_topic": remote,
+            "create": remote in {created.name for created in self.topics.create},
+            "grow_to": self.topics.grow.get(remote),
+            "partitions": [
+                {
+                    "partition": start.partition.partition,
+                    "offset": start.offset,
+                    "origin": start.origin,
+                    "reason": start.reason,
+                }
+                for start in starts
+            ],
+        }
+
 
 def plan_flow(
     config: FlowConfig,
@@ -115,27 +165,13 @@ def plan_flow(
         _with_note(start, notes_of_shared.get(topics.topics[start.partition.topic]))
         for start in found
     )
-    wanted = list(_internal_topics(config, heartbeats))
-    existing = {
-        cluster.alias: cluster.describe(
-            {name for name, alias, _ in wanted if alias == cluster.alias}
-        )
-        for cluster in clusters
-    }
-    internal = (
-        PlannedTopic(name, alias, purpose, exists=name in existing[alias])
-        for name, alias, purpose in wanted
-    )
-    own = {config.status.storage_topic}
-    faults = (
-        text for cluster in clusters for text in faults_of(cluster, existing[cluster.alias], own)
-    )
+    internal, faults = _find_internal_topics(config, heartbeats, clusters)
     acls, notes = _acls(config, histories.acls)
     return FlowPlan(
         config,
         topics,
         starts,
-        tuple(internal),
+        internal,
         tuple(_settings(config, clusters, histories.configs)),
         acls,
         distinct_ids(clusters),
@@ -202,6 +238,28 @@ def _settings(
             due = tuple(change for change in planned.changes if change.is_due)
             if due:
                 yield replace(planned, changes=due)
+
+
+def _find_internal_topics(
+    config: FlowConfig, heartbeats: HeartbeatsConfig | None, clusters: tuple[Cluster, Cluster]
+) -> tuple[tuple[PlannedTopic, ...], tuple[str, ...]]:
+    """Returns the topics that the mirror itself writes, and what is wrong with those that exist."""
+    wanted = list(_internal_topics(config, heartbeats))
+    existing = {
+        cluster.alias: cluster.describe(
+            {name for name, alias, _ in wanted if alias == cluster.alias}
+        )
+        for cluster in clusters
+    }
+    planned = tuple(
+        PlannedTopic(name, alias, purpose, exists=name in existing[alias])
+        for name, alias, purpose in wanted
+    )
+    own = {config.status.storage_topic}
+    faults = (
+        text for cluster in clusters for text in faults_of(cluster, existing[cluster.alias], own)
+    )
+    return planned, tuple(faults)
 
 
 def _internal_topics(

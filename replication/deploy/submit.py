@@ -17,7 +17,7 @@ import argparse
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -128,73 +128,144 @@ def command(
         defaults = _defaults(given, environ, spark_home)
     except (ArgumentsError, OSError, ValueError) as error:
         raise SetupError(f"arguments of spark-submit: {error}") from error
-    mode = last(given, "--deploy-mode", "spark.submit.deployMode")
-    is_cluster = (mode or environ.get("DEPLOY_MODE", "client")) == "cluster"
     master = last(given, "--master", "spark.master") or master
-    ours: Arguments = [
-        *job.log_options,
-        ("--master", master),
-        ("--deploy-mode", "cluster" if is_cluster else "client"),
-        ("--name", job.title),
-        ("--driver-memory", driver_memory(given, environ)),
-        ("--conf", f"{REDACTION}={SPARK_REDACTION}"),
-    ]
-    known = {**defaults, **settings(given)}
-    ours += [("--conf", f"{key}={value}") for key, value in closed(master, known).items()]
+    start = _Start(job, master, given, {**defaults, **settings(given)}, environ, python)
+    placed = start.placed()
     launcher = environ.get("SPARK_LAUNCHER_OPTS")
     variables = {
         "SPARK_HOME": str(spark_home),
         "PYTHONUNBUFFERED": "1",
         "SPARK_LAUNCHER_OPTS": launcher or " ".join([QUICK_LAUNCHER, *collector(SERIAL, environ)]),
+        **placed.variables,
     }
-    file, config = f"{job.repository}/jobs/{job.name}.py", job.config
-    removed: list[str] = []
-    if is_cluster and master.startswith("k8s:"):  # Spark would give the image this machine's path
-        removed = ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"]
-    if not is_cluster:
-        workers = environ.get("PYSPARK_PYTHON") or str(python)
-        variables |= {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": str(python)}
+    return [
+        *("env", *(word for name in placed.removed for word in ("-u", name))),
+        *(f"{name}={value}" for name, value in variables.items()),
+        str(python.with_name("spark-submit")),
+        *merge([*start.options(), *placed.options], given, defaults),
+        *(placed.file, "--config", placed.config, *job.arguments),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A driver at its place.
+
+    Args:
+        file: What it runs.
+        config: The configuration file, as the driver finds it.
+        options: Of spark-submit.
+        variables: Of the environment.
+        removed: Variables of this machine that would mislead it.
+    """
+
+    file: str
+    config: str
+    options: Arguments
+    variables: Mapping[str, str] = field(default_factory=dict)
+    removed: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A start of a job.
+
+    Args:
+        job: What to submit.
+        master: Spark's.
+        given: The user's arguments of spark-submit.
+        known: All settings of the user's.
+        environ: The environment.
+        python: The interpreter of the environment that holds PySpark.
+    """
+
+    job: SubmittedJob
+    master: str
+    given: Arguments
+    known: Mapping[str, str]
+    environ: Mapping[str, str]
+    python: Path
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the driver runs on another machine."""
+        mode = last(self.given, "--deploy-mode", "spark.submit.deployMode")
+        return (mode or self.environ.get("DEPLOY_MODE", "client")) == "cluster"
+
+    def options(self) -> Arguments:
+        """Returns the options of every start."""
+        doors = closed(self.master, self.known).items()
+        return [
+            *self.job.log_options,
+            ("--master", self.master),
+            ("--deploy-mode", "cluster" if self.is_cluster else "client"),
+            ("--name", self.job.title),
+            ("--driver-memory", driver_memory(self.given, self.environ)),
+            ("--conf", f"{REDACTION}={SPARK_REDACTION}"),
+            *(("--conf", f"{key}={value}") for key, value in doors),
+        ]
+
+    def placed(self) -> _Placed:
+        """Returns the driver where it runs."""
+        if not self.is_cluster:
+            return self._here()
+        if self.master.startswith("k8s:") and UPLOAD_PATH not in self.known:
+            return self._in_image()
+        return self._sent()
+
+    def _here(self) -> _Placed:
+        workers = self.environ.get("PYSPARK_PYTHON") or str(self.python)
+        variables = {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": str(self.python)}
         # which a properties file of other jobs may have set, and it comes before the variable
-        ours += [("--conf", f"{DRIVER_PYTHON}={python}")]
+        ours: Arguments = [("--conf", f"{DRIVER_PYTHON}={self.python}")]
         archived, java_options = archive_options()
         class_path, jars = [archived, storage_class_path()], _own_jars()
-        options = [DRIVER_OPTIONS, java_options, *_temporary_files(environ.get(RUN_FOLDER))]
-        if is_local_mode(master):  # tasks run in the driver, and have its class path
-            if LOCAL_IP not in environ:
-                variables |= _own_address(environ)
-                ours += [("--conf", f"{PAGE}=false")] if PAGE not in known else []
-            options[:0] = _collector(given, known, environ)
+        options = [DRIVER_OPTIONS, java_options, *_temporary_files(self.environ.get(RUN_FOLDER))]
+        if is_local_mode(self.master):  # tasks run in the driver, and have its class path
+            if LOCAL_IP not in self.environ:
+                variables |= _own_address(self.environ)
+                ours += [("--conf", f"{PAGE}=false")] if PAGE not in self.known else []
+            options[:0] = _collector(self.given, self.known, self.environ)
             # ours is not in the archive, which must begin the class path
             class_path[0] = archived or os.pathsep.join(jars[:-1])
             jars = jars[-1:]
-        log4j2 = (job.repository / "conf" / "log4j2.properties").absolute()
-        ours += _files(job.repository, logging_option(log4j2), environ, jars)
+        log4j2 = (self.job.repository / "conf" / "log4j2.properties").absolute()
+        ours += _files(self.job.repository, logging_option(log4j2), self.environ, jars)
         ours += [
             ("--driver-class-path", os.pathsep.join(filter(None, class_path))),
             ("--driver-java-options", " ".join(filter(None, options))),
         ]
-    elif master.startswith("k8s:") and UPLOAD_PATH not in known:
-        file, config = f"{IMAGE}/jobs/{job.name}.py", f"{IMAGE_CONFIG}/{Path(config).name}"
+        return _Placed(self._file(self.job.repository), self.job.config, ours, variables)
+
+    def _in_image(self) -> _Placed:
         in_image = Path(IMAGE.removeprefix("local://"), "log4j2.properties")
-        ours += [("--driver-java-options", logging_option(in_image))]
-    else:
-        config = Path(config).name
-        # --files brings it into the driver's current folder
+        ours: Arguments = [("--driver-java-options", logging_option(in_image))]
+        config = f"{IMAGE_CONFIG}/{Path(self.job.config).name}"
+        return _Placed(self._file(IMAGE), config, ours, removed=self._misleading)
+
+    def _sent(self) -> _Placed:
+        """Returns the driver with the files that spark-submit brings into its current folder."""
         logging = "-Dlog4j2.configurationFile=log4j2.properties"
         # this machine's folder of the process is gone before the driver has its files
-        ours += _files(job.repository, logging, {**environ, RUN_FOLDER: ""}, _own_jars())
-        ours += [("--files", f"{job.config},{job.repository}/conf/log4j2.properties")]
-        if PYTHON_SETTING not in known and not master.startswith("k8s:"):
+        environ = {**self.environ, RUN_FOLDER: ""}
+        ours = [*_files(self.job.repository, logging, environ, _own_jars())]
+        log4j2 = self.job.repository / "conf" / "log4j2.properties"
+        ours += [("--files", f"{self.job.config},{log4j2}")]
+        if PYTHON_SETTING not in self.known and not self.master.startswith("k8s:"):
             archive = environment(home() / "py-files")
             ours += [("--archives", f"{archive}#{ENVIRONMENT}")]
             ours += [("--conf", f"{PYTHON_SETTING}={INTERPRETER}")]
-    return [
-        *("env", *(word for name in removed for word in ("-u", name))),
-        *(f"{name}={value}" for name, value in variables.items()),
-        str(python.with_name("spark-submit")),
-        *merge(ours, given, defaults),
-        *(file, "--config", config, *job.arguments),
-    ]
+        config = Path(self.job.config).name
+        return _Placed(self._file(self.job.repository), config, ours, removed=self._misleading)
+
+    @property
+    def _misleading(self) -> Sequence[str]:
+        """The variables by which Spark would give the image this machine's path."""
+        is_image = self.master.startswith("k8s:")
+        return ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON") if is_image else ()
+
+    def _file(self, folder: Path | str) -> str:
+        return f"{folder}/jobs/{self.job.name}.py"
 
 
 def _collector(given: Arguments, known: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:

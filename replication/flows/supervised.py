@@ -52,10 +52,10 @@ class Supervised(threading.Thread):
         spark: SparkSession,
         writer: Callable[[], DataStreamWriter],
         stop: threading.Event,
+        *,
         lease: Callable[[], AbstractContextManager[Lease | None]] = nullcontext,
         before_stop: Callable[[], None] = lambda: None,
         after_stop: Callable[[], None] = lambda: None,
-        *,
         head_start: HeadStart | None = None,
     ) -> None:
         super().__init__(name=name, daemon=True)

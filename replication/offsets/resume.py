@@ -6,6 +6,7 @@ written by a batch that was never recorded; resuming must neither lose nor repea
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -137,42 +138,31 @@ def _resume_from_anchor(anchor: Position, log_end: int, earliest: int, end: int)
 def _refusal(anchor: Position, log_end: int, earliest: int, end: int) -> Refusal | None:
     records = log_end - anchor.downstream
     reached = min(end, anchor.upstream + records)
+    refuse = partial(Refusal, earliest=earliest, end=end, log_end=log_end, restart=earliest)
     if records < 0:
-        return Refusal(
+        return refuse(
             "target-truncated",
             f"the target's log ends at {log_end}, but the offset map ends at "
             f"{anchor.downstream}: the topic was recreated or truncated",
-            earliest,
-            end,
-            log_end,
             replicated=None,
             skip=max(earliest, min(anchor.upstream, end)),
-            restart=earliest,
         )
     if end < anchor.upstream:
-        return Refusal(
+        return refuse(
             "source-truncated",
             f"the source's log ends at {end}, but the offset map ends at {anchor.upstream}: "
             "the topic was recreated or truncated",
-            earliest,
-            end,
-            log_end,
             replicated=None,  # below its end it may have other records than the copied ones
             skip=end,
-            restart=earliest,
             since=anchor,
         )
     if reached < earliest:
-        return Refusal(
+        return refuse(
             "records-expired",
             f"the source now starts at offset {earliest}: offsets {reached} to {earliest - 1} "
             "were deleted there and may not have been replicated",
-            earliest,
-            end,
-            log_end,
             replicated=reached,
             skip=earliest,
-            restart=earliest,
             since=anchor,
         )
     return None

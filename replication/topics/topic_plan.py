@@ -164,13 +164,9 @@ def plan_topics(
     return TopicPlan(
         topics=topics,
         create=tuple(
-            NewTopic(
-                remote,
-                source[name].partitions,
-                config.replication_factor,
-                tuple(sorted(configs.get(name, {}).items())),
-            )
+            NewTopic(remote, source[name].partitions, config.replication_factor, settings)
             for name, remote in missing.items()
+            for settings in [tuple(sorted(configs.get(name, {}).items()))]
         ),
         grow={
             remote: source[name].partitions

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.config.parse import parse
-from replication.flows.replicate.generation import replication_query
+from replication.flows.replicate.generation import QuerySetup, replication_query
 from replication.model import Mode, TopicPartition
 from replication.topics.topic_plan import TopicPlan
 
@@ -32,9 +32,8 @@ PLAN = TopicPlan(
 def test_a_record_is_projected_once_and_then_counted(spark: SparkSession, mode: Mode) -> None:
     (config,) = parse("test.yaml", LINES, default_state_dir="file:///unused").flows
 
-    writer = replication_query(
-        spark, config, PLAN, {TopicPartition("orders", 0): 0}, name="plan", mode=mode, limits={}
-    )
+    starts = {TopicPartition("orders", 0): 0}
+    writer = replication_query(spark, config, PLAN, starts, QuerySetup("plan", mode, {}))
 
     frame = writer._df._jdf  # noqa: SLF001 - a writer shows its plan nowhere else
     analyzed = frame.queryExecution().analyzed()

@@ -99,7 +99,7 @@ def test_a_background_query_without_its_lease_is_a_standby(
         began.append(len(asked))
         return trigger_stream(spark).writeStream.format("noop")
 
-    thread = Supervised("checkpoints", spark, writer, stop, lease)
+    thread = Supervised("checkpoints", spark, writer, stop, lease=lease)
     thread.start()
     until(lambda: spark.streams.active, 60)
     stop.set()

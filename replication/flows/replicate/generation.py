@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +65,9 @@ class Generation:
         positions: Mapping[TopicPartition, Position],
         reports: Reports,
         folder: Path,
-        *,
-        number: int,
     ) -> None:
         self.plan = plan
-        self.number = number
+        self.number = reports.number
         self._map_writer, looks = written
         self._query = query
         self._folder = folder
@@ -123,14 +121,14 @@ class Generation:
         try:
             with spark_errors(config.flow):
                 writer = replication_query(
-                    spark, config, plan, starts, name=name, mode=mode, limits=limits
+                    spark, config, plan, starts, QuerySetup(name, mode, limits)
                 )
                 with generation_tag(
                     spark, config.flow, number, spacing=reports.spacing or 0, limits=limits
                 ):
                     checkpoint = checkpoint_location(spark, folder)
                     query = start_query(writer, mode, reports.batch_seconds, checkpoint)
-            return cls(query, written, plan, positions, reports, folder, number=number)
+            return cls(query, written, plan, positions, reports, folder)
         except BaseException:
             reports.close()
             shutil.rmtree(folder, ignore_errors=True)
@@ -231,15 +229,28 @@ class Generation:
         return dict(self._checked.positions())
 
 
+@dataclass(frozen=True, slots=True)
+class QuerySetup:
+    """How a query runs.
+
+    Args:
+        name: Of the query and of the observed counts; unique per session.
+        mode: Real-Time Mode rejects a limit of records per batch. The other modes have one, because
+            a crash leaves up to one batch of records to be counted.
+        limits: For each remote topic the bytes of a batch that it takes.
+    """
+
+    name: str
+    mode: Mode
+    limits: Mapping[str, int]
+
+
 def replication_query(
     spark: SparkSession,
     config: FlowConfig,
     plan: TopicPlan,
     starts: Mapping[TopicPartition, int],
-    *,
-    name: str,
-    mode: Mode,
-    limits: Mapping[str, int],
+    setup: QuerySetup,
 ) -> DataStreamWriter:
     """Returns the query that replicates *plan*'s partitions, not yet started.
 
@@ -248,12 +259,9 @@ def replication_query(
         config: The flow.
         plan: Partitions and remote names.
         starts: The first offset to read, for each of the plan's partitions.
-        name: Of the query and of the observed counts; unique per session.
-        mode: Real-Time Mode rejects a limit of records per batch. The other modes have one, because
-            a crash leaves up to one batch of records to be counted.
-        limits: For each remote topic the bytes of a batch that it takes.
+        setup: How it runs.
     """
-    is_bounded = mode != "realtime"
+    is_bounded = setup.mode != "realtime"
     slots = max(1, task_slots(spark))  # none before the first executor has come
     tasks = min(len(starts), slots)
     options = source_options(
@@ -271,9 +279,11 @@ def replication_query(
     copies = crossing(config, plan, records)
     # Spark's generated code ends where records are counted. Before the projection, that took one
     # more copy of each record and an eighth of the CPU.
-    counted = copies.observe(name, counts_column([plan.copy_of(tp) for tp in plan.partitions]))
-    options = sink(config, spark, limits, tasks)
-    return counted.writeStream.format("kafka").queryName(name).options(**options)
+    counted = copies.observe(
+        setup.name, counts_column([plan.copy_of(tp) for tp in plan.partitions])
+    )
+    options = sink(config, spark, setup.limits, tasks)
+    return counted.writeStream.format("kafka").queryName(setup.name).options(**options)
 
 
 def start_query(

@@ -288,9 +288,8 @@ class _FlowLoop:
         """Looks at the topics again, and starts what is new; false if *running* must end for it."""
         try:
             refreshed = self._choice.plan(running.plan)
-            return refreshed.fingerprint == running.plan.fingerprint or self._add(
-                running, refreshed
-            )
+            is_same = refreshed.fingerprint == running.plan.fingerprint
+            return is_same or self._add(running, refreshed)
         except ClusterError as error:
             self._choice.postpone()
             log.warning("topic_refresh_failed", flow=self._flow, text=error)

@@ -33,11 +33,13 @@ class Reports:
         number: Of the generation.
 
     Attributes:
+        number: Of the generation.
         rejected: A record that the target rejected, by upstream partition.
     """
 
     def __init__(self, context: FlowContext, plan: TopicPlan, number: int) -> None:
         self._context = context
+        self.number = number
         self._flow = context.config.flow
         self._upstream = {plan.copy_of(tp): tp for tp in plan.partitions}
         is_counted = is_reported(context.spark)
