@@ -95,7 +95,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
             answer = self._admin.deleteAcls(self._list(filters.values())).values()
             for acl, wanted in filters.items():
                 results = self._settle(acl, "removing", answer.get(wanted), rejections)
-                failures = [it.exception() for it in results.values()] if results else []
+                failures = [result.exception() for result in results.values()] if results else []
                 for failure in filter(None, failures):
                     rejections[acl] = str(failure.getMessage())
         return rejections

@@ -125,20 +125,32 @@ def plan_deletions(
         grace: How long remote topics stay; None if they are never deleted.
     """
     known = list(known)
-    gone = [it for it in known if it.topic not in topics.source and it.topic not in topics.hidden]
-    recorded = [it for it in known if (it.topic, it.topic_id) in since]
-    due = [
-        it
-        for it in recorded
-        if it in gone
-        and grace is not None
-        and now - since[it.topic, it.topic_id] >= grace
-        and topics.target.get(it.remote) == it.remote_id
+    gone = [
+        replicated
+        for replicated in known
+        if replicated.topic not in topics.source and replicated.topic not in topics.hidden
     ]
-    has_any = any(topics.source.get(it.topic) == it.topic_id for it in known)
+    recorded = [
+        replicated for replicated in known if (replicated.topic, replicated.topic_id) in since
+    ]
+    due = [
+        replicated
+        for replicated in recorded
+        if replicated in gone
+        and grace is not None
+        and now - since[replicated.topic, replicated.topic_id] >= grace
+        and topics.target.get(replicated.remote) == replicated.remote_id
+    ]
+    has_any = any(
+        topics.source.get(replicated.topic) == replicated.topic_id for replicated in known
+    )
     return DeletionPlan(
-        missing=tuple(it for it in gone if it not in recorded),
-        back=tuple(it for it in recorded if topics.source.get(it.topic) == it.topic_id),
+        missing=tuple(replicated for replicated in gone if replicated not in recorded),
+        back=tuple(
+            replicated
+            for replicated in recorded
+            if topics.source.get(replicated.topic) == replicated.topic_id
+        ),
         delete=tuple(due) if has_any else (),
         is_doubtful=bool(due) and not has_any,
     )

@@ -88,8 +88,8 @@ class Translator:
         self._known = known
         return Translated(
             [
-                it.position
-                for (_, tp), it in known.items()
+                found.position
+                for (_, tp), found in known.items()
                 if tp.topic not in self._recreated | self._hidden
             ],
             {tp: topic_map.offsets.replicated_until for tp, topic_map in maps.items()},

@@ -68,8 +68,8 @@ class Emission:
         if not changed:
             return
         checkpoints = [position.checkpoint() for position in changed]
-        rejected = self._topic.write_each([(it.key(), it.value()) for it in checkpoints])
-        written = [it for number, it in enumerate(changed) if number not in rejected]
+        rejected = self._topic.write_each([(each.key(), each.value()) for each in checkpoints])
+        written = [each for number, each in enumerate(changed) if number not in rejected]
         for position in written:
             newest[position.key] = position.checkpoint()
         self._history += [self._row(position) for position in written]

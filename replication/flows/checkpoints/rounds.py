@@ -130,7 +130,7 @@ class Checkpoints:
         """Moves the groups on the target; returns the error of one that may move later."""
         # of a shared topic, another source's groups of that name would lose their place
         shares = self._context.config.shares
-        error = sync.move(it for it in positions if not shares(it.remote.topic))
+        error = sync.move(position for position in positions if not shares(position.remote.topic))
         return [error] if error else []
 
     def query(self) -> DataStreamWriter:

@@ -77,15 +77,23 @@ class AclSync:
     def _settle(self, outcomes: Iterable[AclOutcome], history: AclHistory) -> None:
         """Records and reports *outcomes*; a rejection that was reported before is left out."""
         news = [
-            it
-            for it in outcomes
-            if it.rejection is None or (it.action, it.acl) not in history.rejected
+            outcome
+            for outcome in outcomes
+            if outcome.rejection is None or (outcome.action, outcome.acl) not in history.rejected
         ]
-        created = {it.acl for it in news if it.action == "create" and it.rejection is None}
+        created = {
+            outcome.acl
+            for outcome in news
+            if outcome.action == "create" and outcome.rejection is None
+        }
         restored = created & history.created
         self._record(news, history)
         self._report_restored(restored)
-        self._report(it for it in news if it.action != "forget" and it.acl not in restored)
+        self._report(
+            outcome
+            for outcome in news
+            if outcome.action != "forget" and outcome.acl not in restored
+        )
 
     def _report_restored(self, acls: Iterable[TopicAcl]) -> None:
         """Writes one event for the ACLs that somebody else removed on the target."""
@@ -104,8 +112,8 @@ class AclSync:
     def _report(self, outcomes: Iterable[AclOutcome]) -> None:
         """Logs each action and topic, and writes an event for each reason of a rejection."""
         flow, grouped, events = self._flow, defaultdict(list), []
-        for it in outcomes:
-            grouped[it.action, it.acl.topic, it.rejection].append(str(it.acl))
+        for outcome in outcomes:
+            grouped[outcome.action, outcome.acl.topic, outcome.rejection].append(str(outcome.acl))
         for (action, topic, rejection), acls in grouped.items():
             text = ", ".join(acls)
             if rejection is None:
@@ -124,16 +132,16 @@ class AclSync:
     def _record(self, outcomes: Sequence[AclOutcome], history: AclHistory) -> None:
         self.history.append(
             {
-                "action": it.action,
-                "remote_topic": it.acl.topic,
-                "pattern": it.acl.pattern,
-                "principal": it.acl.principal,
-                "host": it.acl.host,
-                "operation": it.acl.operation,
-                "permission": it.acl.permission,
-                "rejection": it.rejection,
+                "action": outcome.action,
+                "remote_topic": outcome.acl.topic,
+                "pattern": outcome.acl.pattern,
+                "principal": outcome.acl.principal,
+                "host": outcome.acl.host,
+                "operation": outcome.acl.operation,
+                "permission": outcome.acl.permission,
+                "rejection": outcome.rejection,
             }
-            for it in outcomes
+            for outcome in outcomes
         )
-        for it in outcomes:
-            history.add(it.action, it.acl, it.rejection)
+        for outcome in outcomes:
+            history.add(outcome.action, outcome.acl, outcome.rejection)

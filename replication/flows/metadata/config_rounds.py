@@ -82,9 +82,9 @@ class ConfigSync:
     def _report_outcomes(self, outcomes: Iterable[SettingOutcome]) -> None:
         """Logs each changed topic, and writes an event for each reason of a rejection."""
         grouped, events = defaultdict(list), []
-        for it in outcomes:
-            if it.change.is_due:
-                grouped[it.topic.remote.name, it.rejection].append(str(it.change))
+        for outcome in outcomes:
+            if outcome.change.is_due:
+                grouped[outcome.topic.remote.name, outcome.rejection].append(str(outcome.change))
         for (remote, rejection), changes in grouped.items():
             text = ", ".join(changes)
             if rejection is None:
@@ -101,15 +101,15 @@ class ConfigSync:
     def _record(self, outcomes: Sequence[SettingOutcome], history: SyncHistory) -> None:
         self.history.append(
             {
-                "topic": it.topic.topic,
-                "remote_topic": it.topic.remote.name,
-                "remote_id": it.topic.remote.topic_id,
-                "key": it.change.key,
-                "value": it.change.value,
-                "previous": it.change.before,
-                "rejection": it.rejection,
+                "topic": outcome.topic.topic,
+                "remote_topic": outcome.topic.remote.name,
+                "remote_id": outcome.topic.remote.topic_id,
+                "key": outcome.change.key,
+                "value": outcome.change.value,
+                "previous": outcome.change.before,
+                "rejection": outcome.rejection,
             }
-            for it in outcomes
+            for outcome in outcomes
         )
-        for it in outcomes:
-            history.add(it.topic.key, it.change, it.rejection)
+        for outcome in outcomes:
+            history.add(outcome.topic.key, outcome.change, outcome.rejection)

@@ -95,8 +95,12 @@ class Deletions:
     def _topics(self, known: Iterable[Replicated]) -> Topics:
         """Returns what exists. A topic that the user may not describe does not count as deleted."""
         of_source, of_target = Rejections(), Rejections()
-        source = of_source.call(self._context.source.describe, [it.topic for it in known])
-        target = of_target.call(self._context.target.describe, [it.remote for it in known])
+        source = of_source.call(
+            self._context.source.describe, [replicated.topic for replicated in known]
+        )
+        target = of_target.call(
+            self._context.target.describe, [replicated.remote for replicated in known]
+        )
         return Topics(
             {name: topic.topic_id for name, topic in source.items()},
             {name: topic.topic_id for name, topic in target.items()},
@@ -112,35 +116,35 @@ class Deletions:
         events = (
             NewEvent(
                 "source-topic-deleted",
-                f"topic {it.topic} no longer exists on {flow.source}; its remote topic "
-                f"{it.remote} {fate(it, topics, flow.target, grace)}",
+                f"topic {replicated.topic} no longer exists on {flow.source}; its remote topic "
+                f"{replicated.remote} {fate(replicated, topics, flow.target, grace)}",
                 "keep",
-                {"topic": it.topic},
+                {"topic": replicated.topic},
             )
-            for it in missing
+            for replicated in missing
         )
         self._context.tables.record_events(flow, events)
 
     def _delete(self, topics: Iterable[Replicated]) -> None:
         """Deletes remote topics; one that the target does not delete is reported once."""
-        flow = self._flow
-        for it in topics:
+        flow, grace_seconds = self._flow, self._context.config.deletions.grace_seconds
+        for replicated in topics:
             try:
-                self._context.target.delete_topic(it.remote)
+                self._context.target.delete_topic(replicated.remote)
             except CallError as error:
                 if error.is_temporary:
                     raise
-                self._report_rejected(it, str(error))
+                self._report_rejected(replicated, str(error))
                 continue
             self._context.tables.record_event(
                 flow,
                 "remote-topic-deleted",
-                f"topic {it.remote} was deleted on {flow.target}, since {it.topic} was deleted on "
-                f"{flow.source} more than {self._context.config.deletions.grace_seconds} s before",
-                topic=it.topic,
+                f"topic {replicated.remote} was deleted on {flow.target}, since {replicated.topic} "
+                f"was deleted on {flow.source} more than {grace_seconds} s before",
+                topic=replicated.topic,
                 reaction="delete",
             )
-            self._record(DELETED, [it])
+            self._record(DELETED, [replicated])
 
     def _report_rejected(self, topic: Replicated, reason: str) -> None:
         if self._rejected.get(topic.remote) != reason:
@@ -156,12 +160,12 @@ class Deletions:
     def _record(self, state: str, topics: Iterable[Replicated]) -> None:
         rows = self.history.append(
             {
-                "topic": it.topic,
-                "topic_id": it.topic_id,
-                "remote_topic": it.remote,
-                "remote_id": it.remote_id,
+                "topic": replicated.topic,
+                "topic_id": replicated.topic_id,
+                "remote_topic": replicated.remote,
+                "remote_id": replicated.remote_id,
                 "state": state,
             }
-            for it in topics
+            for replicated in topics
         )
         follow(self.history.get(), rows)
