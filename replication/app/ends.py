@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 
 from replication.app.claims import Launch
 from replication.app.outcome import JobOutcome
-from replication.errors import ConfigError, LeaseError, ReplicationError
+from replication.errors import LeaseError, ReplicationError
 from replication.flows.tally import Killed, Tally
 from replication.log import Log
 from replication.model import Flow, runs
@@ -34,7 +34,6 @@ from replication.state.tables import Tables, now
 
 log = Log(__name__)
 
-BAD_INPUT: Final = ConfigError.exit_code
 
 WAIT_SECONDS: Final = 30.0
 """How long a row waits for those of other flows of the process, which may also end soon."""
@@ -86,14 +85,15 @@ class Ends:
             self._rows.write_all()
             self._rows.tables = None
 
-    def close(self, error: BaseException | None) -> None:
-        """Writes what is left: the ends of flows that had no Spark session; *error* ended them.
+    def close(self, error: BaseException | None, *, may_begin: bool = True) -> None:
+        """Writes what is left: the ends of flows that had no Spark session.
 
-        Bad input begins no state directory: where none is, nothing is written of it.
+        Args:
+            error: What ended them; None if nothing failed.
+            may_begin: Whether that is worth a state directory where there is none yet.
         """
         folder = local_path(self._launch.config.state_dir)
-        is_bad_input = isinstance(error, ReplicationError) and error.exit_code == BAD_INPUT
-        if is_bad_input and folder is not None and not folder.exists():
+        if not may_begin and folder is not None and not folder.exists():
             return
         self.end_others(error)
         self._rows.write_all()

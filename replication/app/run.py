@@ -190,7 +190,8 @@ def _start(launch: Launch) -> JobOutcome:
         failure = error
         return replace(JobOutcome.of(error), before_spark=True)
     finally:
-        ends.close(failure)
+        # bad input begins no state directory
+        ends.close(failure, may_begin=not isinstance(failure, (ConfigError, SetupError)))
 
 
 def _ask_jvm() -> object:

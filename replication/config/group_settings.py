@@ -19,6 +19,7 @@ from replication.config.config_key import (
 )
 from replication.mm2.custom import GROUP_FILTER, CustomClass
 from replication.mm2.filters import NameFilter
+from replication.mm2.policy import ReplicationPolicy
 from replication.model import Flow, Location, OnRewind
 
 
@@ -154,12 +155,17 @@ class HeartbeatsConfig:
             choices=("source", "target"),
         ),
     ]
-    topic: str
+    policy: ReplicationPolicy
     replication_factor: Annotated[
         int, factor("heartbeats.topic.replication.factor", "3", "the heartbeats topic")
     ]
     producer: Mapping[str, str]
     admin: Mapping[str, str]
+
+    @property
+    def topic(self) -> str:
+        """The topic's name; a policy of the user's is asked for it in Java."""
+        return self.policy.heartbeats_topic()
 
 
 def _retention(table: str, days: str) -> ConfigKey:

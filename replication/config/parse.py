@@ -238,7 +238,6 @@ _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "source": lambda values: _cluster_config(values, "source"),
     "target": lambda values: _cluster_config(values, "target"),
     "alias": lambda values: values.alias(_heartbeats_at(values)),
-    "topic": lambda values: _policy(values).heartbeats_topic(),
     "producer": lambda values: values.client(_heartbeats_at(values), "producer"),
     "admin": lambda values: values.client(_heartbeats_at(values), "admin"),
 }

@@ -22,7 +22,7 @@ def heartbeats(flow: str, alias: str, servers: str) -> HeartbeatsConfig:
     return HeartbeatsConfig(
         flow=Flow(*flow.split("->")),
         alias=alias,
-        topic="heartbeats",
+        policy=PrefixPolicy(),
         interval_seconds=1,
         replication_factor=3,
         producer={"bootstrap.servers": servers},
