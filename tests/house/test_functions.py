@@ -9,8 +9,8 @@ LONGEST = 40
 """Lines of a function without its docstring."""
 
 MOST = 6
-"""Parameters of a function. What a caller may leave out and must name, and the options and
-arguments of a command, which click passes, do not count: nobody mixes them up."""
+"""Parameters of a function. What a caller may leave out and must name does not count, nor what a
+framework passes: the options of a command, the parts of a request. Nobody mixes them up."""
 
 FOLDERS = ("replication", "jobs")
 
@@ -35,7 +35,8 @@ def lines_of(function: ast.FunctionDef) -> int:
 
 def parameters_of(function: ast.FunctionDef) -> int:
     """How many parameters count."""
-    if any("click" in ast.unparse(decorator) for decorator in function.decorator_list):
+    decorators = [ast.unparse(decorator) for decorator in function.decorator_list]
+    if any(framework in decorator for decorator in decorators for framework in ("click", "router")):
         return 0
     given = function.args
     names = [argument.arg for argument in (*given.posonlyargs, *given.args)]
