@@ -47,7 +47,7 @@ from tests.support.documents import (
 )
 from tests.support.local import REPOSITORY
 
-README_LINES = 110
+README_LINES = 119
 _CONTEXT = click.Context(main)
 COMMANDS = {
     name: command
