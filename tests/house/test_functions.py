@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tests.support.local import REPOSITORY
 
 LONGEST = 40
-"""Lines of a function without its docstring."""
+"""Lines of a function without its docstring and decorators, which are the options of a command."""
 
 MOST = 6
 """Parameters of a function. What a caller may leave out and must name does not count, nor what a
@@ -25,12 +25,18 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def lines_of(function: ast.FunctionDef) -> int:
-    """Its lines, without its decorators and its docstring."""
+    """Its lines that count."""
     first = function.body[0]
     documented = 0
     if ast.get_docstring(function, clean=False) is not None:
         documented = (first.end_lineno or 0) - first.lineno + 1
-    return (function.end_lineno or 0) - function.lineno + 1 - documented
+    within = (node for node in ast.walk(function) if isinstance(node, ast.FunctionDef))
+    decorated = sum(
+        node.lineno - node.decorator_list[0].lineno
+        for node in within
+        if node.decorator_list and node is not function
+    )
+    return (function.end_lineno or 0) - function.lineno + 1 - documented - decorated
 
 
 def parameters_of(function: ast.FunctionDef) -> int:

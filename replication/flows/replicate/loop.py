@@ -201,6 +201,12 @@ class _FlowLoop:
             is_done = self._heartbeats.copy(due, positions, self._map_writer, self._number)
             return "drained" if is_done else "changed"
         running = Generations(self._context, self._map_writer, plan, mode)
+        return self._replicate(running, due, positions)
+
+    def _replicate(
+        self, running: Generations, due: TopicPlan, positions: dict[TopicPartition, Position]
+    ) -> GenerationEnding:
+        plan = running.plan
         self._map_writer.rejected.clear()
         try:
             running.start(due, {tp: positions[tp] for tp in due.partitions}, self._number)
