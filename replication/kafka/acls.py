@@ -7,7 +7,9 @@ where there is no authorizer or a permission is missing. A sync would take them 
 import re
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final
+from typing import Final
+
+from py4j.java_gateway import JavaObject
 
 from replication.errors import ClusterError
 from replication.kafka.diagnosis import CallError
@@ -104,9 +106,9 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
         self,
         acl: TopicAcl,
         verb: str,
-        future: Any,  # noqa: ANN401 - a Java future
+        future: JavaObject,
         rejections: dict[TopicAcl, str],
-    ) -> Any:  # noqa: ANN401 - a Java object
+    ) -> JavaObject:
         """Returns *future*'s result, or None where *acl* was rejected, which is then noted."""
         try:
             with self._usable("changed", "ALTER"), self.named(f"{verb} an ACL ({acl})"):
@@ -117,7 +119,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
             rejections[acl] = str(error)
             return None
 
-    def _binding(self, acl: TopicAcl) -> Any:  # noqa: ANN401 - a Java object
+    def _binding(self, acl: TopicAcl) -> JavaObject:
         common = self._jvm.org.apache.kafka.common
         kind = common.resource.PatternType.valueOf(acl.pattern)
         topics = common.resource.ResourceType.TOPIC
@@ -131,7 +133,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
             common.resource.ResourcePattern(topics, acl.topic, kind), entry
         )
 
-    def _list(self, items: Collection[Any]) -> Any:  # noqa: ANN401 - a Java list
+    def _list(self, items: Collection[JavaObject]) -> JavaObject:
         java = self._jvm.java.util.ArrayList()
         for item in items:
             java.add(item)

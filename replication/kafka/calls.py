@@ -1,16 +1,15 @@
-"""Calls through one cluster's AdminClient: one timeout, retries, and errors that give the cause.
+"""Calls through one cluster's admin client: one timeout, retries, and errors that give the cause.
 
 A call is one request for many keys. Each key gets a result or an error of its own.
 """
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future, wait
-from typing import Any, Final, TypeVar
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from typing import Final, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
-
+from replication.kafka.api import SILENT_LEADER, Admin, ClientError, ClientFailure
 from replication.kafka.clients import open_admin
 from replication.kafka.diagnosis import (
     LISTENER,
@@ -18,14 +17,11 @@ from replication.kafka.diagnosis import (
     RETRIABLE,
     UNREACHABLE,
     CallError,
-    ClientDiagnostics,
     InterruptedCallError,
     call_error,
-    kafka_error,
 )
-from replication.kafka.java_topics import JavaTopics
 from replication.kafka.listener import find_mismatch
-from replication.kafka.reach import LOOK_SECONDS, Silence, bound_s, reach_of
+from replication.kafka.reach import LOOK_SECONDS, bound_s, reach_of
 from replication.model import TopicPartition
 
 KeyT = TypeVar("KeyT")
@@ -38,6 +34,8 @@ metadata. A broker that has just started may still hand out old ones."""
 
 POLL_SECONDS: Final = 0.1
 """Between two looks at a request: short, for a command waits for it."""
+
+THREADS: Final = 4  # a call that waits for its timeout must not hold up all others
 
 
 class Calls:
@@ -65,20 +63,18 @@ class Calls:
         self.reach = reach_of(properties)
         self._patience_s = bound_s(properties) if patience_s is None else patience_s
         self._timeout_s = timeout_s(properties)
-        self._diagnostics = ClientDiagnostics()
         self._properties = properties
         self._listener_is_known = False
+        self._threads = ThreadPoolExecutor(THREADS, "kafka-admin")
         name = "|".join(filter(None, (properties.get("client.id"), client_id)))
-        self._admin: Any = None
+        self._admin: Admin | None = None
         try:
-            self._admin = open_admin(
-                properties, name, self._timeout_s, self._diagnostics, prefers_java=prefers_java
-            )
-        except KafkaException as failure:
-            raise self._error("creating a client", kafka_error(failure)) from None
+            self._admin = open_admin(properties, name, self._timeout_s, prefers_java=prefers_java)
+        except ClientError as error:
+            raise self._failed("creating a client", error.failure) from None
 
     @property
-    def admin(self) -> Any:  # noqa: ANN401 - one of two classes with the same methods
+    def admin(self) -> Admin:
         """The client.
 
         Raises:
@@ -90,17 +86,18 @@ class Calls:
 
     def close(self) -> None:
         """Closes the connections; confluent-kafka's client does so when it is deleted."""
-        if isinstance(self._admin, JavaTopics):
+        self._threads.shutdown(wait=False)
+        if self._admin is not None:
             self._admin.close()
         self._admin = None
 
     def results(
         self,
         call: str,
-        send: Callable[[Collection[KeyT], float], Mapping[KeyT, "Future[ResultT]"]],
+        send: Callable[[Collection[KeyT], float], Mapping[KeyT, ResultT | ClientFailure]],
         keys: Iterable[KeyT],
         exists: Callable[[KeyT], bool] = lambda _: False,
-    ) -> dict[KeyT, "ResultT | KafkaError"]:
+    ) -> dict[KeyT, ResultT | ClientFailure]:
         """Collects the result or error of each key. Retriable errors are retried until the timeout.
 
         Args:
@@ -114,28 +111,28 @@ class Calls:
             CallError: The cluster cannot be reached, or does not answer in time.
         """
         deadline = time.monotonic() + self._timeout_s
-        results: dict[KeyT, ResultT | KafkaError] = {}
+        results: dict[KeyT, ResultT | ClientFailure] = {}
         pending = list(keys)
         while pending:
-            self._diagnostics.reset()
             left_s = max(POLL_SECONDS, deadline - time.monotonic())
-            for key, future in send(pending, left_s).items():
-                result: ResultT | KafkaError = self._result(call, future)
-                results[key] = result
+            found = self.ask(call, partial(send, pending), left_s)
+            results.update((key, found[key]) for key in pending)
             codes = {
-                key: result.name()
+                key: failure.code
                 for key in pending
-                if isinstance(result := results[key], KafkaError)
+                if isinstance(failure := results[key], ClientFailure)
             }
-            hidden = [key for key, code in codes.items() if code in NOT_FOUND and exists(key)]
+            for key in codes:
+                self._raise_if_own(call, results[key])
+            hidden = [key for key, code in codes.items() if code == NOT_FOUND and exists(key)]
             pending = [*hidden, *(key for key, code in codes.items() if code in RETRIABLE)]
             if time.monotonic() + POLL_SECONDS > deadline:
                 self._raise_if_hidden(call, hidden)
                 break
             if pending:
                 if STALE.intersection(codes.values()):
-                    self.call_blocking("reading the metadata", self.admin.list_topics)
-                self.admin.poll(POLL_SECONDS)
+                    self.ask("reading the metadata", self.admin.listing)
+                time.sleep(POLL_SECONDS)
         return results
 
     def _raise_if_hidden(self, call: str, keys: Collection[KeyT]) -> None:
@@ -143,72 +140,73 @@ class Calls:
         if keys:
             call = f"{call} {join_names([str(key) for key in keys])}"
             reason = f"no broker led it, or not every broker knew it, for {self._timeout_s:g} s"
-            raise call_error(self._alias, self._properties, call, "LEADER_NOT_AVAILABLE", reason)
+            raise self._failed(call, ClientFailure("LEADER_NOT_AVAILABLE", reason))
 
     def require(
         self,
         call: str,
-        results: Mapping[KeyT, "ResultT | KafkaError"],
+        results: Mapping[KeyT, ResultT | ClientFailure],
         tolerated: Collection[str] = (),
-    ) -> dict[KeyT, "ResultT"]:
+    ) -> dict[KeyT, ResultT]:
         """Returns the results without the *tolerated* errors; raises all other errors as one.
 
         Raises:
             CallError: Names the topics that the cluster rejects, unless waiting might help.
         """
         succeeded: dict[KeyT, ResultT] = {}
-        failed: dict[KeyT, KafkaError] = {}
+        failed: dict[KeyT, ClientFailure] = {}
         for key, result in results.items():
-            if not isinstance(result, KafkaError):
+            if not isinstance(result, ClientFailure):
                 succeeded[key] = result
-            elif result.name() not in tolerated:
+            elif result.code not in tolerated:
                 failed[key] = result
         if failed:
-            reason = "; ".join(f"{key}: {error.str()}" for key, error in failed.items())
-            code = next(iter(failed.values())).name()
+            reason = "; ".join(f"{key}: {failure.text}" for key, failure in failed.items())
+            code = next(iter(failed.values())).code
             names = join_names([str(key) for key in failed])
-            error = call_error(self._alias, self._properties, f"{call} {names}", code, reason)
+            error = self._failed(f"{call} {names}", ClientFailure(code, reason))
             raise CallError(str(error), code, self._rejected(call, failed))
         return succeeded
 
-    def _rejected(self, call: str, failed: Mapping[KeyT, KafkaError]) -> dict[str, str]:
-        if any(error.name() in RETRIABLE for error in failed.values()):
+    def _rejected(self, call: str, failed: Mapping[KeyT, ClientFailure]) -> dict[str, str]:
+        if any(failure.code in RETRIABLE for failure in failed.values()):
             return {}
         return {
-            topic_of(key): str(
-                call_error(
-                    self._alias, self._properties, f"{call} {key}", error.name(), error.str()
-                )
-            )
-            for key, error in failed.items()
+            topic_of(key): str(self._failed(f"{call} {key}", failure))
+            for key, failure in failed.items()
         }
 
     def denial(self, call: str) -> str:
         """Returns the text of a *call* that this user may not make, with the ACL that allows it."""
-        reason = "not authorized"
         return str(
-            call_error(self._alias, self._properties, call, "TOPIC_AUTHORIZATION_FAILED", reason)
+            self._failed(call, ClientFailure("TOPIC_AUTHORIZATION_FAILED", "not authorized"))
         )
 
-    def call_blocking(self, call: str, send: Callable[..., ResultT]) -> ResultT:
-        """Makes one of the few calls that take a ``timeout`` and return no future.
+    def ask(
+        self, call: str, send: Callable[[float], ResultT], timeout_s: float | None = None
+    ) -> ResultT:
+        """Makes one request, and looks while it is late whether the cluster answers at all.
 
-        It runs in a thread of its own, so that rejected credentials end the wait for it.
+        Args:
+            call: What is tried, for the error.
+            send: Sends the request with the given timeout in seconds, and waits for the answer.
+            timeout_s: Instead of the client's.
+
+        Raises:
+            CallError: The request failed as a whole.
         """
-        self._diagnostics.reset()
-        future: Future[ResultT] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(send(timeout=self._timeout_s))
-            except Exception as failure:  # noqa: BLE001 - raised again in the caller's thread
-                future.set_exception(failure)
-
-        threading.Thread(target=run, name="kafka-call", daemon=True).start()
-        result = self._result(call, future)
-        if isinstance(result, KafkaError):
-            raise self._error(call, result)
-        return result
+        future = self._threads.submit(send, timeout_s or self._timeout_s)
+        late_at = time.monotonic() + LOOK_SECONDS
+        while not wait([future], POLL_SECONDS).done:
+            if time.monotonic() >= late_at:
+                self._look_at_late(call)
+        try:
+            found = future.result()
+        except ClientError as error:
+            self._raise_if_own(call, error.failure)
+            raise self._failed(call, error.failure) from None
+        self.reach.answered()
+        return found
 
     def wait_for(self, missing: Callable[[], Collection[str]], call: str) -> None:
         """Calls *missing* until it returns nothing.
@@ -220,31 +218,24 @@ class Calls:
         while names := missing():
             if time.monotonic() > deadline:
                 reason = f"{join_names(names)} not visible after {self._timeout_s:g} s"
-                raise call_error(self._alias, self._properties, call, "_TIMED_OUT", reason)
-            self.admin.poll(POLL_SECONDS)
+                raise self._failed(call, ClientFailure("_TIMED_OUT", reason))
+            time.sleep(POLL_SECONDS)
 
-    def _result(self, call: str, future: "Future[ResultT]") -> "ResultT | KafkaError":
-        late_at = time.monotonic() + LOOK_SECONDS
-        while not wait([future], POLL_SECONDS).done:
-            self.admin.poll(0)  # runs the error callback, which may have the cause
-            if self._diagnostics.is_hopeless():
-                raise self._error(call, None)
-            if time.monotonic() >= late_at:
-                self._look_at_late(call)
-        failure = future.exception()
-        if failure is None:
-            self.reach.answered()
-            return future.result()
-        if not isinstance(failure, KafkaException):
-            raise failure
-        self.admin.poll(0)
-        error = kafka_error(failure)
-        if error.name() in UNREACHABLE:
-            raise self._unreachable(call, error)
-        if error.name().startswith("_") and error.name() not in NOT_FOUND:
-            raise self._error(call, error)
-        self.reach.answered()
-        return error
+    def _raise_if_own(self, call: str, failure: object) -> None:
+        """Raises the error of *call* if the client has given it up, and no broker answered it."""
+        if (
+            not isinstance(failure, ClientFailure)
+            or not failure.is_own
+            or failure.code == SILENT_LEADER
+        ):
+            return
+        if failure.code in UNREACHABLE:
+            silence = self.reach.look()
+            if self.reach.is_open:
+                self._look_at_listener(call)
+            if silence is not None:
+                failure = silence
+        raise self._failed(call, failure) from None
 
     def _look_at_late(self, call: str) -> None:
         """Raises an error if *call*, which is late, waits for a cluster that does not answer."""
@@ -252,14 +243,7 @@ class Calls:
         if self.reach.is_open:
             self._look_at_listener(call)
         if silence is not None:
-            raise self._silent(call, silence)
-
-    def _unreachable(self, call: str, error: KafkaError) -> CallError:
-        """Returns the error of *call*, which the client has given up for want of an answer."""
-        silence = self.reach.look()
-        if self.reach.is_open:
-            self._look_at_listener(call)
-        return self._error(call, error) if silence is None else self._silent(call, silence)
+            raise self._failed(call, silence)
 
     def _look_at_listener(self, call: str) -> None:
         """Raises an error if the listener speaks another protocol; looks only once."""
@@ -268,14 +252,11 @@ class Calls:
         self._listener_is_known = True
         if mismatch := find_mismatch(self._properties):
             reason, _, step = mismatch.partition("; ")
-            raise call_error(self._alias, self._properties, call, LISTENER, reason, step)
+            failure = ClientFailure(LISTENER, reason)
+            raise call_error(self._alias, self._properties, call, failure, step)
 
-    def _error(self, call: str, error: KafkaError | None) -> CallError:
-        code, reason = self._diagnostics.reason(error)
-        return call_error(self._alias, self._properties, call, code, reason)
-
-    def _silent(self, call: str, silence: Silence) -> CallError:
-        return call_error(self._alias, self._properties, call, silence.code, silence.text)
+    def _failed(self, call: str, failure: ClientFailure) -> CallError:
+        return call_error(self._alias, self._properties, call, failure)
 
 
 def topic_of(key: object) -> str:

@@ -5,37 +5,21 @@ call returns, or raises a `ClusterError` that names call, cluster, value and nex
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from functools import partial
+from typing import Final
 
-from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, TopicCollection
-from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import NewPartitions, OffsetSpec
-
-from replication.kafka.broker_settings import producer_expiration_ms
+from replication.kafka.api import EARLIEST, LATEST, ClientFailure, Listing, Settings
 from replication.kafka.calls import Calls
 from replication.kafka.clients import is_secured
-from replication.kafka.creation import request_of, requests
+from replication.kafka.creation import requests
 from replication.kafka.diagnosis import NOT_FOUND
 from replication.kafka.permissions import Operation, denied_topics
-from replication.kafka.topic_settings import (
-    REJECTED_SETTING,
-    SettingRejection,
-    alter_settings,
-    describe_settings,
-    read_setting,
-)
-from replication.model import Isolation, NewTopic, Topic, TopicPartition, TopicSetting
+from replication.model import Isolation, NewTopic, Topic, TopicPartition
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-NO_ANSWER: Final = KafkaError(KafkaError._TIMED_OUT, "its leader did not answer in time")  # noqa: SLF001
-MOST_OFFSETS: Final = 500
-"""Partitions of a request: librdkafka's time for one grows with the square of their number."""
-
+PRODUCER_EXPIRATION: Final = "producer.id.expiration.ms"
 ID_SECONDS: Final = 60.0
 """How long a cluster's id is taken for known: its address may come to mean another one."""
 
@@ -45,7 +29,7 @@ the client that a connection has by default, and both clients may read one."""
 
 
 class Cluster(AbstractContextManager["Cluster"]):
-    """One Kafka cluster, through confluent-kafka's AdminClient. Threads may share it.
+    """One Kafka cluster, through an admin client. Threads may share it.
 
     Args:
         alias: The cluster's name in the configuration.
@@ -105,18 +89,19 @@ class Cluster(AbstractContextManager["Cluster"]):
         """Returns the names of all topics this user may see, Kafka's own among them."""
         return set(self._list("listing topics").topics)
 
-    def _list(self, call: str) -> Any:  # noqa: ANN401 - confluent-kafka's, or alike
-        metadata = self._calls.call_blocking(call, self._calls.admin.list_topics)
-        self._id = str(metadata.cluster_id)
+    def _list(self, call: str) -> Listing:
+        found = self._calls.ask(call, self._calls.admin.listing)
+        self._id = found.cluster_id
         self._known_until = time.monotonic() + ID_SECONDS
-        brokers = metadata.brokers.values()
-        self._brokers = frozenset(f"{broker.host}:{broker.port}" for broker in brokers)
-        return metadata
+        self._brokers = frozenset(found.brokers.values())
+        return found
 
-    def _topic_id(self, found: Any) -> str:  # noqa: ANN401 - confluent-kafka's, or alike
-        """Returns the topic's id as the client writes it that this connection has by default."""
-        given = str(found.topic_id)
-        return given if self._is_secured else given.translate(LIBRDKAFKA_IDS)
+    def _with_own_id(self, topic: Topic) -> Topic:
+        """Returns *topic* with its id as the client writes it that is this connection's default."""
+        given = topic.topic_id
+        return replace(
+            topic, topic_id=given if self._is_secured else given.translate(LIBRDKAFKA_IDS)
+        )
 
     def describe(self, names: Iterable[str], *, listed: bool = False) -> dict[str, Topic]:
         """Describes the topics of *names* that exist.
@@ -129,22 +114,12 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         results = self._calls.results(
             "describing topics",
-            lambda keys, s: self._calls.admin.describe_topics(
-                TopicCollection(list(keys)), request_timeout=s
-            ),
+            self._calls.admin.topics,
             names,
             lambda name: listed and name in self.topic_names(),
         )
-        return {
-            name: Topic(
-                name,
-                self._topic_id(found),
-                len(found.partitions),
-                frozenset(info.id for info in found.partitions if info.leader is None),
-                tuple(info.leader and info.leader.id for info in found.partitions),
-            )
-            for name, found in self._calls.require("describing topic", results, NOT_FOUND).items()
-        }
+        found = self._calls.require("describing topic", results, {NOT_FOUND})
+        return {name: self._with_own_id(topic) for name, topic in found.items()}
 
     def denied(self, operation: Operation, topics: Iterable[str]) -> dict[str, str]:
         """Returns why this user may not read from, or write to, those *topics* where it may not.
@@ -155,8 +130,7 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the first offset of each partition; partitions that do not exist are absent."""
-        specs = dict.fromkeys(partitions, OffsetSpec.earliest())
-        return self._offsets(specs, "read_uncommitted")
+        return self._offsets(dict.fromkeys(partitions, EARLIEST), "read_uncommitted")
 
     def log_ends(
         self, partitions: Iterable[TopicPartition], isolation: Isolation = "read_uncommitted"
@@ -166,15 +140,14 @@ class Cluster(AbstractContextManager["Cluster"]):
         With ``read_committed`` it is the last stable offset, where the first open transaction
         starts.
         """
-        return self._offsets(dict.fromkeys(partitions, OffsetSpec.latest()), isolation)
+        return self._offsets(dict.fromkeys(partitions, LATEST), isolation)
 
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Returns the first offset with a record not older than a time in ms, else the log end.
 
         Partitions that do not exist are absent.
         """
-        specs = {tp: OffsetSpec.for_timestamp(time_ms) for tp, time_ms in times.items()}
-        found = self._offsets(specs, "read_committed")
+        found = self._offsets(times, "read_committed")
         return found | self.log_ends([tp for tp, offset in found.items() if offset < 0])
 
     def create_topics(
@@ -208,16 +181,14 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def _create(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
-    ) -> dict[str, "KafkaError | None"]:
+    ) -> dict[str, ClientFailure | None]:
         """Creates *topics*; returns the error of each that failed, None for the others."""
-        results: dict[str, KafkaError | None] = {}
+        results: dict[str, ClientFailure | None] = {}
         for some in requests(topics):
             answers = self._calls.results(
                 "creating topics",
-                lambda keys, s, some=some: self._calls.admin.create_topics(  # type: ignore[misc]
-                    [request_of(some[key]) for key in keys],
-                    request_timeout=s,
-                    validate_only=validate_only,
+                lambda keys, s, some=some: self._calls.admin.create(  # type: ignore[misc]
+                    [some[key] for key in keys], s, validate_only=validate_only
                 ),
                 some,
             )
@@ -226,12 +197,8 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic; one that does not exist counts as deleted."""
-        results = self._calls.results(
-            "deleting topics",
-            lambda keys, s: self._calls.admin.delete_topics(list(keys), request_timeout=s),
-            [name],
-        )
-        self._calls.require("deleting topic", results, NOT_FOUND)
+        results = self._calls.results("deleting topics", self._calls.admin.delete, [name])
+        self._calls.require("deleting topic", results, {NOT_FOUND})
 
     def create_partitions(self, counts: Mapping[str, int]) -> dict[str, Topic]:
         """Grows each topic to its count in *counts*, and waits until the partitions are visible.
@@ -240,9 +207,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         results = self._calls.results(
             "adding partitions",
-            lambda keys, s: self._calls.admin.create_partitions(
-                [NewPartitions(key, counts[key]) for key in keys], request_timeout=s
-            ),
+            lambda keys, s: self._calls.admin.grow({key: counts[key] for key in keys}, s),
             counts,
         )
         self._calls.require("adding partitions to topic", results, {"INVALID_PARTITIONS"})
@@ -267,23 +232,15 @@ class Cluster(AbstractContextManager["Cluster"]):
         self._calls.wait_for(missing, "waiting for created topics and partitions")
         return visible
 
-    def topic_config(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
+    def topic_config(self, topics: Iterable[str]) -> dict[str, Settings]:
         """Returns each existing topic's settings, by Kafka's names: ``max.message.bytes``."""
-        results = self._calls.results(
-            "reading topic settings",
-            lambda keys, s: describe_settings(self._calls.admin, keys, s),
-            topics,
-        )
-        return {
-            name: {key: read_setting(entry) for key, entry in settings.items()}
-            for name, settings in self._calls.require(
-                "reading settings of topic", results, NOT_FOUND
-            ).items()
-        }
+        send = partial(self._calls.admin.settings, "TOPIC")
+        results = self._calls.results("reading topic settings", send, topics)
+        return self._calls.require("reading settings of topic", results, {NOT_FOUND})
 
     def alter_topic_config(
         self, changes: Mapping[str, Mapping[str, str | None]]
-    ) -> dict[str, SettingRejection]:
+    ) -> dict[str, ClientFailure]:
         """Sets the settings of each topic, and removes those whose value is None.
 
         The changes of one topic are accepted or rejected together.
@@ -293,20 +250,26 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         results = self._calls.results(
             "changing topic settings",
-            lambda keys, s: alter_settings(
-                self._calls.admin, {key: changes[key] for key in keys}, s
-            ),
+            lambda keys, s: self._calls.admin.alter({key: changes[key] for key in keys}, s),
             changes,
         )
         return {
-            name: SettingRejection(result.name(), result.str())
-            for name, result in results.items()
-            if isinstance(result, KafkaError)
+            name: result for name, result in results.items() if isinstance(result, ClientFailure)
         }
 
     def producer_expiration_ms(self) -> int | None:
-        """Returns how long a broker remembers a producer; None if this user may not see it."""
-        return producer_expiration_ms(self._calls)
+        """Returns how long a broker remembers a producer, from its last record's timestamp on.
+
+        Returns:
+            The value of the first broker, in ms; None if this user may not see it.
+        """
+        first = str(min(self._list("listing the brokers").brokers))
+        call = "reading settings of broker"
+        send = partial(self._calls.admin.settings, "BROKER")
+        results = self._calls.results(call, send, [first])
+        found = self._calls.require(call, results, {"CLUSTER_AUTHORIZATION_FAILED"})
+        own = found.get(first, {}).get(PRODUCER_EXPIRATION)
+        return int(own.value) if own and own.value else None
 
     def max_message_bytes(self, topics: Iterable[str]) -> dict[str, int]:
         """Returns the largest batch that each topic accepts, in bytes; missing ones are absent."""
@@ -317,31 +280,19 @@ class Cluster(AbstractContextManager["Cluster"]):
         }
 
     def _offsets(
-        self, specs: Mapping[TopicPartition, OffsetSpec], isolation: Isolation
+        self, times: Mapping[TopicPartition, int], isolation: Isolation
     ) -> dict[TopicPartition, int]:
-        level = IsolationLevel[isolation.upper()]
-
-        def send(keys: Collection[TopicPartition], s: float) -> dict[TopicPartition, "Future[Any]"]:
-            futures: dict[TopicPartition, Future[Any]] = {}
-            asked = iter(keys)
-            while some := list(islice(asked, MOST_OFFSETS)):
-                answers = self._calls.admin.list_offsets(
-                    {KafkaTopicPartition(*key): specs[key] for key in some},
-                    isolation_level=level,
-                    request_timeout=s,
-                )
-                futures |= {TopicPartition(tp.topic, tp.partition): f for tp, f in answers.items()}
-            return futures
-
-        results = self._calls.results("listing offsets of", send, specs, self._exists)
-        for tp, found in results.items():
-            # what librdkafka gives where a leader has not answered in time
-            if not isinstance(found, KafkaError) and found.offset == OFFSET_INVALID:
-                results[tp] = NO_ANSWER
-        return {
-            tp: found.offset
-            for tp, found in self._calls.require("listing offsets of", results, NOT_FOUND).items()
-        }
+        call = "listing offsets of"
+        results = self._calls.results(
+            call,
+            lambda keys, s: self._calls.admin.offsets(
+                {key: times[key] for key in keys}, isolation, s
+            ),
+            times,
+            self._exists,
+        )
+        found = self._calls.require(call, results, {NOT_FOUND})
+        return {tp: place.offset for tp, place in found.items()}
 
     def _exists(self, partition: TopicPartition) -> bool:
         """Returns whether *partition* is in the cluster's metadata."""
@@ -349,10 +300,10 @@ class Cluster(AbstractContextManager["Cluster"]):
         return topic is not None and partition.partition < topic.partitions
 
 
-def _rejected_settings(results: Mapping[str, KafkaError | None]) -> dict[str, str]:
+def _rejected_settings(results: Mapping[str, ClientFailure | None]) -> dict[str, str]:
     """Returns why topics were rejected that could be created with other settings, by name."""
     return {
-        name: result.str()
-        for name, result in results.items()
-        if result is not None and result.name() in REJECTED_SETTING
+        name: failure.text
+        for name, failure in results.items()
+        if failure and failure.is_for_a_setting
     }

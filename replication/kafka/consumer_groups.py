@@ -13,13 +13,13 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
+from py4j.java_gateway import JavaObject
 
 from replication.errors import ClusterError
+from replication.kafka.api import ClientError, ClientFailure
 from replication.kafka.calls import join_names
 from replication.kafka.diagnosis import CallError
 from replication.kafka.java_admin import JavaAdmin
-from replication.kafka.java_errors import error_of
 from replication.kafka.jvm import has_our_classes
 from replication.log import Log
 from replication.model import Committed, TopicPartition
@@ -111,7 +111,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         return lambda name: _offsets_one_by_one(listing.partitionsToOffsetAndMetadata(name).get())
 
     @cached_property
-    def _calls(self) -> Any:  # noqa: ANN401 - a Java object
+    def _calls(self) -> JavaObject:
         """Our Java class; None on a platform that forbids jars, where each getter is a call."""
         if not has_our_classes(self._jvm):
             return None
@@ -143,7 +143,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         self,
         group: str,
         call: str,
-        answer: Any,  # noqa: ANN401 - a Java object
+        answer: JavaObject,
         offsets: Iterable[TopicPartition],
     ) -> ClusterError | None:
         rejected: dict[TopicPartition, CallError] = {}
@@ -172,14 +172,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
             for member in self._members(group)
         )
 
-    def instances(self, group: str) -> list[str]:
-        """Returns the static id of each member of *group*, or the id that its coordinator gave."""
-        return [
-            str(member.groupInstanceId().orElse(member.consumerId()))
-            for member in self._members(group)
-        ]
-
-    def _members(self, group: str) -> Any:  # noqa: ANN401 - Java objects
+    def _members(self, group: str) -> JavaObject:
         names = self._jvm.java.util.ArrayList()
         names.add(group)
         try:
@@ -233,28 +226,30 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
             return "the group has members, which could not be listed"
         return f"the group has members: {join_names(members)}"
 
-    def _partition(self, tp: TopicPartition) -> Any:  # noqa: ANN401 - a Java object
+    def _partition(self, tp: TopicPartition) -> JavaObject:
         return self._jvm.org.apache.kafka.common.TopicPartition(tp.topic, tp.partition)
 
-    def _position(self, committed: Committed) -> Any:  # noqa: ANN401 - a Java object
+    def _position(self, committed: Committed) -> JavaObject:
         return self._client.consumer.OffsetAndMetadata(committed.offset, committed.metadata)
 
 
-def _offsets(answer: Any) -> dict[TopicPartition, Committed]:  # noqa: ANN401 - of JSON
+def _offsets(
+    answer: list[tuple[str, int, int, str]] | dict[str, Any],
+) -> dict[TopicPartition, Committed]:
     """Returns one group's answer of ``GroupCalls.java``.
 
     Raises:
-        KafkaException: It is an error.
+        ClientError: It is an error.
     """
     if isinstance(answer, dict):
-        raise KafkaException(error_of(answer))
+        raise ClientError(ClientFailure(**answer))
     return {
         TopicPartition(topic, partition): Committed(offset, metadata)
         for topic, partition, offset, metadata in answer
     }
 
 
-def _offsets_one_by_one(found: Any) -> dict[TopicPartition, Committed]:  # noqa: ANN401 - a Java map
+def _offsets_one_by_one(found: JavaObject) -> dict[TopicPartition, Committed]:
     return {
         TopicPartition(tp.topic(), tp.partition()): Committed(
             position.offset(), position.metadata()

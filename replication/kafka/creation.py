@@ -6,8 +6,6 @@ A controller of Kafka rejects all topics of a request that takes more than 10 00
 
 from collections.abc import Iterable, Iterator
 
-from confluent_kafka.admin import NewTopic as KafkaNewTopic
-
 from replication.model import NewTopic
 
 RECORDS_AT_ONCE = 2_000
@@ -27,10 +25,3 @@ def requests(topics: Iterable[NewTopic]) -> Iterator[dict[str, NewTopic]]:
         records += own
     if group:
         yield group
-
-
-def request_of(topic: NewTopic) -> KafkaNewTopic:
-    """Returns *topic* as confluent-kafka wants it."""
-    return KafkaNewTopic(
-        topic.name, topic.partitions, topic.replication_factor, config=dict(topic.configs)
-    )

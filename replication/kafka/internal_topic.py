@@ -5,19 +5,17 @@ written this way.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
-from typing import Any, Final
-
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from typing import Final
 
 from replication.config.clients.java_keys import PRODUCER_ONLY
+from replication.kafka.api import ClientError, ClientFailure, KafkaRecord, RecordSender
 from replication.kafka.calls import timeout_s
-from replication.kafka.clients import open_producer
+from replication.kafka.clients import open_sender
 from replication.kafka.cluster import Cluster
-from replication.kafka.diagnosis import CallError, ClientDiagnostics, call_error, kafka_error
+from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.reach import bound_s, reach_of
-from replication.kafka.reader import KafkaRecord, read_records
+from replication.kafka.reader import read_records
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.mm2.internal_topics import find_faults
@@ -26,8 +24,7 @@ from replication.model import NewTopic, TopicPartition
 log = Log(__name__)
 
 PARTITION: Final = 0
-CONNECT_SECONDS: Final = 1.0
-TOO_LARGE: Final = frozenset({"MSG_SIZE_TOO_LARGE", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
+TOO_LARGE: Final = frozenset({"MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 """Of one record, which is rejected whatever the others are."""
 COMPACTED: Final = (("cleanup.policy", "compact"),)
 
@@ -59,8 +56,8 @@ class InternalTopic:
         self._properties = {
             key: value for key, value in producer.items() if key not in PRODUCER_ONLY
         }
-        self._diagnostics = ClientDiagnostics()
-        self._producer: Any = None
+        self._at = TopicPartition(name, PARTITION)
+        self._sender: RecordSender | None = None
         self._exists = False
         self._dropped = 0
 
@@ -86,20 +83,13 @@ class InternalTopic:
         """Sends one record without waiting for its acknowledgement.
 
         Raises:
-            ClusterError: No client can be created, or it rejects the record.
+            ClusterError: No client can be created.
         """
-        producer = self._producer = self._producer or self._new_producer()
-        try:
-            producer.produce(self.name, value, key, partition=PARTITION, on_delivery=self._note)
-        except BufferError:
-            self._drop("the producer's queue is full")
-        except KafkaException as failure:
-            raise self._error(kafka_error(failure)) from None
-        producer.poll(0)
+        self._opened().send(self._at, key, value, self._note)
 
-    def _note(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._drop(error.str())
+    def _note(self, failure: ClientFailure | None) -> None:
+        if failure is not None:
+            self._drop(failure.text)
         elif self._dropped:
             where = {"cluster": self._cluster.alias, "topic": self.name}
             log.info("records_written_again", **where, dropped=self._dropped)
@@ -131,42 +121,35 @@ class InternalTopic:
             ClusterError: A record was not acknowledged for another reason.
         """
         failures = self._send(records)
-        sizes = {at for at, error in failures.items() if error.name() in TOO_LARGE}
+        sizes = {at for at, failure in failures.items() if failure.code in TOO_LARGE}
         if len(sizes) > 1:  # a batch is rejected as a whole
             for at in sizes:
                 failures.pop(at)
                 if alone := self._send([records[at]]):
                     failures[at] = alone[0]
-        errors = {at: self._error(error) for at, error in failures.items()}
+        errors = {at: self._failed(failure) for at, failure in failures.items()}
         for error in errors.values():
             if error.code not in TOO_LARGE:
                 raise error
         return errors
 
-    def _send(self, records: Sequence[tuple[bytes, bytes]]) -> dict[int, KafkaError]:
+    def _send(self, records: Sequence[tuple[bytes, bytes]]) -> dict[int, ClientFailure]:
         """Sends *records*; returns why some were not acknowledged, by their places."""
         if silence := reach_of(self._properties).await_answer(bound_s(self._properties)):
-            raise self._failure(silence.code, silence.text)
-        producer = self._producer = self._producer or self._connected_producer()
-        failures: dict[int, KafkaError] = {}
+            raise self._failed(silence)
+        if self._sender is None:
+            self._opened().connect(self.name)
+        failures: dict[int, ClientFailure] = {}
 
-        def delivered(at: int, error: KafkaError | None, _message: Message) -> None:
-            if error is not None:
-                failures[at] = error
+        def done(at: int, failure: ClientFailure | None) -> None:
+            if failure is not None:
+                failures[at] = failure
 
-        self._diagnostics.reset()
+        sender = self._opened()
         for at, (key, value) in enumerate(records):
-            try:
-                producer.produce(
-                    self.name, value, key, partition=PARTITION, on_delivery=partial(delivered, at)
-                )
-                producer.poll(0)
-            except KafkaException as failure:  # noqa: PERF203 - the other records still count
-                failures[at] = kafka_error(failure)
-            except BufferError:
-                failures[at] = KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001 - its only name
+            sender.send(self._at, key, value, partial(done, at))
         # longer than the delivery timeout, so that every record is delivered or fails
-        producer.flush(2 * timeout_s(self._properties))
+        sender.flush(2 * timeout_s(self._properties))
         return failures
 
     def records(self) -> list[KafkaRecord]:
@@ -175,33 +158,21 @@ class InternalTopic:
         Raises:
             ClusterError: The topic cannot be read.
         """
-        tp = TopicPartition(self.name, PARTITION)
-        end = self._cluster.log_ends([tp]).get(tp, 0)
-        return read_records(self._consumer, tp, 0, end, "read_uncommitted") if end else []
+        end = self._cluster.log_ends([self._at]).get(self._at, 0)
+        return read_records(self._consumer, self._at, 0, end, "read_uncommitted") if end else []
 
-    def _new_producer(self) -> Any:  # noqa: ANN401 - one of two classes with the same methods
-        try:
-            return open_producer(self._properties, timeout_s(self._properties), self._diagnostics)
-        except KafkaException as failure:
-            raise self._error(kafka_error(failure)) from None
+    def _opened(self) -> RecordSender:
+        if self._sender is None:
+            try:
+                self._sender = open_sender(self._properties, timeout_s(self._properties))
+            except ClientError as error:
+                raise self._failed(error.failure) from None
+        return self._sender
 
-    def _connected_producer(self) -> Any:  # noqa: ANN401 - as `_new_producer`
-        """Returns a producer that has a connection, if the cluster answers at once.
-
-        librdkafka asks for the id of an idempotent producer only then, and looks every half second.
-        """
-        producer = self._new_producer()
-        if isinstance(producer, Producer):
-            with suppress(KafkaException):  # whoever writes learns of it, with the reason
-                producer.list_topics(self.name, CONNECT_SECONDS)
-        return producer
-
-    def _error(self, error: KafkaError) -> CallError:
-        return self._failure(*self._diagnostics.reason(error))
-
-    def _failure(self, code: str, reason: str) -> CallError:
+    def _failed(self, failure: ClientFailure) -> CallError:
         call = f"writing to topic {self.name}"
-        return call_error(self._cluster.alias, self._properties, call, code, reason)
+        alias = self._cluster.alias
+        return call_error(alias, self._properties, call, failure)
 
 
 def faults_of(

@@ -1,27 +1,45 @@
-"""Errors of Java's Kafka clients as confluent-kafka's, so that callers know one kind only."""
+"""Errors of Java's Kafka clients as values of ours."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
-from py4j.java_gateway import JVMView
+from py4j.java_gateway import JavaObject, JVMView
 from py4j.protocol import Py4JJavaError
 
+from replication.kafka.api import ClientError, ClientFailure
+from replication.kafka.jvm import has_our_classes
 
-def error_of(document: Mapping[str, Any]) -> KafkaError:
-    """Returns the error that `ClientErrors.java` wrote: a broker's code or one of librdkafka's."""
-    code = document["code"]
-    number = code if isinstance(code, int) else getattr(KafkaError, code)
-    return KafkaError(number, document["text"])
+ResultT = TypeVar("ResultT")
+
+
+def failure_in(answer: Mapping[str, Any]) -> ClientFailure | None:
+    """Returns the error that ``ClientErrors.java`` wrote into *answer*; None if there is none."""
+    return ClientFailure(answer["code"], answer["text"]) if "code" in answer else None
+
+
+def read_answer(
+    answer: Mapping[str, Any], read: Callable[[Any], ResultT]
+) -> ResultT | ClientFailure:
+    """Reads what ``Settled.java`` wrote: a result, which *read* takes, or an error."""
+    return failure_in(answer) or read(answer["ok"])
 
 
 @contextmanager
 def java_errors(jvm: JVMView) -> Iterator[None]:
-    """Turns an exception of a Java client into a ``KafkaException``."""
+    """Turns an exception of a Java client into a `ClientError`."""
     try:
         yield
     except Py4JJavaError as failure:
-        document = json.loads(jvm.replication.calls.ClientErrors.json(failure.java_exception))
-        raise KafkaException(error_of(document)) from None
+        raise ClientError(_failure_of(jvm, failure.java_exception)) from None
+
+
+def _failure_of(jvm: JVMView, thrown: JavaObject) -> ClientFailure:
+    if has_our_classes(jvm):
+        return ClientFailure(**json.loads(jvm.replication.calls.ClientErrors.json(thrown)))
+    while (cause := thrown.getCause()) is not None:  # the future and the client wrap it
+        thrown = cause
+    code = str(jvm.org.apache.kafka.common.protocol.Errors.forException(thrown).name())
+    code = "_TIMED_OUT" if code == "REQUEST_TIMED_OUT" else code  # mostly the client's own
+    return ClientFailure(code, str(thrown.getMessage() or thrown.toString()))

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.java_gateway import JavaClass, JavaGateway, JVMView
+from py4j.java_gateway import JavaClass, JavaGateway, JavaObject, JVMView
 from py4j.protocol import Py4JError
 
 from replication.config.home import OUR_JAR, connector_jars, home
@@ -71,7 +71,7 @@ _SHARED: Final[list[JVMView]] = []
 _LOCK: Final = threading.Lock()
 
 
-def java_map(jvm: JVMView, values: Mapping[str, str]) -> Any:  # noqa: ANN401 - a Java object
+def java_map(jvm: JVMView, values: Mapping[str, str]) -> JavaObject:
     """Returns *values* as a ``java.util.Map``."""
     found = jvm.java.util.HashMap()
     for key, value in values.items():

@@ -7,15 +7,19 @@ whole only: a partition whose leader does not answer in time is absent.
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError
 
 from replication.config.clients.defaults import with_defaults
+from replication.kafka.api import ClientFailure
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import call_error
 from replication.kafka.jvm import has_our_classes, java_map, shared_jvm
 from replication.model import Isolation, TopicPartition
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
 
 ANSWER_SECONDS: Final = 4.0
 """How long a request waits."""
@@ -38,7 +42,7 @@ class LogEnds(AbstractContextManager["LogEnds"]):
         self.failures: dict[str, str] = {}
         self._alias = alias
         self._properties = properties
-        self._java: Any = None
+        self._java: JavaObject | None = None
         self._cluster: Cluster | None = None
 
     def __exit__(self, *_: object) -> None:
@@ -73,7 +77,8 @@ class LogEnds(AbstractContextManager["LogEnds"]):
             )
         except Py4JError as error:
             call = "asking where logs end"
-            raise call_error(self._alias, self._properties, call, "_FAIL", str(error)) from None
+            failure = ClientFailure("_FAIL", str(error))
+            raise call_error(self._alias, self._properties, call, failure) from None
         return self._ends(partitions, answer)
 
     def _ends(

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from confluent_kafka import KafkaError, TopicCollection
-
+from replication.kafka.api import ClientFailure
 from replication.kafka.calls import Calls
 from replication.kafka.diagnosis import NOT_FOUND
 
@@ -23,23 +22,14 @@ def denied_topics(calls: Calls, operation: Operation, topics: Iterable[str]) -> 
     Raises:
         CallError: The cluster does not answer.
     """
-    results = calls.results(
-        "asking for permissions on topics",
-        lambda keys, s: calls.admin.describe_topics(
-            TopicCollection(list(keys)), include_authorized_operations=True, request_timeout=s
-        ),
-        topics,
-    )
+    results = calls.results("asking for permissions on topics", calls.admin.rights, topics)
     hidden = {
         name
         for name, found in results.items()
-        if isinstance(found, KafkaError) and found.name() == DENIED
+        if isinstance(found, ClientFailure) and found.code == DENIED
     }
-    visible = calls.require("describing topic", results, NOT_FOUND | {DENIED})
+    visible = calls.require("describing topic", results, {NOT_FOUND, DENIED})
     forbidden = {
-        name
-        for name, found in visible.items()
-        if found.authorized_operations is not None
-        and operation not in {allowed.name for allowed in found.authorized_operations}
+        name for name, rights in visible.items() if rights is not None and operation not in rights
     }
     return {name: calls.denial(f"{CALLS[operation]} {name}") for name in sorted(hidden | forbidden)}

@@ -19,6 +19,7 @@ from threading import Lock, Thread
 from types import MappingProxyType
 from typing import Final
 
+from replication.kafka.api import ClientFailure
 from replication.kafka.listener import API_VERSIONS, ask, place_of
 
 PATIENCE_SECONDS: Final[Mapping[str, float]] = MappingProxyType(
@@ -44,17 +45,13 @@ MOST_ADDRESSES: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
-    """Why no address of a cluster answers.
+class Silence(ClientFailure):
+    """Why no address of a cluster answers: each address, with what it met.
 
     Args:
-        code: librdkafka's name of it, as in `CallError`.
-        text: Each address, with what it met in the words of Kafka's clients.
         is_open: Whether something took a connection and closed it: it may speak another protocol.
     """
 
-    code: str
-    text: str
     is_open: bool = False
 
 

@@ -6,32 +6,15 @@ Joins no group and commits nothing. Replicated records are never read this way, 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from itertools import islice
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
-from confluent_kafka import (
-    TIMESTAMP_LOG_APPEND_TIME,
-    TIMESTAMP_NOT_AVAILABLE,
-    KafkaError,
-    KafkaException,
-    Message,
-)
-from confluent_kafka import TopicPartition as KafkaTopicPartition
-
+from replication.kafka.api import ClientError, ClientFailure, KafkaRecord
 from replication.kafka.calls import join_names, timeout_s
-from replication.kafka.clients import open_consumer
-from replication.kafka.diagnosis import (
-    RETRIABLE,
-    UNREACHABLE,
-    CallError,
-    ClientDiagnostics,
-    call_error,
-    kafka_error,
-)
+from replication.kafka.clients import open_records
+from replication.kafka.diagnosis import RETRIABLE, UNREACHABLE, CallError, call_error
 from replication.kafka.reach import LOOK_SECONDS, bound_s, reach_of
 from replication.model import Isolation, TopicPartition
-from replication.offsets.copy_rule import Headers
 
 T = TypeVar("T")
 
@@ -40,24 +23,6 @@ PARTITIONS_AT_ONCE: Final = 100
 
 POLL_SECONDS: Final = 0.5
 """The longest wait for one record, so that the timeout is checked in time."""
-
-END: Final = "_PARTITION_EOF"
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaRecord:
-    """A record as it is in the log. ``timestamp_ms`` is -1 for a record without a timestamp.
-
-    ``is_append_time`` says that the cluster has set it, and not the producer.
-    """
-
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    is_append_time: bool = False
-
 
 Visit = Callable[[TopicPartition, KafkaRecord], object]
 """Takes a record of a partition; a true answer ends the reading of that partition."""
@@ -106,15 +71,14 @@ class Reader(AbstractContextManager["Reader"]):
         self._timeout_s = timeout_s(properties)
         self._bound_s = bound_s(properties)
         self._reach = reach_of(properties)
-        self._diagnostics = ClientDiagnostics()
         try:
-            self._consumer = open_consumer(properties, isolation, self._diagnostics)
-        except KafkaException as failure:
-            raise self._error(kafka_error(failure), ()) from None
+            self._records = open_records(properties, isolation)
+        except ClientError as error:
+            raise self._error(error.failure, ()) from None
 
     def __exit__(self, *_: object) -> None:
         """Closes the consumer."""
-        self._consumer.close()
+        self._records.close()
 
     def visit(self, spans: Mapping[TopicPartition, tuple[int, int]], visit: Visit) -> None:
         """Calls *visit* with each record of *spans*, of a partition in the order of its log.
@@ -138,57 +102,52 @@ class Reader(AbstractContextManager["Reader"]):
         """Returns the first offset in the log, and the one after the last that may be read."""
         deadline = time.monotonic() + self._timeout_s
         if silence := self._reach.await_answer(self._bound_s):
-            raise self._failure(silence.code, silence.text, [tp])
+            raise self._failed(silence, [tp])
         with self._errors([tp]):
             while True:
                 try:
-                    kafka_tp = KafkaTopicPartition(*tp)
-                    bounds = self._consumer.get_watermark_offsets(kafka_tp, timeout=self._timeout_s)
-                    return cast("tuple[int, int]", bounds)
-                except KafkaException as failure:  # noqa: PERF203 - a loop of retries
-                    is_retriable = kafka_error(failure).name() in RETRIABLE
-                    if not is_retriable or time.monotonic() > deadline:
+                    return self._records.bounds(tp, self._timeout_s)
+                except ClientError as error:  # noqa: PERF203 - a loop of retries
+                    if error.failure.code not in RETRIABLE or time.monotonic() > deadline:
                         raise
-                    self._consumer.poll(POLL_SECONDS)  # a new partition has no leader yet
+                    self._records.poll(POLL_SECONDS)  # a new partition has no leader yet
 
     def _visit_together(self, spans: dict[TopicPartition, tuple[int, int]], visit: Visit) -> None:
-        self._consumer.assign([KafkaTopicPartition(*tp, span[0]) for tp, span in spans.items()])
+        self._records.assign({tp: start for tp, (start, _) in spans.items()})
         last_at = time.monotonic()
         while spans:
-            message = self._consumer.poll(POLL_SECONDS)
-            if message is None:
+            found = self._records.poll(POLL_SECONDS)
+            if found is None:
                 late_s = time.monotonic() - last_at
                 silence = self._reach.given_up(self._bound_s) if late_s >= LOOK_SECONDS else None
                 if silence is not None:
-                    raise self._failure(silence.code, silence.text, spans)
+                    raise self._failed(silence, spans)
                 if late_s >= self._timeout_s:
-                    raise self._error(None, spans)
+                    none = ClientFailure("_TIMED_OUT", "no answer")
+                    raise self._error(self._records.cause(none), spans)
                 continue
             last_at = time.monotonic()
-            is_end = _is_end(message)
-            tp = TopicPartition(cast("str", message.topic()), cast("int", message.partition()))
-            if tp in spans and (is_end or _is_last(_record(message), tp, spans[tp], visit)):
+            tp, record = found
+            if tp in spans and (record is None or _is_last(record, tp, spans[tp], visit)):
                 del spans[tp]
-                self._consumer.incremental_unassign([KafkaTopicPartition(*tp)])
+                self._records.drop(tp)
 
     @contextmanager
     def _errors(self, partitions: Collection[TopicPartition]) -> Iterator[None]:
         try:
             yield
-        except KafkaException as failure:
-            self._consumer.poll(0)  # librdkafka runs the error callback in `poll` only
-            raise self._error(kafka_error(failure), partitions) from None
+        except ClientError as error:
+            raise self._error(error.failure, partitions) from None
 
-    def _error(self, error: KafkaError | None, partitions: Collection[TopicPartition]) -> CallError:
-        """Returns the error of a read; *error* is None if the cluster did not answer."""
-        code, reason = self._diagnostics.reason(error)
-        if code in UNREACHABLE and (silence := self._reach.look()):
-            code, reason = silence.code, silence.text
-        return self._failure(code, reason, partitions)
+    def _error(self, failure: ClientFailure, partitions: Collection[TopicPartition]) -> CallError:
+        """Returns the error of a read that has failed; of a silent cluster, what it met there."""
+        if failure.code in UNREACHABLE and (silence := self._reach.look()):
+            failure = silence
+        return self._failed(failure, partitions)
 
-    def _failure(self, code: str, reason: str, partitions: Collection[TopicPartition]) -> CallError:
+    def _failed(self, failure: ClientFailure, partitions: Collection[TopicPartition]) -> CallError:
         call = f"reading {join_names([str(tp) for tp in partitions])}".rstrip()
-        return call_error(None, self._properties, call, code, reason)
+        return call_error(None, self._properties, call, failure)
 
 
 def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -204,22 +163,3 @@ def _is_last(record: KafkaRecord, tp: TopicPartition, span: tuple[int, int], vis
     if not start <= record.offset < until:  # of a log that was cut meanwhile, all are before it
         return True
     return bool(visit(tp, record)) or record.offset == until - 1
-
-
-def _is_end(message: Message) -> bool:
-    error = message.error()
-    if error is not None and error.name() != END:
-        raise KafkaException(error)
-    return error is not None
-
-
-def _record(message: Message) -> KafkaRecord:
-    kind, timestamp_ms = message.timestamp()
-    return KafkaRecord(
-        offset=cast("int", message.offset()),  # None is for records not yet sent
-        timestamp_ms=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
-        key=message.key(),
-        value=message.value(),
-        headers=tuple(message.headers() or ()),
-        is_append_time=kind == TIMESTAMP_LOG_APPEND_TIME,
-    )

@@ -5,23 +5,21 @@ It is in no group and commits nothing.
 
 import time
 from contextlib import AbstractContextManager
-from typing import Any, Final
-
-from confluent_kafka import KafkaException
-from confluent_kafka import TopicPartition as KafkaTopicPartition
+from typing import Final
 
 from replication.config.tree import FlowConfig
 from replication.errors import NoAnswerError
 from replication.figures.words import Words
-from replication.kafka.clients import open_consumer
+from replication.kafka.api import ClientError, ClientFailure, Records
+from replication.kafka.clients import open_records
 from replication.kafka.cluster import Cluster
-from replication.kafka.diagnosis import CallError, ClientDiagnostics, call_error, kafka_error
+from replication.kafka.diagnosis import CallError, call_error
+from replication.model import TopicPartition
 
 PATIENCE_SECONDS: Final = 3.0
 READ_SECONDS: Final = 10.0
 """How long the way to the topic's end may take."""
 POLL_SECONDS: Final = 0.1
-END: Final = "_PARTITION_EOF"
 
 
 class StatusReader(AbstractContextManager["StatusReader"]):
@@ -35,15 +33,14 @@ class StatusReader(AbstractContextManager["StatusReader"]):
         self.words = Words(config.flow)
         self.name = config.status.storage_topic
         self._target = config.target
-        self._diagnostics = ClientDiagnostics()
-        self._consumer: Any = None
+        self._records: Records | None = None
         self._unread = set[int]()
 
     def __exit__(self, *_: object) -> None:
         """Closes the consumer."""
-        if self._consumer is not None:
-            self._consumer.close()
-        self._consumer = None
+        if self._records is not None:
+            self._records.close()
+        self._records = None
 
     def catch_up(self) -> None:
         """Reads to the end that the topic has now.
@@ -52,13 +49,14 @@ class StatusReader(AbstractContextManager["StatusReader"]):
             NoAnswerError: There is no such topic.
             ClusterError: The cluster does not answer, or denies access.
         """
-        if self._consumer is None:
-            self._open()
+        if self._records is None:
+            self._records = self._opened()
         deadline = time.monotonic() + READ_SECONDS
         while self._unread:
             self._poll()
             if time.monotonic() > deadline:
-                raise self._error("_TIMED_OUT", f"its end was not reached in {READ_SECONDS:g} s")
+                reason = f"its end was not reached in {READ_SECONDS:g} s"
+                raise self._error(ClientFailure("_TIMED_OUT", reason))
 
     def follow(self, seconds: float) -> None:
         """Takes what comes within *seconds*.
@@ -70,42 +68,34 @@ class StatusReader(AbstractContextManager["StatusReader"]):
         while time.monotonic() < deadline:
             self._poll()
 
-    def _open(self) -> None:
+    def _opened(self) -> Records:
         alias, properties = self._target.alias, self._target.admin
         with Cluster(alias, properties, patience_s=PATIENCE_SECONDS) as cluster:
             topic = cluster.describe([self.name]).get(self.name)
         if topic is None:
             raise NoAnswerError(f"topic {self.name} is not on cluster {alias}")
         try:
-            self._consumer = open_consumer(
-                self._target.consumer, "read_uncommitted", self._diagnostics
-            )
-            partitions = range(topic.partitions)
-            self._unread = set(partitions)
-            self._consumer.assign(
-                [KafkaTopicPartition(self.name, one, 0) for one in partitions]  # or the earliest
-            )
-        except KafkaException as failure:
-            raise self._failure(failure) from None
+            records = open_records(self._target.consumer, "read_uncommitted")
+            self._unread = set(range(topic.partitions))
+            # or the earliest
+            records.assign({TopicPartition(self.name, one): 0 for one in self._unread})
+        except ClientError as error:
+            raise self._error(error.failure) from None
+        return records
 
     def _poll(self) -> None:
         try:
-            message = self._consumer.poll(POLL_SECONDS)
-        except KafkaException as failure:
-            raise self._failure(failure) from None
-        if message is None:
+            found = self._records.poll(POLL_SECONDS) if self._records else None
+        except ClientError as error:
+            raise self._error(error.failure) from None
+        if found is None:
             return
-        if (error := message.error()) is None:
-            _, at_ms = message.timestamp()
-            self.words.take(message.key(), message.value(), at_ms / 1000)
-        elif error.name() == END:
-            self._unread.discard(message.partition())
+        tp, record = found
+        if record is None:
+            self._unread.discard(tp.partition)
         else:
-            raise self._failure(KafkaException(error))
+            self.words.take(record.key, record.value, record.timestamp_ms / 1000)
 
-    def _failure(self, failure: KafkaException) -> CallError:
-        return self._error(*self._diagnostics.reason(kafka_error(failure)))
-
-    def _error(self, code: str, reason: str) -> CallError:
+    def _error(self, failure: ClientFailure) -> CallError:
         call = f"reading topic {self.name}"
-        return call_error(self._target.alias, self._target.consumer, call, code, reason)
+        return call_error(self._target.alias, self._target.consumer, call, failure)

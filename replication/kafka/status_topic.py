@@ -6,19 +6,18 @@ is said once, and the next one is newer anyway.
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from typing import Any, Final
-
-from confluent_kafka import KafkaError, KafkaException, Message
+from typing import Final
 
 from replication.config.clients.java_keys import PRODUCER_ONLY
 from replication.config.tree import ClusterConfig, FlowConfig
-from replication.kafka.clients import open_producer
+from replication.kafka.api import ClientError, ClientFailure, RecordSender
+from replication.kafka.clients import open_sender
 from replication.kafka.cluster import Cluster
-from replication.kafka.diagnosis import CallError, ClientDiagnostics, call_error, kafka_error
+from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.internal_topic import faults_of
 from replication.log import Log
 from replication.mm2.status_records import partition_of
-from replication.model import NewTopic
+from replication.model import NewTopic, TopicPartition
 
 log = Log(__name__)
 
@@ -33,6 +32,7 @@ SETTINGS: Final = (
 
 PATIENCE_SECONDS: Final = 3.0
 DELIVERY_SECONDS: Final = 10.0
+LATE: Final = ClientFailure("_MSG_TIMED_OUT", "not acknowledged in time")
 MOST_WAITING: Final = 100
 """Records that may be on their way while more are written."""
 
@@ -54,19 +54,18 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
         self._properties = {
             key: value for key, value in config.target.producer.items() if key not in PRODUCER_ONLY
         }
-        self._diagnostics = ClientDiagnostics()
         self._cluster: Cluster | None = None
-        self._producer: Any = None
+        self._sender: RecordSender | None = None
         self._id = ""
         self._partitions = 0
         self._waiting = 0
-        self._failure: KafkaError | None = None
+        self._failure: ClientFailure | None = None
 
     def __exit__(self, *_: object) -> None:
         """Closes the connections."""
         if self._cluster is not None:
             self._cluster.__exit__()
-        self._cluster = self._producer = None
+        self._cluster = self._sender = None
 
     def write(self, records: Iterable[StatusRecord], seconds: float) -> bool:
         """Writes *records*, and returns when they are acknowledged.
@@ -85,33 +84,34 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
             ClusterError: The cluster does not answer, or rejects the topic or a record.
         """
         if is_other := self._prepare():  # the client remembers the partitions of the old one
-            self._producer, self._waiting = None, 0
-        producer = self._producer = self._producer or self._new_producer()
-        self._diagnostics.reset()
+            self._sender, self._waiting = None, 0
         self._failure = None
-        producer.poll(0)
-        if self._waiting >= MOST_WAITING:  # the client gives them up by itself
-            raise self._error(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001 - its name
-        for key, value in records:
-            try:
-                partition = partition_of(key, self._partitions)
-                producer.produce(
-                    self.name, value, key, partition=partition, on_delivery=self._delivered
-                )
-            except (KafkaException, BufferError) as failure:
-                raise self._error(_cause(failure)) from None
-            self._waiting += 1
-        producer.flush(seconds)
+        try:
+            self._send(records, seconds)
+        except ClientError as error:
+            self._failure = error.failure
         if self._failure is not None:
-            self._producer, self._waiting = None, 0  # some failures are final for a client
+            self._sender, self._waiting = None, 0  # some failures are final for a client
             raise self._error(self._failure)
         if self._waiting:
-            raise self._error(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001 - its name
+            raise self._error(LATE)
         return is_other
 
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+    def _send(self, records: Iterable[StatusRecord], seconds: float) -> None:
+        if self._sender is None:
+            self._sender = open_sender(self._properties, DELIVERY_SECONDS)
+        self._sender.flush(0)
+        if self._waiting >= MOST_WAITING:  # the client gives them up by itself
+            return
+        for key, value in records:
+            self._waiting += 1
+            to = TopicPartition(self.name, partition_of(key, self._partitions))
+            self._sender.send(to, key, value, self._delivered)
+        self._sender.flush(seconds)
+
+    def _delivered(self, failure: ClientFailure | None) -> None:
         self._waiting -= 1
-        self._failure = error or self._failure
+        self._failure = failure or self._failure
 
     def _prepare(self) -> bool:
         """Makes sure that the topic is there; returns whether it is another one than before."""
@@ -137,19 +137,6 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
             patience_s=PATIENCE_SECONDS,
         )
 
-    def _new_producer(self) -> Any:  # noqa: ANN401 - one of two classes with the same methods
-        try:
-            return open_producer(self._properties, DELIVERY_SECONDS, self._diagnostics)
-        except KafkaException as failure:
-            raise self._error(kafka_error(failure)) from None
-
-    def _error(self, error: KafkaError) -> CallError:
-        code, reason = self._diagnostics.reason(error)
+    def _error(self, failure: ClientFailure) -> CallError:
         call = f"writing to topic {self.name}"
-        return call_error(self._target.alias, self._properties, call, code, reason)
-
-
-def _cause(failure: KafkaException | BufferError) -> KafkaError:
-    if isinstance(failure, BufferError):
-        return KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001 - its only name
-    return kafka_error(failure)
+        return call_error(self._target.alias, self._properties, call, failure)

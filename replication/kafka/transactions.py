@@ -8,9 +8,8 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from replication.kafka.diagnosis import call_error
 from replication.kafka.java_admin import JavaAdmin
-from replication.kafka.java_errors import error_of
+from replication.kafka.java_errors import failure_in
 from replication.kafka.jvm import has_our_classes
 from replication.model import TopicPartition
 
@@ -56,13 +55,8 @@ class Transactions(JavaAdmin, AbstractContextManager["Transactions"]):
             answers = json.loads(calls.open(json.dumps(asked)))
         found: dict[TopicPartition, OpenTransaction | str] = {}
         for tp, answer in zip(asked, answers, strict=True):
-            if "code" in answer:
-                error = error_of(answer)
-                found[tp] = str(
-                    call_error(
-                        self.alias, self._properties, f"{call} {tp}", error.name(), error.str()
-                    )
-                )
+            if failure := failure_in(answer):
+                found[tp] = str(self._failed(f"{call} {tp}", failure))
             elif answer:
                 found[tp] = OpenTransaction(
                     answer["producer"], answer["last"], answer.get("id", ""), answer.get("since")

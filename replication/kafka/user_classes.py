@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Any, Final, cast
 
-from py4j.java_gateway import JVMView
+from py4j.java_gateway import JavaObject, JVMView
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from replication.errors import SetupError, first_line
 from replication.kafka.jvm import java_map, shared_jvm
 from replication.mm2.custom import CustomClass
 
-_MADE: Final[dict[CustomClass, Any]] = {}
+_MADE: Final[dict[CustomClass, JavaObject]] = {}
 
 
 def class_problems(classes: Iterable[CustomClass]) -> list[str]:
@@ -46,7 +46,7 @@ def ask_java(custom: CustomClass, method: str, arguments: tuple[str, ...]) -> An
         raise SetupError(f"{custom.key}: {custom.name}.{asked} failed: {_cause(error)}") from error
 
 
-def _made(jvm: JVMView, custom: CustomClass) -> Any:  # noqa: ANN401 - a Java object
+def _made(jvm: JVMView, custom: CustomClass) -> JavaObject:
     if custom not in _MADE:
         try:
             loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()

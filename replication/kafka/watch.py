@@ -9,21 +9,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Final
-
-from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaException
-from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import OffsetSpec
+from typing import Final
 
 from replication.config.clients.defaults import QUICK_RETURN
 from replication.errors import ReplicationError
+from replication.kafka.api import LATEST, Admin, ClientError, ClientFailure, LogOffset
 from replication.kafka.clients import open_admin
-from replication.kafka.diagnosis import ClientDiagnostics, call_error
-from replication.kafka.java_topics import JavaTopics
+from replication.kafka.diagnosis import call_error
 from replication.kafka.reach import MUTE, Silence, reach_of
 from replication.log import Log
 from replication.model import TopicPartition
@@ -44,8 +40,8 @@ SILENT_SECONDS: Final = 7.0
 """Without an answer, a cluster is said to be silent: longer than an election, or a long pause of a
 broker's JVM, and short enough for an event within 15 s."""
 
-NO_TOPIC: Final = "?"
-"""A name that no topic can have: any broker answers briefly, and none creates anything."""
+QUESTIONS_AT_ONCE: Final = 32
+"""To so many brokers: one that is silent must not make the others late."""
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 Leads = Mapping[int, TopicPartition]
@@ -128,8 +124,8 @@ class ClusterWatch:
     def __init__(self, alias: str, properties: Mapping[str, str]) -> None:
         self.alias = alias
         self._properties = properties
-        self._diagnostics = ClientDiagnostics()
-        self._opened = list[Any]()
+        self._opened = list[Admin]()
+        self._threads = ThreadPoolExecutor(QUESTIONS_AT_ONCE, "kafka-watch")
         self._whole = Answers()
         self._brokers = dict[int, Answers]()
         self._leads: dict[str, Leads] = {}  # by user
@@ -170,9 +166,9 @@ class ClusterWatch:
     def _watch(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
             self._ask(SILENT_SECONDS)
+        self._threads.shutdown(wait=False)
         for admin in self._opened:
-            if isinstance(admin, JavaTopics):
-                admin.close()
+            admin.close()
 
     def _ask(self, patience: float) -> None:
         leads = {number: tp for some in self._leads.values() for number, tp in some.items()}
@@ -201,7 +197,7 @@ class ClusterWatch:
             outcomes = {number: _outcome(answer) for number, answer in asked.items()}
             if any(outcomes.values()) and not silence:  # a broker may have moved
                 self._learn_addresses()
-        except (KafkaException, ReplicationError) as error:  # there is no client: a wrong property
+        except (ClientError, ReplicationError) as error:  # there is no client: a wrong property
             log.debug("watch_failed", cluster=self.alias, text=error)
             return self._silence(), {}
         except Exception:  # the thread must outlive what nobody has foreseen
@@ -212,10 +208,9 @@ class ClusterWatch:
 
     def _learn_addresses(self) -> bool:
         """Asks any broker for the addresses of all; false if none answers."""
-        with suppress(KafkaException):
-            found = self._admin.list_topics(topic=NO_TOPIC, timeout=PING_SECONDS).brokers
+        with suppress(ClientError):
             # one that the cluster has expelled keeps its address: it is asked until it is back
-            self._addresses |= {number: f"{own.host}:{own.port}" for number, own in found.items()}
+            self._addresses |= self._admin.brokers(PING_SECONDS)
             return True
         return False
 
@@ -237,36 +232,32 @@ class ClusterWatch:
         if silence is None:
             return ""
         call = "asking whether it answers"
-        return str(call_error(self.alias, self._properties, call, silence.code, silence.text))
+        return str(call_error(self.alias, self._properties, call, silence))
 
-    def _ask_leader(self, tp: TopicPartition) -> "Future[Any]":
+    def _ask_leader(self, tp: TopicPartition) -> "Future[LogOffset | ClientFailure]":
         """Asks the leader of *tp* where it ends."""
-        answers: dict[Any, Future[Any]] = self._admin.list_offsets(
-            {KafkaTopicPartition(*tp): OffsetSpec.latest()},
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=ANSWER_SECONDS,
-        )
-        return next(iter(answers.values()))
+        admin = self._admin
+
+        def ask() -> LogOffset | ClientFailure:
+            return admin.offsets({tp: LATEST}, "read_uncommitted", ANSWER_SECONDS)[tp]
+
+        return self._threads.submit(ask)
 
     @property
-    def _admin(self) -> Any:  # noqa: ANN401 - one of two classes with the same methods
+    def _admin(self) -> Admin:
         if not self._opened:
             properties = {**self._properties, **QUICK_RETURN}
             name = "replication-watch"
             # where one broker is paused, librdkafka may ask that one for minutes
-            admin = open_admin(
-                properties, name, ANSWER_SECONDS, self._diagnostics, prefers_java=True
-            )
-            self._opened.append(admin)
+            self._opened.append(open_admin(properties, name, ANSWER_SECONDS, prefers_java=True))
         return self._opened[0]
 
 
-def _is_answer(answer: "Future[Any]") -> bool:
+def _is_answer(answer: "Future[LogOffset | ClientFailure]") -> bool:
     """Returns whether a leader has answered; an error may be another broker's, or the client's."""
     if not answer.done() or answer.exception() is not None:
         return False
-    # librdkafka gives no error where a leader has not answered in time
-    return bool(answer.result().offset != OFFSET_INVALID)
+    return isinstance(answer.result(), LogOffset)
 
 
 def _outcome(answer: "Future[Silence | None]") -> str:

@@ -7,7 +7,8 @@ cut, each record of the source equals its copy; after it, none does. So a binary
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from replication.kafka.reader import KafkaRecord, read_records
+from replication.kafka.api import KafkaRecord
+from replication.kafka.reader import read_records
 from replication.model import Isolation, TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.offsets.guard import Refusal, with_map

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from replication.errors import GuardError
-from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
+from replication.kafka.api import KafkaRecord
+from replication.kafka.reader import PARTITIONS_AT_ONCE, Reader, chunks
 from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.offsets.fingerprint import Fingerprint

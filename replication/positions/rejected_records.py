@@ -5,7 +5,8 @@ Reads both clusters.
 
 from collections.abc import Mapping
 
-from replication.kafka.reader import KafkaRecord, Reader
+from replication.kafka.api import KafkaRecord
+from replication.kafka.reader import Reader
 from replication.model import Position, TopicPartition
 from replication.positions.sides import FlowSides
 from replication.topics.copy_rule import copy_rule

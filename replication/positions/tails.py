@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from replication.config.tree import FlowConfig
-from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader, chunks
+from replication.kafka.api import KafkaRecord
+from replication.kafka.reader import PARTITIONS_AT_ONCE, Reader, chunks
 from replication.model import TopicPartition
 from replication.offsets.fingerprint import Fingerprint
 from replication.topics.copy_rule import copy_rule

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from replication.config.tree import FlowConfig
+from replication.kafka.api import KafkaRecord
 from replication.kafka.cluster import Cluster
-from replication.kafka.reader import KafkaRecord, Reader
+from replication.kafka.reader import Reader
 from replication.mm2.connect_offsets import stored_position
 from replication.model import Position, TopicPartition
 from replication.positions.place import Match

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from replication.config.tree import FlowConfig
+from replication.kafka.api import KafkaRecord
 from replication.kafka.cluster import Cluster
-from replication.kafka.reader import KafkaRecord, Reader
+from replication.kafka.reader import Reader
 from replication.model import TopicPartition
 from replication.topics.copy_rule import copy_rule
 

@@ -25,6 +25,7 @@ from py4j.java_gateway import JVMView
 
 from replication.config.clients.defaults import with_defaults
 from replication.errors import ClusterError
+from replication.kafka.api import ClientFailure
 from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.jvm import has_our_classes
 from replication.kafka.ownership import Member, Ownership
@@ -233,7 +234,8 @@ class Claim(AbstractContextManager["Claim"]):
 
     def _error(self, code: str, reason: str, step: str | None = None) -> CallError:
         call = f"joining the group {self.name.group} for flow {self.name}"
-        return call_error(self.name.flow.target, self._target, call, code, reason, step)
+        failure = ClientFailure(code, reason)
+        return call_error(self.name.flow.target, self._target, call, failure, step)
 
     def silent(self) -> NoLeaseAnswerError | None:
         """Returns the error of a claim whose target gave no answer at all for too long, or None."""

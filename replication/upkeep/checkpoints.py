@@ -2,9 +2,9 @@
 
 from replication.config.tree import FlowConfig
 from replication.groups.positions import GroupPartition
+from replication.kafka.api import KafkaRecord
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import InternalTopic
-from replication.kafka.reader import KafkaRecord
 from replication.log import Log
 from replication.mm2.wire import Checkpoint, WireError
 

@@ -108,9 +108,9 @@ def apply_changes(target: Cluster, planned: Iterable[TopicChanges]) -> Iterator[
         for name in sent:
             rejection = rejections.get(name)
             if rejection is not None and not rejection.is_for_a_setting:
-                trials[name].reject_all(rejection.reason)
+                trials[name].reject_all(rejection.text)
             else:
-                trials[name].settle(rejection.reason if rejection else None)
+                trials[name].settle(rejection.text if rejection else None)
     for name, tried in trials.items():
         for key, change in due[name].items():
             yield SettingOutcome(topics[name], change, tried.rejected.get(key))

@@ -109,6 +109,7 @@ DOORS = {
     },
     "kafka": {
         "acls",
+        "api",
         "calls",
         "client_check",
         "cluster",
@@ -256,6 +257,14 @@ def test_a_folder_uses_its_own_libraries_only(module: str) -> None:
 
     foreign = roots - sys.stdlib_module_names - {"replication"}
     assert foreign - LIBRARIES.get(folder(module), set()) == set()
+
+
+def test_only_the_modules_behind_the_seam_know_the_types_of_confluent_kafka() -> None:
+    knowing = {name for name in MODULES if "confluent_kafka" in imports(MODULES[name])}
+
+    of_product = {name for name in knowing if folder(name) != "demo"}
+    kinds = ("errors", "records", "sender", "topics")
+    assert of_product == {f"replication.kafka.confluent_{kind}" for kind in kinds}
 
 
 @pytest.mark.parametrize("job", [name for name in MODULES if folder(name) == "jobs"])

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from replication.kafka.reader import KafkaRecord
+from replication.kafka.api import KafkaRecord
 from replication.model import PROVENANCE, Timestamps
 from replication.offsets.copy_rule import Copy, CopyRule
 from replication.offsets.fingerprint import Fingerprint

@@ -6,8 +6,9 @@ from typing import TypeVar
 from confluent_kafka import Producer
 
 from replication.demo.brokers import Broker
+from replication.kafka.api import KafkaRecord
 from replication.kafka.cluster import Cluster
-from replication.kafka.reader import KafkaRecord, read_records
+from replication.kafka.reader import read_records
 from replication.mm2.wire import Checkpoint, Heartbeat, OffsetSync
 from replication.model import Flow, NewTopic, TopicPartition
 

@@ -17,14 +17,21 @@ from tests.support.settings import ONE_FLOW, parse_settings
 
 CODE = REPOSITORY / "replication"
 OPENED = re.compile(
-    r"(?<![\w.])(?:Consumer|Producer|AdminClient|JavaConsumer|JavaProducer|JavaTopics|Ownership)\("
+    r"(?<![\w.])(?:Consumer|Producer|AdminClient|(?:Confluent|Java)(?:Records|Sender|Topics)|Ownership)\("
     r"|\.(?:RecordReader|RecordWriter|AdminCalls|Ownership)\(|AdminClient\.create\("
     r'|\.format\("kafka"\)'
 )
 """Where a client is created, or an object that creates one of its properties."""
 
 FROM_THE_TABLE = re.compile(r"(?<!def )\b(?:with_defaults|source_options|sink_options|sink)\(")
-GIVEN = {"java_consumer.py", "java_producer.py", "java_topics.py", "ownership.py"}
+GIVEN = {
+    *(
+        f"{kind}_{what}.py"
+        for kind in ("confluent", "java")
+        for what in ("records", "sender", "topics")
+    ),
+    "ownership.py",
+}
 """Of these, `kafka/clients.py` and `state/claim.py` give the properties."""
 
 OF_AN_ANSWER = {"delivery.timeout.ms", "linger.ms"}

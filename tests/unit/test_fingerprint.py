@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.kafka.reader import KafkaRecord
+from replication.kafka.api import KafkaRecord
 from replication.model import PROVENANCE
 from replication.offsets.copy_rule import CopyRule
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from replication.kafka.api import ClientFailure
 from replication.kafka.diagnosis import call_error
 
 TLS = {"bootstrap.servers": "b:1", "security.protocol": "SSL", "ssl.truststore.location": "/t.p12"}
@@ -49,7 +50,7 @@ REFUSED = "Topic authorization failed."
 def test_a_refused_connection_names_the_property_of_the_file(
     properties: dict[str, str], code: str, reason: str, step: str
 ) -> None:
-    text = str(call_error("B", properties, "listing topics", code, reason))
+    text = str(call_error("B", properties, "listing topics", ClientFailure(code, reason)))
 
     assert step.replace("of B", "of cluster B") in text
     assert "security.protocol=" in text
@@ -77,7 +78,7 @@ def test_a_refused_connection_names_the_property_of_the_file(
 def test_a_missing_acl_is_named_with_the_command_that_adds_it(
     call: str, code: str, line: str
 ) -> None:
-    error = call_error("B", TLS, call, f"{code}_AUTHORIZATION_FAILED", REFUSED)
+    error = call_error("B", TLS, call, ClientFailure(f"{code}_AUTHORIZATION_FAILED", REFUSED))
 
     assert line in str(error)
     assert error.is_denied

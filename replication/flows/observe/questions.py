@@ -5,8 +5,9 @@ from itertools import islice
 from typing import Final
 
 from replication.flows.observe.sight import FlowSight
+from replication.kafka.api import KafkaRecord
 from replication.kafka.cluster import Cluster
-from replication.kafka.reader import KafkaRecord, Reader
+from replication.kafka.reader import Reader
 from replication.model import TopicPartition
 
 EACH_SECONDS: Final = 60.0

@@ -16,8 +16,9 @@ from replication.flows.replicate.crossing import crossing, sink
 from replication.flows.replicate.failures import explain
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
+from replication.kafka.api import KafkaRecord
 from replication.kafka.diagnosis import CallError
-from replication.kafka.reader import KafkaRecord, Reader
+from replication.kafka.reader import Reader
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Position, TopicPartition

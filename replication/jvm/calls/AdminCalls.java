@@ -20,16 +20,20 @@ import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.AlterConfigsOptions;
 import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.CreatePartitionsOptions;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
 import org.apache.kafka.clients.admin.DeleteTopicsOptions;
 import org.apache.kafka.clients.admin.DescribeClusterOptions;
 import org.apache.kafka.clients.admin.DescribeClusterResult;
 import org.apache.kafka.clients.admin.DescribeConfigsOptions;
+import org.apache.kafka.clients.admin.DescribeConsumerGroupsOptions;
 import org.apache.kafka.clients.admin.DescribeTopicsOptions;
 import org.apache.kafka.clients.admin.ListTopicsOptions;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.config.ConfigResource;
 
 /**
@@ -98,35 +102,22 @@ public final class AdminCalls implements AutoCloseable {
   }
 
   /**
-   * Topics by name: {@code {"id": uuid, "partitions": [[0, 1], ...]}}: the broker that leads it, or
-   * null.
+   * Topics by name: {@code {"name": name, "id": uuid, "leaders": [1, ...]}}: the broker that leads
+   * each partition, or null.
    */
   public String describeTopics(String names, int timeoutMs) throws JsonProcessingException {
-    ObjectNode results = JSON.createObjectNode();
-    admin
-        .describeTopics(list(names), new DescribeTopicsOptions().timeoutMs(timeoutMs))
-        .topicNameValues()
-        .forEach(
-            (name, future) ->
-                Settled.put(
-                    results,
-                    name,
-                    future,
-                    topic -> {
-                      ObjectNode node =
-                          JSON.createObjectNode().put("id", topic.topicId().toString());
-                      ArrayNode partitions = node.putArray("partitions");
-                      topic
-                          .partitions()
-                          .forEach(
-                              it ->
-                                  partitions
-                                      .addArray()
-                                      .add(it.partition())
-                                      .add(OffsetCalls.hasLeader(it) ? it.leader().id() : null));
-                      return node;
-                    }));
-    return results.toString();
+    var options = new DescribeTopicsOptions().timeoutMs(timeoutMs);
+    var found = admin.describeTopics(list(names), options).topicNameValues();
+    return Settled.all(found, name -> name, AdminCalls::topic);
+  }
+
+  private static JsonNode topic(TopicDescription topic) {
+    ObjectNode node = JSON.createObjectNode().put("name", topic.name());
+    ArrayNode leaders = node.put("id", topic.topicId().toString()).putArray("leaders");
+    for (TopicPartitionInfo it : topic.partitions()) {
+      leaders.add(OffsetCalls.hasLeader(it) ? it.leader().id() : null);
+    }
+    return node;
   }
 
   /**
@@ -134,22 +125,28 @@ public final class AdminCalls implements AutoCloseable {
    * say it.
    */
   public String authorizedOperations(String names, int timeoutMs) throws JsonProcessingException {
-    ObjectNode results = JSON.createObjectNode();
     var options =
         new DescribeTopicsOptions().timeoutMs(timeoutMs).includeAuthorizedOperations(true);
-    admin
-        .describeTopics(list(names), options)
-        .topicNameValues()
-        .forEach(
-            (name, future) ->
-                Settled.put(
-                    results, name, future, it -> JSON.valueToTree(it.authorizedOperations())));
-    return results.toString();
+    var found = admin.describeTopics(list(names), options).topicNameValues();
+    return Settled.all(found, name -> name, it -> JSON.valueToTree(it.authorizedOperations()));
+  }
+
+  /** Members of consumer groups: {@code [id, ...]}, the static id where a member has one. */
+  public String members(String groups, int timeoutMs) throws JsonProcessingException {
+    var options = new DescribeConsumerGroupsOptions().timeoutMs(timeoutMs);
+    var found = admin.describeConsumerGroups(list(groups), options).describedGroups();
+    return Settled.all(found, group -> group, AdminCalls::members);
+  }
+
+  private static JsonNode members(ConsumerGroupDescription group) {
+    ArrayNode ids = JSON.createArrayNode();
+    group.members().forEach(it -> ids.add(it.groupInstanceId().orElse(it.consumerId())));
+    return ids;
   }
 
   /**
-   * Offsets of partitions, {@code [[topic, partition, time], ...]}, in that order; a time of -1 is
-   * the log end, one of -2 its start.
+   * Offsets and timestamps of partitions, {@code [[topic, partition, time], ...]}, in that order; a
+   * time of -1 is the log end, one of -2 its start, one of -3 the record with the newest timestamp.
    */
   public String listOffsets(String partitions, boolean committed, int timeoutMs)
       throws JsonProcessingException {
@@ -167,42 +164,29 @@ public final class AdminCalls implements AutoCloseable {
     return new OffsetCalls(admin, timeoutMs).logEnds(partitions, committed);
   }
 
-  /** Creates topics: {@code {name: {"partitions": n, "factor": n, "configs": {...}}}}. */
-  public String createTopics(String topics, int timeoutMs) throws JsonProcessingException {
-    return create(topics, new CreateTopicsOptions().timeoutMs(timeoutMs));
-  }
-
-  /** As {@code createTopics}, but creates nothing: the cluster only says what it would reject. */
-  public String validateTopics(String topics, int timeoutMs) throws JsonProcessingException {
-    return create(topics, new CreateTopicsOptions().timeoutMs(timeoutMs).validateOnly(true));
-  }
-
-  private String create(String topics, CreateTopicsOptions options) throws JsonProcessingException {
+  /**
+   * Creates topics: {@code {name: [partitions, factor, {...}]}}; or only says what it would reject.
+   */
+  public String createTopics(String topics, boolean validateOnly, int timeoutMs)
+      throws JsonProcessingException {
     List<NewTopic> created = new ArrayList<>();
     for (var it : JSON.readTree(topics).properties()) {
       JsonNode topic = it.getValue();
-      short factor = (short) topic.get("factor").asInt();
+      short factor = (short) topic.get(1).asInt();
       Map<String, String> configs =
-          JSON.convertValue(topic.get("configs"), new TypeReference<>() {});
+          JSON.convertValue(topic.get(2), new TypeReference<>() {});
       created.add(
-          new NewTopic(it.getKey(), topic.get("partitions").asInt(), factor).configs(configs));
+          new NewTopic(it.getKey(), topic.get(0).asInt(), factor).configs(configs));
     }
-    ObjectNode results = JSON.createObjectNode();
-    admin
-        .createTopics(created, options)
-        .values()
-        .forEach((name, future) -> Settled.put(results, name, future, nothing -> null));
-    return results.toString();
+    var options = new CreateTopicsOptions().timeoutMs(timeoutMs).validateOnly(validateOnly);
+    return Settled.all(admin.createTopics(created, options).values(), name -> name, done -> null);
   }
 
   /** Deletes topics. */
   public String deleteTopics(String names, int timeoutMs) throws JsonProcessingException {
-    ObjectNode results = JSON.createObjectNode();
-    admin
-        .deleteTopics(list(names), new DeleteTopicsOptions().timeoutMs(timeoutMs))
-        .topicNameValues()
-        .forEach((name, future) -> Settled.put(results, name, future, nothing -> null));
-    return results.toString();
+    var options = new DeleteTopicsOptions().timeoutMs(timeoutMs);
+    var deleted = admin.deleteTopics(list(names), options).topicNameValues();
+    return Settled.all(deleted, name -> name, done -> null);
   }
 
   /** Grows topics to {@code {name: count}}. */
@@ -211,36 +195,25 @@ public final class AdminCalls implements AutoCloseable {
     JSON.readTree(counts)
         .properties()
         .forEach(it -> wanted.put(it.getKey(), NewPartitions.increaseTo(it.getValue().asInt())));
-    ObjectNode results = JSON.createObjectNode();
-    admin
-        .createPartitions(wanted, new CreatePartitionsOptions().timeoutMs(timeoutMs))
-        .values()
-        .forEach((name, future) -> Settled.put(results, name, future, nothing -> null));
-    return results.toString();
+    var options = new CreatePartitionsOptions().timeoutMs(timeoutMs);
+    var grown = admin.createPartitions(wanted, options).values();
+    return Settled.all(grown, name -> name, done -> null);
   }
 
-  /** Settings of topics: {@code {name: {key: [value, source, isReadOnly, isSensitive]}}}. */
-  public String describeConfigs(String topics, int timeoutMs) throws JsonProcessingException {
-    return describe(ConfigResource.Type.TOPIC, topics, timeoutMs);
-  }
-
-  /** Settings of brokers, by their ids, in the same form. */
-  public String describeBrokers(String ids, int timeoutMs) throws JsonProcessingException {
-    return describe(ConfigResource.Type.BROKER, ids, timeoutMs);
-  }
-
-  private String describe(ConfigResource.Type type, String names, int timeoutMs)
+  /**
+   * Settings of topics, or of brokers by their ids: {@code {name: {key: [value, source, isReadOnly,
+   * isSensitive]}}}.
+   *
+   * @param kind {@code TOPIC} or {@code BROKER}
+   */
+  public String describeConfigs(String names, String kind, int timeoutMs)
       throws JsonProcessingException {
+    var type = ConfigResource.Type.valueOf(kind);
     List<ConfigResource> resources =
         list(names).stream().map(name -> new ConfigResource(type, name)).toList();
-    ObjectNode results = JSON.createObjectNode();
-    admin
-        .describeConfigs(resources, new DescribeConfigsOptions().timeoutMs(timeoutMs))
-        .values()
-        .forEach(
-            (resource, future) ->
-                Settled.put(results, resource.name(), future, AdminCalls::settings));
-    return results.toString();
+    var options = new DescribeConfigsOptions().timeoutMs(timeoutMs);
+    var found = admin.describeConfigs(resources, options).values();
+    return Settled.all(found, ConfigResource::name, AdminCalls::settings);
   }
 
   private static JsonNode settings(Config config) {
@@ -267,12 +240,9 @@ public final class AdminCalls implements AutoCloseable {
       }
       wanted.put(topic(topic.getKey()), operations);
     }
-    ObjectNode results = JSON.createObjectNode();
-    admin
-        .incrementalAlterConfigs(wanted, new AlterConfigsOptions().timeoutMs(timeoutMs))
-        .values()
-        .forEach((topic, future) -> Settled.put(results, topic.name(), future, nothing -> null));
-    return results.toString();
+    var options = new AlterConfigsOptions().timeoutMs(timeoutMs);
+    var altered = admin.incrementalAlterConfigs(wanted, options).values();
+    return Settled.all(altered, ConfigResource::name, done -> null);
   }
 
   private static ConfigResource topic(String name) {

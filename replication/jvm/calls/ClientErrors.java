@@ -14,14 +14,15 @@ import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.protocol.Errors;
 
 /**
- * The errors of Kafka's clients as text for Python: a broker's error code, or the client's name for
- * its own.
+ * The errors of Kafka's clients as text for Python: Kafka's name of a broker's error, or a name of
+ * ours for the client's own.
  */
 public final class ClientErrors {
   private ClientErrors() {}
 
   /**
-   * {@code {"code": 29, "text": "..."}}; the code is a name, {@code "_SSL"}, if no broker gave it.
+   * {@code {"code": "TOPIC_AUTHORIZATION_FAILED", "text": "..."}}; the code begins with an
+   * underscore, {@code "_SSL"}, if no broker gave it.
    */
   static ObjectNode node(Throwable failure) {
     Throwable error = unwrapped(failure);
@@ -35,7 +36,7 @@ public final class ClientErrors {
     } else if (error instanceof TimeoutException) {
       node.put("code", "_TIMED_OUT");
     } else if (error instanceof ApiException) {
-      node.put("code", Errors.forException(error).code());
+      node.put("code", Errors.forException(error).name());
     } else if (text(error).contains("No resolvable bootstrap urls")) {
       node.put("code", "_RESOLVE");
     } else {

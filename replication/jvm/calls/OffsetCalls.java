@@ -3,7 +3,6 @@ package replication.calls;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
-import com.fasterxml.jackson.databind.node.LongNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -17,6 +16,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.DescribeTopicsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult;
+import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.IsolationLevel;
@@ -36,7 +36,7 @@ final class OffsetCalls {
   }
 
   /**
-   * The offset of each of {@code [[topic, partition, time], ...]}, in that order, or its error.
+   * The offset and timestamp of each of {@code [[topic, partition, time], ...]}, in that order, or its error.
    *
    * <p>The client would wait for a partition that does not exist until the timeout, hence the look
    * before.
@@ -60,7 +60,10 @@ final class OffsetCalls {
     for (TopicPartition partition : asked) {
       ObjectNode one = JsonNodeFactory.instance.objectNode();
       if (found != null && specs.containsKey(partition)) {
-        Settled.put(one, "", found.partitionResult(partition), it -> LongNode.valueOf(it.offset()));
+        Settled.put(one, "", found.partitionResult(partition), OffsetCalls::place);
+        if ("_TIMED_OUT".equals(one.get("").path("code").asText())) { // the cluster has answered
+          ((ObjectNode) one.get("")).put("code", "_SILENT_LEADER");
+        }
       } else {
         one.set("", ClientErrors.node(failures.get(partition)));
       }
@@ -102,9 +105,16 @@ final class OffsetCalls {
     return ends.toString();
   }
 
+  private static JsonNode place(ListOffsetsResultInfo found) {
+    return JsonNodeFactory.instance.arrayNode().add(found.offset()).add(found.timestamp());
+  }
+
   private static OffsetSpec spec(long time) {
     if (time == -1) {
       return OffsetSpec.latest();
+    }
+    if (time == -3) {
+      return OffsetSpec.maxTimestamp();
     }
     return time == -2 ? OffsetSpec.earliest() : OffsetSpec.forTimestamp(time);
   }

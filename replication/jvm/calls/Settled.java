@@ -1,7 +1,9 @@
 package replication.calls;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Map;
 import java.util.function.Function;
 import org.apache.kafka.common.KafkaFuture;
 
@@ -23,6 +25,14 @@ final class Settled {
     } catch (Exception failure) {
       results.set(key, ClientErrors.node(interrupted(failure)));
     }
+  }
+
+  /** What became of each of {@code futures}, as a JSON object by the names of their keys. */
+  static <K, T> String all(
+      Map<K, KafkaFuture<T>> futures, Function<K, String> name, Function<T, JsonNode> write) {
+    ObjectNode results = JsonNodeFactory.instance.objectNode();
+    futures.forEach((key, future) -> put(results, name.apply(key), future, write));
+    return results.toString();
   }
 
   /** {@code failure}; a thread that was interrupted stays so. */

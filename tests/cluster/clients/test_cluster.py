@@ -9,11 +9,12 @@ from confluent_kafka.admin import AdminClient
 
 from replication.demo.brokers import Broker
 from replication.errors import ClusterError
+from replication.kafka.api import KafkaRecord
 from replication.kafka.calls import Calls
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.kafka.internal_topic import InternalTopic
-from replication.kafka.reader import KafkaRecord, read_records
+from replication.kafka.reader import read_records
 from replication.model import NewTopic, Topic, TopicPartition, TopicSetting
 from tests.support.clients import properties
 from tests.support.local import Clusters, Until
@@ -79,13 +80,13 @@ def test_a_list_of_topics_brings_the_clusters_id_which_is_known_for_a_while(
     monkeypatch.setattr("replication.kafka.cluster.ID_SECONDS", id_seconds)
     cluster.topic_names()
     asked: list[str] = []
-    call_blocking = Calls.call_blocking
+    ask = Calls.ask
 
-    def counted(calls: Calls, call: str, send: Callable[..., Any]) -> object:
+    def counted(calls: Calls, call: str, send: Callable[[float], Any]) -> object:
         asked.append(call)
-        return call_blocking(calls, call, send)
+        return ask(calls, call, send)
 
-    monkeypatch.setattr(Calls, "call_blocking", counted)
+    monkeypatch.setattr(Calls, "ask", counted)
     ids = {cluster.cluster_id() for _ in range(3)}
 
     assert ids == {own_id}
@@ -216,7 +217,7 @@ def test_a_deleted_topic_is_absent_everywhere(
         read(clusters[0], tp, 0, 9)
     with pytest.raises(CallError) as failure:
         cluster.create_partitions({topic_name: 2})
-    assert failure.value.code == "UNKNOWN_TOPIC_OR_PART"
+    assert failure.value.code == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 def read(

@@ -1,22 +1,16 @@
 """A cluster that does not answer as it should is named with the cause and what to correct."""
 
 from collections.abc import Collection
-from concurrent.futures import Future
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
 from replication.demo.ports import free_port
+from replication.kafka.api import ClientError, ClientFailure, Listing
 from replication.kafka.calls import Calls
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
-from replication.kafka.diagnosis import (
-    CallError,
-    InterruptedCallError,
-    call_error,
-    kafka_error,
-)
-from replication.kafka.java_producer import JavaProducer
+from replication.kafka.diagnosis import CallError, InterruptedCallError, call_error
+from replication.kafka.java_sender import JavaSender
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.reader import read_records
 from replication.model import TopicPartition
@@ -117,38 +111,32 @@ def test_a_partition_without_a_leader_is_not_reported_as_absent() -> None:
     calls = Calls("X", {"bootstrap.servers": "127.0.0.1:1", "request.timeout.ms": "300"}, "test")
     asked = []
 
-    def ask(keys: Collection[str], _timeout_s: float) -> dict[str, "Future[int]"]:
+    def ask(keys: Collection[str], _timeout_s: float) -> dict[str, int | ClientFailure]:
         asked.append(list(keys))
-        answers: dict[str, Future[int]] = {key: Future() for key in keys}
-        for answer in answers.values():
-            answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
-        return answers
+        return dict.fromkeys(keys, ClientFailure("UNKNOWN_TOPIC_OR_PARTITION", "no such topic"))
 
     with pytest.raises(CallError, match=r"listing offsets of there failed: no broker led it"):
         calls.results("listing offsets of", ask, ["there", "gone"], lambda key: key == "there")
     assert asked[:2] == [["there", "gone"], ["there"]]
 
 
-def test_an_epoch_that_the_client_remembers_wrongly_is_read_again(clusters: Clusters) -> None:
+def test_an_epoch_that_the_client_remembers_wrongly_is_read_again(
+    clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As after a restart whose first metadata were old: seen on a machine with a load of 14."""
     calls = Calls("A", {**properties(clusters[0]), "request.timeout.ms": "10000"}, "test")
     metadata_read: list[float] = []
-    list_topics = calls.admin.list_topics
+    listing = calls.admin.listing
 
-    def read_metadata(*, timeout: float) -> object:
-        metadata_read.append(timeout)
-        return list_topics(timeout=timeout)
+    def read_metadata(timeout_s: float) -> Listing:
+        metadata_read.append(timeout_s)
+        return listing(timeout_s)
 
-    def ask(keys: Collection[str], _timeout_s: float) -> dict[str, "Future[int]"]:
-        answers: dict[str, Future[int]] = {key: Future() for key in keys}
-        for answer in answers.values():
-            if metadata_read:
-                answer.set_result(7)
-            else:
-                answer.set_exception(KafkaException(KafkaError(KafkaError.FENCED_LEADER_EPOCH)))
-        return answers
+    def ask(keys: Collection[str], _timeout_s: float) -> dict[str, int | ClientFailure]:
+        old = ClientFailure("FENCED_LEADER_EPOCH", "old")
+        return dict.fromkeys(keys, 7 if metadata_read else old)
 
-    calls.admin.list_topics = read_metadata
+    monkeypatch.setattr(calls.admin, "listing", read_metadata)
     try:
         assert calls.results("listing offsets of", ask, ["t-0"]) == {"t-0": 7}
     finally:
@@ -186,11 +174,12 @@ def test_a_client_that_this_process_has_closed_blames_no_cluster(clusters: Clust
 
 def test_a_write_that_this_process_interrupts_blames_no_cluster(clusters: Clusters) -> None:
     jvm = shared_jvm()
-    producer = JavaProducer(jvm, properties(clusters[0]))
+    sender = JavaSender(jvm, properties(clusters[0]))
+    sender.send(TopicPartition("t", 0), b"", b"", lambda _: None)
     jvm.java.lang.Thread.currentThread().interrupt()
 
-    with pytest.raises(KafkaException) as failure:
-        producer.poll(0.1)
-    code = kafka_error(failure.value).name()
+    with pytest.raises(ClientError) as caught:
+        sender.flush(1.0)
+    failure = caught.value.failure
     with pytest.raises(InterruptedCallError, match="writing to topic t was ended by this process"):
-        call_error("A", {}, "writing to topic t", code, "InterruptedException")
+        call_error("A", {}, "writing to topic t", failure)

@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.errors import GuardError
-from replication.kafka.reader import PARTITIONS_AT_ONCE, KafkaRecord, Reader
+from replication.kafka.api import KafkaRecord
+from replication.kafka.reader import PARTITIONS_AT_ONCE, Reader
 from replication.model import Position, TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.positions.place import Existing, Match, match_existing_targets
