@@ -38,7 +38,7 @@ AUTHORIZER = {
 }
 TRANSACTIONS = "transactional.id"
 KAFKA_SPELLING = str.maketrans("+/", "-_")
-"""librdkafka spells a topic's id with other characters. Tables hold such ids, so this stays."""
+"""librdkafka spells a topic's id with other characters; `Cluster` has one spelling for both."""
 
 
 @pytest.fixture(scope="module")
