@@ -16,7 +16,8 @@ def test_the_archive_is_made_once_and_brings_all_packages_but_spark(tmp_path: Pa
     assert environment(tmp_path / "py-files") == archive
     assert archive.stat().st_mtime_ns == made
     program = (
-        "import click, confluent_kafka, deltalake, prometheus_client, rich, yaml; import pyspark"
+        "import click, confluent_kafka, deltalake, obstore, prometheus_client, rich, yaml\n"
+        "import pyspark"
     )
     answer = subprocess.run(
         [tmp_path / "bin/python", "-c", program], capture_output=True, text=True, check=False
