@@ -132,6 +132,7 @@ Event = Literal[
     "stalled",
     "start_failed",
     "started_over",
+    "state_engine",
     "still_set_aside",
     "still_unreachable",
     "still_waiting",

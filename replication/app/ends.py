@@ -234,7 +234,7 @@ class _WaitingRows:
         if tables is None:
             rows = [row for one in executions for row in rows_of(one)]
             if rows:
-                append_without_spark(self._config.state_dir, self._config.hadoop, rows)
+                append_without_spark(self._config.access, rows)
             return
         state = reader_of(tables)
         rows = [

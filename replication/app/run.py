@@ -60,7 +60,6 @@ from replication.kafka.watch import Watches
 from replication.log import Log, LogFormat, LogLevel, configure
 from replication.mm2.custom import ask_with
 from replication.model import Flow, Job, Mode, runs
-from replication.spark.hadoop import session_conf
 from replication.spark.jvm_log import limit_log
 from replication.spark.late import LateSession
 from replication.spark.reported_figures import ReportedFigures
@@ -74,11 +73,11 @@ from replication.spark.session import (
     session,
     task_slots,
 )
+from replication.state.engine_mark import claim_engine
 from replication.state.job_lock import JobLocks, hold_jobs
 from replication.state.lease import executors_here, holds_lease
 from replication.state.lease_book import LeaseBook
-from replication.state.paths import local_path
-from replication.state.request_files import HadoopFiles, LocalFiles, RequestFiles
+from replication.state.open_storage import storage_for
 from replication.state.requests import RequestChannel
 from replication.state.stop_requests import StopRequests
 from replication.state.tables import Tables
@@ -204,6 +203,8 @@ def _run_in_spark(
     config, job = launch.config, launch.job
     flows = launch.names
     try:
+        storage = storage_for(config.access)
+        log.info("state_engine", engine=storage.engine, text=storage.why)
         check_packages(driver_jvm())
         with job_session(
             f"{job} {' '.join(map(str, flows))}",
@@ -211,16 +212,13 @@ def _run_in_spark(
             partial(check_session, launch),
             is_late=is_drain(config, launch.chosen),
         ) as session:
-            tables = Tables(session, config.state_dir)
-            if is_local := local_path(config.state_dir) is not None:
-                files: RequestFiles = LocalFiles()
-            else:
-                files = HadoopFiles(driver_jvm(), session_conf(session.get()))
-            channel = RequestChannel(files, config.state_dir)
+            tables = Tables(session, config.state_dir, storage=storage)
+            claim_engine(tables.files(), storage)
+            channel = RequestChannel(tables.files(), config.state_dir)
             holds = partial(holds_lease, tables, job=job) if launch.chosen else _always
             requests = (
                 StopRequests(channel, flows, job, locks.holds, locks.address)
-                if is_local
+                if storage.is_local
                 else StopRequests(channel, flows, job, holds)
             )
             with ends.written_to(tables):

@@ -70,12 +70,12 @@ def accept(
     """
     config = load_config(file)
     flow = chosen_flow(config, name)
-    with open_reader(config.state_dir, config.hadoop) as state, open_clusters(flow) as clusters:
+    with open_reader(config.access) as state, open_clusters(flow) as clusters:
         stored = stored_map(config.state_dir, flow, state)
         acceptance = plan_acceptance(flow, clusters, stored, (topic, partition), start)
     _print(acceptance, execute=execute, as_json=as_json)
     if execute:
-        request_acceptance(config.state_dir, flow.flow, acceptance.request, config.hadoop, reason)
+        request_acceptance(config.access, flow.flow, acceptance.request, reason)
     if not as_json:
         done = "accepted" if execute else "dry run: nothing accepted; pass --execute to accept"
         click.echo(done)

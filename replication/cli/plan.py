@@ -19,6 +19,7 @@ from replication.control.plan import FlowPlan, Histories, plan_flow
 from replication.control.resumes import PartitionStart
 from replication.control.starts import open_clusters, stored_map
 from replication.errors import GuardError
+from replication.state.open_storage import storage_for
 from replication.state.readers import StateReader, open_reader
 from replication.topics.acl_sync import AclHistory
 from replication.topics.config_sync import SyncHistory
@@ -48,16 +49,19 @@ def plan(*, file: str, name: str | None, clusters: str, as_json: bool) -> None:
     config = load_config(file, clusters)
     check_loops(config)
     flows = chosen_flows(config, name) if config.flows or name else ()
-    with open_reader(config.state_dir, config.hadoop) as state:
+    storage = storage_for(config.access)
+    with open_reader(config.access) as state:
         plans = [_plan(config, flow, state) for flow in flows]
     if as_json:
-        print_json({"flows": [plan.document() for plan in plans]})
+        engine = {"engine": storage.engine, "reason": storage.why}
+        print_json({"flows": [plan.document() for plan in plans], "state": engine})
     else:
         for flow_plan in plans:
             _print(flow_plan)
         if not plans:
             pairs = ", ".join(map(str, config.names))
             click.echo(f"no flow is enabled: a start emits the heartbeats of {pairs}")
+        click.echo(f"tables in {config.state_dir}: by {storage.engine} ({storage.why})")
     problems = [f"{plan.config.flow}: {text}" for plan in plans for text in plan.problems]
     problems += find_all_conflicts(
         {plan.config.flow: plan.topics for plan in plans},

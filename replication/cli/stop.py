@@ -23,7 +23,7 @@ def stop(file: str, name: str | None, clusters: str, timeout: int, job: Job, rea
     """
     config = load_config(file, clusters)
     flows = chosen_names(config, name)
-    stopped = request_stop(config.state_dir, flows, timeout, job, config.hadoop, reason)
+    stopped = request_stop(config.access, flows, timeout, job, reason)
     for flow in flows:
         click.echo(f"{flow} {_answer(stopped.get(flow))}")
     if failed := [code for code in stopped.values() if code]:

@@ -17,6 +17,7 @@ from replication.config.group_settings import (
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.metrics_settings import MetricsConfig
 from replication.config.serve_settings import ServeConfig
+from replication.config.state_access import ENGINE
 from replication.config.status_settings import StatusConfig
 from replication.config.topic_settings import GuardConfig, RecordsConfig, TopicsConfig
 
@@ -91,7 +92,7 @@ SUBJECTS: Final[dict[str, tuple[ConfigKey, ...]]] = {
     "Consumer groups": keys_of(GroupsConfig),
     "Heartbeats": keys_of(HeartbeatsConfig),
     "What an operator is shown": keys_of(StatusConfig),
-    "The Delta tables": (_STATE_DIR, *keys_of(StateConfig)),
+    "The Delta tables": (_STATE_DIR, ENGINE, *keys_of(StateConfig)),
     "Metrics and probes of the driver": keys_of(MetricsConfig),
     "REST and pages (replication serve)": keys_of(ServeConfig),
     "Metrics, and a class of MirrorMaker 2 that cannot be replaced": _CLASSES,

@@ -23,6 +23,7 @@ from replication.config.metrics_settings import (
 )
 from replication.config.scopes import sort_settings
 from replication.config.serve_settings import ServeConfig, serve_problems
+from replication.config.state_access import ENGINE, EngineChoice
 from replication.config.status_settings import STATUS_TOPIC
 from replication.config.topic_settings import MODE
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
@@ -85,6 +86,7 @@ def parse(
         clusters=scopes.clusters,
         state_dir=PurePosixPath(state_dir).as_uri() if state_dir.startswith("/") else state_dir,
         hadoop=hadoop_properties(scopes.top),
+        engine=cast("EngineChoice", read(ENGINE, scopes.top.get(ENGINE.name, ENGINE.default))),
         mode=cast("Mode", read(MODE, scopes.top.get(MODE.name, MODE.default))),
         flows=tuple(flow for flow in flows if flow.flow in chosen),
         other_flows=tuple(flow for flow in flows if flow.flow not in chosen),

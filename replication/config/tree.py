@@ -16,6 +16,7 @@ from replication.config.group_settings import (
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.metrics_settings import MetricsConfig
 from replication.config.serve_settings import ServeConfig
+from replication.config.state_access import EngineChoice, StateAccess
 from replication.config.status_settings import StatusConfig
 from replication.config.topic_settings import GuardConfig, RecordsConfig, TopicsConfig
 from replication.mm2.custom import CustomClass, CustomPolicy
@@ -83,6 +84,7 @@ class MirrorConfig:
         clusters: All aliases.
         state_dir: URI of the folder of the Delta tables.
         hadoop: Hadoop's properties for *state_dir*, without the prefix ``hadoop.``.
+        engine: What reads and writes the tables there.
         mode: That of a process without a flow, which emits heartbeats only.
         flows: The enabled flows, in the order of *clusters*.
         other_flows: Enabled flows whose targets are left to other processes, by
@@ -98,6 +100,7 @@ class MirrorConfig:
     clusters: tuple[str, ...]
     state_dir: str
     hadoop: Mapping[str, str]
+    engine: EngineChoice
     mode: Mode
     flows: tuple[FlowConfig, ...]
     other_flows: tuple[FlowConfig, ...]
@@ -106,6 +109,11 @@ class MirrorConfig:
     metrics: MetricsConfig
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+
+    @property
+    def access(self) -> StateAccess:
+        """How the state directory is reached."""
+        return StateAccess(self.state_dir, self.hadoop, self.engine)
 
     @property
     def names(self) -> tuple[Flow, ...]:

@@ -70,7 +70,7 @@ def read_events(config: MirrorConfig, flows: Sequence[FlowConfig]) -> tuple[list
 
 def _of_tables(config: MirrorConfig, flows: Sequence[FlowConfig]) -> Iterable[LoggedEvent]:
     known = {"flow", "at", "kind", "reaction", "text", "policy"}
-    with open_reader(config.state_dir, config.hadoop) as state:
+    with open_reader(config.access) as state:
         for flow in flows:
             for row in state.rows("events", flow.flow):
                 details = {key: value for key, value in row.items() if key not in known}

@@ -171,7 +171,7 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         """
         with ThreadPoolExecutor(min(len(self._flows), MOST_AT_ONCE) + 2, "status") as pool:
             asked = pool.submit(ask_witnesses, self._flows)
-            is_cheap = is_quick(self._config.state_dir)
+            is_cheap = is_quick(self._config.access)
             read = pool.submit(self._read_tables) if is_cheap else None
             heard = list(pool.map(lambda flow: self._hear(flow, seconds), self._flows))
             if read is None and not all(one.word for one in heard):
@@ -230,7 +230,7 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
 
     def _read_tables(self) -> tuple[dict[Flow, FlowStatus], str]:
         try:
-            with open_reader(self._config.state_dir, self._config.hadoop) as state:
+            with open_reader(self._config.access) as state:
                 return {flow.flow: flow_status(flow.flow, state) for flow in self._flows}, ""
         except ReplicationError as error:
             return {}, str(error)

@@ -33,7 +33,7 @@ def partitions_then(config: MirrorConfig, flow: FlowConfig) -> int:
     # Imported here because only a start without an answer needs what reads tables.
     from replication.state.readers import open_reader  # noqa: PLC0415
 
-    with open_reader(config.state_dir, config.hadoop) as state:
+    with open_reader(config.access) as state:
         rows = state.rows("topics", flow.flow)
     newest = max((row["generation"] for row in rows), default=0)
     return sum(row["partitions"] for row in rows if row["generation"] == newest)

@@ -20,7 +20,7 @@ def open_written(
         StateError: The tables cannot be read.
     """
     doubt = await_written(mirror.state_dir, config.flow)
-    with open_reader(mirror.state_dir, mirror.hadoop) as state:
+    with open_reader(mirror.access) as state:
         if local_path(mirror.state_dir) is None:
             process = last_process(state.rows("leases", config.flow))
             if process is not None and process.released is None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from replication.config.state_access import StateAccess
 from replication.demo.compare import compare
 from replication.demo.findings import Finding, find
 from replication.demo.latency import LatencyProbe
@@ -174,7 +175,7 @@ def _judge(scene: Scene, latencies: dict[str, list[float]], *, is_running: bool)
         reports = compare(source, target, scene.remote_topics, keep_offsets=True)
     with (
         scene.screen.step("Comparing the offset map with the records"),
-        open_reader(scene.state_dir, {}) as state,
+        open_reader(StateAccess(scene.state_dir)) as state,
     ):
         return find(reports, latencies, state.offsets(FLOW).runs, is_running=is_running)
 

@@ -59,7 +59,7 @@ class Questions:
 
     def translate(self, flow: FlowConfig, question: Question) -> Answer:
         """Translates an offset by the table of the offset map."""
-        with open_reader(self.config.state_dir, self.config.hadoop) as state:
+        with open_reader(self.config.access) as state:
             return answer_question(flow, state.offsets(flow.flow).runs, question)
 
     def group(self, flow: FlowConfig, name: str) -> list[dict[str, object]]:
@@ -91,12 +91,12 @@ class Questions:
         at, rows = self._events.get(flow, (0.0, []))
         if time.monotonic() - at < _FRESH_SECONDS:
             return rows
-        if not is_quick(self.config.state_dir):
+        if not is_quick(self.config.access):
             raise StateError(
                 f"the events of {self.config.state_dir} are out of reach without Spark; the last "
                 "20 of each flow are shown, as its owner has published them"
             )
-        with open_reader(self.config.state_dir, self.config.hadoop) as state:
+        with open_reader(self.config.access) as state:
             found = state.rows("events", flow)
         rows = [_event(flow, row) for row in sorted(found, key=lambda row: row["at"], reverse=True)]
         self._events[flow] = time.monotonic(), rows
@@ -107,7 +107,7 @@ class Questions:
     ) -> Acceptance:
         """Returns what it would mean that a topic goes on; nothing is changed."""
         with (
-            open_reader(self.config.state_dir, self.config.hadoop) as state,
+            open_reader(self.config.access) as state,
             open_clusters(flow) as clusters,
         ):
             stored = stored_map(self.config.state_dir, flow, state)
@@ -115,14 +115,11 @@ class Questions:
 
     def accept(self, flow: FlowConfig, acceptance: Acceptance, reason: str) -> None:
         """Requests what `acceptance` has planned."""
-        state_dir, hadoop = self.config.state_dir, self.config.hadoop
-        request_acceptance(state_dir, flow.flow, acceptance.request, hadoop, reason)
+        request_acceptance(self.config.access, flow.flow, acceptance.request, reason)
 
     def stop(self, flow: FlowConfig, reason: str) -> None:
         """Asks the process that runs *flow* to stop, and waits until it has."""
-        request_stop(
-            self.config.state_dir, [flow.flow], STOP_SECONDS, "mirror", self.config.hadoop, reason
-        )
+        request_stop(self.config.access, [flow.flow], STOP_SECONDS, "mirror", reason)
 
     def begun(self) -> None:
         """Checks that a job ever began with the state directory.

@@ -4,15 +4,17 @@ The owner of the flow's lease reads the requests when it searches positions, and
 it is used or of no use any more.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
 
+from replication.config.state_access import StateAccess
 from replication.errors import StateError, first_line
 from replication.model import Flow, TopicPartition
 from replication.offsets.guard import Accepted, StartOffset
+from replication.state.open_storage import storage_for
 from replication.state.paths import local_path
 from replication.state.request_files import LocalFiles, open_files
 from replication.state.requests import NEW, Request, RequestChannel, new_path, request
@@ -88,27 +90,22 @@ def pending_acceptances(state_dir: str, flow: Flow) -> dict[TopicPartition, Acce
 
 
 def request_acceptance(
-    state_dir: str,
-    flow: Flow,
-    acceptance: AcceptRequest,
-    hadoop: Mapping[str, str] | None = None,
-    reason: str = "",
+    access: StateAccess, flow: Flow, acceptance: AcceptRequest, reason: str = ""
 ) -> None:
     """Hands *acceptance* to the process that runs *flow*, now or at its next start.
 
     Args:
-        state_dir: The state directory.
+        access: The state directory.
         flow: The flow.
         acceptance: What is accepted.
-        hadoop: Hadoop's properties for a remote state directory.
         reason: Why, for the log of the process.
 
     Raises:
         StateError: The state directory cannot be written.
-        SetupError: The state directory is remote, and Java, which is needed then, does not start.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
     """
-    path = new_path(state_dir, "accept", flow)
-    with open_files(state_dir, hadoop or {}) as files:
+    path = new_path(access.state_dir, "accept", flow)
+    with open_files(storage_for(access)) as files:
         try:
             files.create(path, request(acceptance.body, reason).text())
         except (OSError, Py4JError) as error:

@@ -1,135 +1,98 @@
-"""A flow's offset map in fewer rows, as one query: the rows never leave Spark.
+"""A flow's offset map in fewer rows, whichever library reads and writes the table.
 
-For tables that delta-rs does not write; `replication.state.local_compaction` is for the others, and
-many times faster. The rule is that of `merge_runs` and `thin_runs`;
-``tests/spark/test_compaction.py`` compares them. Adjacent dense runs are joined by a window,
-however many there are. What is left is folded by partition, oldest first, `_CHUNK` runs at a time:
-each run that stays copies the array of its chunk, so the array of a chunk stays short, and the
-chunks are put together. A section of which the rule keeps the start only becomes an anchor.
+The rows are read in order, `compact_runs` says what replaces them, partition by partition. Python
+holds `SLICE_ROWS` rows, or one partition's if it has more.
 """
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from replication.model import Flow
-from replication.offsets.thinning import RESOLUTION
+from replication.offsets.runs import OffsetRun
+from replication.offsets.thinning import compact_runs
 from replication.state.offset_rows import COMPACTED
+from replication.state.sql import literal
+from replication.state.stored_table import Query, Replacement
 
-# A run here is a struct of tgt_from, tgt_until, newest, src_from, src_until, is_known; in this
-# order, so that an array of runs is sorted as `merge_runs` sorts them. ``newest`` is what stays of
-# the rows that a run replaces: generation, written_at, last_batch. ``is_known`` is false where
-# others' records may be between those of the run.
+SLICE_ROWS: Final = 100_000
+"""Rows of the table that Python holds at the same time."""
 
-_IS_DENSE = "`count` > 0 AND `count` = src_until - src_from"
-_SAME_SHIFT = f"""
-    PARTITION BY topic, `partition`, topic_id, {_IS_DENSE}, tgt_from - src_from
-    ORDER BY tgt_from, `count`
+_PARTS: Final = """
+    SELECT topic, `partition`, topic_id, count(*) AS `rows` FROM {{table}} WHERE flow = {flow}
+    GROUP BY topic, `partition`, topic_id ORDER BY topic, `partition`, topic_id
 """
-_JOINED = """
-    named_struct('done', held.done, 'reach', held.reach, 'last', named_struct(
-      'tgt_from', held.last.tgt_from, 'tgt_until', greatest(held.last.tgt_until, run.tgt_until),
-      'newest', greatest(held.last.newest, run.newest),
-      'src_from', held.last.src_from, 'src_until', greatest(held.last.src_until, run.src_until),
-      'is_known', {is_known}
-    ))
+_RANGE: Final = """
+    flow = {flow}
+    AND (topic > {first[0]} OR topic = {first[0]} AND `partition` >= {first[1]})
+    AND (topic < {last[0]} OR topic = {last[0]} AND `partition` <= {last[1]})
 """
-_ENDS_ARE_EQUAL = "held.last.src_until = run.src_until AND held.last.tgt_until = run.tgt_until"
-_STARTS_ARE_EQUAL = "held.last.src_from = run.src_from AND held.last.tgt_from = run.tgt_from"
-_ARE_NEIGHBOURS = "held.last.src_until = run.src_from AND held.last.tgt_until = run.tgt_from"
-_SPACING = f"(log_end - run.tgt_until) DIV {RESOLUTION}"
-_ARE_CLOSE = f"{_SPACING} > 1 AND run.tgt_until - held.last.tgt_from <= {_SPACING}"
-_MAY_JOIN = f"""
-    {_STARTS_ARE_EQUAL} AND {_ENDS_ARE_EQUAL}
-    OR run.src_from = run.src_until AND {_ENDS_ARE_EQUAL}
-    OR held.last.is_known AND (
-      held.last.src_from = held.last.src_until AND {_STARTS_ARE_EQUAL}
-      OR {_ARE_NEIGHBOURS} AND held.last.tgt_from = run.tgt_until
-      OR {_ARE_NEIGHBOURS} AND held.last.src_from < held.last.src_until AND {_ARE_CLOSE}
-    )
+_ROWS: Final = """
+    SELECT src_from, src_until, tgt_from, `count`, generation, written_at,
+      coalesce(last_batch, -1) AS last_batch
+    FROM {{table}} WHERE {range}
+    ORDER BY topic, `partition`, topic_id, tgt_from, `count`, generation, written_at
 """
-_MAY_BE_LEFT_OUT = f"""
-    held.last.src_until <= run.src_from AND held.last.tgt_until <= run.tgt_from
-    AND held.reach <= held.last.src_from AND {_ARE_CLOSE}
-"""
-_CHUNK = 64
-"""Runs that are folded into an array of their own."""
-
-_THINNED = f"""
-    aggregate(
-      sequence(0, (size(runs) - 2) DIV {_CHUNK}),
-      named_struct('done', slice(runs, 1, 0), 'reach', CAST(-1 AS BIGINT), 'last', runs[0]),
-      (so_far, chunk) -> aggregate(
-        slice(runs, 2 + {_CHUNK} * chunk, {_CHUNK}),
-        named_struct('done', slice(runs, 1, 0), 'reach', so_far.reach, 'last', so_far.last),
-        (held, run) -> CASE
-          WHEN {_MAY_JOIN} THEN {_JOINED.format(is_known="held.last.is_known")}
-          WHEN {_MAY_BE_LEFT_OUT} THEN {_JOINED.format(is_known="false")}
-          ELSE named_struct(
-            'done', concat(held.done, array(held.last)),
-            'reach', greatest(held.reach, held.last.src_until), 'last', run
-          )
-        END,
-        held -> named_struct(
-          'done', concat(so_far.done, held.done), 'reach', held.reach, 'last', held.last
-        )
-      ),
-      so_far -> concat(so_far.done, array(so_far.last))
-    )
-"""
-_ANCHOR = """named_struct(
-      'tgt_from', run.{at}, 'tgt_until', run.{at}, 'newest', run.newest,
-      'src_from', run.{src}, 'src_until', run.{src}, 'is_known', true
-    )"""
-_START = _ANCHOR.format(at="tgt_from", src="src_from")
-_END = _ANCHOR.format(at="tgt_until", src="src_until")
-_IS_CONTINUED = """
-    coalesce(
-      get(sections, at + 1).src_from = run.src_until
-      AND get(sections, at + 1).tgt_from >= run.tgt_until, false
-    )
-"""
-_KEPT = f"""
-    flatten(transform(sections, (run, at) -> CASE
-      WHEN run.is_known THEN array(run)
-      WHEN {_IS_CONTINUED} THEN array({_START})
-      ELSE array({_START}, {_END})
-    END))
-"""
+_RUN: Final = ("src_from", "src_until", "tgt_from", "count")
+_AGE: Final = ("generation", "written_at", "last_batch")
 
 
-def compacted(rows: str, flow: Flow) -> str:
-    """Returns the query for the rows that replace those of *flow* in *rows* (a source for SQL)."""
-    return f"""
-    WITH flagged AS (
-      SELECT *, {_IS_DENSE} AS is_dense, coalesce(
-        {_IS_DENSE} AND tgt_from <= max(tgt_from + `count`) OVER (
-          {_SAME_SHIFT} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ), false) AS continues
-      FROM {rows} WHERE flow = '{flow}'
-    ),
-    numbered AS (
-      SELECT *, sum(IF(continues, 0, 1)) OVER ({_SAME_SHIFT} ROWS UNBOUNDED PRECEDING) AS number
-      FROM flagged
-    ),
-    merged AS (
-      SELECT topic, `partition`, topic_id, struct(
-        min(tgt_from) AS tgt_from, max(tgt_from + `count`) AS tgt_until,
-        max(struct(generation, written_at, last_batch)) AS newest,
-        min(src_from) AS src_from, max(src_until) AS src_until, true AS is_known
-      ) AS run
-      FROM numbered
-      GROUP BY topic, `partition`, topic_id, is_dense, tgt_from - src_from,
-        -- of the others, those that say the same
-        IF(is_dense, number, tgt_from), IF(is_dense, 0, `count`), IF(is_dense, 0, src_until)
-    ),
-    by_partition AS (
-      SELECT topic, `partition`, topic_id, sort_array(collect_list(run)) AS runs
-      FROM merged GROUP BY topic, `partition`, topic_id
-    ),
-    thinned AS (
-      SELECT topic, `partition`, topic_id, {_THINNED} AS sections
-      FROM (SELECT *, element_at(runs, -1).tgt_until AS log_end FROM by_partition)
-    ),
-    kept AS (SELECT topic, `partition`, topic_id, explode({_KEPT}) AS run FROM thinned)
-    SELECT '{flow}' AS flow, run.newest.generation, topic, `partition`, topic_id,
-      run.src_from, run.src_until, run.tgt_from, run.tgt_until - run.tgt_from AS `count`,
-      CAST({COMPACTED} AS BIGINT) AS first_batch, run.newest.last_batch, run.newest.written_at
-    FROM kept
-    """  # noqa: S608 - names of our own
+class _Part(NamedTuple):
+    """The rows about one topic id of a partition: how many there are."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    rows: int
+
+
+def compacted(query: Query, flow: Flow, slice_rows: int = SLICE_ROWS) -> Iterator[Replacement]:
+    """Yields what replaces the rows of *flow* in the table ``offset_runs``, range by range.
+
+    Args:
+        query: Reads the table.
+        flow: The flow.
+        slice_rows: Rows that are read at a time.
+    """
+    parts = [_Part(**row) for row in query(_PARTS.format(flow=literal(flow)))]
+    for some in _slices(parts, slice_rows):
+        first, last = ((literal(part.topic), part.partition) for part in (some[0], some[-1]))
+        condition = _RANGE.format(flow=literal(flow), first=first, last=last)
+        rows = iter(query(_ROWS.format(range=condition)))
+        kept = [row for part in some for row in _kept(part, list(islice(rows, part.rows)))]
+        yield Replacement(condition, [{"flow": str(flow), **row} for row in kept])
+
+
+def _slices(parts: Sequence[_Part], slice_rows: int) -> Iterator[list[_Part]]:
+    """Yields *parts* in order, as many as have *slice_rows* rows; a partition stays whole."""
+    some: list[_Part] = []
+    rows = 0
+    for part in parts:
+        is_new_partition = bool(some) and part[:2] != some[-1][:2]
+        if is_new_partition and rows + part.rows > slice_rows:
+            yield some
+            some, rows = [], 0
+        some.append(part)
+        rows += part.rows
+    if some:
+        yield some
+
+
+def _kept(part: _Part, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yields what replaces the *rows* of *part*: each has the newest age of those replaced."""
+    replaced = compact_runs([OffsetRun(*(row[name] for name in _RUN)) for row in rows])
+    ends = [*(place for _, place in replaced[1:]), len(rows)]
+    for (runs, place), end in zip(replaced, ends, strict=True):
+        newest = max(tuple(row[name] for name in _AGE) for row in rows[place:end])
+        for run in runs:
+            yield {
+                "topic": part.topic,
+                "partition": part.partition,
+                "topic_id": part.topic_id,
+                "src_from": run.src_from,
+                "src_until": run.src_until,
+                "tgt_from": run.tgt_from,
+                "count": run.count,
+                "first_batch": COMPACTED,
+                **dict(zip(_AGE, newest, strict=True)),
+            }

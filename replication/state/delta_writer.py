@@ -1,22 +1,25 @@
-"""A Delta table of a local folder, written by delta-rs: no commit needs a Spark job.
+"""A Delta table read and written by delta-rs: nothing needs a Spark job.
 
-Only where `replication.state.delta_reader.can_reach` says so;
-`replication.state.spark_writer` is for any other storage.
+Only where `replication.state.storage` says so; `replication.state.spark_writer` is for the rest.
 """
 
 # ruff: noqa: D102 - StoredTable says what each method does
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from arro3.core import Array, DataType, Field, Schema, Table
+from arro3.core import Array, DataType, Field, RecordBatch, Schema, Table
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import Field as StoredField
+from deltalake.exceptions import CommitFailedError
 
-from replication.state.schemas import WHOLE, local_properties, outdated_properties
-from replication.state.stored_table import Before
+from replication.state.schemas import WHOLE, outdated_properties, short_properties
+from replication.state.stored_table import Before, Query, Replacement, Rows
+from replication.state.table_errors import check_columns
 
 _TYPES: Final = {
     "string": DataType.utf8(),
@@ -37,31 +40,67 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-class LocalTable:
-    """A `StoredTable` in *folder*; its errors are those of `table_errors`."""
+class RemoteTable:
+    """A `StoredTable` at a *uri*; its errors are those of `table_errors`.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._properties = local_properties(folder.name)
-        self._partitions = [] if folder.name in WHOLE else ["flow"]
+    Its log lets one of several commits with the same number win, and delta-rs repeats the others.
+    """
+
+    attempts = 5  # of an append: two processes may create the table at the same moment
+
+    def __init__(self, uri: str, options: Mapping[str, str] | None = None) -> None:
+        self._uri = uri
+        self._options = dict(options or {})
+        self._name = uri.rpartition("/")[2]
+        self._properties = short_properties(self._name)
+        self._partitions = [] if self._name in WHOLE else ["flow"]
 
     def exists(self) -> bool:
-        return has_table(self._folder)
+        return DeltaTable.is_deltatable(self._uri, self._options)
 
-    def append(self, rows: Sequence[Mapping[str, Any]], schema: str) -> int:
-        columns = [column.split() for column in schema.split(", ")]
-        arrays = [_array([row.get(name) for row in rows], kind) for name, kind in columns]
-        fields = [Field(name, _TYPES[kind], nullable=True) for name, kind in columns]
-        table = self._open() if self.exists() else None
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        table = self._open()
+        columns = dict(map(_name_and_kind, table.schema().fields))
+        check_columns(self._name, self._uri, columns)
+        return _query(table, sql)
+
+    def append(self, rows: Rows, schema: str) -> int:
+        batch, table = _batch(rows, schema), None
+        for attempt in range(1, self.attempts + 1):
+            table = self._open() if self.exists() else None
+            try:
+                self._append(table, batch)
+            except CommitFailedError:
+                if attempt == self.attempts:
+                    raise
+            else:
+                break
+        return _mergeable(table or self._open())
+
+    def _append(self, table: DeltaTable | None, batch: RecordBatch) -> None:
         write_deltalake(
-            table or self._folder,
-            Table.from_arrays(arrays, schema=Schema(fields)),
+            table or self._uri,
+            Table.from_batches([batch]),
             partition_by=self._partitions or None,
             mode="append",
             schema_mode="merge",  # a table of an earlier version
             configuration=self._properties,
+            storage_options=None if table else self._options,
         )
-        return _mergeable(table or self._open())
+
+    def rewrite(
+        self, condition: str, schema: str, parts: Callable[[Query], Iterable[Replacement]]
+    ) -> int:
+        table = self._open()  # one version of it is read and replaced, in one commit
+        # what is written waits as Arrow, some 100 bytes a row
+        batches = [_batch(part.rows, schema) for part in parts(partial(_query, table)) if part.rows]
+        if not batches:
+            table.delete(condition)
+            return 0
+        written = Table.from_batches(batches)
+        # of columns that others have added, the new rows have none
+        write_deltalake(table, written, mode="overwrite", predicate=condition, schema_mode="merge")
+        return int(written.num_rows)
 
     def files(self) -> int:
         return len(self._open().file_uris())
@@ -102,7 +141,20 @@ class LocalTable:
         self._open().vacuum(dry_run=False, full=True)  # commits its start and its end
 
     def _open(self) -> DeltaTable:
-        return DeltaTable(self._folder)
+        return DeltaTable(self._uri, storage_options=self._options)
+
+
+class LocalTable(RemoteTable):
+    """A table in *folder*; whoever commits to it holds its commit lock."""
+
+    attempts = 1
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(str(folder))
+        self._folder = folder
+
+    def exists(self) -> bool:
+        return has_table(self._folder)
 
 
 def _mergeable(table: DeltaTable) -> int:
@@ -131,6 +183,25 @@ def has_table(folder: Path) -> bool:
         return False
     # a process that was killed in its first commit leaves an empty folder, or an unfinished file
     return any(name.endswith((".json", ".parquet", "_last_checkpoint")) for name in names)
+
+
+def _query(table: DeltaTable, sql: str) -> list[dict[str, Any]]:
+    query = QueryBuilder().register("stored", table)
+    found = query.execute(sql.replace("{table}", "stored")).read_all()
+    names = found.column_names
+    columns = [found.column(name).to_pylist() for name in names]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _name_and_kind(field: StoredField) -> tuple[str, str]:
+    return field.name, getattr(field.type, "type", "a structure")
+
+
+def _batch(rows: Rows, schema: str) -> RecordBatch:
+    columns = [column.split() for column in schema.split(", ")]
+    arrays = [_array([row.get(name) for row in rows], kind) for name, kind in columns]
+    fields = [Field(name, _TYPES[kind], nullable=True) for name, kind in columns]
+    return RecordBatch.from_arrays(arrays, schema=Schema(fields))
 
 
 def _array(values: Sequence[Any], kind: str) -> Array:

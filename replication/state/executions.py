@@ -5,17 +5,21 @@ what the flow knew when it ended: nobody asks a cluster for them.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final, Literal
 
+from replication.config.state_access import StateAccess
 from replication.model import Flow, Job, Mode
 from replication.state.commit_lock import hold_commit_lock
-from replication.state.delta_reader import can_reach
-from replication.state.delta_writer import LocalTable
+from replication.state.delta_reader import delta_table
+from replication.state.engine_mark import claim_engine
 from replication.state.folder import StateFolder
-from replication.state.paths import local_path
+from replication.state.open_storage import storage_for
 from replication.state.readers import StateReader
+from replication.state.request_files import open_files
 from replication.state.schemas import SCHEMAS
 from replication.state.table_errors import table_errors
 from replication.state.tables import Tables, local_tables
@@ -136,9 +140,7 @@ def last_execution(state: StateReader, flow: Flow) -> Mapping[str, Any] | None:
     return max(ends, key=lambda row: (row["ended_at"], row["started_at"]), default=None)
 
 
-def append_without_spark(
-    state_dir: str, hadoop: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
-) -> None:
+def append_without_spark(access: StateAccess, rows: Sequence[Mapping[str, Any]]) -> None:
     """Appends *rows* in a process that has no Spark session.
 
     Storage that only Spark can write gets a small session of its own for it.
@@ -146,17 +148,20 @@ def append_without_spark(
     Raises:
         StateError: They cannot be written.
     """
-    folder = local_path(state_dir)
-    if folder is None or not can_reach(state_dir):
-        with local_tables(state_dir, hadoop) as tables:
+    storage = storage_for(access)
+    if storage.engine == "spark":
+        with local_tables(storage) as tables:
+            claim_engine(tables.files(), storage)
             tables.append(EXECUTIONS, rows)
         return
-    StateFolder(folder).begin()
-    with (
-        hold_commit_lock(folder / "_locks" / f"{EXECUTIONS}.commit"),
-        table_errors("append to", EXECUTIONS, f"{folder}/{EXECUTIONS}"),
-    ):
-        LocalTable(folder / EXECUTIONS).append(rows, SCHEMAS[EXECUTIONS])
+    with ExitStack() as held:
+        if storage.is_local:
+            StateFolder(folder := Path(storage.root)).begin()
+            held.enter_context(hold_commit_lock(folder / "_locks" / f"{EXECUTIONS}.commit"))
+        else:
+            claim_engine(held.enter_context(open_files(storage)), storage)
+        held.enter_context(table_errors("append to", EXECUTIONS, storage.uri(EXECUTIONS)))
+        delta_table(storage, EXECUTIONS).append(rows, SCHEMAS[EXECUTIONS])
 
 
 def has_end(state: StateReader, flow: Flow, host: str, at: datetime) -> bool:

@@ -1,12 +1,14 @@
 """Reads a state directory for a command: without Spark where that is possible, else with it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from replication.config.state_access import StateAccess
 from replication.model import Flow
-from replication.state.delta_reader import DeltaReader, can_reach
+from replication.state.delta_reader import DeltaReader
 from replication.state.offset_rows import OffsetReader
+from replication.state.open_storage import storage_for
 
 
 class StateReader(Protocol):
@@ -24,27 +26,27 @@ class StateReader(Protocol):
         """Returns the offset map of *flow*."""
 
 
-def is_quick(state_dir: str) -> bool:
-    """Returns whether the tables of *state_dir* answer at once: without Spark."""
-    return can_reach(state_dir)
+def is_quick(access: StateAccess) -> bool:
+    """Returns whether the tables of a state directory answer at once: without Spark."""
+    return storage_for(access).engine == "delta-rs"
 
 
 @contextmanager
-def open_reader(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[StateReader]:
-    """Yields a reader of *state_dir* for the block; starts a Spark session only if it must.
+def open_reader(access: StateAccess) -> Iterator[StateReader]:
+    """Yields a reader of a state directory for the block; starts a Spark session only if it must.
 
     Args:
-        state_dir: The state directory.
-        hadoop: Hadoop's properties for it, where it is not on this machine.
+        access: The state directory.
 
     Raises:
         StateError: The tables cannot be read.
     """
-    if can_reach(state_dir):
-        yield DeltaReader(state_dir)
+    storage = storage_for(access)
+    if storage.engine == "delta-rs":
+        yield DeltaReader(access.state_dir, storage)
         return
     # Imported here because importing Spark takes as long as an answer without it.
     from replication.state.spark_reader import open_spark_reader  # noqa: PLC0415
 
-    with open_spark_reader(state_dir, hadoop) as reader:
+    with open_spark_reader(storage) as reader:
         yield reader

@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -15,6 +15,7 @@ from replication.config.home import connector_jars, storage_class_path
 from replication.kafka.jvm import open_jvm, pyspark_jars
 from replication.spark.hadoop import hadoop_conf
 from replication.state.paths import local_path, make_private
+from replication.state.storage import Storage
 
 MOST_BYTES: Final = 4_194_304
 """Of a request. One that accepts all partitions of the largest topic has less."""
@@ -78,7 +79,7 @@ class LocalFiles(RequestFiles):
             if not stat.S_ISREG(file.stat().st_mode):  # the end of a pipe may never come
                 raise OSError(errno.EINVAL, "no regular file", str(file))
             with file.open("rb") as stream:
-                return _text(stream.read(MOST_BYTES + 1))
+                return text_of(stream.read(MOST_BYTES + 1))
         except FileNotFoundError:
             return ""
 
@@ -135,7 +136,7 @@ class HadoopFiles(RequestFiles):
             raise
         content = bytes(stream.readNBytes(MOST_BYTES + 1))
         stream.close()
-        return _text(content)
+        return text_of(content)
 
     def delete(self, path: str) -> None:
         """Deletes the file, if it is there."""
@@ -154,17 +155,29 @@ class HadoopFiles(RequestFiles):
 
 
 @contextmanager
-def open_files(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[RequestFiles]:
-    """Yields the files under *state_dir*, for a process that has no Spark.
+def open_files(storage: Storage) -> Iterator[RequestFiles]:
+    """Yields the files under a state directory, for a process that has no Spark.
 
     Raises:
-        SetupError: The directory is remote, and Java, which is needed then, does not start.
+        SetupError: Only Hadoop's client reaches it, and Java, which that needs, does not start.
     """
-    if local_path(state_dir) is not None:
-        yield LocalFiles()
+    if (files := files_without_java(storage)) is not None:
+        yield files
         return
     with open_jvm(hadoop_class_path()) as jvm:
-        yield HadoopFiles(jvm, hadoop_conf(jvm, hadoop))
+        yield HadoopFiles(jvm, hadoop_conf(jvm, storage.access.hadoop))
+
+
+def files_without_java(storage: Storage) -> RequestFiles | None:
+    """Returns the files under a state directory; None if only Hadoop's client reaches them."""
+    if storage.is_local:
+        return LocalFiles()
+    if not storage.has_objects:
+        return None
+    # Imported here because most state directories are not on S3
+    from replication.state.object_files import ObjectFiles  # noqa: PLC0415
+
+    return ObjectFiles(storage)
 
 
 def hadoop_class_path() -> list[Path]:
@@ -174,7 +187,12 @@ def hadoop_class_path() -> list[Path]:
     return [*([Path(conf)] if conf else []), *pyspark_jars(), *connector_jars(), *storage]
 
 
-def _text(content: bytes) -> str:
+def text_of(content: bytes) -> str:
+    """Returns the text of a request.
+
+    Raises:
+        ValueError: It is none, or longer than any request.
+    """
     if len(content) > MOST_BYTES:
         raise ValueError(f"longer than {MOST_BYTES} bytes")
     return content.decode()

@@ -96,8 +96,8 @@ _SHORT: Final = {
 }
 
 
-def local_properties(table: str) -> Mapping[str, str]:
-    """Returns the properties of *table* in a local folder, where delta-rs writes it.
+def short_properties(table: str) -> Mapping[str, str]:
+    """Returns the properties of *table* where delta-rs writes it.
 
     Of a table that changes with each run, a day of removed files would fill Delta's checkpoints.
     """

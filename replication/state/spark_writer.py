@@ -2,7 +2,7 @@
 
 # ruff: noqa: D102 - StoredTable says what each method does
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -13,7 +13,8 @@ from replication.spark.frames import frame_of
 from replication.spark.hadoop import session_conf
 from replication.spark.session import jvm_of
 from replication.state.schemas import PROPERTIES, WHOLE, outdated_properties
-from replication.state.stored_table import Before
+from replication.state.stored_table import Before, Query, Replacement, Rows
+from replication.state.table_errors import check_columns
 
 APPEND_ATTEMPTS: Final = 5
 CONFLICT: Final = "io.delta.exceptions.DeltaConcurrentModificationException"
@@ -31,9 +32,15 @@ class SparkTable:
         log_folder = jvm_of(self._spark).org.apache.hadoop.fs.Path(f"{self._path}/_delta_log")
         return bool(log_folder.getFileSystem(session_conf(self._spark)).exists(log_folder))
 
-    def append(
-        self, rows: Sequence[Mapping[str, Any]], schema: str
-    ) -> None:  # how many files there are would take a query
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        stored = self._spark.read.format("delta").load(self._path)
+        check_columns(self._path.rpartition("/")[2], self._path, dict(stored.dtypes))
+        return [
+            {name: _with_zone(value) for name, value in row.asDict().items()}
+            for row in self._sql(sql).collect()
+        ]
+
+    def append(self, rows: Rows, schema: str) -> None:  # how many files there are takes a query
         frame = frame_of(self._spark, rows, schema).coalesce(1)
         writer = frame.write.format("delta").mode("append").partitionBy(*self._partitions)
         writer = writer.option("mergeSchema", "true")  # a table of an earlier version
@@ -45,6 +52,18 @@ class SparkTable:
                 # two processes on storage without locks created the table at the same moment
                 if attempt == APPEND_ATTEMPTS or CONFLICT not in _classes(error.java_exception):
                     raise
+
+    def rewrite(
+        self, condition: str, schema: str, parts: Callable[[Query], Iterable[Replacement]]
+    ) -> int:
+        written = 0
+        for part in parts(self.query):  # a literal holds the rows, so each part has its commit
+            frame = frame_of(self._spark, part.rows, schema).coalesce(1)
+            writer = frame.write.format("delta").mode("overwrite")
+            where = f"({condition}) AND ({part.condition})"
+            writer.option("replaceWhere", where).save(self._path)
+            written += len(part.rows)
+        return written
 
     def files(self) -> int:
         return int(self._detail()["numFiles"])
@@ -80,6 +99,11 @@ class SparkTable:
     def _sql(self, sql: str) -> DataFrame:
         """Returns what *sql* gives, in which ``{table}`` stands for this table."""
         return self._spark.sql(sql.replace("{table}", f"delta.`{self._path}`"))
+
+
+def _with_zone(value: object) -> object:
+    """Returns *value*; a time of Spark's, naive and local, becomes an aware one in UTC."""
+    return value.astimezone(timezone.utc) if isinstance(value, datetime) else value
 
 
 def _classes(java: Any) -> Iterator[str]:  # noqa: ANN401 - a Java exception

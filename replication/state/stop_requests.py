@@ -7,16 +7,18 @@ and only the process that runs the flow may answer it.
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError
 
+from replication.config.state_access import StateAccess
 from replication.errors import StateError, first_line
 from replication.model import Flow, Job
 from replication.state.folder import check_begun
 from replication.state.job_lock import find_job_owner
+from replication.state.open_storage import storage_for
 from replication.state.paths import local_path
 from replication.state.request_files import RequestFiles, open_files
 from replication.state.requests import (
@@ -126,21 +128,19 @@ def is_stop_file_there() -> bool:
 
 
 def request_stop(
-    state_dir: str,
+    access: StateAccess,
     flows: Collection[Flow],
     timeout_seconds: float,
     job: Job = "mirror",
-    hadoop: Mapping[str, str] | None = None,
     reason: str = "",
 ) -> dict[Flow, int]:
     """Asks the process that runs *job* of *flows* to stop, and waits until it has.
 
     Args:
-        state_dir: The state directory.
+        access: The state directory.
         flows: The flows.
         timeout_seconds: How long to wait.
         job: The job.
-        hadoop: Hadoop's properties for a remote state directory.
         reason: Why, for the log of the process.
 
     Returns:
@@ -150,10 +150,11 @@ def request_stop(
     Raises:
         StateError: The process did not stop in time, or the state directory cannot be written.
         NoAnswerError: No job ever began with the local state directory.
-        SetupError: The state directory is remote, and Java, which is needed then, does not start.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
     """
     text = request(reason=reason).text()
-    with open_files(state_dir, hadoop or {}) as files:
+    state_dir = access.state_dir
+    with open_files(storage_for(access)) as files:
         if local_path(state_dir) is not None:
             return _stop_local(files, (state_dir, flows, job), timeout_seconds, text)
         paths = {flow: new_path(state_dir, "stop", flow, job) for flow in flows}

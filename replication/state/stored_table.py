@@ -1,8 +1,16 @@
 """What can be done with one Delta table, whichever library does it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
+
+Engine = Literal["delta-rs", "spark"]
+
+Rows = Sequence[Mapping[str, Any]]
+"""Columns by name; an absent one is null. Times are aware datetimes."""
+
+Query = Callable[[str], list[dict[str, Any]]]
+"""Returns what SQL selects from a table, which it calls ``{table}``."""
 
 
 class Before(NamedTuple):
@@ -12,21 +20,49 @@ class Before(NamedTuple):
     time: datetime
 
 
+class Replacement(NamedTuple):
+    """What takes the place of the rows that meet an SQL *condition*."""
+
+    condition: str
+    rows: Rows
+
+
 class StoredTable(Protocol):
     """One table. Its methods raise the errors of the library behind it."""
 
     def exists(self) -> bool:
         """Returns whether it was ever created; the other methods but `append` need that."""
 
-    def append(self, rows: Sequence[Mapping[str, Any]], schema: str) -> int | None:
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """Returns the rows that *sql* selects from the table, which it calls ``{table}``.
+
+        Identifiers are quoted by backticks, which both libraries take.
+
+        Raises:
+            DamagedTableError: The table is another one.
+        """
+
+    def append(self, rows: Rows, schema: str) -> int | None:
         """Appends *rows* in one commit, and creates the table for the first; without any, too.
 
         Args:
-            rows: Columns by name; an absent one is null. Times have a time zone.
+            rows: The rows.
             schema: The columns as in SQL: ``topic string, partition int``.
 
         Returns:
             How many small files the table has by now; None if that would take a query.
+        """
+
+    def rewrite(
+        self, condition: str, schema: str, parts: Callable[[Query], Iterable[Replacement]]
+    ) -> int:
+        """Replaces the rows that meet *condition*; returns how many there are then.
+
+        Args:
+            condition: What all of *parts* have in common.
+            schema: The columns as in SQL.
+            parts: Reads the table and yields what replaces its rows, part by part. One commit may
+                take one of them or all.
         """
 
     def files(self) -> int:

@@ -51,15 +51,27 @@ STEPS: Final = {
 ELSEWHERE: Final = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EBUSY)
 """Further errors of the operating system that say nothing about what lies in the folder."""
 
+_FEATURES: Final = "Unsupported table features"
+_OF_FEATURES: Final = (
+    "delta-rs does not write a table with them: drop the feature (ALTER TABLE ... DROP FEATURE) or "
+    "write state.engine: spark"
+)
 _OWN_STEP: Final = "check that state.dir exists, is writable and has space"
+_OF_S3: Final = "; where only Spark or Hadoop has the credentials, write state.engine: spark"
 _COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 _FRAME: Final = re.compile(r"\d+: |stack backtrace:")
 LOST_IN_SPARK: Final = re.compile(
     r"FILE_NOT_(EXIST|FOUND)|NOT_CONTIGUOUS|DELTA_(TRUNCATED|MISSING|STATE_RECOVER)"
     r"|(Checksum|JsonEOF|JsonParse|BadRecord)Exception|not a Parquet file|FOOTER|MALFORMED|CORRUPT"
 )
-
 """What Spark and Delta say of a table whose files are gone or torn."""
+
+_LOST: Final = re.compile(
+    r"Object at location \S+ not found|Json error|No table metadata or protocol found"
+    r"|Expected contiguous commit files|Invalid Checkpoint|Corrupt footer"
+    r"|not satisfiable|Wanted range starting"
+)
+"""What delta-rs says of such a table on a storage that answers."""
 
 
 class DamagedTableError(StateError):
@@ -88,9 +100,10 @@ def table_errors(verb: str, table: str, path: str) -> Iterator[None]:
         if isinstance(error, CommitFailedError):
             if not (odd := _folder_in_log(path)):
                 text = f"cannot {verb} table {table} at {path}: {reason}"
-                raise StateError(f"{text}; let no other program write to it") from error
+                step = _OF_FEATURES if _FEATURES in reason else "let no other program write to it"
+                raise StateError(f"{text}; {step}") from error
             reason = f"{reason} ({odd} is a folder)"
-        is_damaged = Path(path).parent.is_dir()
+        is_damaged = _is_lost(str(error)) if "://" in path else Path(path).parent.is_dir()
         raise state_error(verb, table, path, reason, is_damaged=is_damaged) from error
 
 
@@ -129,7 +142,8 @@ def state_error(verb: str, table: str, path: str, reason: str, *, is_damaged: bo
     if code is not None:
         return StateError(f"{text}; {STEPS.get(code, _OWN_STEP)}")
     if not is_damaged:
-        return StateError(f"{text}; {_OWN_STEP}")
+        more = _OF_S3 if path.startswith("s3") else ""
+        return StateError(f"{text}; {_OWN_STEP}{more}")
     return _damaged(text, table)
 
 
@@ -153,6 +167,14 @@ def _code_of(reason: str) -> int | None:
         if f"(os error {code})" in reason or os.strerror(code) in reason:
             return code
     return None
+
+
+def _is_lost(text: str) -> bool:
+    """Returns whether the *text* of an error is about what lies in a table, not about its storage.
+
+    A request for an object of a bucket that is not there has the same answer as for one that is.
+    """
+    return _LOST.search(text) is not None and "NoSuchBucket" not in text
 
 
 def _folder_in_log(path: str) -> Path | None:

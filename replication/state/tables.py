@@ -11,20 +11,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from datetime import datetime, timezone
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
+from replication.config.state_access import StateAccess
 from replication.errors import StateError, first_line
 from replication.log import Log
 from replication.log_events import Event
 from replication.model import EventKind, Flow, NewEvent, Reaction
-from replication.spark.frames import frame_of
 from replication.spark.hadoop import session_conf
 from replication.spark.late import LateSession, Session
 from replication.spark.local import local_spark
@@ -38,18 +36,19 @@ from replication.state.aside import (
 )
 from replication.state.commit_lock import hold_commit_lock
 from replication.state.counts import Counts
-from replication.state.delta_reader import can_reach
-from replication.state.delta_writer import LocalTable
+from replication.state.delta_reader import delta_table
 from replication.state.folder import StateFolder
+from replication.state.open_storage import storage_for
 from replication.state.paths import local_path
-from replication.state.request_files import HadoopFiles
+from replication.state.request_files import HadoopFiles, RequestFiles, files_without_java
 from replication.state.schemas import SCHEMAS, SESSION_SETTINGS
 from replication.state.spark_writer import SparkTable
-from replication.state.stored_table import Before, StoredTable
+from replication.state.storage import Storage
+from replication.state.stored_table import Before, Query, Replacement, StoredTable
 from replication.state.table_errors import (
     LOST_IN_SPARK,
     DamagedTableError,
-    check_columns,
+    odd_rows,
     state_error,
     table_errors,
 )
@@ -76,9 +75,16 @@ class Tables:
         spark: The session of the process, which starts when a table needs it.
         state_dir: A path or URI.
         most_files: With so many small files, whoever wrote them, a table's files are merged.
+        storage: How they are reached; by default as `storage_for` says of the path or URI.
     """
 
-    def __init__(self, spark: Session, state_dir: str, most_files: int = MOST_SMALL_FILES) -> None:
+    def __init__(
+        self,
+        spark: Session,
+        state_dir: str,
+        most_files: int = MOST_SMALL_FILES,
+        storage: Storage | None = None,
+    ) -> None:
         self._most_files = most_files
         small = partial(small_query_session, settings=SESSION_SETTINGS)
         self._session = LateSession.of(spark).derived(small)
@@ -89,6 +95,7 @@ class Tables:
         self.leases: set[str] = set()  # names of the leases that this process holds
         self.check: Callable[[], None] = lambda: None
         self.root = state_dir.rstrip("/")
+        self.storage = storage or storage_for(StateAccess(state_dir))
         self._folder = local_path(self.root)
         self.state_folder = StateFolder(self._folder) if self._folder else None
         # Hadoop does not decode the escapes of a URI: %20 would become a folder's name
@@ -173,6 +180,21 @@ class Tables:
                 files = stored.files()
             return files
 
+    def query(self, table: str, sql: str) -> list[dict[str, Any]]:
+        """Returns the rows that *sql* selects from *table*, as `StoredTable.query` does."""
+        if not self.exists(table):
+            return []
+        with self.state_errors("read", table):
+            return self._stored(table).query(sql)
+
+    def rewrite(
+        self, table: str, condition: str, parts: Callable[[Query], Iterable[Replacement]], verb: str
+    ) -> int:
+        """Replaces the rows of *table* that meet *condition*, as `StoredTable.rewrite` does."""
+        self.create(table)
+        with self.committing(verb, table), odd_rows(table, self.path(table)):
+            return self._stored(table).rewrite(condition, SCHEMAS[table], parts)
+
     def delete(self, table: str, condition: str, before: Before | None = None) -> None:
         """Deletes the rows of *table* that meet an SQL *condition* and, if given, *before*."""
         if self.exists(table):
@@ -219,13 +241,10 @@ class Tables:
         except StateError as error:  # another process was first, or the next attempt succeeds
             log.warning("optimize_failed", table=table, text=error)
 
-    def local_folder(self, table: str) -> Path | None:
-        """Returns the folder of *table* if delta-rs writes it; None if Spark does."""
-        return self._folder / table if self._folder and can_reach(self.root) else None
-
     def _stored(self, table: str) -> StoredTable:
-        folder = self.local_folder(table)
-        return LocalTable(folder) if folder else SparkTable(self.spark, self.path(table))
+        if self.storage.engine == "delta-rs":
+            return delta_table(self.storage, table)
+        return SparkTable(self.spark, self.path(table))
 
     @contextmanager
     def committing(self, verb: str, table: str) -> Iterator[None]:
@@ -286,24 +305,6 @@ class Tables:
             else:
                 self._unwritten_events.clear()
 
-    def read(self, table: str) -> DataFrame:
-        """Reads the whole *table*; empty if it does not exist."""
-        if not self.exists(table):
-            return frame_of(self.spark, [], SCHEMAS[table])
-        with self.state_errors("read", table):
-            frame = self.spark.read.format("delta").load(self.path(table))
-            check_columns(table, self.path(table), dict(frame.dtypes))
-            return frame
-
-    def of(self, table: str, flow: Flow | str) -> DataFrame:
-        """Returns the rows of *flow* in *table*."""
-        return self.read(table).where(F.col("flow") == str(flow))
-
-    def collect(self, frame: DataFrame, table: str) -> list[Row]:
-        """Returns the rows of *frame*, which is a query over *table*."""
-        with self.state_errors("read", table):
-            return frame.collect()
-
     @contextmanager
     def state_errors(self, verb: str, table: str) -> Iterator[None]:
         """Turns errors of Spark and delta-rs into a `StateError` that names *table*.
@@ -361,15 +362,19 @@ class Tables:
 
     def _anew(self, attempt: Callable[[], ValueT]) -> ValueT:
         """Runs *attempt* without what Delta in the JVM remembers of tables."""
-        if (spark := self._session.started) is not None:
+        if self.storage.engine == "spark" and (spark := self._session.started) is not None:
             jvm_of(spark).org.apache.spark.sql.delta.DeltaLog.clearCache()
         return attempt()
 
     def _aside(self, table: str) -> Aside:
         if self._folder:
             return LocalAside(self._folder / table)
-        files = HadoopFiles(jvm_of(self.spark), session_conf(self.spark))
-        return RemoteAside(files, self.path(table), SETTLE_SECONDS)
+        return RemoteAside(self.files(), self.path(table), SETTLE_SECONDS)
+
+    def files(self) -> RequestFiles:
+        """Returns the requests and marks beside the tables."""
+        files = files_without_java(self.storage)
+        return files or HadoopFiles(jvm_of(self.spark), session_conf(self.spark))
 
     def was_set_aside(self, table: str) -> bool:
         """Returns whether a damaged *table* lies aside, so that the new one lacks rows."""
@@ -387,7 +392,7 @@ def now() -> datetime:
 
 
 @contextmanager
-def local_tables(state_dir: str, hadoop: Mapping[str, str]) -> Iterator[Tables]:
-    """Yields the tables of *state_dir*, through a session that ends with the block."""
-    with local_spark(hadoop) as spark:
-        yield Tables(spark, state_dir)
+def local_tables(storage: Storage) -> Iterator[Tables]:
+    """Yields the tables of *storage*, through a session that ends with the block."""
+    with local_spark(storage.access.hadoop) as spark:
+        yield Tables(spark, storage.access.state_dir, storage=storage)

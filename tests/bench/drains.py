@@ -34,7 +34,7 @@ from replication.state.lease import hold_lease
 from replication.state.lease_book import LeaseBook
 from replication.state.maintenance import TIME, Maintenance
 from replication.state.offset_table import OffsetTable
-from replication.state.schemas import local_properties
+from replication.state.schemas import short_properties
 from replication.state.tables import Tables, now
 from tests.support.program import new_console
 
@@ -109,7 +109,7 @@ class State:
         tables = Tables(self._spark, self._folder.as_uri())
         shortened = f"interval {max(1, round(AN_HOUR * seconds))} seconds"
         for table in TABLES:
-            hours = (key for key in local_properties(table) if key.endswith("Duration"))
+            hours = (key for key in short_properties(table) if key.endswith("Duration"))
             tables.set_properties(table, dict.fromkeys(hours, shortened))
 
     def cost(self) -> Cost:

@@ -35,6 +35,7 @@ from replication.state.offset_table import OffsetTable, due_after
 from replication.state.tables import Tables
 from tests.bench.aged_table import FLOW, IDS, INTERVAL_SECONDS, RUNS, month, seconds, session
 from tests.bench.usage import usage
+from tests.support.frames import frame
 
 YEAR_SECONDS = 365 * 86_400
 LAG_MAX = 100  # the default of offset.lag.max
@@ -181,7 +182,7 @@ def year(folder: Path, population: Population, years: float) -> dict[str, str]:
         ]
         last = _finished(population, end, writes + RUNS - 1)
         compacting = seconds(partial(table.append, last))
-        left = tables.of(OFFSET_RUNS, FLOW).agg(F.count("*")).collect()[0][0]
+        left = frame(tables, OFFSET_RUNS, FLOW).agg(F.count("*")).collect()[0][0]
         return {
             "rows": f"{rows + per_write * writes:,}",
             "MB": f"{stored_mb:.1f}",

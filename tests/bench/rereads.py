@@ -40,6 +40,7 @@ from replication.spark.session import jvm_of, local_session
 from replication.state.tables import Tables
 from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
 from tests.support.flows import RunningFlow, flow_config, flow_context
+from tests.support.frames import frame
 from tests.support.local import Clusters
 from tests.support.mirror_maker_2 import mirror_maker_2
 from tests.support.running_process import ProcessError
@@ -153,7 +154,7 @@ def _our_checkpoints(spark: SparkSession, clusters: Clusters, folder: Path) -> t
     flow = RunningFlow(spark, folder / "ours", config, "drain")
     flow.join()
     Checkpoints(flow.context).round(at_once=True)
-    rows = flow.tables.read("checkpoints").collect()
+    rows = frame(flow.tables, "checkpoints").collect()
     bounds = {(row["group"], row["topic"]): row["reread"] for row in rows}
     return _checkpoints(flow.context), bounds
 

@@ -7,16 +7,21 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from replication.config.state_access import StateAccess
+from replication.errors import StateError
 from replication.model import Flow
 from replication.spark.hadoop import session_conf
 from replication.spark.session import jvm_of
 from replication.state.aside import RemoteAside
+from replication.state.open_storage import storage_for
 from replication.state.request_files import HadoopFiles
 from replication.state.spark_reader import reader_of
 from replication.state.table_errors import DamagedTableError
 from replication.state.tables import Tables
 from tests.support.damage import DAMAGES
+from tests.support.frames import frame
 from tests.support.hadoop import Hadoop, mini_hadoop
+from tests.support.stored import spark_tables
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -28,6 +33,11 @@ ROW = {"flow": str(FLOW), "epoch": 7, "owner": "x"}
 def hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
     with mini_hadoop(tmp_path_factory.mktemp("hadoop")) as cluster:
         yield cluster
+
+
+def tables_on(spark: SparkSession, root: str) -> Tables:
+    """Tables on HDFS that delta-rs reads and writes."""
+    return Tables(spark, root, storage=storage_for(StateAccess(root, engine="delta-rs")))
 
 
 def damaged(
@@ -43,7 +53,7 @@ def damaged(
     system = java(root).getFileSystem(conf)
     system.mkdirs(java(root))
     system.copyFromLocalFile(java(str(folder / table)), java(f"{root}/{table}"))
-    return Tables(spark, root), HadoopFiles(jvm_of(spark), conf)
+    return tables_on(spark, root), HadoopFiles(jvm_of(spark), conf)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +68,8 @@ def test_a_flow_goes_on_with_new_leases(
     tables.append("leases", [{**ROW, "epoch": 8}])
 
     assert rows == []
-    assert [row.epoch for row in tables.read("leases").collect()] == [8]
-    assert [row.kind for row in tables.read("events").collect()] == ["table-damaged"]
+    assert [row.epoch for row in frame(tables, "leases").collect()] == [8]
+    assert [row.kind for row in frame(tables, "events").collect()] == ["table-damaged"]
     (aside,) = files.find(f"{tables.root}/leases.damaged-")
     assert files.exists(f"{aside}/_delta_log")
     assert tables.was_set_aside("leases")
@@ -70,7 +80,7 @@ def test_of_two_processes_one_moves_the_table(
     spark: SparkSession, hadoop: Hadoop, tmp_path: Path
 ) -> None:
     first, files = damaged(spark, hadoop, tmp_path, "leases", "commit_cut")
-    second = Tables(spark, first.root)
+    second = tables_on(spark, first.root)
     threads = [
         threading.Thread(target=tables.append, args=("leases", [{**ROW, "epoch": epoch}]))
         for epoch, tables in ((8, first), (9, second))
@@ -80,8 +90,8 @@ def test_of_two_processes_one_moves_the_table(
     for thread in threads:
         thread.join()
 
-    assert sorted(row.epoch for row in first.read("leases").collect()) == [8, 9]
-    assert [row.kind for row in first.read("events").collect()] == ["table-damaged"]
+    assert sorted(row.epoch for row in frame(first, "leases").collect()) == [8, 9]
+    assert [row.kind for row in frame(first, "events").collect()] == ["table-damaged"]
     assert len(files.find(f"{first.root}/leases.damaged-")) == 1
 
 
@@ -103,6 +113,58 @@ def test_of_several_claims_one_at_a_time_counts(spark: SparkSession, hadoop: Had
 
     assert most == [1] * 4
     assert files.find(f"{hadoop.uri}/claims/_control/aside-") == []
+
+
+FEATURES = {
+    "none": {},
+    "deletion vectors": {"delta.enableDeletionVectors": "true"},
+    "checkpoints v2": {"delta.checkpointPolicy": "v2"},
+}
+"""What somebody may have switched on in a table that Spark has written."""
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_either_engine_goes_on_with_the_tables_of_the_other(
+    spark: SparkSession, hadoop: Hadoop, tmp_path: Path, features: str
+) -> None:
+    by_delta_rs = tables_on(spark, f"{hadoop.uri}/{tmp_path.name}")
+    by_spark = spark_tables(by_delta_rs)
+    assert (by_delta_rs.storage.engine, by_spark.storage.engine) == ("delta-rs", "spark")
+    by_spark.append("leases", [{**ROW, "epoch": epoch} for epoch in range(5)])
+    if FEATURES[features]:
+        by_spark.set_properties("leases", FEATURES[features])
+    by_spark.delete("leases", "epoch = 3")
+    for epoch in range(10, 22):  # the log gets a checkpoint
+        by_spark.append("leases", [{**ROW, "epoch": epoch}])
+
+    def epochs() -> list[list[int]]:
+        readers = [reader_of(tables) for tables in (by_spark, by_delta_rs)]
+        return [sorted(row["epoch"] for row in one.rows("leases", FLOW)) for one in readers]
+
+    expected = [0, 1, 2, 4, *range(10, 22)]
+    assert epochs() == [expected, expected]
+    by_delta_rs.append("leases", [{**ROW, "epoch": 30}])
+    by_delta_rs.delete("leases", "epoch = 1")
+    by_delta_rs.optimize("leases")
+    by_spark.append("leases", [{**ROW, "epoch": 31}])
+    by_spark.delete("leases", "epoch = 2")
+    expected = [0, 4, *range(10, 22), 30, 31]
+    assert epochs() == [expected, expected]
+
+
+def test_a_feature_that_delta_rs_does_not_write_is_an_error_with_the_step(
+    spark: SparkSession, hadoop: Hadoop, tmp_path: Path
+) -> None:
+    tables = tables_on(spark, f"{hadoop.uri}/{tmp_path.name}")
+    by_spark = spark_tables(tables)
+    by_spark.append("leases", [ROW])
+    by_spark.set_properties("leases", {"delta.enableInCommitTimestamps": "true"})
+
+    assert len(reader_of(tables).rows("leases", FLOW)) == 1
+    with pytest.raises(StateError, match=r"InCommitTimestamp.*; .* or write state\.engine: spark"):
+        tables.append("leases", [ROW])
+
+    assert not tables.was_set_aside("leases")
 
 
 def test_the_offset_map_stays_where_it_is(

@@ -4,72 +4,35 @@ How to reach it is in Hadoop's own file, or in the section ``hadoop.`` of the mi
 is moto's, in an environment of its own: MOTO_SERVER names its program.
 """
 
-import os
 import re
-import shutil
-import signal
-import subprocess
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from replication.demo.ports import HOST, free_port
 from replication.demo.topic_log import log_ends
-from replication.demo.watchdog import Watchdog
 from replication.model import Flow
 from tests.support.commands import replication, spark_submit
 from tests.support.flows import unique_flow
-from tests.support.local import SCRIPT, Clusters, Until, jars
+from tests.support.local import SCRIPT, Clusters, Until
 from tests.support.mirror_files import write_config
 from tests.support.running_process import RunningProcess
+from tests.support.s3 import BUCKET, s3_server
 from tests.support.topics import assert_copies, fill, send
-from tests.support.waiting import wait_until
 
 pytestmark = [
     *(pytest.mark.cluster, pytest.mark.job, pytest.mark.soak, pytest.mark.timeout(1500)),
 ]
 
-MOTO = os.environ.get("MOTO_SERVER") or shutil.which("moto_server")
-SETTINGS = {
-    "fs.s3a.endpoint.region": "us-east-1",
-    "fs.s3a.path.style.access": "true",
-    "fs.s3a.access.key": "access",
-    "fs.s3a.secret.key": "secret",
-    "fs.s3a.connection.ssl.enabled": "false",
-}
-BUCKET = "state"
 SECONDS = 240.0
 
 
 @pytest.fixture(scope="module")
 def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
     """Hadoop's settings for a server with an empty bucket."""
-    if not MOTO:
-        pytest.skip("needs moto's server in an environment of its own: pip install 'moto[server]'")
-    jars("s3", override="S3_JARS")
-    port, folder = free_port(), tmp_path_factory.mktemp("s3")
-    url = f"http://{HOST}:{port}"
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen([str(MOTO), "-H", HOST, "-p", str(port)], stdout=log, stderr=log)
-    watchdog = Watchdog(server.pid, signal.SIGKILL)
-    anybody = {"x-amz-acl": "public-read-write"}  # a test damages objects without signing
-    request = urllib.request.Request(f"{url}/{BUCKET}", headers=anybody, method="PUT")  # noqa: S310 - our own server
-
-    def is_made() -> bool:
-        with suppress(OSError), urllib.request.urlopen(request, timeout=5):  # noqa: S310
-            return True
-        return False
-
-    try:
-        wait_until(is_made, 60)
-        yield {**SETTINGS, "fs.s3a.endpoint": url}
-    finally:
-        watchdog.dismiss()
-        server.kill()
-        server.wait()
+    with s3_server(tmp_path_factory.mktemp("s3")) as settings:
+        yield settings
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Event
 
 from replication.config.home import home
+from replication.config.state_access import StateAccess
 from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, running
 from replication.demo.latency import LatencyProbe, percentile
 from replication.demo.workload import create_topic, plain_records, sending
@@ -133,7 +134,7 @@ def judge(source: str, target: str, state_dir: str) -> bool:
     """Compares every topic of the load and the map with its records; whether all is right."""
     verdict = Verdict()
     names = Cluster(FLOW.source, {"bootstrap.servers": source}).topic_names()
-    with open_reader(state_dir, {}) as state:
+    with open_reader(StateAccess(state_dir)) as state:
         for topic in sorted(name for name in names if name.startswith("soak-")):
             judge_topic((source, target), topic, state, verdict)
         verdict.events.update(row["kind"] for row in state.rows("events", FLOW))

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from replication.config.state_access import StateAccess
 from replication.demo.compare import compare
 from replication.model import TopicPartition
 from replication.offsets.map import OffsetMap
@@ -58,7 +59,7 @@ def judge(scene: Scene, say: Callable[[str], None]) -> Verdict:
     if code:
         verdict.problems.append(f"the last drain ended with exit code {code}")
     bootstraps = (scene.clusters[0].bootstrap, scene.clusters[1].bootstrap)
-    with open_reader(scene.configs[0].with_name("state").as_uri(), {}) as state:
+    with open_reader(StateAccess(scene.configs[0].with_name("state").as_uri())) as state:
         for topic in scene.load.topics:
             judge_topic(bootstraps, topic, state, verdict)
             say(f"compared: {topic}")

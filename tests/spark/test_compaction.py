@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ from replication.model import Flow, Position, TopicPartition
 from replication.offsets.map import NoAnswer, OffsetMap
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, merge_runs
 from replication.offsets.thinning import RESOLUTION, thin_runs
-from replication.state.local_compaction import compact_local
+from replication.state.compaction import compacted
 from replication.state.offset_rows import Anchor, StoredProgress
 from replication.state.offset_table import OffsetTable
+from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables
 from tests.support.copied_partition import CopiedPartition, offset_of
+from tests.support.frames import frame
 
 pytestmark = pytest.mark.spark
 
@@ -52,7 +55,7 @@ def append(tables: Tables, start: int, flow: Flow = FLOW, compact_after: int = 1
 
 def rows(tables: Tables, flow: Flow = FLOW) -> list[tuple[object, ...]]:
     """The rows of *flow*, without what only tells where they came from."""
-    found = tables.of("offset_runs", flow).orderBy("topic_id", "partition", "tgt_from")
+    found = frame(tables, "offset_runs", flow).orderBy("topic_id", "partition", "tgt_from")
     names = ("topic_id", "partition", "generation", "src_from", "src_until", "tgt_from", "count")
     return [tuple(row) for row in found.select(*names).collect()]
 
@@ -81,7 +84,7 @@ def stored_rows(
 ) -> dict[TopicPartition, list[OffsetRun]]:
     """The rows of each partition as they are in the table."""
     left: dict[TopicPartition, list[OffsetRun]] = {tp: [] for tp in partitions}
-    for row in tables.of("offset_runs", FLOW).collect():
+    for row in frame(tables, "offset_runs", FLOW).collect():
         run = OffsetRun(row["src_from"], row["src_until"], row["tgt_from"], row["count"])
         left[TopicPartition("orders", row["partition"])].append(run)
     return left
@@ -116,7 +119,7 @@ def test_sparse_runs_are_thinned_as_in_memory(tables: Tables) -> None:
 
     OffsetTable(tables, FLOW, compact_after=600).append(FinishedRuns(1, {ORDERS_0: runs}, IDS))
 
-    left = OffsetTable(tables, FLOW).runs(ORDERS_0)
+    left = reader_of(tables).offsets(FLOW).runs(ORDERS_0)
     assert left == thin_runs(runs)
     assert len(left) < 300
 
@@ -174,7 +177,7 @@ def test_a_flow_compacts_its_own_rows_only_and_goes_on_as_before(tables: Tables)
     append(tables, 0, OTHER)
     sparse = {ORDERS_1: [anchor(Position(7, 0)), OffsetRun(7, 30, 0, 11)]}
     OffsetTable(tables, FLOW).append(FinishedRuns(70, sparse, IDS))
-    before = OffsetTable(tables, FLOW).progress()
+    before = reader_of(tables).offsets(FLOW).progress()
 
     append(tables, 30, compact_after=1)
 
@@ -184,7 +187,7 @@ def test_a_flow_compacts_its_own_rows_only_and_goes_on_as_before(tables: Tables)
         ("id-1", 1, 70, 7, 30, 0, 11),
     ]
     assert rows(tables, OTHER) == [("id-1", 0, 1, 0, 10, 0, 10)]
-    after = OffsetTable(tables, FLOW).progress()
+    after = reader_of(tables).offsets(FLOW).progress()
     assert after == StoredProgress(
         70,
         {**before.anchors, ORDERS_0: Anchor(Position(40, 40), "id-1")},
@@ -193,6 +196,7 @@ def test_a_flow_compacts_its_own_rows_only_and_goes_on_as_before(tables: Tables)
     assert (after.rows, after.compacted_rows) == (3, 3)
 
 
+@by_both
 def test_a_map_is_read_in_slices_of_whole_partitions(tables: Tables) -> None:
     dice = random.Random(7)  # noqa: S311 - test data
     sizes = (3, 1_200, 700, 2, 900)
@@ -202,10 +206,10 @@ def test_a_map_is_read_in_slices_of_whole_partitions(tables: Tables) -> None:
     }
     OffsetTable(tables, FLOW, compact_after=10_000).append(FinishedRuns(1, partitions, IDS))
     append(tables, 0, OTHER)
-    folder = tables.local_folder("offset_runs")
-    assert folder is not None
 
-    left = compact_local(folder, FLOW, slice_rows=705)
+    left = tables.rewrite(
+        "offset_runs", f"flow = '{FLOW}'", partial(compacted, flow=FLOW, slice_rows=705), "compact"
+    )
 
     expected = {tp: thin_runs(merge_runs(runs)) for tp, runs in partitions.items()}
     found = stored_rows(tables, partitions)
@@ -226,7 +230,7 @@ def test_a_map_is_compacted_when_it_has_doubled(tables: Tables) -> None:
         for start in (first, first + 1):
             run = OffsetRun(20 * start, 20 * start + 10, 10 * start, 10)
             table.append(FinishedRuns(1, {ORDERS_0: [run]}, IDS))
-        return tables.of("offset_runs", FLOW).where("first_batch = -2").count()
+        return frame(tables, "offset_runs", FLOW).where("first_batch = -2").count()
 
     assert [grow(first) for first in (0, 2, 4, 6, 8)] == [2, 4, 4, 8, 8]
 
@@ -236,7 +240,7 @@ def test_rows_of_earlier_processes_count_for_the_next_compaction(tables: Tables)
         append(tables, start)  # short jobs, each with few rows
 
     table = OffsetTable(tables, FLOW, compact_after=3)
-    table.resume(table.progress())
+    table.resume(reader_of(tables).offsets(FLOW).progress())
     run = OffsetRun(20, 30, 20, 10)
     table.append(FinishedRuns(40, {ORDERS_0: [run]}, IDS))
 

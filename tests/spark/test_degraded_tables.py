@@ -10,8 +10,10 @@ from pyspark.sql import SparkSession
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.state.offset_table import OffsetTable
+from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables, now
 from tests.support.damage import data_gone
+from tests.support.frames import frame
 from tests.support.said import SaidLines
 
 pytestmark = pytest.mark.spark
@@ -38,7 +40,7 @@ def test_an_event_that_cannot_be_written_is_written_with_the_next_one(
         tables.record_event(FLOW, "set-aside", "second", reaction="fail")
     tables.record_event(FLOW, "restarted", "third", reaction="retry")
 
-    rows = tables.read("events").orderBy("at").collect()
+    rows = frame(tables, "events").orderBy("at").collect()
     assert [row.text for row in rows] == ["first", "second", "third"]
     (line,) = said.of("event_not_written")
     assert (line.flow, line.fields) == ("A->B", {"kind": "set-aside"})
@@ -77,8 +79,8 @@ def test_runs_are_appended_although_the_map_cannot_be_compacted(
 
     assert [line.flow for line in said.of("compaction_failed")] == ["A->B"]
     assert len(said.of("map_compacted")) == 1, "the next one is due after as many rows"
-    assert table.runs(TP) == [OffsetRun(0, 6, 0, 6)]
-    assert table.progress().anchors[TP].position == Position(6, 6)
+    assert reader_of(tables).offsets(FLOW).runs(TP) == [OffsetRun(0, 6, 0, 6)]
+    assert reader_of(tables).offsets(FLOW).progress().anchors[TP].position == Position(6, 6)
 
 
 def newest_data(state: Path) -> list[Path]:

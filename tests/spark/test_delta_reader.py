@@ -8,23 +8,28 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from replication.config.state_access import StateAccess
 from replication.errors import StateError
 from replication.flows.checkpoints.live_maps import live_maps
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.map import Ahead, Bounded, Exact, OffsetMap, Translation
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.state.claim import Claim, LeaseName
-from replication.state.delta_reader import OUT_OF_REACH, DeltaReader, can_reach
+from replication.state.delta_reader import DeltaReader
 from replication.state.delta_writer import LocalTable
 from replication.state.lease import hold_lease
 from replication.state.offset_rows import StoredProgress
 from replication.state.offset_table import OffsetTable
+from replication.state.open_storage import storage_for
 from replication.state.readers import StateReader
 from replication.state.schemas import SCHEMAS
 from replication.state.spark_reader import SparkReader, reader_of
+from replication.state.storage import OUT_OF_REACH
 from replication.state.tables import Tables
 from tests.support.flows import flow_context
+from tests.support.frames import frame
 from tests.support.settings import ONE_FLOW, parse_settings
+from tests.support.stored import spark_tables
 
 pytestmark = pytest.mark.spark
 
@@ -59,6 +64,11 @@ def tables(spark: SparkSession, tmp_path: Path) -> Tables:
     return tables
 
 
+def by_spark(tables: Tables) -> StateReader:
+    """A reader that asks Spark, whichever library has written the tables."""
+    return SparkReader(spark_tables(tables))
+
+
 def answers(reader: StateReader) -> object:
     """What a reader says of the flows: translations, runs, progress, events."""
     offsets = reader.offsets(FLOW)
@@ -76,13 +86,12 @@ def test_both_readers_give_the_same_answers(tables: Tables) -> None:
     without = DeltaReader(tables.root)
     before = answers(without)
 
-    assert before == answers(SparkReader(tables))
+    assert before == answers(by_spark(tables))
 
-    # Spark replaces the rows of one flow
     compacting = OffsetTable(tables, FLOW, compact_after=1)
     compacting.append(FinishedRuns(8, {ORDERS_1: [OffsetRun(0, 9, 0, 9)]}, {"orders": "id-3"}))
 
-    assert tables.of("offset_runs", FLOW).count() < 16
+    assert frame(tables, "offset_runs", FLOW).count() < 16
     assert answers(without) == before
 
 
@@ -92,7 +101,7 @@ def test_both_readers_say_where_nothing_was_copied_since_a_position_was_given(
     rewound = {LOG_0: [anchor(Position(2, 55))]}
     OffsetTable(tables, FLOW).append(FinishedRuns(9, rewound, {"log": "id-2"}))
 
-    for reader in (SparkReader(tables), DeltaReader(tables.root)):
+    for reader in (by_spark(tables), DeltaReader(tables.root)):
         assert reader.offsets(FLOW).progress().placed == {LOG_0}
 
 
@@ -104,8 +113,7 @@ def test_both_readers_count_the_rows_of_a_map(tables: Tables) -> None:
     )
 
     of_spark, without = (
-        reader.offsets(FLOW).progress()
-        for reader in (SparkReader(tables), DeltaReader(tables.root))
+        reader.offsets(FLOW).progress() for reader in (by_spark(tables), DeltaReader(tables.root))
     )
 
     assert of_spark.rows == without.rows == of_spark.compacted_rows + 1
@@ -119,7 +127,7 @@ def test_both_readers_find_the_newest_rows(tables: Tables, keys: list[str]) -> N
 
     found = [
         sorted(reader.newest("events", FLOW, keys, ["at"]), key=str)
-        for reader in (SparkReader(tables), DeltaReader(tables.root))
+        for reader in (by_spark(tables), DeltaReader(tables.root))
     ]
 
     assert found[0] == found[1]
@@ -154,7 +162,7 @@ def test_maps_of_random_runs_are_the_same(spark: SparkSession, tmp_path: Path) -
 
     found = [
         reader.offsets(FLOW).maps(least)[ORDERS_0].offsets
-        for reader in (SparkReader(tables), DeltaReader(tables.root))
+        for reader in (by_spark(tables), DeltaReader(tables.root))
     ]
 
     assert [found[0].translate(offset) for offset in range(least[ORDERS_0], source + 5)] == [
@@ -162,7 +170,7 @@ def test_maps_of_random_runs_are_the_same(spark: SparkSession, tmp_path: Path) -
     ], seed
 
 
-@pytest.mark.parametrize("kind", [SparkReader, lambda tables: DeltaReader(tables.root)])
+@pytest.mark.parametrize("kind", [by_spark, lambda tables: DeltaReader(tables.root)])
 def test_a_range_without_runs_is_known_wherever_reading_begins(
     tables: Tables, kind: Callable[[Tables], StateReader]
 ) -> None:
@@ -191,7 +199,7 @@ def test_a_job_that_runs_checkpoints_only_reads_the_newest_map_without_a_spark_j
     more = {ORDERS_1: [OffsetRun(9, 40, 9, 31)]}  # written by the job that copies records
     table = OffsetTable(tables, FLOW)
     table.append(FinishedRuns(20, more, {"orders": "id-3"}))
-    assert table.runs(ORDERS_1), "read by Spark"
+    assert by_spark(tables).offsets(FLOW).runs(ORDERS_1)
 
     assert (before, translated(30)) == (Ahead(9, 21), Exact(30))
     jobs = spark.sparkContext.statusTracker()
@@ -202,7 +210,11 @@ def test_a_job_that_runs_checkpoints_only_reads_the_newest_map_without_a_spark_j
 def test_every_folder_in_reach_can_be_appended_to_and_read(tmp_path: Path) -> None:
     characters = [it for it in map(chr, range(32, 127)) if not it.isalnum() and it != "/"]
     folders = [tmp_path / f"state{it}" for it in (*characters, "\u00e4")]
-    in_reach = [folder for folder in folders if can_reach(folder.as_uri())]
+    in_reach = [
+        folder
+        for folder in folders
+        if storage_for(StateAccess(folder.as_uri())).engine == "delta-rs"
+    ]
 
     for folder in in_reach:
         for text in ("first", "second"):
@@ -232,7 +244,8 @@ def test_a_folder_out_of_reach_is_appended_to_and_read_by_spark(
     [
         pytest.param("file:///state", DeltaReader, id="local"),
         pytest.param("file:///my%2520state", SparkReader, id="out of delta-rs' reach"),
-        pytest.param("hdfs:///state", SparkReader, id="remote"),
+        pytest.param("s3a://bucket/state", DeltaReader, id="remote"),
+        pytest.param("abfss://c@a.dfs.core.windows.net/state", SparkReader, id="not tried"),
     ],
 )
 def test_a_job_reads_through_spark_only_what_delta_rs_cannot_reach(
@@ -255,16 +268,3 @@ def test_a_table_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path) -
 
     with pytest.raises(StateError, match=rf"cannot read table events at {tmp_path}/events: "):
         DeltaReader(tmp_path.as_uri()).rows("events", FLOW)
-
-
-@pytest.mark.parametrize(
-    ("state_dir", "expected"),
-    [
-        pytest.param("file:///state", True, id="local"),
-        pytest.param("file:///my%20state", True, id="a space"),
-        pytest.param("file:///my%2520state", False, id="a percent sign, which is decoded twice"),
-        pytest.param("hdfs:///state", False, id="remote"),
-    ],
-)
-def test_what_is_read_without_spark(state_dir: str, *, expected: bool) -> None:
-    assert can_reach(state_dir) == expected

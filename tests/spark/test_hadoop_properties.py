@@ -14,6 +14,7 @@ from replication.model import Flow
 from replication.spark.hadoop import hadoop_conf, set_hadoop_properties
 from replication.state.request_files import HadoopFiles, hadoop_class_path
 from replication.state.tables import Tables
+from tests.support.frames import frame
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +36,7 @@ def test_tables_are_written_and_read(
 
     Tables(spark, uri).record_event(Flow("A", "B"), "rejoined", "text", reaction="match")
 
-    (row,) = Tables(spark, uri).read("events").collect()
+    (row,) = frame(Tables(spark, uri), "events").collect()
     assert row.text == "text"
     assert (tmp_path / "state" / "events" / "_delta_log").is_dir()
 

@@ -17,6 +17,7 @@ from replication.model import Flow
 from replication.state.claim import Claim, LeaseName
 from replication.state.lease import Lease, hold_lease
 from replication.state.tables import Tables
+from tests.support.frames import frame
 from tests.support.local import Until
 from tests.support.said import SaidLines
 from tests.support.waiting import wait_until
@@ -110,7 +111,7 @@ def test_each_holder_and_its_release_are_recorded(tables: Tables) -> None:
         with hold(tables):
             pass
 
-    rows = tables.read("leases").orderBy("epoch", "renewed").collect()
+    rows = frame(tables, "leases").orderBy("epoch", "renewed").collect()
     assert [(row.epoch, row.released, row.executors) for row in rows] == [
         (1, False, "local"),
         (1, True, "local"),

@@ -13,6 +13,7 @@ from replication.state.claim import LEASE_PARTS, Claim, LeaseName
 from replication.state.lease import Lease, hold_lease
 from replication.state.lease_book import LeaseBook
 from replication.state.tables import Tables
+from tests.support.frames import frame
 
 pytestmark = pytest.mark.spark
 
@@ -46,7 +47,7 @@ def commits(tables: Tables) -> int:
 
 
 def rows(tables: Tables) -> list[tuple[str, int, bool]]:
-    found = tables.read("leases").orderBy("epoch", "released", "flow").collect()
+    found = frame(tables, "leases").orderBy("epoch", "released", "flow").collect()
     return [(row.flow, row.epoch, row.released) for row in found]
 
 

@@ -19,14 +19,18 @@ from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.state.delta_reader import DeltaReader
 from replication.state.maintenance import Maintenance
+from replication.state.offset_rows import OffsetReader
 from replication.state.offset_table import OffsetTable
-from replication.state.schemas import PROPERTIES, local_properties
+from replication.state.schemas import PROPERTIES, short_properties
+from replication.state.spark_reader import SparkReader
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
 from tests.support.flows import flow_context
+from tests.support.frames import frame
 from tests.support.local import Until
 from tests.support.said import SaidLines
 from tests.support.settings import ONE_FLOW, parse_settings
+from tests.support.stored import spark_tables
 
 pytestmark = pytest.mark.spark
 
@@ -46,6 +50,12 @@ AT_ONCE: Mapping[str, str] = {
 def append_run(tables: Tables, start: int) -> None:
     run = OffsetRun(start, start + 10, start, 10)
     OffsetTable(tables, FLOW).append(FinishedRuns(1, {ORDERS_0: [run]}, {"orders": "id-1"}))
+
+
+def readers(tables: Tables) -> list[OffsetReader]:
+    """Spark and delta-rs, as they read the map."""
+    by_spark = SparkReader(spark_tables(tables))
+    return [by_spark.offsets(FLOW), DeltaReader(tables.root).offsets(FLOW)]
 
 
 def files(tables: Tables, table: str, pattern: str) -> set[str]:
@@ -73,7 +83,7 @@ def test_old_rows_of_the_flow_are_deleted(spark: SparkSession, tmp_path: Path, n
     Maintenance(tables, FLOW, CONFIG).run(NOW)
 
     def left(table: str, flow: Flow) -> set[str]:
-        return {row["topic"] for row in tables.of(table, flow).collect()}
+        return {row["topic"] for row in frame(tables, table, flow).collect()}
 
     assert left("events", FLOW) == {"6 days", "8 days", "29 days"}
     assert left("checkpoints", FLOW) == {"6 days"}
@@ -95,7 +105,7 @@ def test_the_newest_owner_of_each_lease_stays_however_old(tables: Tables) -> Non
 
     Maintenance(tables, FLOW, CONFIG).run(NOW)
 
-    left = tables.read("leases").select("flow", "epoch").orderBy("flow", "epoch").collect()
+    left = frame(tables, "leases").select("flow", "epoch").orderBy("flow", "epoch").collect()
     assert [tuple(row) for row in left] == [
         ("A->B", 3), ("A->B metadata", 2), ("A->Bee", 1), ("A->Bee", 2),
     ]  # fmt: skip
@@ -138,7 +148,7 @@ def test_new_tables_and_those_of_an_earlier_version_drop_their_old_log(
     Maintenance(tables, FLOW, CONFIG).run(NOW)
 
     old = tables.properties("events")
-    assert local_properties("offset_runs").items() <= new.items()
+    assert short_properties("offset_runs").items() <= new.items()
     assert old == {**PROPERTIES, "delta.logRetentionDuration": "interval 30 days"}
 
 
@@ -153,7 +163,7 @@ def test_files_go_when_their_retention_is_over_and_every_reader_reads_on(tables:
 
     assert len(kept) == 4  # three appends, and the file that they were merged into
     assert len(files(tables, "offset_runs", "flow=*/*.parquet")) == 1
-    for reader in (OffsetTable(tables, FLOW), DeltaReader(tables.root).offsets(FLOW)):
+    for reader in readers(tables):
         assert reader.runs(ORDERS_0) == [OffsetRun(0, 30, 0, 30)]
 
 
@@ -181,7 +191,7 @@ def test_the_log_of_past_days_goes_while_a_flow_appends(
         append_run(tables, 10 * number)
 
     assert min(files(tables, "offset_runs", "_delta_log/0*.json")) > f"{4:020}"
-    for reader in (OffsetTable(tables, FLOW), DeltaReader(tables.root).offsets(FLOW)):
+    for reader in readers(tables):
         assert reader.runs(ORDERS_0) == [OffsetRun(0, 210, 0, 210)]
 
 
@@ -236,6 +246,6 @@ def test_unchanged_topics_are_not_recorded_again(tables: Tables) -> None:
     rows = TopicRows(tables, FLOW)
     rows.record(plan("id-2"), 5)
 
-    recorded = tables.of("topics", FLOW).orderBy("generation").collect()
+    recorded = frame(tables, "topics", FLOW).orderBy("generation").collect()
     assert [(row["generation"], row["topic_id"]) for row in recorded] == [(1, "id-1"), (4, "id-2")]
     assert rows.remote_ids == {"A.orders": "copy"}

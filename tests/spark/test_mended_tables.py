@@ -10,9 +10,11 @@ from replication.errors import StateError
 from replication.model import Flow
 from replication.state.claim import Claim, LeaseName
 from replication.state.lease import hold_lease
+from replication.state.spark_reader import reader_of
 from replication.state.table_errors import DamagedTableError
 from replication.state.tables import Tables, now
 from tests.support.damage import DAMAGES, Damage, commit_cut, commit_missing, data_cut, data_gone
+from tests.support.frames import frame
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +28,7 @@ def tables(spark: SparkSession, tmp_path: Path) -> Tables:
 
 
 def kinds(tables: Tables) -> list[str]:
-    return sorted(row.kind for row in tables.read("events").collect())
+    return sorted(row.kind for row in frame(tables, "events").collect())
 
 
 @pytest.mark.parametrize("damage", sorted(DAMAGES.keys() - {LINK}))
@@ -44,7 +46,7 @@ def test_a_flow_takes_its_lease_although_the_table_is_damaged(
     assert epochs == [epochs[0], epochs[0] + 1]
     assert kinds(tables) == ["adopted"] * 3 + ["table-damaged"]
     (aside,) = tmp_path.glob("leases.damaged-*")
-    (text,) = [row.text for row in tables.read("events").collect() if row.kind == "table-damaged"]
+    (text,) = [row.text for row in frame(tables, "events").collect() if row.kind == "table-damaged"]
     assert f"{aside} has the old one" in text
 
 
@@ -143,4 +145,4 @@ def test_what_spark_misses_is_damage_too(
     damage(state / "events")
 
     with pytest.raises(DamagedTableError, match="move this folder away"):
-        tables.collect(tables.read("events"), "events")
+        reader_of(tables).rows("events", FLOW)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from replication.config.state_access import StateAccess
 from replication.errors import StateError
 from replication.kafka.jvm import open_jvm
 from replication.model import Flow
@@ -37,4 +38,4 @@ def test_hadoop_creates_finds_and_deletes_a_request(tmp_path: Path) -> None:
 
 def test_a_file_system_that_hadoop_does_not_know_is_an_error() -> None:
     with pytest.raises(StateError, match=r"cannot write stop requests: .*No FileSystem for scheme"):
-        request_stop("x://host/state", [Flow("A", "B")], timeout_seconds=1)
+        request_stop(StateAccess("x://host/state"), [Flow("A", "B")], timeout_seconds=1)

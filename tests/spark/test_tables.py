@@ -16,7 +16,10 @@ from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.state.offset_rows import Anchor, StoredProgress
 from replication.state.offset_table import OffsetTable
 from replication.state.schemas import SCHEMAS, WHOLE
+from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables
+from tests.support.frames import frame
+from tests.support.stored import spark_tables
 
 pytestmark = pytest.mark.spark
 
@@ -31,22 +34,22 @@ def test_anchors_are_the_ends_of_the_newest_runs_of_the_flow(tables: Tables) -> 
     OffsetTable(tables, FLOW).append(FinishedRuns(2, {ORDERS_0: [OffsetRun(10, 25, 10, 9)]}, IDS))
     OffsetTable(tables, OTHER).append(FinishedRuns(9, {ORDERS_0: [OffsetRun(0, 99, 0, 99)]}, IDS))
 
-    assert OffsetTable(tables, FLOW).progress() == StoredProgress(
+    assert reader_of(tables).offsets(FLOW).progress() == StoredProgress(
         2, {ORDERS_0: Anchor(Position(25, 19), "id-1")}, {ORDERS_0: 25}
     )
-    assert OffsetTable(tables, Flow("C", "D")).progress() == StoredProgress(0, {}, {})
+    assert reader_of(tables).offsets(Flow("C", "D")).progress() == StoredProgress(0, {}, {})
 
 
 def test_a_later_generation_counts_although_it_was_rewound(tables: Tables) -> None:
     OffsetTable(tables, FLOW).append(FinishedRuns(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS))
     OffsetTable(tables, FLOW).append(FinishedRuns(2, {ORDERS_0: [anchor(Position(40, 50))]}, IDS))
 
-    progress = OffsetTable(tables, FLOW).progress()
+    progress = reader_of(tables).offsets(FLOW).progress()
     assert progress.anchors[ORDERS_0].position == Position(40, 50)
     assert progress.replicated_until == {ORDERS_0: 50}
     assert progress.placed == {ORDERS_0}, "nothing was copied since: the next record is tried alone"
     OffsetTable(tables, FLOW).append(FinishedRuns(3, {ORDERS_0: [OffsetRun(40, 41, 50, 1)]}, IDS))
-    assert OffsetTable(tables, FLOW).progress().placed == frozenset()
+    assert reader_of(tables).offsets(FLOW).progress().placed == frozenset()
 
 
 def test_a_recreated_topic_has_a_new_map(tables: Tables) -> None:
@@ -55,7 +58,7 @@ def test_a_recreated_topic_has_a_new_map(tables: Tables) -> None:
         FinishedRuns(2, {ORDERS_0: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-2"})
     )
 
-    assert OffsetTable(tables, FLOW).runs(ORDERS_0) == [OffsetRun(0, 5, 50, 5)]
+    assert reader_of(tables).offsets(FLOW).runs(ORDERS_0) == [OffsetRun(0, 5, 50, 5)]
 
 
 def test_events_can_be_queried(tables: Tables) -> None:
@@ -69,7 +72,7 @@ def test_events_can_be_queried(tables: Tables) -> None:
         offset_until=7,
     )
 
-    (row,) = tables.read("events").drop("at").collect()
+    (row,) = frame(tables, "events").drop("at").collect()
     assert row.asDict() == {
         "flow": "A->B", "kind": "realigned", "group": None, "topic": "orders", "partition": 3,
         "offset_from": None, "offset_until": 7, "reaction": "at least once", "text": "why",
@@ -83,7 +86,7 @@ def test_many_events_are_one_commit(tables: Tables) -> None:
     tables.record_events(FLOW, events)
     tables.record_events(FLOW, [])
 
-    assert {row.partition for row in tables.read("events").collect()} == set(range(50))
+    assert {row.partition for row in frame(tables, "events").collect()} == set(range(50))
     history = tables.spark.sql(f"DESCRIBE HISTORY delta.`{tables.path('events')}`")
     assert history.count() == 1
 
@@ -109,7 +112,7 @@ def test_an_event_that_cannot_be_written_is_written_with_the_next_one(
     state.unlink()
     tables.record_event(FLOW, "restarted", "second", reaction="retry")
 
-    rows = tables.read("events").orderBy("at").collect()
+    rows = frame(tables, "events").orderBy("at").collect()
     assert [row.text for row in rows] == ["first", "second"]
 
 
@@ -133,7 +136,11 @@ def test_partial_maps_answer_like_the_whole_map(tables: Tables) -> None:
 
     found = {}
     for least in (0, 15, 30, 75, 99):
-        found = table.maps({ORDERS_0: least, ORDERS_1: 7, TopicPartition("absent", 3): 0})
+        found = (
+            reader_of(tables)
+            .offsets(FLOW)
+            .maps({ORDERS_0: least, ORDERS_1: 7, TopicPartition("absent", 3): 0})
+        )
 
         assert set(found) == {ORDERS_0, ORDERS_1}
         assert found[ORDERS_0].topic_id == "id-1"
@@ -148,7 +155,7 @@ def test_maps_are_those_of_the_newest_topic(tables: Tables) -> None:
     table.append(FinishedRuns(1, {ORDERS_0: [OffsetRun(0, 50, 0, 50)]}, IDS))
     table.append(FinishedRuns(2, {ORDERS_0: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-2"}))
 
-    found = table.maps({ORDERS_0: 3})
+    found = reader_of(tables).offsets(FLOW).maps({ORDERS_0: 3})
 
     assert found == {ORDERS_0: TopicMap("id-2", found[ORDERS_0].offsets)}
     assert found[ORDERS_0].offsets.translate(3) == Exact(53)
@@ -165,23 +172,22 @@ VALUES = {
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
 def test_both_libraries_append_the_same_rows_to_one_table(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     tables = Tables(spark, tmp_path.as_uri())
     columns = [column.split() for column in SCHEMAS[name].split(", ")]
     full = {column: VALUES[kind] for column, kind in columns}
 
     tables.append(name, [full, {"flow": "A->B"}])
-    monkeypatch.setattr("replication.state.tables.can_reach", lambda _: False)
-    tables.append(name, [full, {"flow": "A->B"}])
+    spark_tables(tables).append(name, [full, {"flow": "A->B"}])
 
-    rows = [tuple(row) for row in tables.read(name).select(*full).collect()]
-    spark_files = {Path(file).name for file in tables.read(name).inputFiles()}
+    rows = [tuple(row) for row in frame(tables, name).select(*full).collect()]
+    spark_files = {Path(file).name for file in frame(tables, name).inputFiles()}
     of_an_append = 1 if name in WHOLE else 2
     assert len(spark_files) == 2 * of_an_append, "each append wrote a file for each of two flows"
     assert len(rows) == 4
     assert len(set(rows)) == 2, "each row stands there twice"
-    assert tables.read(name).where(f"flow = {json.dumps(full['flow'])}").count() == 2
+    assert frame(tables, name).where(f"flow = {json.dumps(full['flow'])}").count() == 2
 
 
 def test_the_files_of_many_appends_are_merged(spark: SparkSession, tmp_path: Path) -> None:
@@ -190,8 +196,8 @@ def test_the_files_of_many_appends_are_merged(spark: SparkSession, tmp_path: Pat
     for number in range(3):
         tables.record_event(FLOW, "restarted", str(number), reaction="retry")
 
-    assert len(tables.read("events").inputFiles()) == 1
-    assert {row.text for row in tables.read("events").collect()} == {"0", "1", "2"}
+    assert len(frame(tables, "events").inputFiles()) == 1
+    assert {row.text for row in frame(tables, "events").collect()} == {"0", "1", "2"}
 
 
 def test_many_threads_may_create_a_table_at_once(tables: Tables) -> None:
@@ -205,4 +211,4 @@ def test_many_threads_may_create_a_table_at_once(tables: Tables) -> None:
             )
         )
 
-    assert {row.text for row in tables.read("events").collect()} == {"0", "1", "2", "3"}
+    assert {row.text for row in frame(tables, "events").collect()} == {"0", "1", "2", "3"}

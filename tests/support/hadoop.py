@@ -138,6 +138,14 @@ class Clients:
         files = source.getFileSystem(hadoop_conf(self._jvm, {}))
         files.copyToLocalFile(False, source, target, True)
 
+    def put(self, folder: Path, uri: str) -> None:
+        """Copies what is in *folder* to *uri* of the file system, as ``hadoop fs -put`` does."""
+        target = self._jvm.org.apache.hadoop.fs.Path(uri)
+        files = target.getFileSystem(hadoop_conf(self._jvm, {}))
+        files.mkdirs(target)
+        for one in folder.iterdir():
+            files.copyFromLocalFile(self._jvm.org.apache.hadoop.fs.Path(str(one)), target)
+
 
 def _is_java(pid: int, kind: str) -> bool:
     try:

@@ -4,9 +4,11 @@ from pathlib import Path
 
 from pyspark.sql import Row
 
+from replication.config.state_access import StateAccess
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import OffsetRun
 from replication.state.delta_reader import DeltaReader
+from replication.state.open_storage import storage_for
 from replication.state.tables import Tables
 
 State = Tables | Path
@@ -15,7 +17,7 @@ State = Tables | Path
 
 def stored(state: State, table: str, condition: str = "TRUE", order: str = "at") -> list[Row]:
     """The rows of *table* that meet an SQL *condition*; none if the table does not exist."""
-    sql = f"SELECT * FROM runs WHERE {condition} ORDER BY {order}"  # noqa: S608 - of the tests
+    sql = f"SELECT * FROM {{table}} WHERE {condition} ORDER BY {order}"  # noqa: S608 - of the tests
     return [Row(**row) for row in reader(state).query(table, sql)]
 
 
@@ -24,6 +26,14 @@ def stored_runs(state: State, flow: Flow, tp: TopicPartition) -> list[OffsetRun]
     return reader(state).offsets(flow).runs(tp)
 
 
+def spark_tables(tables: Tables) -> Tables:
+    """The same tables, read and written by Spark."""
+    storage = storage_for(StateAccess(tables.root, engine="spark"))
+    return Tables(tables.spark, tables.root, storage=storage)
+
+
 def reader(state: State) -> DeltaReader:
     """The reader of *state*."""
-    return DeltaReader(state.as_uri() if isinstance(state, Path) else state.root)
+    if isinstance(state, Path):
+        return DeltaReader(state.as_uri())
+    return DeltaReader(state.root, state.storage)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replication.config.state_access import StateAccess
 from replication.errors import StateError
 from replication.model import Flow, TopicPartition
 from replication.offsets.guard import Accepted, StartOffset
@@ -29,7 +30,9 @@ ORDERS = AcceptRequest("orders", "id-1", (0, 3), 17)
 
 @pytest.mark.parametrize("start", [17, "earliest", "latest"])
 def test_the_owner_finds_what_was_requested(tmp_path: Path, start: StartOffset) -> None:
-    request_acceptance(tmp_path.as_uri(), FLOW, AcceptRequest("orders", "id-1", (0, 3), start))
+    request_acceptance(
+        StateAccess(tmp_path.as_uri()), FLOW, AcceptRequest("orders", "id-1", (0, 3), start)
+    )
 
     accepted = Accepted(start, "id-1")
     assert pending_acceptances(tmp_path.as_uri(), FLOW) == {
@@ -41,7 +44,9 @@ def test_the_owner_finds_what_was_requested(tmp_path: Path, start: StartOffset) 
 
 def test_of_two_requests_the_newer_one_counts(tmp_path: Path) -> None:
     for start in (1, 2, 3):
-        request_acceptance(tmp_path.as_uri(), FLOW, AcceptRequest("orders", "id-1", (0,), start))
+        request_acceptance(
+            StateAccess(tmp_path.as_uri()), FLOW, AcceptRequest("orders", "id-1", (0,), start)
+        )
 
     (accepted,) = pending_acceptances(tmp_path.as_uri(), FLOW).values()
     assert accepted.start == 3
@@ -49,7 +54,7 @@ def test_of_two_requests_the_newer_one_counts(tmp_path: Path) -> None:
 
 def test_a_removed_request_is_gone(tmp_path: Path) -> None:
     requests = AcceptRequests(channel(tmp_path.as_uri()), FLOW)
-    request_acceptance(tmp_path.as_uri(), FLOW, ORDERS)
+    request_acceptance(StateAccess(tmp_path.as_uri()), FLOW, ORDERS)
 
     requests.remove(requests.find())
     requests.remove([ORDERS])  # of a path that is not there
@@ -79,7 +84,7 @@ def test_a_file_that_is_no_request_is_passed_over_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int
 ) -> None:
     text = NO_REQUESTS[number]
-    request_acceptance(tmp_path.as_uri(), FLOW, ORDERS)
+    request_acceptance(StateAccess(tmp_path.as_uri()), FLOW, ORDERS)
     odd = named_like_a_request(tmp_path)
     odd.write_bytes(text if isinstance(text, bytes) else text.encode())
 
@@ -103,7 +108,7 @@ def named_like_a_request(state: Path) -> Path:
 def test_what_is_no_file_is_passed_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
-    request_acceptance(tmp_path.as_uri(), FLOW, ORDERS)
+    request_acceptance(StateAccess(tmp_path.as_uri()), FLOW, ORDERS)
     odd = named_like_a_request(tmp_path)
     if kind == "folder":
         odd.mkdir()
@@ -140,4 +145,4 @@ def test_a_request_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "_control").write_text("not a folder")
 
     with pytest.raises(StateError, match="cannot write the request"):
-        request_acceptance(tmp_path.as_uri(), FLOW, ORDERS)
+        request_acceptance(StateAccess(tmp_path.as_uri()), FLOW, ORDERS)

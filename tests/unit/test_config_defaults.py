@@ -36,6 +36,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
         clusters=("A", "B"),
         state_dir="file:///state",
         hadoop={},
+        engine="auto",
         mode="auto",
         other_flows=(),
         flows=(

@@ -3,6 +3,7 @@
 import errno
 import os
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from deltalake.schema import PrimitiveType
 
 from replication.errors import StateError
 from replication.model import Flow
+from replication.state.compaction import compacted
 from replication.state.delta_reader import DeltaReader
 from replication.state.delta_writer import LocalTable, has_table
-from replication.state.local_compaction import compact_local
 from replication.state.schemas import SCHEMAS
 from replication.state.table_errors import (
     FORGOTTEN,
@@ -41,6 +42,11 @@ def append(folder: Path, *rows: dict[str, Any], schema: str = SCHEMAS[RUNS]) -> 
     for one in rows:
         with table_errors("append to", RUNS, str(folder)):
             LocalTable(folder).append([one], schema)
+
+
+def compact(folder: Path) -> int:
+    parts = partial(compacted, flow=FLOW)
+    return LocalTable(folder).rewrite(f"flow = '{FLOW}'", SCHEMAS[RUNS], parts)
 
 
 def read_and_append(folder: Path) -> None:
@@ -84,7 +90,7 @@ def test_columns_of_others_do_no_harm(table: Path) -> None:
     DeltaTable(table).alter.add_columns([Field("note", PrimitiveType("string"))])
 
     append(table, row(3))
-    left = compact_local(table, FLOW)
+    left = compact(table)
 
     (found,) = DeltaReader(table.parent.as_uri()).rows(RUNS, FLOW)
     assert left == 1
@@ -127,7 +133,7 @@ def test_rows_that_the_mirror_does_not_write_are_an_error(table: Path) -> None:
     with pytest.raises(DamagedTableError, match="rows that the mirror does not write"):
         DeltaReader(table.parent.as_uri()).offsets(FLOW).progress()
     with pytest.raises(DamagedTableError), odd_rows(RUNS, str(table)):
-        compact_local(table, FLOW)
+        compact(table)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from replication.config.state_access import StateAccess
 from replication.errors import LeaseError, StateError
 from replication.model import Flow
 from replication.state.claim import Claim, LeaseName
@@ -129,7 +130,7 @@ def test_a_stop_with_nothing_running_says_so_at_once(tmp_path: Path) -> None:
     with hold_jobs(tmp_path.as_uri(), [FLOW], "mirror"):
         pass
     with in_time(1, "a stop with nothing running"):
-        assert request_stop(tmp_path.as_uri(), [FLOW, BACK], timeout_seconds=60) == {}
+        assert request_stop(StateAccess(tmp_path.as_uri()), [FLOW, BACK], timeout_seconds=60) == {}
 
     assert list(tmp_path.iterdir()) == [tmp_path / "_locks"]
 
@@ -141,7 +142,11 @@ def test_a_stop_is_seen_by_the_process_that_holds_the_lock_and_by_no_other(
     stopped: dict[Flow, int] = {}
 
     def stop() -> None:
-        stopped.update(request_stop(state_dir, [FLOW, BACK], timeout_seconds=30, job="checkpoints"))
+        stopped.update(
+            request_stop(
+                StateAccess(state_dir), [FLOW, BACK], timeout_seconds=30, job="checkpoints"
+            )
+        )
 
     with (
         hold_jobs(state_dir, [FLOW], "checkpoints") as first,
@@ -230,7 +235,7 @@ def test_a_process_that_does_not_stop_is_named(tmp_path: Path) -> None:
         holder(tmp_path.as_uri()) as process,
         pytest.raises(StateError, match=rf"still running .* A->B: .*process {process.pid}"),
     ):
-        request_stop(tmp_path.as_uri(), [FLOW], timeout_seconds=0.5)
+        request_stop(StateAccess(tmp_path.as_uri()), [FLOW], timeout_seconds=0.5)
 
     prefix = prefix_of(tmp_path.as_uri(), "stop", FLOW)
     assert LocalFiles().find(prefix) == [], "it must not stop later"

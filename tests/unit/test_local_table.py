@@ -11,7 +11,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from replication.model import Flow
 from replication.state.delta_reader import DeltaReader
 from replication.state.delta_writer import MERGED_BYTES, SMALL_BYTES, LocalTable
-from replication.state.schemas import PROPERTIES, SCHEMAS, local_properties, outdated_properties
+from replication.state.schemas import PROPERTIES, SCHEMAS, outdated_properties, short_properties
 
 MOST_FILES = 40
 AT_ONCE = {
@@ -115,14 +115,14 @@ def test_leases_of_an_earlier_version_become_one_file(tmp_path: Path) -> None:
 
 
 def test_a_table_gets_new_defaults_and_keeps_an_operators_values() -> None:
-    wanted = local_properties("leases")
+    wanted = short_properties("leases")
 
     assert outdated_properties(wanted, {}) == wanted
     assert outdated_properties(wanted, PROPERTIES) == wanted
     assert outdated_properties(wanted, wanted) == {}
     own = {**PROPERTIES, "delta.logRetentionDuration": "interval 9 days"}
     assert "delta.logRetentionDuration" not in outdated_properties(wanted, own)
-    assert local_properties("events") == PROPERTIES
+    assert short_properties("events") == PROPERTIES
 
 
 def test_events_of_an_earlier_version_stay_beside_the_new_ones(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from replication.config.state_access import StateAccess
 from replication.errors import NoAnswerError, StateError
 from replication.model import Flow
 from replication.state.folder import StateFolder, check_begun
@@ -70,6 +71,6 @@ def test_where_no_job_began_nobody_knows_whether_one_runs(tmp_path: Path, *, exi
     with pytest.raises(NoAnswerError, match="a job may run all the same"):
         check_begun(path.as_uri())
     with pytest.raises(NoAnswerError):
-        request_stop(path.as_uri(), [FLOW], timeout_seconds=1)
+        request_stop(StateAccess(path.as_uri()), [FLOW], timeout_seconds=1)
 
     check_begun("s3a://bucket/state")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replication.config.state_access import StateAccess
 from replication.errors import StateError
 from replication.model import Flow
 from replication.state.job_lock import hold_jobs
@@ -76,7 +77,7 @@ def test_a_request_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         hold_jobs(tmp_path.as_uri(), [FLOW], "mirror"),
         pytest.raises(StateError, match=r"cannot write stop requests: .*_control"),
     ):
-        request_stop(tmp_path.as_uri(), [FLOW], timeout_seconds=1)
+        request_stop(StateAccess(tmp_path.as_uri()), [FLOW], timeout_seconds=1)
 
 
 NAMES = st.text(string.ascii_letters + string.digits + "@-._~ \n/é", max_size=30)
@@ -98,7 +99,7 @@ def test_who_stops_a_flow_that_has_failed_is_told_its_exit_code(
     stopped: dict[Flow, int] = {}
 
     def stop() -> None:
-        stopped.update(request_stop(state_dir, [FLOW, BACK], timeout_seconds=30))
+        stopped.update(request_stop(StateAccess(state_dir), [FLOW, BACK], timeout_seconds=30))
 
     with hold_jobs(state_dir, [FLOW, BACK], "mirror") as locks:
         requests = StopRequests(

@@ -109,7 +109,7 @@ class MapWriter:
 
     def runs(self, tp: TopicPartition) -> Sequence[OffsetRun]:
         """Returns the stored map of one partition, merged, for the newest topic id."""
-        return self._table.runs(tp)
+        return reader_of(self._tables).offsets(self.flow).runs(tp)
 
     def maps(self, least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
         """Returns the stored maps as far as they concern offsets *least* and later."""

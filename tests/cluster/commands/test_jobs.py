@@ -15,6 +15,7 @@ from replication.model import Committed, Flow, TopicPartition
 from replication.state.tables import Tables
 from tests.support.commands import Completed, replication, spark_submit, start_mirror
 from tests.support.flows import unique_flow
+from tests.support.frames import frame
 from tests.support.groups import commit, committed
 from tests.support.internal_topics import heartbeats
 from tests.support.local import Clusters
@@ -136,7 +137,7 @@ def test_the_checkpoints_job_alone_moves_a_group_that_has_read_on(course: Course
 def test_the_checkpoints_table_has_each_position_of_the_group(
     course: Course, spark: SparkSession
 ) -> None:
-    history = Tables(spark, course.state.as_uri()).read("checkpoints").collect()
+    history = frame(Tables(spark, course.state.as_uri()), "checkpoints").collect()
 
     assert {(row.upstream, row.downstream, row.exact) for row in history} == {
         (42, 42, True),

@@ -13,6 +13,7 @@ from replication.model import Flow
 from replication.state.claim import Claim, LeaseName, instance_id, join_from
 from replication.state.lease import Lease, hold_lease
 from replication.state.tables import Tables
+from tests.support.frames import frame
 from tests.support.local import Clusters, Until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -50,7 +51,7 @@ def test_a_new_owner_waits_for_one_of_another_machine_that_did_not_release(
 ) -> None:
     caplog.set_level("INFO")
     with hold(tables, properties, name):
-        (row,) = tables.read("leases").collect()
+        (row,) = frame(tables, "leases").collect()
     now = datetime.now(timezone.utc)
     died = {**row.asDict(), "epoch": 2, "since": now, "renewed": now, "machine": "another 8:15"}
     tables.append("leases", [died])
@@ -81,9 +82,9 @@ def test_a_lease_that_was_lost_is_not_recorded_as_released(
 ) -> None:
     with hold(tables, properties, name) as lease:
         assert lease is not None
-        (row,) = tables.read("leases").collect()
+        (row,) = frame(tables, "leases").collect()
         member = Member(instance_id(HOST, tables.root, row.machine), "of the same name", "")
         with Ownership(spark._jvm, properties, name.group, member):  # noqa: SLF001 - a second one
             until(lambda: not lease.is_held, 30)
 
-    assert [row.released for row in tables.read("leases").collect()] == [False]
+    assert [row.released for row in frame(tables, "leases").collect()] == [False]

@@ -15,7 +15,7 @@ from replication.flows.checkpoints.rounds import Checkpoints
 from replication.model import Committed, Flow, TopicPartition
 from replication.offsets.map import Exact, OffsetMap
 from replication.state.delta_reader import DeltaReader
-from replication.state.offset_table import OffsetTable
+from replication.state.spark_reader import reader_of
 from tests.support.commands import replication, start_mirror
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, mirror_config, unique_flow
@@ -75,7 +75,7 @@ def test_two_sources_fill_two_topics_of_one_target(
     remote = {config.flow: f"{config.flow.source}.{topic_name}" for config in configs}
     assert_copies((source, target), {topic_name: remote[flow]})
     assert_copies((own_broker, target), {topic_name: remote[other]})
-    maps = {it: OffsetMap(OffsetTable(flows[0].tables, it).runs(tp)) for it in remote}
+    maps = {it: OffsetMap(reader_of(flows[0].tables).offsets(it).runs(tp)) for it in remote}
     assert (maps[flow].translate(160), maps[other].translate(110)) == (Exact(160), Exact(110))
     assert committed(target, group) == {
         TopicPartition(remote[flow], 0): Committed(42),
@@ -109,7 +109,7 @@ def test_one_source_fills_two_targets_without_a_prefix(
     for broker in (target, own_broker):
         assert log_ends(broker.bootstrap, [topic_name]) == {topic_name: 110}
     for config in configs:
-        runs = OffsetTable(flows[0].tables, config.flow).runs(tp)
+        runs = reader_of(flows[0].tables).offsets(config.flow).runs(tp)
         assert OffsetMap(runs).translate(105) == Exact(105)
     assert kinds(flows[0].tables) == []
 

@@ -1,0 +1,72 @@
+"""Who writes the tables of a remote state directory: a mark that all processes look at.
+
+Two engines that commit to one table at the same time may each believe that they have won. The rule
+of `replication.state.storage` gives all processes of a mirror the same engine; the mark is there
+for the ones that see other files of Hadoop's, or another configuration.
+"""
+
+from typing import Final
+
+from py4j.protocol import Py4JError
+
+from replication.errors import SetupError, StateError, first_line
+from replication.state.request_files import RequestFiles
+from replication.state.storage import Storage
+from replication.state.stored_table import Engine
+
+_OTHER: Final[dict[Engine, Engine]] = {"delta-rs": "spark", "spark": "delta-rs"}
+_NO_CONDITION: Final = (
+    "the server of {} does not know conditional puts (If-None-Match), so of two commits to a table "
+    "one would be lost: update the server, or write state.engine: spark and let one process at a "
+    "time write"
+)
+
+
+def claim_engine(files: RequestFiles, storage: Storage) -> None:
+    """Makes sure that no other engine than *storage*'s writes the tables, from now on.
+
+    Of two processes that begin at the same moment with different engines none may go on: each
+    writes its mark first, and then looks for the other one.
+
+    Raises:
+        SetupError: The other engine writes them, or the storage cannot refuse a second commit.
+        StateError: The mark cannot be read or written.
+    """
+    if storage.is_local:  # there a kernel lock lets one commit at a time
+        return
+    mine, other = (_mark(storage, engine) for engine in (storage.engine, _OTHER[storage.engine]))
+    try:
+        is_new = not files.find(mine)
+        if is_new and not files.find(other):
+            files.create(mine)
+        if files.find(other):
+            if is_new:
+                files.delete(mine)
+            raise SetupError(_refusal(storage, other))
+        if storage.has_objects and not _keeps(storage, mine):
+            raise SetupError(_NO_CONDITION.format(storage.access.state_dir))
+    except (OSError, Py4JError) as error:
+        raise StateError(f"cannot tell who writes the tables by {mine}: {first_line(error)}") from (
+            error
+        )
+
+
+def _keeps(storage: Storage, mark: str) -> bool:
+    # Imported here because most state directories are not on S3
+    from replication.state.object_files import ObjectFiles  # noqa: PLC0415
+
+    return ObjectFiles(storage).keeps(mark)
+
+
+def _mark(storage: Storage, engine: Engine) -> str:
+    return f"{storage.access.state_dir.rstrip('/')}/_control/engine-{engine}"
+
+
+def _refusal(storage: Storage, mark: str) -> str:
+    other = _OTHER[storage.engine]
+    return (
+        f"the tables in {storage.access.state_dir} are written by {other}, as {mark} says, and "
+        f"this process would write them by {storage.engine} ({storage.why}). Write state.engine: "
+        f"{other}, or give it the same HADOOP_CONF_DIR; to change over, stop all processes of this "
+        "state.dir and delete that file"
+    )

@@ -1,0 +1,212 @@
+"""What reads and writes a state directory, and with which credentials: one rule for all processes.
+
+Pure: it looks at the state directory's scheme, at Hadoop's properties for it, and at what the
+configuration asks for. delta-rs is the choice wherever it gets the credentials that Hadoop would
+use and its commits are safe beside each other; Spark is for everything else.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlparse
+
+from replication.config.state_access import EngineChoice, StateAccess
+from replication.errors import SetupError
+from replication.state.paths import local_path
+from replication.state.stored_table import Engine
+
+OUT_OF_REACH: Final = frozenset("%[]^|\\")
+"""Characters of a folder's name that delta-rs decodes twice, or cannot take at all."""
+
+_S3A: Final = "fs.s3a."
+_DIRECT: Final = {
+    "access.key": "aws_access_key_id",
+    "secret.key": "aws_secret_access_key",
+    "session.token": "aws_session_token",
+    "endpoint.region": "aws_region",
+}
+_PROVIDERS: Final = frozenset(
+    {
+        "SimpleAWSCredentialsProvider",
+        "TemporaryAWSCredentialsProvider",
+        "EnvironmentVariableCredentialsProvider",
+        "IAMInstanceCredentialsProvider",
+        "InstanceProfileCredentialsProvider",
+        "ContainerCredentialsProvider",
+        "WebIdentityTokenFileCredentialsProvider",
+        "WebIdentityTokenCredentialsProvider",
+        "StaticCredentialsProvider",
+    }
+)
+"""Of Hadoop and of Amazon's library: delta-rs finds the same credentials by itself."""
+
+_ANONYMOUS: Final = "AnonymousAWSCredentialsProvider"
+_ONLY_HADOOP: Final = (
+    "hadoop.security.credential.provider.path",
+    "fs.s3a.security.credential.provider.path",
+    "fs.s3a.delegation.token.binding",
+    "fs.s3a.assumed.role.arn",
+    "fs.s3a.encryption.algorithm",
+    "fs.s3a.server-side-encryption-algorithm",
+    "fs.s3a.proxy.host",
+)
+"""Properties that change how S3 is reached, and that are not translated."""
+
+_KEYS_OF_HDFS: Final = ("hadoop.security.key.provider.path", "dfs.encryption.key.provider.uri")
+_S3A_CLASS: Final = "S3AFileSystem"
+_DATABRICKS: Final = "DATABRICKS_RUNTIME_VERSION"
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How a process reaches a state directory.
+
+    Args:
+        access: What the configuration says.
+        engine: What reads and writes the tables.
+        why: The reason, for people.
+        root: The path or URI as delta-rs takes it.
+        options: What delta-rs needs to reach it; may hold secrets.
+    """
+
+    access: StateAccess
+    engine: Engine
+    why: str
+    root: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the directory is on this machine."""
+        return local_path(self.access.state_dir) is not None
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether requests are read and written without Hadoop's client, as the tables are."""
+        return self.engine == "delta-rs" and self.root.startswith("s3:")
+
+    def uri(self, table: str) -> str:
+        """Returns the path or URI of *table* as delta-rs takes it."""
+        return f"{self.root}/{table}"
+
+
+def storage_of(access: StateAccess, site: Mapping[str, str], environ: Mapping[str, str]) -> Storage:
+    """Returns how *access* is reached.
+
+    Args:
+        access: What the configuration says.
+        site: The properties in Hadoop's own files.
+        environ: The variables of the process.
+
+    Raises:
+        SetupError: The configuration asks for delta-rs where it cannot be used.
+    """
+    state_dir = access.state_dir.rstrip("/")
+    scheme = urlparse(state_dir).scheme
+    properties = {**site, **access.hadoop}
+    root, options = state_dir, dict[str, str]()
+    match scheme:
+        case "" | "file":
+            root = str(local_path(state_dir))
+            obstacles = _local_obstacles(root)
+        case "s3" | "s3a":
+            bucket = urlparse(state_dir).netloc
+            properties = _of_bucket(properties, bucket)
+            obstacles = _s3_obstacles(properties, scheme, environ)
+            root = f"s3:{state_dir.partition(':')[2]}"
+            options = _s3_options(properties, bucket)
+        case "hdfs":
+            obstacles = _hdfs_obstacles(properties, urlparse(state_dir).netloc, access.engine)
+            options = {name: value for name, value in access.hadoop.items() if "s3a" not in name}
+        case _:
+            obstacles = iter([f"delta-rs is not tried with {scheme}: here"])
+    obstacle = next(obstacles, "")
+    if access.engine == "spark":
+        return Storage(access, "spark", "state.engine says so", root)
+    if obstacle and access.engine == "delta-rs":
+        raise SetupError(f"state.engine is delta-rs, but {obstacle}; write auto or spark")
+    if obstacle:
+        return Storage(access, "spark", obstacle, root)
+    return Storage(access, "delta-rs", f"it reaches {scheme or 'file'}:", root, options)
+
+
+def _local_obstacles(folder: str) -> Iterator[str]:
+    if odd := sorted(OUT_OF_REACH.intersection(folder)):
+        yield f"delta-rs takes no folder with {''.join(odd)} in its name"
+
+
+def _hdfs_obstacles(properties: Mapping[str, str], host: str, asked: EngineChoice) -> Iterator[str]:
+    if properties.get("hadoop.security.authentication", "simple") != "simple":
+        yield "only Hadoop's client has the job's Kerberos ticket and renews its tokens"
+    for name in _KEYS_OF_HDFS:
+        if properties.get(name):
+            yield f"{name} is set: only Hadoop's client reads encrypted files"
+    host = host or urlparse(properties.get("fs.defaultFS", "")).netloc
+    names = properties.get("dfs.nameservices", "").split(",")
+    if not host or (":" not in host and host not in names):
+        yield f"no file in HADOOP_CONF_DIR says where the name node of hdfs://{host} is"
+    if asked == "auto":  # both engines are safe there, and a driver on YARN has not been tried
+        yield "on HDFS delta-rs serves where state.engine asks for it"
+
+
+def _s3_obstacles(
+    properties: Mapping[str, str], scheme: str, environ: Mapping[str, str]
+) -> Iterator[str]:
+    if _DATABRICKS in environ:
+        yield "Databricks gives its credentials to Spark alone"
+    implementation = properties.get(f"fs.{scheme}.impl", _S3A_CLASS)
+    if not implementation.endswith(_S3A_CLASS):
+        yield f"fs.{scheme}.impl is {implementation}, which has its own credentials"
+    for name in _ONLY_HADOOP:
+        if properties.get(name):
+            yield f"{name} is set, which only Hadoop follows"
+    for name in _providers(properties):
+        if name not in _PROVIDERS and name != _ANONYMOUS:
+            yield f"fs.s3a.aws.credentials.provider names {name}, which only Hadoop has"
+    for name, value in properties.items():
+        if name.startswith(_S3A) and "${" in value:
+            yield f"{name} refers to another property, which only Hadoop resolves"
+
+
+def _providers(properties: Mapping[str, str]) -> list[str]:
+    """Returns the classes that give Hadoop its credentials, without their packages."""
+    classes = properties.get("fs.s3a.aws.credentials.provider", "").split(",")
+    return [name.strip().rpartition(".")[2] for name in classes if name.strip()]
+
+
+def _of_bucket(properties: Mapping[str, str], bucket: str) -> dict[str, str]:
+    """Returns *properties*; what they say of one *bucket* stands in place of what is for all."""
+    own = f"{_S3A}bucket.{bucket}."
+    special = {
+        f"{_S3A}{name.removeprefix(own)}": value
+        for name, value in properties.items()
+        if name.startswith(own)
+    }
+    return {**properties, **special}
+
+
+def _s3_options(properties: Mapping[str, str], bucket: str) -> dict[str, str]:
+    """Translates Hadoop's properties into those of the library behind delta-rs."""
+    options = {
+        ours: value for name, ours in _DIRECT.items() if (value := properties.get(f"{_S3A}{name}"))
+    }
+    if _ANONYMOUS in _providers(properties):
+        options["aws_skip_signature"] = "true"
+    endpoint = properties.get(f"{_S3A}endpoint", "")
+    if not endpoint or endpoint.endswith("amazonaws.com"):  # by its region
+        region = endpoint.removeprefix("https://").removeprefix("s3.").partition(".")[0]
+        if region and region not in {"amazonaws", "s3"}:
+            options.setdefault("aws_region", region)
+        return options
+    if "://" not in endpoint:
+        is_plain = properties.get(f"{_S3A}connection.ssl.enabled", "true").lower() == "false"
+        endpoint = f"{'http' if is_plain else 'https'}://{endpoint}"
+    if endpoint.startswith("http://"):
+        options["aws_allow_http"] = "true"
+    if properties.get(f"{_S3A}path.style.access", "false").lower() != "true":
+        options["aws_virtual_hosted_style_request"] = "true"
+        scheme, _, host = endpoint.partition("://")
+        endpoint = f"{scheme}://{bucket}.{host}"
+    options["aws_endpoint"] = endpoint
+    options.setdefault("aws_region", "us-east-1")  # a server of one's own asks for any
+    return options
