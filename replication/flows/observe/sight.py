@@ -8,6 +8,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, get_args
 
+from replication.config.tree import FlowConfig
 from replication.figures.observation import (
     ClusterFigures,
     EventRow,
@@ -41,7 +42,6 @@ class FlowSight:
 
     def __init__(self, context: FlowContext, job: Job) -> None:
         self.context = context
-        self.config = context.config
         self.partitions = Partitions()
         self.topics = TopicLooks()
         self._job = job
@@ -51,6 +51,11 @@ class FlowSight:
         self._ends = 0
         self._restarts = deque[float]()
         self._counted = 0
+
+    @property
+    def config(self) -> FlowConfig:
+        """The flow's configuration in force."""
+        return self.context.config
 
     @property
     def copying(self) -> Copying:
