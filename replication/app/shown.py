@@ -7,6 +7,7 @@ from replication.app.claims import Launch
 from replication.app.pulse import Pulse
 from replication.figures.observation import FlowState, Observation
 from replication.flows.context import FlowContext
+from replication.flows.publish.look import look_at
 from replication.model import Flow
 
 Latest = Callable[[Flow], Observation | None]
@@ -28,6 +29,7 @@ class Shown:
         self.pulse = Pulse(ask)
         self._launch = launch
         self._since = time.time()
+        self._contexts = dict[Flow, FlowContext]()
         self._has_begun = False
         self._latest: Latest = lambda _flow: None
 
@@ -36,6 +38,7 @@ class Shown:
         self._since = time.time()
         self._has_begun = True
         self._latest = latest
+        self._contexts = {context.config.flow: context for context in contexts}
         for context in contexts:
             self.pulse.watch(context.config.flow, context.board, context.outages)
 
@@ -44,7 +47,10 @@ class Shown:
         return [self._latest(flow) or self._unseen(flow) for flow in self._launch.names]
 
     def _unseen(self, flow: Flow) -> Observation:
+        """Returns what is known of *flow* where nobody observes it (yet)."""
+        if (context := self._contexts.get(flow)) is not None:
+            return look_at(context, self._launch.job)
         state: FlowState = "standby" if self._launch.standby else "starting"
-        if self._has_begun:  # heartbeats alone are not looked at
-            state = "starting" if self._launch.chosen else "running"
+        if self._has_begun:  # heartbeats alone have no context
+            state = "running"
         return Observation(flow, time.time(), state, self._since, runs=self._launch.job)

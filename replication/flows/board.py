@@ -75,11 +75,14 @@ class GroupRound:
         at: When, in epoch seconds; None before the first.
         positions: Of each group in each partition.
         emitted: Checkpoints since the process began.
+        blocked: The groups that were not moved, because they are active on the target; None if none
+            was to be moved.
     """
 
     at: float | None = None
     positions: tuple[GroupPosition, ...] = ()
     emitted: int = 0
+    blocked: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +219,10 @@ class FlowBoard:
     def end_round(self, positions: Iterable[GroupPosition]) -> None:
         """Notes that a round of checkpoints has translated the groups' *positions*."""
         self._round = replace(self._round, at=time.time(), positions=tuple(positions))
+
+    def note_blocked(self, groups: Iterable[str]) -> None:
+        """Notes which groups group sync leaves alone, because they are active on the target."""
+        self._round = replace(self._round, blocked=frozenset(groups))
 
     def count_checkpoints(self, emitted: int) -> None:
         """Counts a round that has emitted checkpoints."""

@@ -1,13 +1,14 @@
 """What the driver's JVM has added up of the executors' reports, for one flow."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from py4j.java_gateway import JavaClass, JVMView
 
 from replication.figures.histogram import BOUNDS, Histogram
 from replication.model import Flow
+from replication.spark.jvm_figures import JvmUse, jvm_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Reported:
         transfer: From handing over to acknowledgement.
         latencies: From the timestamp to acknowledgement, of the remote topics that have changed
             since the last call.
+        use: What the driver's JVM uses; None if nobody asked it.
     """
 
     executors: int
@@ -30,6 +32,7 @@ class Reported:
     tasks: int
     transfer: Histogram
     latencies: Mapping[str, Histogram] = field(default_factory=dict)
+    use: JvmUse | None = None
 
 
 class ReportedFigures:
@@ -40,6 +43,7 @@ class ReportedFigures:
     """
 
     def __init__(self, jvm: JVMView) -> None:
+        self._jvm = jvm
         found: Any = jvm.replication.plugin.DriverReports
         self._driver = found if isinstance(found, JavaClass) else None
 
@@ -60,7 +64,7 @@ class ReportedFigures:
         """Returns what is known of *flow*; None if executors do not report."""
         if not self.is_loaded or self._driver is None:
             return None
-        return parse(str(self._driver.figures(str(flow))))
+        return replace(parse(str(self._driver.figures(str(flow)))), use=jvm_use(self._jvm))
 
 
 def parse(text: str) -> Reported:

@@ -12,6 +12,7 @@ from replication.flows.board import Copying, Figures, FlowBoard, GroupRound
 from replication.flows.observe.conditions import Conditions, FlowFacts
 from replication.flows.observe.groups import GroupLooks
 from replication.flows.observe.partitions import STALLED_SECONDS, Partitions
+from replication.flows.observe.sight import of_heartbeats
 from replication.flows.observe.topics import TopicLooks
 from replication.groups.positions import GroupPosition
 from replication.model import Committed, Flow, NewEvent, Position, TopicPartition
@@ -195,3 +196,31 @@ def test_the_next_step_of_a_refusal_is_the_command_that_it_names() -> None:
 
     assert condition.next_step.startswith("python -m replication accept FILE")
     assert condition.topic == "t"
+
+
+def test_a_group_is_blocked_if_group_sync_left_it_alone() -> None:
+    board = FlowBoard()
+    position = GroupPosition("g", TP, TP, Committed(7), Exact(7))
+    board.end_round([position, replace(position, group="h")])
+
+    def blocked() -> dict[str, float | None]:
+        found = GroupLooks().look(0.0, board.look().round, {}, {})
+        return {one.group: one.figures.get("group_blocked") for one in found}
+
+    assert blocked() == {"g": None, "h": None}  # nothing is synchronized
+    board.note_blocked(["g"])
+    assert blocked() == {"g": 1.0, "h": 0.0}
+
+
+def test_heartbeats_are_as_old_as_the_newest_that_was_copied() -> None:
+    figures = {"copied_until_timestamp_seconds": 1000.0}
+    topics = (
+        TopicFigures("heartbeats", "A.heartbeats", "copying", "", figures, {"0.5": 0.004}),
+        TopicFigures("t", "A.t", "copying", "", {"copied_until_timestamp_seconds": 2000.0}),
+    )
+
+    assert of_heartbeats(topics, "heartbeats") == {
+        "heartbeat_timestamp_seconds": 1000.0,
+        "heartbeat_latency_seconds": 0.004,
+    }
+    assert of_heartbeats(topics[1:], "heartbeats") == {}

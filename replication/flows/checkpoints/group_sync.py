@@ -67,7 +67,9 @@ class GroupSync:
             for group, of_group in groupby(positions, lambda position: position.group)
         }
         idle = [name for name in by_group if states.get(name, "EMPTY") in IDLE]
-        for group in by_group.keys() - set(idle):
+        blocked = by_group.keys() - set(idle)
+        self._context.board.note_blocked(blocked)
+        for group in blocked:
             self._report_blocked(group, states[group])
         # all of them: one that is not listed may have a coordinator that is down or still loads it
         current, failures = self._target.readable(idle)

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 
 from replication.figures.lag import Lag
 from replication.figures.observation import Answer, GroupFigures
@@ -41,8 +42,13 @@ class GroupLooks:
         self._untranslated = {
             commit: self._untranslated.get(commit, round_.at or now) for commit in waiting
         }
+        found = (self._group(name, now, by_group[name], ends, lags) for name in sorted(by_group))
+        blocked = round_.blocked
+        if blocked is None:
+            return tuple(found)
         return tuple(
-            self._group(group, now, by_group[group], ends, lags) for group in sorted(by_group)
+            replace(one, figures={**one.figures, "group_blocked": float(one.group in blocked)})
+            for one in found
         )
 
     def _group(

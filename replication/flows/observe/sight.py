@@ -72,6 +72,7 @@ class FlowSight:
         groups = self._groups.look(now, board.round, self.partitions.ends, lags)
         rates = self._rates(now, copying)
         figures = {**rates, **_of_topics(topics), **_of_board(now, board), **_of_reports(reported)}
+        figures |= of_heartbeats(topics, self.config.policy.heartbeats_topic())
         return replace(
             look_at(self.context, self._job),
             as_of=now,
@@ -161,6 +162,8 @@ class FlowSight:
         if reported is not None:
             found["executors"] = {"living": reported.executors}
             found["task_slots"] = {"used": reported.tasks}
+            if reported.use is not None:
+                found["jvm_heap_bytes"] = reported.use.heap
         return found
 
     def _events(self) -> Iterator[EventRow]:
@@ -195,6 +198,17 @@ JOINED: Final[Mapping[str, Callable[[Iterable[float]], float]]] = {
 }
 
 
+def of_heartbeats(topics: Iterable[TopicFigures], name: str) -> dict[str, float]:
+    """Returns how the source's heartbeats arrive; nothing if the flow does not copy them."""
+    for topic in topics:
+        if topic.topic == name and "copied_until_timestamp_seconds" in topic.figures:
+            found = {"heartbeat_timestamp_seconds": topic.figures["copied_until_timestamp_seconds"]}
+            if "0.5" in topic.latency:
+                found["heartbeat_latency_seconds"] = topic.latency["0.5"]
+            return found
+    return {}
+
+
 def _of_board(now: float, board: Figures) -> dict[str, float]:
     copying, round_ = board.copying, board.round
     newest, written = copying.newest_at, copying.map_written_at
@@ -213,10 +227,14 @@ def _of_board(now: float, board: Figures) -> dict[str, float]:
 def _of_reports(reported: Reported | None) -> dict[str, float]:
     if reported is None:
         return {}
-    return {
+    figures: dict[str, float] = {
         "in_flight_records": reported.in_flight,
         "report_age_seconds": reported.silent_seconds,
     }
+    if reported.use is not None:
+        figures["jvm_gc_seconds_total"] = reported.use.gc_seconds
+        figures["jvm_cpu_seconds_total"] = reported.use.cpu_seconds
+    return figures
 
 
 @cache

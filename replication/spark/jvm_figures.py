@@ -1,0 +1,31 @@
+"""What the driver's JVM uses of its machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.java_gateway import JavaClass, JVMView
+
+
+@dataclass(frozen=True, slots=True)
+class JvmUse:
+    """The use since the JVM began.
+
+    Args:
+        heap: Bytes that are ``used``, and that may be used at most: ``max``.
+        gc_seconds: Spent in collecting garbage.
+        cpu_seconds: Of all threads.
+    """
+
+    heap: Mapping[str, float]
+    gc_seconds: float
+    cpu_seconds: float
+
+
+def jvm_use(jvm: JVMView) -> JvmUse | None:
+    """Returns what *jvm* uses; None if our jar is not there."""
+    found: Any = jvm.replication.plugin.JvmFigures
+    if not isinstance(found, JavaClass):
+        return None
+    used, most, collected_ms, cpu_ns = map(int, str(found.figures()).split("\t"))
+    return JvmUse({"used": used, "max": most}, collected_ms / 1e3, cpu_ns / 1e9)
