@@ -82,7 +82,8 @@ def test_a_deleted_topic_and_a_dead_cluster_are_a_few_lines(
     assert of_topic <= 6
     assert len(lines_of_clients(job)) <= 40, "of thousands"
     assert [one["event"] for one in said].count("record_dropped") <= 1
-    (summary,) = [one["fields"] for one in said if one["event"] == "flow_summary"]
+    summaries = [one["fields"] for one in said if one["event"] == "flow_summary"]
+    (summary,) = [one for one in summaries if "ending" in one]  # the others come each minute
     assert summary["records"] >= 2 * RECORDS
     assert (summary["ending"], summary["topics_behind"]) == ("stopped", 0)
     assert (said[-1]["event"], said[-1]["fields"]["exit_code"]) == ("job_ended", 0)
