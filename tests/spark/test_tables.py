@@ -164,6 +164,7 @@ def test_maps_are_those_of_the_newest_topic(tables: Tables) -> None:
 VALUES = {
     "string": "A->B, \u00e4 'quoted'",
     "bigint": 2**53 + 1,
+    "double": 0.1,
     "int": -7,
     "boolean": False,
     "timestamp": datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc),
