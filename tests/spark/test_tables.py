@@ -166,7 +166,6 @@ VALUES = {
     "bigint": 2**53 + 1,
     "double": 0.1,
     "int": -7,
-    "double": 0.1,
     "boolean": False,
     "timestamp": datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc),
 }
