@@ -37,6 +37,7 @@ Event = Literal[
     "drain_begun",
     "event_not_written",
     "executions_not_written",
+    "figures_not_written",
     "flow_down",
     "flow_ended",
     "flow_failed",

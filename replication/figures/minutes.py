@@ -57,7 +57,7 @@ class Minutes:
 
         A drain of seconds leaves none: the table ``executions`` has its sums.
         """
-        if not self._seen or self._seen[-1].as_of - self._start() < SECONDS / 2:
+        if not self._seen or self._seen[-1].as_of - self._start() <= SECONDS / 2:
             return []
         return self._rows()
 
