@@ -24,6 +24,7 @@ from replication.app.background import (
 )
 from replication.app.claims import Claims, Launch, await_first, open_claims
 from replication.app.ends import Ends
+from replication.app.figures_writer import FiguresWriter
 from replication.app.flow_thread import FlowThread, wait_for_all
 from replication.app.metrics_server import served
 from replication.app.open_files import watch_open_files
@@ -286,7 +287,8 @@ class _Application:
         drains = [flow.flow for flow in self._chosen if flow.mode == "drain"]
         leases = LeaseBook(tables, self._claims.values(), drains)
         contexts = [self._context(flow, tables, leases) for flow in self._chosen]
-        view = View(contexts, self._job, ReportedFigures(driver_jvm()))
+        reported = ReportedFigures(driver_jvm())
+        view = View(contexts, self._job, reported, FiguresWriter(tables))
         admission = self._admission()
         refused = refusals(contexts)
         threads = [

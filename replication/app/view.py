@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from replication.app.figures_writer import FiguresWriter
 from replication.app.outcome import JobOutcome
 from replication.figures.observation import Observation
 from replication.flows.context import FlowContext
@@ -29,10 +30,15 @@ class View(AbstractContextManager["View"]):
         contexts: The flows.
         job: What the process runs.
         reported: What executors have reported of all flows.
+        writer: Keeps the figures by the minute.
     """
 
     def __init__(
-        self, contexts: Sequence[FlowContext], job: Job, reported: ReportedFigures
+        self,
+        contexts: Sequence[FlowContext],
+        job: Job,
+        reported: ReportedFigures,
+        writer: FiguresWriter,
     ) -> None:
         self._contexts = contexts
         self._job = job
@@ -40,6 +46,8 @@ class View(AbstractContextManager["View"]):
         measured = [context for context in contexts if context.config.status.interval_seconds]
         intervals = [context.config.status.interval_seconds for context in measured]
         self._observer = Observer(min(intervals, default=0), reported)
+        self._writer = writer
+        self._observer.subscribe(writer)
         for context in measured:
             self._observer.watch(FlowSight(context, job))
         self._publishers = Publishers(
@@ -62,6 +70,7 @@ class View(AbstractContextManager["View"]):
         """Ends it."""
         self._stop.set()
         self._observer.close()
+        self._writer.close()
         self._publishers.__exit__()
 
     def latest(self, flow: Flow) -> Observation | None:

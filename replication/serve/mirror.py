@@ -37,10 +37,10 @@ def serve_mirror(config: MirrorConfig, serve: ServeConfig, say: Callable[[str], 
     listener = open_listener(serve)
     with listener.socket, Listening(config) as listening:
         sight = Sight((flow.flow for flow in config.flows), listening.look)
+        questions = Questions(config)
         metrics = metrics_of(config, sight)
-        parts = Parts(
-            sight, Questions(config), History(sight), listening.is_complete, metrics.write
-        )
+        history = History(sight, questions.figures)
+        parts = Parts(sight, questions, history, listening.is_complete, metrics.write)
         server = Server(build_app(parts, serve, tokens, _version()), serve, listener)
         log.info("serving", text=listener.url)
         say(listener.url)

@@ -24,13 +24,18 @@ from replication.offsets.guard import StartOffset
 from replication.serve.answers import flow_name
 from replication.serve.problems import ProblemError
 from replication.state.accept_requests import request_acceptance
+from replication.state.figures_table import stored_figures
 from replication.state.folder import check_begun
 from replication.state.readers import is_quick, open_reader
 from replication.state.stop_requests import request_stop
 
 _EVENT_COLUMNS: Final = ("group", "topic", "partition", "offset_from", "offset_until", "cluster")
 _FRESH_SECONDS: Final = 2.0
+_MINUTE_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 120.0
+
+Figures = list[tuple[float, dict[str, float | None]]]
+"""Figures by minute: when each began, and the figures by name."""
 
 
 @dataclass(slots=True)
@@ -42,6 +47,9 @@ class Questions:
 
     config: MirrorConfig
     _events: dict[Flow, tuple[float, list[dict[str, Any]]]] = field(default_factory=dict)
+    _figures: dict[tuple[Flow, str | None], tuple[float, float, Figures]] = field(
+        default_factory=dict
+    )
 
     def flow(self, source: str, target: str) -> FlowConfig:
         """Returns a flow.
@@ -100,6 +108,19 @@ class Questions:
             found = state.rows("events", flow)
         rows = [_event(flow, row) for row in sorted(found, key=lambda row: row["at"], reverse=True)]
         self._events[flow] = time.monotonic(), rows
+        return rows
+
+    def figures(self, flow: Flow, topic: str | None, since: float) -> Figures:
+        """Returns the figures of a flow or topic by minute; none where Spark would be needed."""
+        key = flow, topic
+        at, begin, rows = self._figures.get(key, (0.0, since, []))
+        if begin <= since and time.monotonic() - at < _MINUTE_SECONDS and at:
+            return [row for row in rows if row[0] >= since]
+        rows = []
+        if is_quick(self.config.access):
+            with open_reader(self.config.access) as state:
+                rows = stored_figures(state, flow, topic, since)
+        self._figures[key] = time.monotonic(), since, rows
         return rows
 
     def acceptance(

@@ -27,7 +27,6 @@ _TYPES: Final = {
     "int": DataType.int32(),
     "double": DataType.float64(),
     "boolean": DataType.bool(),
-    "double": DataType.float64(),
     "timestamp": DataType.timestamp("us", tz="UTC"),
 }
 MERGED_BYTES: Final = 32 * 1024

@@ -91,6 +91,7 @@ DOORS = {
         "counts",
         "engine_mark",
         "executions",
+        "figures_table",
         "first_topics",
         "folder",
         "job_lock",
