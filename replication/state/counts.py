@@ -58,8 +58,9 @@ class Counts:
             if event.cause is not None:
                 span = (event.details.get(key, 0) for key in ("offset_until", "offset_from"))
                 until, start = map(int, span)
-                counts.given_up[event.cause] += max(0, until - start)
-                counts.given_up_at = now
+                if (given_up := max(0, until - start)) > 0:
+                    counts.given_up[event.cause] += given_up
+                    counts.given_up_at = now
 
     @contextmanager
     def write(self, table: str) -> Iterator[None]:

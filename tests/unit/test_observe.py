@@ -140,6 +140,13 @@ def test_offsets_given_up_are_counted_by_cause() -> None:
     assert [event.kind for _, event in found.last] == ["jumped", "waiting"]
 
 
+def test_a_decision_that_gives_nothing_up_is_no_condition() -> None:
+    counts = Counts()
+    details: dict[str, str | int] = {"offset_from": 7, "offset_until": 7}
+    counts.add_event(FLOW, NewEvent("jumped", "", "accept", details, "source-recreated"))
+    assert counts.events(FLOW).given_up_at is None
+
+
 def sight(at: float = 1000.0, **changes: object) -> FlowFacts:
     """A healthy look, but for *changes*."""
     board = Figures(at, FlowBoard().look().state, Copying(), {}, GroupRound())
