@@ -173,10 +173,8 @@ public final class AdminCalls implements AutoCloseable {
     for (var it : JSON.readTree(topics).properties()) {
       JsonNode topic = it.getValue();
       short factor = (short) topic.get(1).asInt();
-      Map<String, String> configs =
-          JSON.convertValue(topic.get(2), new TypeReference<>() {});
-      created.add(
-          new NewTopic(it.getKey(), topic.get(0).asInt(), factor).configs(configs));
+      Map<String, String> configs = JSON.convertValue(topic.get(2), new TypeReference<>() {});
+      created.add(new NewTopic(it.getKey(), topic.get(0).asInt(), factor).configs(configs));
     }
     var options = new CreateTopicsOptions().timeoutMs(timeoutMs).validateOnly(validateOnly);
     return Settled.all(admin.createTopics(created, options).values(), name -> name, done -> null);

@@ -36,7 +36,8 @@ final class OffsetCalls {
   }
 
   /**
-   * The offset and timestamp of each of {@code [[topic, partition, time], ...]}, in that order, or its error.
+   * The offset and timestamp of each of {@code [[topic, partition, time], ...]}, in that order, or
+   * its error.
    *
    * <p>The client would wait for a partition that does not exist until the timeout, hence the look
    * before.
