@@ -23,7 +23,13 @@ _LOOK_SECONDS: Final = 1.0
     "--port", type=click.IntRange(0, 65_535), help="Instead of rest.port; 0 is any free one."
 )
 @click.option("--listen", metavar="ADDRESS", help="Instead of rest.listen.")
-@click.option("--until-ended", "process", type=int, hidden=True)
+@click.option(
+    "--until-ended",
+    "process",
+    type=int,
+    hidden=True,
+    help="End with the process of this number, which has started it.",
+)
 @known_errors
 def serve(
     file: str, clusters: str, port: int | None, listen: str | None, process: int | None

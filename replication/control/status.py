@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from replication.control.last_process import Process, last_process
 from replication.control.witness import Answer, Witness
 from replication.model import EventKind, Flow
-from replication.state.claim import instance_id
 from replication.state.executions import Ending, last_execution
 from replication.state.readers import StateReader
 
@@ -30,36 +30,6 @@ ENDS: Final[Mapping[EventKind, frozenset[EventKind]]] = {
 
 
 _Key = tuple[str | None, int | None, EventKind, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """The process that ran a flow last.
-
-    Args:
-        host: Its machine.
-        since: When it took the flow.
-        released: When it gave it back; None if it still has it, or was killed.
-        machine: Of it and its lock file, as a claim names them; None where that is not known.
-    """
-
-    host: str
-    since: datetime
-    released: datetime | None
-    machine: str | None = None
-
-    def instance(self, state_dir: str) -> str | None:
-        """Returns its static id in the group of a lease, if it ran with that *state_dir*."""
-        host = self.host.partition(",")[0]
-        return instance_id(host, state_dir, self.machine) if self.machine else None
-
-    def document(self) -> dict[str, object]:
-        """Returns what a command prints as JSON."""
-        return {
-            "host": self.host,
-            "since": self.since.isoformat(),
-            "released": self.released and self.released.isoformat(),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +126,6 @@ def witnessed(status: FlowStatus, witness: Witness, state_dir: str) -> FlowStatu
     if process is None or process.released is not None:
         return status
     return replace(status, witness=witness, liveness=witness.of(process.instance(state_dir)))
-
-
-def last_process(leases: Iterable[Mapping[str, Any]]) -> Process | None:
-    """Returns the process that took the lease last, by the flow's rows of the table ``leases``."""
-    rows = sorted(leases, key=lambda row: (row["epoch"], row["renewed"]))
-    if not rows:
-        return None
-    last = rows[-1]
-    first = next(row for row in rows if row["epoch"] == last["epoch"])
-    # a standby's column ``since`` is older: it waited before it took the lease
-    released = last["renewed"] if last["released"] else None
-    return Process(last["host"], first["renewed"], released, last.get("machine"))
 
 
 def troubles_of(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.control.status import last_process
+from replication.control.last_process import last_process
 from replication.state.paths import local_path
 from replication.state.readers import StateReader, open_reader
 from replication.state.write_requests import await_written

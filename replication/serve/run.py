@@ -1,6 +1,7 @@
 """Serves the application until it is asked to end."""
 
 import logging
+import os
 import socket
 import ssl
 from dataclasses import dataclass
@@ -54,8 +55,9 @@ def open_listener(serve: ServeConfig) -> OpenSocket:
     try:
         family = socket.getaddrinfo(serve.listen, serve.port, type=socket.SOCK_STREAM)[0][0]
         found = socket.create_server((serve.listen, serve.port), family=family, backlog=_BACKLOG)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+    except OSError as error:
+        is_unknown = isinstance(error, socket.gaierror) or error.errno is None
+        reason = error.strerror if is_unknown else os.strerror(error.errno or 0)
         raise SetupError(
             f"cannot listen on {serve.listen} port {serve.port}: {reason}; end what listens there, "
             "or choose another rest.port (0 is any free one) or rest.listen"

@@ -5,7 +5,8 @@ from datetime import datetime, timezone
 import pytest
 
 from replication.control.flow_answers import judge, judge_by_tables
-from replication.control.status import End, FlowStatus, Process
+from replication.control.last_process import Process
+from replication.control.status import End, FlowStatus
 from replication.control.witness import Answer, Witness
 from replication.figures.observation import FlowState, Observation
 from replication.figures.words import Word

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from replication.cli.main import main
-from replication.control.status import Process, troubles_of
+from replication.control.last_process import Process
+from replication.control.status import troubles_of
 from replication.model import Flow
 from replication.state.delta_writer import LocalTable
 from replication.state.job_lock import hold_jobs
