@@ -154,6 +154,7 @@ def try_all(served: Served, folder: Path) -> subprocess.CompletedProcess[str]:
             *("--checks", "all", "--max-examples", "5", "--seed", "1", "--no-color"),
             *("--exclude-path-regex", "/(groups/|translate|partitions)"),  # these ask clusters
             *("--suppress-health-check", "all", "--request-timeout", "60"),
+            *("--max-response-time", "60"),
         ],
         capture_output=True,
         text=True,
