@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from arro3.core import Array, DataType, Field, RecordBatch, Schema, Table
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
 from deltalake import Field as StoredField
 from deltalake.exceptions import CommitFailedError
 
@@ -47,6 +47,8 @@ class RemoteTable:
     """
 
     attempts = 5  # of an append: two processes may create the table at the same moment
+    kept_hours: int | None = 24
+    """How long a file stays that no commit names: its writer may be paused, and no lock says so."""
 
     def __init__(self, uri: str, options: Mapping[str, str] | None = None) -> None:
         self._uri = uri
@@ -130,15 +132,27 @@ class RemoteTable:
         if not self._partitions and table.metadata().partition_columns:
             # of an earlier version, which wrote a file for each lease
             rows = QueryBuilder().register("runs", table).execute("SELECT * FROM runs")
-            write_deltalake(table, rows, mode="overwrite", partition_by=[], schema_mode="overwrite")
+            write_deltalake(
+                table,
+                rows,
+                mode="overwrite",
+                partition_by=[],
+                schema_mode="overwrite",
+                # rows that others append meanwhile would lose their flow; it is tried again
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+            table = self._open()
         table.optimize.compact(target_size=MERGED_BYTES if only_small else None)
-        if only_small:  # all: a checkpoint forgets files whose time is over
-            table.vacuum(dry_run=False, full=True)
+        if only_small:  # in a folder all: a checkpoint forgets files whose time is over
+            table.vacuum(dry_run=False, full=self.kept_hours is None)
         table.create_checkpoint()
         table.cleanup_metadata()
 
     def vacuum(self) -> None:
-        self._open().vacuum(dry_run=False, full=True)  # commits its start and its end
+        # commits its start and its end
+        self._open().vacuum(
+            self.kept_hours, dry_run=False, full=True, enforce_retention_duration=False
+        )
 
     def _open(self) -> DeltaTable:
         return DeltaTable(self._uri, storage_options=self._options)
@@ -148,6 +162,7 @@ class LocalTable(RemoteTable):
     """A table in *folder*; whoever commits to it holds its commit lock."""
 
     attempts = 1
+    kept_hours = None  # the lock keeps others out, so the table's own bound is enough
 
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder))

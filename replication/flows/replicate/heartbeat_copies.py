@@ -5,6 +5,7 @@ an idle drain's CPU seconds. Records do not pass through Python: `jvm/calls/Hear
 """
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -15,6 +16,7 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.try_alone import record_copied
 from replication.kafka.jvm import java_map
+from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import Copied
@@ -28,7 +30,10 @@ log = Log(__name__)
 MOST_OFFSETS: Final = 1000
 """What was written while no drain ran may be more, and is worth Spark's start."""
 
-TIMEOUT_SECONDS: Final = 30.0
+TIMEOUT_SECONDS: Final = 10.0
+"""A stop and a lost lease wait for so long, where the target takes nothing."""
+
+GIVEN_UP_SECONDS: Final = 1.0
 
 Window = tuple[TopicPartition, int, int]
 """An upstream partition, the first offset and the end."""
@@ -53,7 +58,9 @@ class HeartbeatCopies:
         if not all(map(config.policy.is_heartbeats_topic, plan.topics)):
             return False
         ends = context.source.log_ends(plan.partitions)
-        offsets = sum(ends[tp] - positions[tp].upstream for tp in plan.partitions)
+        if not ends.keys() >= set(plan.partitions):
+            return False  # a topic has just been deleted, as Spark's query will say
+        offsets = sum(max(0, ends[tp] - positions[tp].upstream) for tp in plan.partitions)
         return offsets <= MOST_OFFSETS and isinstance(
             context.jvm.replication.calls.HeartbeatCopy, JavaClass
         )
@@ -82,6 +89,9 @@ class HeartbeatCopies:
         """
         context, config = self._context, self._context.config
         ends = context.source.log_ends(plan.partitions, config.isolation)
+        if not ends.keys() >= set(plan.partitions):
+            self._has_failed = True
+            return False
         windows = [(tp, positions[tp].upstream, ends[tp]) for tp in plan.partitions]
         context.board.begin(number, "drain", plan, positions)
         try:
@@ -90,6 +100,7 @@ class HeartbeatCopies:
             self._has_failed = True
             text = str(error).partition("\n")[0]
             log.info("heartbeats_left_to_spark", flow=config.flow, text=text)
+            time.sleep(GIVEN_UP_SECONDS)  # what a broker has received it may still append
             return False
         finally:
             context.board.end()
@@ -113,19 +124,25 @@ def _copied(context: FlowContext, plan: TopicPlan, windows: Sequence[Window]) ->
     """Copies *windows*; returns records, bytes and the newest timestamp of each.
 
     Raises:
-        Py4JError: Not all of them could be copied; none of them is on its way.
+        Py4JError: Not all of them could be copied; the producer has given up the others.
     """
     config, jvm = context.config, context.jvm
     starts = {tp: start for tp, start, _ in windows}
     source = source_options(named(config.source.consumer, config.flow), starts)
-    sink = sink_options(config.target.producer, config.flow, intercepted=False)
-    own = {"interceptor.classes": OWNER_ONLY}  # nothing is sent once the lease is lost
+    limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
+    sink = sink_options(
+        config.target.producer, config.flow, intercepted=False, limits=limits.values()
+    )
+    # nothing is sent once the lease is lost, nor long after it was checked
+    own = {"interceptor.classes": OWNER_ONLY, "max.block.ms": "5000"}
+    # what is gone fails the copy, so that the guard decides, as it does for Spark's query
+    ungrouped = {"enable.auto.commit": "false", "auto.offset.reset": "none"}
     texts = [
         [tp.topic, tp.partition, start, end, plan.topics[tp.topic]] for tp, start, end in windows
     ]
     copied: list[list[int]] = json.loads(
         jvm.replication.calls.HeartbeatCopy.copy(
-            java_map(jvm, {**client_properties(source), "enable.auto.commit": "false"}),
+            java_map(jvm, {**client_properties(source), **ungrouped}),
             java_map(jvm, {**client_properties(sink), **own}),
             json.dumps(texts),
             config.record_timestamps == "preserve",

@@ -154,8 +154,9 @@ def record_copied(
     """Adds *finished* runs to the offset map, but for topics that are other ones by now."""
     if not finished.runs:
         return
-    changed = compare_ids(context.source, context.target, plan).changed
-    runs = {tp: runs for tp, runs in finished.runs.items() if tp.topic not in changed}
+    ids = compare_ids(context.source, context.target, plan)
+    left = ids.changed | ids.unknown  # whether an unknown one is the same, nobody knows
+    runs = {tp: runs for tp, runs in finished.runs.items() if tp.topic not in left}
     for tp, copied in runs.items():
         map_writer.anchors[tp] = Anchor(copied[-1].end, plan.source_ids[tp.topic])
     map_writer.record(runs, plan.source_ids)

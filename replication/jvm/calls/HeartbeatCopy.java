@@ -10,6 +10,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -19,6 +20,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import replication.producer.OwnerOnly;
 
 /**
  * Copies the few heartbeats that a drain finds where nothing else is new, by Kafka's clients alone:
@@ -28,6 +30,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 public final class HeartbeatCopy {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final Duration POLL = Duration.ofMillis(100);
+  private static final Duration PATIENCE = Duration.ofSeconds(3);
 
   private HeartbeatCopy() {}
 
@@ -62,15 +65,16 @@ public final class HeartbeatCopy {
       starts.put(partition, one.get(2).asLong());
       open.put(partition, new Window(one.get(3).asLong(), one.get(4).asText()));
     }
+    long deadline = System.nanoTime() + 1_000_000L * timeoutMs;
     var read = new ByteArrayDeserializer();
     var write = new ByteArraySerializer();
-    try (var consumer = new KafkaConsumer<>(new HashMap<>(consumerProperties), read, read);
-        // closing waits for what is on its way, so that a failure leaves nothing there either
-        var producer = new KafkaProducer<>(new HashMap<>(producerProperties), write, write)) {
+    var producer = new KafkaProducer<>(new HashMap<>(producerProperties), write, write);
+    try (var consumer = new KafkaConsumer<>(new HashMap<>(consumerProperties), read, read)) {
+      // a send that waits for metadata has had its lease checked before; here nothing is sent yet
+      open.values().forEach(it -> producer.partitionsFor(it.remote));
       consumer.assign(open.keySet());
       starts.forEach(consumer::seek);
       List<Future<RecordMetadata>> sent = new ArrayList<>();
-      long deadline = System.nanoTime() + 1_000_000L * timeoutMs;
       while (open.entrySet().stream()
           .anyMatch(it -> consumer.position(it.getKey()) < it.getValue().until)) {
         if (System.nanoTime() - deadline > 0) {
@@ -84,12 +88,28 @@ public final class HeartbeatCopy {
         }
       }
       for (Future<RecordMetadata> one : sent) {
-        one.get();
+        await(one, producerProperties.get("client.id"), deadline);
       }
+    } finally {
+      producer.close(PATIENCE); // gives up what is left, else it would be sent after the lease
     }
     ArrayNode copied = JSON.createArrayNode();
     open.values().forEach(it -> copied.addArray().add(it.copied).add(it.bytes).add(it.newest));
     return copied.toString();
+  }
+
+  private static void await(Future<RecordMetadata> one, String clientId, long deadline)
+      throws Exception {
+    while (true) {
+      try {
+        one.get(POLL.toMillis(), TimeUnit.MILLISECONDS);
+        return;
+      } catch (java.util.concurrent.TimeoutException e) {
+        if (OwnerOnly.hasPassed(clientId) || System.nanoTime() - deadline > 0) {
+          throw new TimeoutException("the target did not take the heartbeats in time", e);
+        }
+      }
+    }
   }
 
   private static ProducerRecord<byte[], byte[]> copyOf(

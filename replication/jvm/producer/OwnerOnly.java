@@ -40,6 +40,11 @@ public final class OwnerOnly implements ProducerInterceptor<byte[], byte[]> {
     deadline(clientId).isSet = false;
   }
 
+  /** Whether producers with this client.id may send no more. */
+  public static boolean hasPassed(String clientId) {
+    return deadline(clientId).hasPassed();
+  }
+
   private static Deadline deadline(String clientId) {
     return DEADLINES.computeIfAbsent(clientId, unused -> new Deadline());
   }
