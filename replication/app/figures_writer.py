@@ -56,7 +56,7 @@ class FiguresWriter:
 
     def close(self) -> None:
         """Writes what is left; gives up after a while."""
-        for minutes in self._minutes.values():
+        for minutes in list(self._minutes.values()):  # the observer may still be at it
             self._waiting.extend(minutes.end())
         if self._waiting:
             writer = threading.Thread(target=self._write, name="last figures", daemon=True)
@@ -69,7 +69,9 @@ class FiguresWriter:
             try:
                 self._tables.append(FIGURES, rows_of(some))
             except (ReplicationError, Py4JError) as error:
-                self._waiting.extendleft(reversed(some))
+                newer = list(self._waiting)
+                self._waiting.clear()
+                self._waiting.extend([*some, *newer])  # the oldest go first
                 if not self._has_failed:
                     log.warning("figures_not_written", text=error)
                 self._has_failed = True

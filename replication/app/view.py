@@ -16,8 +16,11 @@ from replication.flows.observe.observer import Observer
 from replication.flows.observe.sight import FlowSight
 from replication.flows.publish.look import holders_of, last_look, look_at
 from replication.flows.publish.publisher import Publishers
+from replication.log import Log
 from replication.model import Flow, Job
 from replication.spark.reported_figures import ReportedFigures
+
+log = Log(__name__)
 
 LOOK_SECONDS: Final = 0.5
 """Between two looks for a change of state, which is shown at once."""
@@ -96,12 +99,21 @@ class View(AbstractContextManager["View"]):
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
-            for context in self._contexts:
-                flow = context.config.flow
-                observed = self._with(self._observer.latest(flow), look_at(context, self._job))
-                if flow not in self._ended:
-                    self._latest[flow] = observed
-                self._show(observed, context.config.status.interval_seconds)
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            self._look_at_all()
+        except Exception:  # the thread's edge: replication goes on, and the next look may do better
+            log.exception("status_not_published", text="please report this")
+
+    def _look_at_all(self) -> None:
+        for context in self._contexts:
+            flow = context.config.flow
+            observed = self._with(self._observer.latest(flow), look_at(context, self._job))
+            if flow not in self._ended:
+                self._latest[flow] = observed
+            self._show(observed, context.config.status.interval_seconds)
 
     @staticmethod
     def _with(measured: Observation | None, now: Observation) -> Observation:

@@ -112,7 +112,11 @@ class Words:
         if word is None:
             return None
         found = document(word.observed)
-        found["topics"] = [self._topics[name][1] for name in sorted(self._topics)]
+        records = self._parts.get("records")
+        least = records.epoch if records is not None else 0
+        # of an earlier owner: this one may not replicate the topic any more
+        known = {name: row for name, (epoch, row) in self._topics.items() if epoch >= least}
+        found["topics"] = [known[name] for name in sorted(known)]
         checkpoints = self._parts.get("checkpoints")
         if not word.observed.groups and checkpoints is not None:
             found["groups"] = document(checkpoints.observed)["groups"]
@@ -124,8 +128,10 @@ class Words:
             return
         observed = observation(ours["observation"])
         known = self._parts.get(part)
-        if observed.flow != self.flow or (known is not None and ours["epoch"] < known.epoch):
+        if observed.flow != self.flow or (known is not None and _is_earlier(ours, observed, known)):
             return
+        if known is not None and ours["epoch"] < known.epoch:
+            self._topics.clear()
         self._parts[part] = Word(
             observed,
             int(ours["epoch"]),
@@ -140,6 +146,17 @@ class Words:
             self._topics.pop(topic, None)
         elif (epoch := int(ours["epoch"])) >= self._topics.get(topic, (0, {}))[0]:
             self._topics[topic] = (epoch, ours["row"])
+
+
+def _is_earlier(ours: Mapping[str, Any], observed: Observation, known: Word) -> bool:
+    """Returns whether a word is of an owner before the one of the *known* word.
+
+    Where the table of leases has begun anew, so have the epochs: then the later owner counts.
+    """
+    if ours["epoch"] >= known.epoch:
+        return False
+    own, other = observed.owner, known.observed.owner
+    return own is None or other is None or own.since <= other.since
 
 
 def part_words(

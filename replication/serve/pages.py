@@ -272,7 +272,7 @@ async def log_in(request: Request) -> Response:
         token,
         max_age=int(DAY) // 2,
         path=state.prefix or "/",
-        secure=state.is_secure,
+        secure=state.is_secure or request.url.scheme == "https",
         httponly=True,
         samesite="strict",
     )

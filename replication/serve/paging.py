@@ -139,8 +139,10 @@ def _parse(wish: Wish) -> tuple[int, float | str, str]:
         padded = wish.cursor + "=" * (-len(wish.cursor) % 4)
         parts = json.loads(base64.urlsafe_b64decode(padded))
         sort, q, kind, value, name = parts
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise error from None
+    if not isinstance(kind, int):
+        raise error
     is_value = isinstance(value, str) if kind == _WORDS else isinstance(value, int | float)
     is_number = not isinstance(value, bool) and kind in {_NUMBERS, _WORDS, _LAST}
     if [sort, q] != [wish.sort, wish.q] or not (is_value and is_number and isinstance(name, str)):

@@ -32,6 +32,7 @@ from replication.state.stop_requests import request_stop
 _EVENT_COLUMNS: Final = ("group", "topic", "partition", "offset_from", "offset_until", "cluster")
 _FRESH_SECONDS: Final = 2.0
 _MINUTE_SECONDS: Final = 60.0
+_MOST_KEPT: Final = 500
 STOP_SECONDS: Final = 120.0
 
 Figures = list[tuple[float, dict[str, float | None]]]
@@ -120,6 +121,8 @@ class Questions:
         if is_quick(self.config.access):
             with open_reader(self.config.access) as state:
                 rows = stored_figures(state, flow, topic, since)
+        if len(self._figures) >= _MOST_KEPT:
+            self._figures.clear()
         self._figures[key] = time.monotonic(), since, rows
         return rows
 

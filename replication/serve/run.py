@@ -31,11 +31,21 @@ class Patient(H11Protocol):
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - uvicorn's own
         """Begins to wait for the first request."""
         super().connection_made(transport)
+        self._seen: object = None
         self.loop.call_later(SECONDS, self._end_if_idle)
 
     def _end_if_idle(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
-            self.transport.close()
+        """Ends a connection that has been idle, or within a request, since the last look."""
+        if self.transport.is_closing():  # what is left is not read
+            self.transport.abort()
+            return
+        cycle: Any = self.cycle  # None before the first request
+        is_idle = cycle is None or cycle.response_complete
+        if is_idle and cycle is self._seen:
+            self.transport.abort()
+            return
+        self._seen = cycle if is_idle else None
+        self.loop.call_later(SECONDS, self._end_if_idle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from arro3.core import Array, DataType, Field, RecordBatch, Schema, Table
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake import Field as StoredField
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from replication.state.schemas import WHOLE, outdated_properties, short_properties
 from replication.state.stored_table import Before, Query, Replacement, Rows
@@ -39,6 +39,15 @@ SMALL_BYTES: Final = MERGED_BYTES // 2
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
+_PATIENCE: Final = {
+    "timeout": "10s",
+    "connect_timeout": "5s",
+    "retry_timeout": "10s",
+    "max_retries": "3",
+}
+"""Of S3. delta-rs holds Python's lock while it reads a file or sets properties, so no thread of the
+process would turn while the storage is silent."""
+
 
 class RemoteTable:
     """A `StoredTable` at a *uri*; its errors are those of `table_errors`.
@@ -47,18 +56,28 @@ class RemoteTable:
     """
 
     attempts = 5  # of an append: two processes may create the table at the same moment
+    may_convert = False
+    """Whether a table of an earlier version is made anew: rows that others append meanwhile, which
+    have their flow in the name of a folder, would lose it."""
+
     kept_hours: int | None = 24
     """How long a file stays that no commit names: its writer may be paused, and no lock says so."""
 
     def __init__(self, uri: str, options: Mapping[str, str] | None = None) -> None:
         self._uri = uri
-        self._options = dict(options or {})
+        self._options = {**(_PATIENCE if uri.startswith("s3:") else {}), **(options or {})}
         self._name = uri.rpartition("/")[2]
         self._properties = short_properties(self._name)
         self._partitions = [] if self._name in WHOLE else ["flow"]
 
     def exists(self) -> bool:
-        return DeltaTable.is_deltatable(self._uri, self._options)
+        try:  # is_deltatable would hold Python's lock while it waits for the storage
+            self._open()
+        except TableNotFoundError:
+            return False
+        except DeltaError:  # it is there, and damaged: whoever reads it says how
+            return True
+        return True
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         table = self._open()
@@ -129,19 +148,10 @@ class RemoteTable:
 
     def merge_files(self, *, only_small: bool = False) -> None:
         table = self._open()
-        if not self._partitions and table.metadata().partition_columns:
+        if self.may_convert and not self._partitions and table.metadata().partition_columns:
             # of an earlier version, which wrote a file for each lease
             rows = QueryBuilder().register("runs", table).execute("SELECT * FROM runs")
-            write_deltalake(
-                table,
-                rows,
-                mode="overwrite",
-                partition_by=[],
-                schema_mode="overwrite",
-                # rows that others append meanwhile would lose their flow; it is tried again
-                commit_properties=CommitProperties(max_commit_retries=0),
-            )
-            table = self._open()
+            write_deltalake(table, rows, mode="overwrite", partition_by=[], schema_mode="overwrite")
         table.optimize.compact(target_size=MERGED_BYTES if only_small else None)
         if only_small:  # in a folder all: a checkpoint forgets files whose time is over
             table.vacuum(dry_run=False, full=self.kept_hours is None)
@@ -162,6 +172,7 @@ class LocalTable(RemoteTable):
     """A table in *folder*; whoever commits to it holds its commit lock."""
 
     attempts = 1
+    may_convert = True
     kept_hours = None  # the lock keeps others out, so the table's own bound is enough
 
     def __init__(self, folder: Path) -> None:

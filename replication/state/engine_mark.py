@@ -44,6 +44,8 @@ def claim_engine(files: RequestFiles, storage: Storage) -> None:
                 files.delete(mine)
             raise SetupError(_refusal(storage, other))
         if storage.has_objects and not _keeps(storage, mine):
+            if is_new:
+                files.delete(mine)
             raise SetupError(_NO_CONDITION.format(storage.access.state_dir))
     except (OSError, Py4JError) as error:
         raise StateError(f"cannot tell who writes the tables by {mine}: {first_line(error)}") from (

@@ -7,6 +7,7 @@ from typing import Any, Final
 from replication.figures.minutes import Minute
 from replication.model import Flow
 from replication.state.readers import StateReader
+from replication.state.sql import literal
 
 FIGURES: Final = "figures"
 COUNTS: Final = ("records", "bytes", "lag_records", "in_flight", "restarts", "given_up")
@@ -47,9 +48,8 @@ def stored_figures(
     Raises:
         StateError: The table cannot be read.
     """
-    rows = [
-        (row["at"].timestamp(), row) for row in state.rows(FIGURES, flow) if row["topic"] == topic
-    ]
+    where = "topic IS NULL" if topic is None else f"topic = {literal(topic)}"
+    rows = [(row["at"].timestamp(), row) for row in state.rows(FIGURES, flow, where)]
     found = [(at, row) for at, row in rows if at >= since]
     return [(at, _figures(row)) for at, row in sorted(found, key=lambda one: one[0])]
 

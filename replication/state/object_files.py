@@ -21,7 +21,8 @@ class ObjectFiles(RequestFiles):
         plain = {"allow_http": True} if options.pop(_ALLOW_HTTP, "") else {}
         bucket, _, folder = storage.root.removeprefix("s3://").partition("/")
         self._store = S3Store(bucket, config=options, client_options=plain)  # type: ignore[arg-type]
-        self._begin = storage.access.state_dir.rstrip("/").removesuffix(folder)
+        root = storage.access.state_dir.rstrip("/")
+        self._begin = root.removesuffix(folder) if folder else f"{root}/"
 
     def exists(self, path: str) -> bool:
         """Returns whether the object is there, or others under its name."""
@@ -87,7 +88,7 @@ class ObjectFiles(RequestFiles):
                 self._store.rename(old, other)
 
     def _key(self, path: str) -> str:
-        return path.removeprefix(self._begin)
+        return f"{path}/".removeprefix(self._begin).rstrip("/")
 
 
 @contextmanager

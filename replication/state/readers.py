@@ -14,8 +14,11 @@ from replication.state.open_storage import storage_for
 class StateReader(Protocol):
     """What commands read of a state directory, and jobs where they start or look back."""
 
-    def rows(self, table: str, flow: Flow) -> list[dict[str, Any]]:
-        """Returns the rows of *flow* in *table*, in no order; times are aware datetimes."""
+    def rows(self, table: str, flow: Flow, where: str = "true") -> list[dict[str, Any]]:
+        """Returns the rows of *flow* in *table* of which the SQL *where* holds, in no order.
+
+        Times are aware datetimes.
+        """
 
     def newest(
         self, table: str, flow: Flow | str | list[str], keys: Sequence[str], order: Sequence[str]

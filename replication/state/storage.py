@@ -7,6 +7,7 @@ use and its commits are safe beside each other; Spark is for everything else.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 from urllib.parse import urlparse
 
@@ -112,11 +113,14 @@ def storage_of(access: StateAccess, site: Mapping[str, str], environ: Mapping[st
         case "s3" | "s3a":
             bucket = urlparse(state_dir).netloc
             properties = _of_bucket(properties, bucket)
-            obstacles = _s3_obstacles(properties, scheme, environ)
+            obstacles = chain(_odd_name(state_dir), _s3_obstacles(properties, scheme, environ))
             root = f"s3:{state_dir.partition(':')[2]}"
             options = _s3_options(properties, bucket)
         case "hdfs":
-            obstacles = _hdfs_obstacles(properties, urlparse(state_dir).netloc, access.engine)
+            host = urlparse(state_dir).netloc
+            obstacles = chain(
+                _odd_name(state_dir), _hdfs_obstacles(properties, host, access.engine)
+            )
             options = {name: value for name, value in access.hadoop.items() if "s3a" not in name}
         case _:
             obstacles = iter([f"delta-rs is not tried with {scheme}: here"])
@@ -133,6 +137,11 @@ def storage_of(access: StateAccess, site: Mapping[str, str], environ: Mapping[st
 def _local_obstacles(folder: str) -> Iterator[str]:
     if odd := sorted(OUT_OF_REACH.intersection(folder)):
         yield f"delta-rs takes no folder with {''.join(odd)} in its name"
+
+
+def _odd_name(uri: str) -> Iterator[str]:
+    if odd := sorted(set("%#?").intersection(uri)):
+        yield f"delta-rs would read another folder than one with {''.join(odd)} in its name"
 
 
 def _hdfs_obstacles(properties: Mapping[str, str], host: str, asked: EngineChoice) -> Iterator[str]:
@@ -163,6 +172,11 @@ def _s3_obstacles(
     for name in _providers(properties):
         if name not in _PROVIDERS and name != _ANONYMOUS:
             yield f"fs.s3a.aws.credentials.provider names {name}, which only Hadoop has"
+    has_own_keys = properties.get("fs.s3a.access.key") and not properties.get(
+        "fs.s3a.session.token"
+    )
+    if has_own_keys and environ.get("AWS_SESSION_TOKEN"):
+        yield "AWS_SESSION_TOKEN of the environment would go with the keys of fs.s3a.access.key"
     for name, value in properties.items():
         if name.startswith(_S3A) and "${" in value:
             yield f"{name} refers to another property, which only Hadoop resolves"

@@ -75,13 +75,19 @@ class TableReader(ABC):
             StateError: The table cannot be read.
         """
 
-    def rows(self, table: str, flow: Flow) -> list[dict[str, Any]]:
+    def rows(self, table: str, flow: Flow, where: str = "true") -> list[dict[str, Any]]:
         """Returns the rows of *flow* in *table*; none if the table does not exist.
+
+        Args:
+            table: The table.
+            flow: The flow.
+            where: A further condition of SQL.
 
         Raises:
             StateError: The table cannot be read.
         """
-        return self.query(table, f"SELECT * FROM {{table}} WHERE flow = {literal(flow)}")  # noqa: S608 - quoted
+        condition = f"flow = {literal(flow)} AND ({where})"
+        return self.query(table, f"SELECT * FROM {{table}} WHERE {condition}")  # noqa: S608 - quoted
 
     def newest(
         self, table: str, flow: Flow | str | list[str], keys: Sequence[str], order: Sequence[str]

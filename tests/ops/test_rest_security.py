@@ -145,6 +145,15 @@ def test_too_much_and_too_late_is_ended(open_to_all: Served) -> None:
         assert connection.recv(1000) == b""
 
 
+def test_half_a_request_behind_a_whole_one_is_ended_too(open_to_all: Served) -> None:
+    host, _, port = open_to_all.host.partition(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /li")
+        assert connection.recv(10_000).startswith(b"HTTP/1.1 200")
+        while connection.recv(10_000):
+            pass
+
+
 def test_a_secret_of_the_file_is_in_no_answer(tmp_path: Path) -> None:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     settings = [

@@ -31,6 +31,8 @@ def test_the_secret_ones_among_javas_keys() -> None:
         "ssl.key.pem",
         "A.consumer.ssl.keystore.key",
         "api.key",
+        "basic.auth.user.info",
+        "hadoop.fs.azure.sas.c.a.blob.core.windows.net",
         "my.Token",
         "s3.secret",
     ],

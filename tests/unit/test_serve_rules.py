@@ -1,5 +1,6 @@
 """Tokens, pages of lists and charts: the rules of `serve` that need no server."""
 
+import base64
 import math
 import re
 from xml.etree import ElementTree as ET
@@ -132,3 +133,12 @@ SHORT = {0: "0", 0.6: "0.6", 0.00123: "0.0012", 412: "412", 9999: "9999", 10_213
 def test_a_number_is_short(value: float, text: str) -> None:
     assert short(value) == text
     assert math.isfinite(value)
+
+
+@pytest.mark.parametrize(
+    "parts", ['["-lag", "", [], 1, "x"]', "[" * 3000, '["-lag", "", 0, 1, null]']
+)
+def test_an_odd_cursor_is_none_of_the_list(parts: str) -> None:
+    cursor = base64.urlsafe_b64encode(parts.encode()).decode().rstrip("=")
+    with pytest.raises(CursorError):
+        page_of([("a", 1.0)], Wish(1, cursor, "", "-lag"), lambda row: row[0], VALUES)

@@ -35,6 +35,8 @@ def of(
         ("gs://bucket/state", "spark", None),
         ("dbfs:/Volumes/main/state", "spark", None),
         ("s3n://bucket/state", "spark", None),
+        ("s3a://bucket/a%20b", "spark", "s3://bucket/a%20b"),
+        ("s3a://bucket/a#b", "spark", "s3://bucket/a#b"),
     ],
 )
 def test_delta_rs_is_for_local_folders_and_s3(
@@ -85,6 +87,13 @@ def test_hadoops_files_say_where_the_name_node_is(state_dir: str, site: dict[str
     assert storage_of(StateAccess(state_dir), site, {}).engine == "spark"
     with pytest.raises(SetupError, match="no file in HADOOP_CONF_DIR says where"):
         storage_of(asked, {}, {})
+
+
+def test_a_token_of_the_environment_does_not_go_with_hadoops_keys() -> None:
+    environ = {"AWS_SESSION_TOKEN": "t"}
+    found = storage_of(StateAccess("s3a://b/s", {}, "auto"), KEYS, environ)
+    assert (found.engine, "AWS_SESSION_TOKEN" in found.why) == ("spark", True)
+    assert of("s3a://b/s", environ=environ).engine == "delta-rs"
 
 
 def test_databricks_gives_its_credentials_to_spark() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.figures.document import document
-from replication.figures.observation import GroupFigures, Observation, TopicFigures
+from replication.figures.observation import GroupFigures, Observation, Owner, TopicFigures
 from replication.figures.words import Holder, Words, part_words, topic_key, topic_words
 from replication.flows.publish.topic_turns import BURST_SECONDS, BYTES_PER_SECOND, TopicTurns
 from replication.model import Flow, Part
@@ -35,6 +35,31 @@ def test_the_newest_word_counts_and_none_of_an_earlier_owner() -> None:
     assert last is not None
     assert (last.observed.state, last.epoch, last.member, last.said_at) == ("waiting", 2, "m2", 20)
     assert last.patience == 20
+
+
+def test_an_owner_whose_epochs_began_anew_is_heard_and_a_paused_one_is_not() -> None:
+    words = Words(FLOW)
+    early, late = Owner("a", 1, since=100.0), Owner("b", 2, since=200.0)
+
+    say(words, replace(LOOK, owner=early), 57, 10.0)
+    say(words, replace(LOOK, owner=late, state="waiting"), 1, 20.0)
+    assert words.last is not None
+    assert (words.last.observed.state, words.last.epoch) == ("waiting", 1)
+
+    say(words, replace(LOOK, owner=late), 2, 30.0)
+    say(words, replace(LOOK, owner=early, state="stopped"), 1, 40.0)
+    assert words.last.observed.state == "running"
+
+
+def test_topics_that_the_owner_does_not_replicate_are_gone() -> None:
+    words = Words(FLOW)
+    gone, kept = (TopicFigures(name, None, "copying", "", {}) for name in ("gone", "kept"))
+
+    say(words, replace(LOOK, topics=(gone, kept)), 1, 10.0)
+    say(words, replace(LOOK, topics=(kept,)), 2, 20.0)
+
+    assert words.last is not None
+    assert [topic.topic for topic in words.last.observed.topics] == ["kept"]
 
 
 def test_a_word_of_another_flow_or_of_connect_is_none() -> None:

@@ -8,14 +8,14 @@ MASK: Final = "********"
 
 SPARK_REDACTION: Final = (
     "(?i)secret|password|token|credential|(access|account|encryption)[.]?key|jaas[.]config"
-    "|keystore[.]key|private"
+    "|keystore[.]key|private|[.]sas[.]|user[.]info"
 )
 """Which settings Spark never shows: its default knows neither JAAS nor keys in PEM nor Azure's."""
 
 _SECRET = re.compile(
     r"password|secret|token(?!\.endpoint)|jaas|passphrase|credential(?!s\.client\.id)"
     r"|(?:keystore|private|ssl|api|encryption)\.?key(?:$|\.pem)|key\.pem"
-    r"|(?:access|account)\.?key",  # of object storage
+    r"|(?:access|account)\.?key|\.azure\.sas\.|auth\.user\.info",  # of object storage
     re.IGNORECASE,
 )
 
