@@ -58,14 +58,15 @@ class FiguresWriter:
         """Writes what is left; gives up after a while."""
         for minutes in list(self._minutes.values()):  # the observer may still be at it
             self._waiting.extend(minutes.end())
-        if self._waiting:
-            writer = threading.Thread(target=self._write, name="last figures", daemon=True)
-            writer.start()
-            writer.join(LAST_SECONDS)
+        writer = threading.Thread(target=self._write, name="last figures", daemon=True)
+        writer.start()  # another one may have in hand what it will not be able to write
+        writer.join(LAST_SECONDS)
 
     def _write(self) -> None:
         with self._writing:
             some = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            if not some:
+                return
             try:
                 self._tables.append(FIGURES, rows_of(some))
             except (ReplicationError, Py4JError) as error:

@@ -177,5 +177,5 @@ def test_a_proxy_may_put_something_before_all_paths(page: Page, tmp_path: Path) 
         page.goto(f"{outside}/mirror/")
         page.get_by_role("link", name="A→B").click()
         page.get_by_role("link", name="orders-00002").click()
-        assert page.url == f"{outside}/mirror/flows/A/B/topics/orders-00002"
+        page.wait_for_url(f"{outside}/mirror/flows/A/B/topics/orders-00002", wait_until="load")
         assert page.evaluate("getComputedStyle(document.querySelector('header')).display") == "flex"

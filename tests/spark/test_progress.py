@@ -54,7 +54,8 @@ def test_an_idle_query_is_looked_at_once_however_many_events_it_keeps(
     loads = json.loads
 
     def counted(text: str, *rest: Any, **more: Any) -> Any:  # noqa: ANN401 - as json.loads
-        read.append(text)
+        if '"batchId"' in text:  # other threads of the process read JSON, too
+            read.append(text)
         return loads(text, *rest, **more)
 
     def kept() -> int:

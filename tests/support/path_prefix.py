@@ -12,6 +12,8 @@ def prefixing(host: str, prefix: str) -> Iterator[str]:
     """Yields the address of a proxy for the server at *host*."""
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # a browser does not like connections that end each time
+
         def do_GET(self) -> None:
             if not self.path.startswith(f"{prefix}/"):
                 self.send_error(404)
@@ -33,7 +35,12 @@ def prefixing(host: str, prefix: str) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Says nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 64  # a browser asks for much at once
+        daemon_threads = True  # connections are kept
+        block_on_close = False
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, name="proxy")
     thread.start()
     try:
