@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "keys": "keys",
     "import": "import_file",
     "acls": "acls",
+    "doctor": "doctor",
     "plan": "plan",
     "slots": "slots",
     "translate": "translate",

@@ -40,13 +40,13 @@ def custom_classes(config: MirrorConfig) -> tuple[CustomClass, ...]:
 
 def servers_of(config: MirrorConfig) -> dict[str, str]:
     """Returns the addresses of each cluster that the file's flows and heartbeats use, by alias."""
-    return {alias: admin["bootstrap.servers"] for alias, admin in _admins(config).items()}
+    return {alias: admin["bootstrap.servers"] for alias, admin in admins_of(config).items()}
 
 
 def principals_of(config: MirrorConfig) -> dict[str, str]:
     """Returns the users that log in by name, by alias."""
     found = {}
-    for alias, admin in _admins(config).items():
+    for alias, admin in admins_of(config).items():
         try:
             modules = parse_jaas(admin.get("sasl.jaas.config", ""))
         except JaasError:
@@ -56,7 +56,8 @@ def principals_of(config: MirrorConfig) -> dict[str, str]:
     return found
 
 
-def _admins(config: MirrorConfig) -> dict[str, Mapping[str, str]]:
+def admins_of(config: MirrorConfig) -> dict[str, Mapping[str, str]]:
+    """Returns the properties of the admin client of each such cluster, by alias."""
     admins = {pair.alias: pair.admin for pair in config.heartbeats}
     for flow in config.flows:
         admins |= {cluster.alias: cluster.admin for cluster in (flow.source, flow.target)}

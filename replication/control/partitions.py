@@ -1,17 +1,22 @@
 """How many source partitions a flow replicates, by which its task slots are counted."""
 
+from contextlib import suppress
 from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
-from replication.upkeep.prepare import look
+from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.prepare import look, without_refused
 
 PATIENCE_SECONDS: Final = 3.0
 """For a cluster that does not answer at all: the start goes on without, and asks it again."""
 
 
-def partitions_now(flow: FlowConfig) -> int:
-    """Returns how many partitions a start of *flow* would replicate now.
+def partitions_now(flow: FlowConfig) -> tuple[int, str]:
+    """Returns how many partitions a start of *flow* would replicate now, and a warning or "".
+
+    Topics that the target would not create count: it may grow while the job runs.
 
     Raises:
         GuardError: Source and target are one cluster.
@@ -21,7 +26,22 @@ def partitions_now(flow: FlowConfig) -> int:
         Cluster(flow.source.alias, flow.source.admin, patience_s=PATIENCE_SECONDS) as source,
         Cluster(flow.target.alias, flow.target.admin, patience_s=PATIENCE_SECONDS) as target,
     ):
-        return len(look(flow, source, target).partitions)
+        plan, warning = look(flow, source, target), ""
+        with suppress(ClusterError):  # the start meets that itself, and says it
+            warning = set_aside_warning(flow, plan, without_refused(plan, target))
+        return len(plan.partitions), warning
+
+
+def set_aside_warning(flow: FlowConfig, plan: TopicPlan, left: TopicPlan) -> str:
+    """Returns what follows if only the topics *left* of *plan* can be created; "" if all can."""
+    refused = sorted(plan.topics.keys() - left.topics.keys())
+    if not refused:
+        return ""
+    rest = "" if left.topics else ", so that nothing is replicated"
+    return (
+        f"{len(refused)} of {len(plan.topics)} topics of {flow.flow} will be set aside{rest}: "
+        f"{refused[0]}: {left.rejected[refused[0]]}"
+    )
 
 
 def partitions_then(config: MirrorConfig, flow: FlowConfig) -> int:

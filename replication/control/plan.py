@@ -15,17 +15,17 @@ from replication.errors import ReplicationError, SetupError
 from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
-from replication.kafka.internal_topic import faults_of
+from replication.kafka.internal_topic import COMPACTED, faults_of
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.same_cluster import distinct_ids
-from replication.model import TopicAcl
+from replication.model import NewTopic, TopicAcl
 from replication.topics.acl_sync import AclHistory, AclPlan
 from replication.topics.config_sync import SyncHistory
 from replication.topics.list_notes import group_notes, names_groups
 from replication.topics.selection import writers_of
 from replication.topics.topic_plan import TopicPlan
 from replication.upkeep.acls import plan_acl_sync
-from replication.upkeep.prepare import look, topic_warnings
+from replication.upkeep.prepare import look, topic_warnings, without_refused
 from replication.upkeep.settings import TopicChanges, plan_config_sync
 
 NO_ACLS = AclPlan()
@@ -158,14 +158,14 @@ def plan_flow(
         ClusterError: A cluster does not answer.
     """
     source, target = clusters
-    topics = look(config, source, target)
+    topics = without_refused(look(config, source, target), target)
     notes_of_shared = dict(_notes_of_shared(config, topics, flows))
     found, not_taken = find_resumes(config, topics, clusters, stored)
     starts = tuple(
         _with_note(start, notes_of_shared.get(topics.topics[start.partition.topic]))
         for start in found
     )
-    internal, faults = _find_internal_topics(config, heartbeats, clusters)
+    internal, faults = find_internal_topics(config, heartbeats, clusters)
     acls, notes = _acls(config, histories.acls)
     return FlowPlan(
         config,
@@ -240,39 +240,52 @@ def _settings(
                 yield replace(planned, changes=due)
 
 
-def _find_internal_topics(
+def find_internal_topics(
     config: FlowConfig, heartbeats: HeartbeatsConfig | None, clusters: tuple[Cluster, Cluster]
 ) -> tuple[tuple[PlannedTopic, ...], tuple[str, ...]]:
-    """Returns the topics that the mirror itself writes, and what is wrong with those that exist."""
+    """Returns the topics that the mirror itself writes, and what is wrong with them, a line each.
+
+    Of those that exist, and of those that their cluster would not create.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
     wanted = list(_internal_topics(config, heartbeats))
-    existing = {
-        cluster.alias: cluster.describe(
-            {name for name, alias, _ in wanted if alias == cluster.alias}
-        )
-        for cluster in clusters
-    }
-    planned = tuple(
-        PlannedTopic(name, alias, purpose, exists=name in existing[alias])
-        for name, alias, purpose in wanted
-    )
     own = {config.status.storage_topic}
-    faults = (
-        text for cluster in clusters for text in faults_of(cluster, existing[cluster.alias], own)
+    exists, faults = set[tuple[str, str]](), list[str]()
+    for cluster in clusters:
+        topics = [topic for topic, alias, _ in wanted if alias == cluster.alias]
+        existing = cluster.describe(topic.name for topic in topics)
+        exists |= {(cluster.alias, name) for name in existing}
+        faults += faults_of(cluster, existing, own)
+        missing = [topic for topic in topics if topic.name not in existing]
+        faults += cluster.refusals(missing).values()
+    planned = tuple(
+        PlannedTopic(topic.name, alias, purpose, exists=(alias, topic.name) in exists)
+        for topic, alias, purpose in wanted
     )
     return planned, tuple(faults)
 
 
 def _internal_topics(
     config: FlowConfig, heartbeats: HeartbeatsConfig | None
-) -> Iterator[tuple[str, str, Purpose]]:
-    flow, policy, groups = config.flow, config.policy, config.groups
+) -> Iterator[tuple[NewTopic, str, Purpose]]:
+    """Yields each as it would be created, its cluster, and what it is for."""
+    flow, policy, groups, status = config.flow, config.policy, config.groups, config.status
     if heartbeats is not None:
-        yield heartbeats.topic, heartbeats.alias, "heartbeats"
+        topic = NewTopic(heartbeats.topic, 1, heartbeats.replication_factor, COMPACTED)
+        yield topic, heartbeats.alias, "heartbeats"
     if groups.checkpoints_enabled:
-        yield policy.checkpoints_topic(flow.source), flow.target, "checkpoints"
+        name = policy.checkpoints_topic(flow.source)
+        yield NewTopic(name, 1, groups.replication_factor, COMPACTED), flow.target, "checkpoints"
     if config.offset_syncs.enabled:
         on_source = config.offset_syncs.location == "source"
         alias, other = (flow.source, flow.target) if on_source else (flow.target, flow.source)
-        yield policy.offset_syncs_topic(other), alias, "offset syncs"
-    if config.status.storage_topic:
-        yield config.status.storage_topic, flow.target, "status"
+        factor = config.offset_syncs.replication_factor
+        topic = NewTopic(policy.offset_syncs_topic(other), 1, factor, COMPACTED)
+        yield topic, alias, "offset syncs"
+    if status.storage_topic:
+        topic = NewTopic(
+            status.storage_topic, status.partitions, status.replication_factor, COMPACTED
+        )
+        yield topic, flow.target, "status"

@@ -29,12 +29,14 @@ class Sizing:
         unanswered: Flows whose cluster does not answer, and why: they count as in their last
             generation, so that they do not keep the others from starting.
         small_heap: What the driver's heap is too small for; empty if it suffices.
+        set_aside: Which topics the targets will not create, a line for each flow.
     """
 
     slots: int
     partitions: Mapping[Mode, int]
     unanswered: Mapping[Flow, str]
     small_heap: str
+    set_aside: tuple[str, ...] = ()
 
     def warnings(self) -> tuple[str, ...]:
         """Returns what an operator should know before the start."""
@@ -42,7 +44,7 @@ class Sizing:
             f"slots of {flow} as in its last generation: {reason}"
             for flow, reason in self.unanswered.items()
         )
-        return (*silent, *([self.small_heap] if self.small_heap else []))
+        return (*silent, *self.set_aside, *filter(None, [self.small_heap]))
 
     def document(self) -> dict[str, object]:
         """Returns what a program reads."""
@@ -69,25 +71,31 @@ def size_start(
         ClusterError: A cluster rejects a request.
         SetupError: The process may not open as many files.
     """
-    partitions, unanswered = Counter[Mode](), dict[Flow, str]()
+    partitions, unanswered, set_aside = Counter[Mode](), dict[Flow, str](), list[str]()
     with ThreadPoolExecutor(FLOWS_AT_ONCE) as pool:
         found = pool.map(partial(_count, config), flows)
-        for flow, (count, silence) in zip(flows, found, strict=True):
+        for flow, (count, silence, warning) in zip(flows, found, strict=True):
             partitions[mode or flow.mode] += count
             if silence:
                 unanswered[flow.flow] = silence
+            set_aside += filter(None, [warning])
     files = open_files_limit()
     if problem := few_files(partitions, len(flows), files):
         raise SetupError(problem)
     slots = local_slots(partitions, most_continuous(heap_mb, len(flows), files))
-    return Sizing(slots, partitions, unanswered, small_heap(partitions, heap_mb))
+    heap = small_heap(partitions, heap_mb)
+    return Sizing(slots, partitions, unanswered, heap, tuple(set_aside))
 
 
-def _count(config: MirrorConfig, flow: FlowConfig) -> tuple[int, str]:
-    """Returns the partitions of *flow*, and why they are those of its last generation, if so."""
+def _count(config: MirrorConfig, flow: FlowConfig) -> tuple[int, str, str]:
+    """Returns the partitions of *flow*, why they are those of its last generation, and a warning.
+
+    Both texts are empty where there is nothing to say.
+    """
     try:
-        return partitions_now(flow), ""
+        count, warning = partitions_now(flow)
     except CallError as error:
         if not error.is_temporary:
             raise
-        return partitions_then(config, flow), str(error)
+        return partitions_then(config, flow), str(error), ""
+    return count, "", warning

@@ -178,9 +178,11 @@ class Calls:
 
     def denial(self, call: str) -> str:
         """Returns the text of a *call* that this user may not make, with the ACL that allows it."""
-        return str(
-            self._failed(call, ClientFailure("TOPIC_AUTHORIZATION_FAILED", "not authorized"))
-        )
+        return self.text_of(call, ClientFailure("TOPIC_AUTHORIZATION_FAILED", "not authorized"))
+
+    def text_of(self, call: str, failure: ClientFailure) -> str:
+        """Returns what an operator reads of a *call* that failed, with the next step."""
+        return str(self._failed(call, failure))
 
     def ask(
         self, call: str, send: Callable[[float], ResultT], timeout_s: float | None = None

@@ -15,7 +15,7 @@ from replication.kafka.api import EARLIEST, LATEST, ClientFailure, Listing, Sett
 from replication.kafka.calls import Calls
 from replication.kafka.clients import is_secured
 from replication.kafka.creation import requests
-from replication.kafka.diagnosis import NOT_FOUND
+from replication.kafka.diagnosis import NOT_FOUND, RETRIABLE
 from replication.kafka.permissions import Operation, denied_topics
 from replication.model import Isolation, NewTopic, Topic, TopicPartition
 
@@ -178,6 +178,21 @@ class Cluster(AbstractContextManager["Cluster"]):
         Nothing is created.
         """
         return _rejected_settings(self._create(topics, validate_only=True))
+
+    def refusals(self, topics: Iterable[NewTopic]) -> dict[str, str]:
+        """Finds which of *topics* the cluster would not create with any settings, and why.
+
+        Nothing is created. The cluster itself is asked: how many brokers it counts, which policies
+        it has and what this user may do, only it knows.
+        """
+        results = self._create(topics, validate_only=True)
+        return {
+            name: self._calls.text_of(f"creating topic {name}", failure)
+            for name, failure in results.items()
+            if failure
+            and not failure.is_for_a_setting
+            and failure.code not in RETRIABLE | {"TOPIC_ALREADY_EXISTS"}
+        }
 
     def _create(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False

@@ -53,6 +53,18 @@ def claim_engine(files: RequestFiles, storage: Storage) -> None:
         )
 
 
+def refusal_of(files: RequestFiles, storage: Storage) -> str:
+    """Returns why `claim_engine` would refuse, as far as marks tell; "" if it would not.
+
+    Raises:
+        OSError, Py4JError: The marks cannot be listed.
+    """
+    if storage.is_local:
+        return ""
+    other = _mark(storage, _OTHER[storage.engine])
+    return _refusal(storage, other) if files.find(other) else ""
+
+
 def _keeps(storage: Storage, mark: str) -> bool:
     # Imported here because most state directories are not on S3
     from replication.state.object_files import ObjectFiles  # noqa: PLC0415

@@ -62,6 +62,12 @@ def needed_acls(config: MirrorConfig, *, failover: bool = False) -> dict[str, Gr
     }
 
 
+def named_topics(config: FlowConfig) -> frozenset[str]:
+    """Returns the topics that *config* names in full: a cluster hides what its user may not see."""
+    found = _resources("topic", config.topics)
+    return frozenset(one.name for one in found if one.pattern == "LITERAL" and one.name != "*")
+
+
 Need = tuple[Resource, Iterable[str]]
 
 

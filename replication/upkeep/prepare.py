@@ -176,6 +176,15 @@ def _without_rejected(
     return replace(left, rejected={**plan.rejected, **rejected})
 
 
+def without_refused(plan: TopicPlan, target: Cluster) -> TopicPlan:
+    """Returns *plan* without the topics that *target* would not create, and why; creates none.
+
+    Raises:
+        ClusterError: The target does not answer.
+    """
+    return _without_rejected(plan, {}, target.refusals(plan.create))
+
+
 def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[str, ...]:
     """Returns one line for each remote topic that would not keep what its source topic keeps.
 

@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 TRANSLATE_CPU_SECONDS = 1.5
 JSON_COMMANDS = {
     *("plan", "translate", "groups", "export-offsets", "apply-offsets", "failback", "accept"),
-    *("status", "lag", "events"),
+    *("status", "lag", "events", "doctor"),
 }
 CONFIG = """
 clusters: [A, B]

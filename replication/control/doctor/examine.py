@@ -1,0 +1,152 @@
+"""Looks at everything that a start of a file's flows would meet. Creates nothing on a cluster."""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final
+
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.clients import admins_of, clients_of, principals_of
+from replication.control.doctor.clusters import look_at_cluster
+from replication.control.doctor.host import (
+    judge_size,
+    look_at_file,
+    look_at_machine,
+    look_at_versions,
+)
+from replication.control.doctor.judgement import YOURS, Judgement, failed, told
+from replication.control.doctor.lease import look_at_leases
+from replication.control.doctor.ports import look_at_ports
+from replication.control.doctor.state_dir import look_at_identity, look_at_state_dir
+from replication.control.doctor.topics import FlowLook, look_at_flow
+from replication.control.loops import check_loops
+from replication.control.machine import open_files_limit
+from replication.errors import ConfigError, ReplicationError, SetupError
+from replication.kafka.client_check import rejected_properties
+from replication.kafka.jvm import kafka_jars, open_jvm
+from replication.model import Flow
+from replication.state.readers import open_reader
+
+AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """The start that is judged.
+
+    Args:
+        config: The file.
+        master: Spark's master.
+        heap_mb: The driver's heap.
+        environ: The variables of the process.
+    """
+
+    config: MirrorConfig
+    master: str
+    heap_mb: int
+    environ: Mapping[str, str]
+
+
+def examine(start: Start) -> tuple[Judgement, ...]:
+    """Returns all that is found, in the order in which a start meets it.
+
+    A subject that cannot be looked at does not keep the others from being looked at.
+    """
+    config = start.config
+    found = [
+        *_guarded("the file", lambda: look_at_file(config, start.master)),
+        *_guarded("the file", lambda: _look_at_clients(config)),
+        *_guarded(
+            "this machine",
+            lambda: look_at_machine(config, start.master, start.heap_mb, start.environ),
+        ),
+        *look_at_versions(),
+        *_guarded("ports", lambda: look_at_ports(config)),
+        *_guarded("state.dir", lambda: look_at_state_dir(config)),
+        *_look_at_clusters(config),
+    ]
+    sights = _look_at_flows(config)
+    for sight in sights.values():
+        found += sight.findings
+    found += _guarded("state", lambda: _look_at_identities(config, sights))
+    found += _guarded("loops", lambda: _look_at_loops(config))
+    found += judge_size(
+        {flow: sight.partitions for flow, sight in sights.items()},
+        {flow.flow: flow.mode for flow in config.flows},
+        start.heap_mb,
+        open_files_limit(),
+    )
+    found += _guarded("lease", lambda: look_at_leases(config))
+    principals = principals_of(config)
+    return tuple(_with_users(finding, principals) for finding in found)
+
+
+def _guarded(what: str, look: Callable[[], Iterator[Judgement]]) -> list[Judgement]:
+    """Returns what *look* yields; an error is a row of its own."""
+    found: list[Judgement] = []
+    try:
+        found.extend(look())
+    except ReplicationError as error:
+        found.append(failed(what, error))
+    return found
+
+
+def _look_at_clients(config: MirrorConfig) -> Iterator[Judgement]:
+    what = "properties of the clients"
+    try:
+        with open_jvm(kafka_jars()) as jvm:
+            problems = rejected_properties(jvm, clients_of(config))
+    except SetupError as error:  # without Java no job starts either
+        yield failed(what, error)
+        return
+    for text in problems:
+        yield told(what, text, "problem", ConfigError.exit_code)
+    if not problems:
+        yield Judgement(what=what, found="Java's client takes them")
+
+
+def _look_at_clusters(config: MirrorConfig) -> list[Judgement]:
+    admins = admins_of(config)
+
+    def look(alias: str) -> list[Judgement]:
+        return _guarded(f"cluster {alias}", lambda: look_at_cluster(alias, admins[alias]))
+
+    with ThreadPoolExecutor(AT_ONCE, "doctor") as pool:
+        return [finding for rows in pool.map(look, admins) for finding in rows]
+
+
+def _look_at_flows(config: MirrorConfig) -> dict[Flow, FlowLook]:
+    pairs, principals = {pair.flow: pair for pair in config.heartbeats}, principals_of(config)
+
+    def look(flow: FlowConfig) -> FlowLook:
+        return look_at_flow(flow, pairs.get(flow.flow), principals)
+
+    with ThreadPoolExecutor(AT_ONCE, "doctor") as pool:
+        sights = pool.map(look, config.flows)
+        return {flow.flow: sight for flow, sight in zip(config.flows, sights, strict=True)}
+
+
+def _look_at_identities(
+    config: MirrorConfig, sights: Mapping[Flow, FlowLook]
+) -> Iterator[Judgement]:
+    with open_reader(config.access) as state:
+        for flow in config.flows:
+            yield look_at_identity(config, flow, state, sights[flow.flow].cluster_ids)
+
+
+def _look_at_loops(config: MirrorConfig) -> Iterator[Judgement]:
+    check_loops(config)  # what it finds is an error
+    yield from ()
+
+
+def _with_users(finding: Judgement, principals: Mapping[str, str]) -> Judgement:
+    """Returns *finding* with the user of the file in its commands, if it has only one."""
+    users = set(principals.values())
+    if len(users) != 1:
+        return finding
+    (user,) = users
+    return replace(
+        finding,
+        next_step=finding.next_step.replace(YOURS, user),
+        commands=tuple(command.replace(YOURS, user) for command in finding.commands),
+    )

@@ -1,0 +1,104 @@
+"""What a look has found: one row for each question, and the exit code that follows. Pure."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from replication.errors import ReplicationError
+
+Verdict = Literal["ok", "warning", "unknown", "problem"]
+
+WORST_FIRST: Final[tuple[Verdict, ...]] = ("problem", "unknown", "warning", "ok")
+COMMAND: Final = re.compile(r"kafka-(?:acls|configs|topics) --[^()]+")
+AS_SAID: Final = "do what this row says"
+YOURS: Final = "User:YOURS"
+"""What the texts of calls have in the place of a user that they do not know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """One row.
+
+    Args:
+        what: What was looked at.
+        found: What was seen, or why nothing was.
+        verdict: What follows; `unknown` if it could not be looked at.
+        next_step: What mends it, in words or as a command.
+        commands: The lines of a shell that mend it, where there are any.
+        exit_code: That of a start which meets this problem; 0 for other verdicts.
+    """
+
+    what: str
+    found: str
+    verdict: Verdict = "ok"
+    next_step: str = ""
+    commands: tuple[str, ...] = ()
+    exit_code: int = 0
+
+    def document(self) -> dict[str, object]:
+        """Returns what a program reads."""
+        return {
+            "what": self.what,
+            "found": self.found,
+            "verdict": self.verdict,
+            "next_step": self.next_step or None,
+            "commands": list(self.commands),
+        }
+
+
+def told(
+    what: str, text: str, verdict: Verdict, exit_code: int = 0, separator: str = "; "
+) -> Judgement:
+    """Returns a finding by a *text* as errors have them: what is wrong, and behind it what to do.
+
+    Args:
+        what: What was looked at.
+        text: Cause, *separator*, and next step.
+        verdict: What follows.
+        exit_code: Of a problem.
+        separator: The first one ends the cause.
+    """
+    found, _, step = text.partition(separator)
+    return Judgement(
+        what=what,
+        found=found,
+        verdict=verdict,
+        next_step=step or AS_SAID,
+        commands=tuple(command.strip() for command in COMMAND.findall(step)),
+        exit_code=exit_code,
+    )
+
+
+def failed(what: str, error: ReplicationError) -> Judgement:
+    """Returns the problem that *error* is."""
+    return told(what, str(error), "problem", error.exit_code)
+
+
+def unknown(what: str, reason: str, next_step: str = "") -> Judgement:
+    """Returns that *what* could not be looked at, and why."""
+    return Judgement(what=what, found=f"unknown: {reason}", verdict="unknown", next_step=next_step)
+
+
+def worst(findings: Iterable[Judgement]) -> Verdict:
+    """Returns the verdict on all of *findings*."""
+    verdicts = {finding.verdict for finding in findings}
+    return next((verdict for verdict in WORST_FIRST if verdict in verdicts), "ok")
+
+
+def exit_code(findings: Iterable[Judgement]) -> int:
+    """Returns the code of the first problem, which a start meets first; 0 if there is none."""
+    return next((one.exit_code for one in findings if one.verdict == "problem"), 0)
+
+
+def script(findings: Iterable[Judgement]) -> Iterator[str]:
+    """Yields lines of a shell that mend what can be mended so; the other steps are comments."""
+    said = set[str]()
+    for finding in findings:
+        if finding.verdict == "ok" or not finding.next_step:
+            continue
+        lines = finding.commands or (f"# {finding.next_step}",)
+        if new := [line for line in lines if line not in said]:
+            said.update(new)
+            yield f"# {finding.what}: {finding.found}"
+            yield from new

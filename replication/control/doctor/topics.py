@@ -1,0 +1,199 @@
+"""What a start of a flow would meet on its clusters: topics, rights, sizes, internal topics."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from replication.config.group_settings import HeartbeatsConfig
+from replication.config.tree import FlowConfig
+from replication.control.doctor.judgement import YOURS, Judgement, failed, told, unknown
+from replication.control.partitions import PATIENCE_SECONDS
+from replication.control.plan import find_internal_topics
+from replication.errors import GuardError, ReplicationError
+from replication.kafka.cluster import Cluster
+from replication.kafka.diagnosis import CallError
+from replication.kafka.rejections import Rejections
+from replication.topics.needed_acls import Resource, describe_acls, named_topics
+from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.prepare import look, topic_warnings, without_refused
+
+MOST_ROWS: Final = 20
+"""Of single topics that would be set aside."""
+
+Principals = Mapping[str, str]
+"""The user of a file on each cluster, by alias, where its login names one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLook:
+    """What was seen of one flow.
+
+    Args:
+        findings: The rows.
+        partitions: How many it would replicate; None if that is unknown.
+        cluster_ids: Of its clusters, by alias, as far as they answer.
+    """
+
+    findings: tuple[Judgement, ...]
+    partitions: int | None = None
+    cluster_ids: Mapping[str, str] = field(default_factory=dict)
+
+
+def look_at_flow(
+    config: FlowConfig, heartbeats: HeartbeatsConfig | None, principals: Principals
+) -> FlowLook:
+    """Looks at the clusters of one flow; changes nothing there."""
+    what = f"topics of {config.flow}"
+    found, ids = list[Judgement](), dict[str, str]()
+    count: int | None = None
+    try:
+        with (
+            Cluster(
+                config.source.alias, config.source.admin, patience_s=PATIENCE_SECONDS
+            ) as source,
+            Cluster(
+                config.target.alias, config.target.admin, patience_s=PATIENCE_SECONDS
+            ) as target,
+        ):
+            ids = {cluster.alias: cluster.cluster_id() for cluster in (source, target)}
+            plan = look(config, source, target)
+            count = len(plan.partitions)
+            found += judge_plan(what, plan, without_refused(plan, target))
+            found += _rights(config, plan, (source, target), principals)
+            found += _settings(config, plan, source, target)
+            found += _internal(config, heartbeats, (source, target))
+    except CallError as error:
+        found.append(failed(what, error) if error.is_denied else unknown(what, str(error)))
+    except ReplicationError as error:
+        found.append(failed(what, error))
+    return FlowLook(tuple(found), count, ids)
+
+
+def judge_plan(what: str, plan: TopicPlan, left: TopicPlan) -> Iterator[Judgement]:
+    """Yields what follows from the *plan* of a flow and from what is *left* of it.
+
+    Args:
+        what: The rows' name.
+        plan: All topics that no cluster rejects.
+        left: Those of them that the target would create.
+    """
+    for topic, text in islice(left.rejected.items(), MOST_ROWS):
+        yield told(f"{what}: {topic}", text, "problem", GuardError.exit_code)
+    for tp in plan.leaderless:
+        yield Judgement(
+            what=f"{what}: {tp}",
+            found="no broker leads it on one side, so it is not copied until one does",
+            verdict="problem",
+            next_step="start the broker that leads it",
+            exit_code=GuardError.exit_code,
+        )
+    for text in (*plan.warnings, *filter(None, [plan.shared_id])):
+        yield told(what, text, "warning")
+    total = len(plan.topics) + len(plan.rejected)
+    if (more := len(left.rejected) - MOST_ROWS) > 0:
+        yield Judgement(
+            what=what,
+            found=f"{more} more would be set aside",
+            verdict="problem",
+            next_step="python -m replication plan lists all",
+            exit_code=GuardError.exit_code,
+        )
+    if plan.is_empty:
+        yield Judgement(
+            what=what,
+            found="the lists of the flow select no topic",
+            verdict="warning",
+            next_step="correct topics and topics.exclude of the flow, or create the topics",
+        )
+    elif left.topics or not total:
+        found = f"{len(left.topics)} of {total} would be replicated"
+        yield Judgement(what=what, found=found)
+    else:
+        yield Judgement(
+            what=what,
+            found=f"none of {total} would be replicated: each is set aside",
+            verdict="problem",
+            next_step="do what the rows of the topics say",
+            exit_code=GuardError.exit_code,
+        )
+
+
+def _rights(
+    config: FlowConfig,
+    plan: TopicPlan,
+    clusters: tuple[Cluster, Cluster],
+    principals: Principals,
+) -> Iterator[Judgement]:
+    """Yields what the user may not do with the topics, as lines that allow it.
+
+    A topic of which the user may do nothing is not listed, so those that the file names are asked
+    for, too.
+    """
+    source, target = clusters
+    copies = [remote for remote in plan.topics.values() if remote in plan.remote_ids]
+    lacking = [
+        *(
+            (source, "READ", name)
+            for name in source.denied("READ", plan.topics.keys() | named_topics(config))
+        ),
+        *((target, "WRITE", name) for name in target.denied("WRITE", copies)),
+        *((target, "READ", name) for name in target.denied("READ", copies)),
+    ]
+    for cluster, operation, name in lacking:
+        yield missing_right(cluster.alias, cluster.servers, operation, name, principals)
+    if not lacking:
+        names = f"{source.alias} and {target.alias}"
+        found = "the user may read and write the topics that exist"
+        yield Judgement(what=f"permissions on {names}", found=found)
+
+
+def missing_right(
+    alias: str, servers: str, operation: str, topic: str, principals: Principals
+) -> Judgement:
+    """Returns that *operation* on *topic* is not allowed, with the line that allows it."""
+    grants = {Resource("topic", topic): (operation,)}
+    lines = tuple(describe_acls(grants, principals.get(alias, YOURS), servers))
+    return Judgement(
+        what=f"permissions on {alias}",
+        found=f"{operation} on topic {topic} is not allowed",
+        verdict="problem",
+        next_step=lines[0],
+        commands=lines,
+        exit_code=GuardError.exit_code,
+    )
+
+
+def _settings(
+    config: FlowConfig, plan: TopicPlan, source: Cluster, target: Cluster
+) -> Iterator[Judgement]:
+    """Yields which remote topics would keep less than their source topics, or take less."""
+    what = f"sizes and retention of {config.flow}"
+    hidden = [*_hidden(source, plan.topics), *_hidden(target, plan.topics.values())]
+    for text in hidden:
+        yield told(what, f"unknown: {text}", "unknown")
+    losses = topic_warnings(plan, source, target)
+    for text in losses:
+        yield told(what, text, "warning")
+    if not hidden and not losses:
+        yield Judgement(what=what, found="the target's topics keep and take what the source's do")
+
+
+def _hidden(cluster: Cluster, topics: Collection[str]) -> list[str]:
+    """Returns why the settings of *topics* are not shown."""
+    rejections = Rejections()
+    rejections.call(cluster.topic_config, topics)
+    return list(rejections.texts.values())
+
+
+def _internal(
+    config: FlowConfig, heartbeats: HeartbeatsConfig | None, clusters: tuple[Cluster, Cluster]
+) -> Iterator[Judgement]:
+    """Yields what is wrong with the topics that the mirror itself writes."""
+    what = f"internal topics of {config.flow}"
+    planned, faults = find_internal_topics(config, heartbeats, clusters)
+    for text in faults:
+        yield told(what, text, "warning")
+    if not faults:
+        new = sum(not topic.exists for topic in planned)
+        yield Judgement(what=what, found=f"{len(planned)}, of which {new} are to be created")

@@ -1,0 +1,62 @@
+"""Until when the certificate of a broker is valid, as the broker shows it to everybody."""
+
+import socket
+import ssl
+from datetime import datetime, timezone
+from typing import Final
+
+from replication.kafka.listener import TIMEOUT_SECONDS, place_of
+
+VERSION: Final = 0xA0
+UTC_TIME: Final = 0x17  # two digits of the year, and four in the other form
+LONG_SIZE: Final = 0x80
+
+
+def served_until(address: str) -> datetime:
+    """Returns when the certificate of *address*, ``host:port``, ends. Nobody is authenticated.
+
+    Raises:
+        OSError: The address does not answer, or not in TLS, or ends a connection that shows no
+            certificate of a client's.
+        ValueError: It shows a certificate that cannot be read, or none.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    host, port = place_of(address)
+    with (
+        socket.create_connection((host, port), TIMEOUT_SECONDS) as plain,
+        context.wrap_socket(plain, server_hostname=host) as connection,
+    ):
+        return valid_until(connection.getpeercert(binary_form=True) or b"")
+
+
+def valid_until(der: bytes) -> datetime:
+    """Returns when the X.509 certificate *der* ends. Python reads only trusted ones.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        _, at, _ = _element(der, 0)  # the certificate
+        _, at, _ = _element(der, at)  # what is signed
+        tag, _, end = _element(der, at)
+        at = end if tag == VERSION else at
+        for _ in ("serial number", "algorithm", "issuer"):
+            at = _element(der, at)[2]
+        _, at, _ = _element(der, at)  # the validity
+        at = _element(der, at)[2]  # its beginning
+        tag, at, end = _element(der, at)
+        form = "%y%m%d%H%M%SZ" if tag == UTC_TIME else "%Y%m%d%H%M%SZ"
+        return datetime.strptime(der[at:end].decode(), form).replace(tzinfo=timezone.utc)
+    except IndexError as error:
+        raise ValueError("it is cut off") from error
+
+
+def _element(der: bytes, at: int) -> tuple[int, int, int]:
+    """Returns the tag of the element at *at*, and where its content begins and ends."""
+    tag, size, at = der[at], der[at + 1], at + 2
+    if size & LONG_SIZE:
+        width = size & ~LONG_SIZE
+        size = int.from_bytes(der[at : at + width], "big")
+        at += width
+    return tag, at, at + size

@@ -1,0 +1,371 @@
+"""``doctor`` finds what was planted on real brokers, and what it prints mends it."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from replication.config.file import load_config
+from replication.config.keys import REPLICATION_FACTORS
+from replication.demo.ports import HOST, free_port
+from replication.demo.workload import create_topic
+from replication.kafka.cluster import Cluster
+from replication.kafka.group_members import group_members
+from replication.model import Flow, NewTopic
+from replication.state.claim import LeaseName
+from tests.support.cli import run
+from tests.support.flows import unique_flow
+from tests.support.least_privilege import (
+    Strict,
+    grant_needed,
+    grant_printed,
+    line_for,
+    revoke,
+)
+from tests.support.local import Clusters, Until
+from tests.support.mirror_files import write_config
+from tests.support.secured import Secured
+from tests.support.topic_settings import alter_topic
+
+pytestmark = pytest.mark.cluster
+
+Row = dict[str, Any]
+
+
+def look(file: Path) -> tuple[int, list[Row]]:
+    """The exit code, and the rows that are not ok; the folder of a test may lie in /tmp."""
+    result = run("doctor", file, "--json")
+    answer = json.loads(result.stdout)
+    assert answer["exit_code"] == result.exit_code
+    bad = [row for row in answer["findings"] if row["verdict"] != "ok"]
+    assert all(row["next_step"] for row in bad if row["verdict"] != "unknown"), bad
+    return result.exit_code, [row for row in bad if "systems clean after days" not in str(row)]
+
+
+def only(rows: list[Row]) -> Row:
+    """The only row."""
+    assert len(rows) == 1, rows
+    return rows[0]
+
+
+def assert_healthy(file: Path) -> None:
+    """Asserts that nothing is found."""
+    assert look(file) == (0, [])
+
+
+def test_a_healthy_set_up_gives_no_finding_and_nothing_is_created(
+    clusters: Clusters, file: Path
+) -> None:
+    before = [topics_of(broker.bootstrap) for broker in clusters]
+
+    assert_healthy(file)
+
+    assert [topics_of(broker.bootstrap) for broker in clusters] == before
+    assert not (file.parent / "state").exists()
+    assert run("doctor", file, "--fix-commands").exit_code == 0
+
+
+def test_factors_beyond_the_brokers_are_found_by_doctor_plan_and_start(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+    flow = unique_flow()
+    defaults = dict.fromkeys(REPLICATION_FACTORS, 3)
+    file = write_config(tmp_path, clusters, topic_name, defaults, flow)
+
+    code, rows = look(file)
+    plan, slots = run("plan", file), run("slots", file)
+
+    problems = [row for row in rows if row["verdict"] == "problem"]
+    assert code == plan.exit_code == 5
+    assert "set replication.factor to at most the number of brokers" in problems[0]["next_step"]
+    assert problems[-1]["found"] == "none of 1 would be replicated: each is set aside"
+    internal = [row for row in rows if row["what"] == f"internal topics of {flow}"]
+    assert len(internal) >= 2
+    assert all(row["verdict"] == "warning" for row in internal)
+    assert "set replication.factor to at most" in plan.stderr
+    assert slots.exit_code == 0
+    assert f"1 of 1 topics of {flow} will be set aside, so that nothing is" in slots.stderr
+    assert topic_name not in str(topics_of(clusters[1].bootstrap))
+
+    assert_healthy(write_config(tmp_path, clusters, topic_name, flow=flow))
+
+
+@pytest.mark.parametrize(
+    ("server", "found", "step"),
+    [
+        (f"{HOST}:{{port}}", "connection refused", "check that a broker listens there"),
+        ("no-such-host.invalid:9092", "unknown host", "correct the host name in"),
+    ],
+)
+def test_a_cluster_of_which_no_address_answers(
+    clusters: Clusters, tmp_path: Path, topic_name: str, server: str, found: str, step: str
+) -> None:
+    flow = unique_flow()
+    wrong = {flow.source: {"bootstrap.servers": server.format(port=free_port())}}
+
+    code, rows = look(write_config(tmp_path, clusters, topic_name, wrong, flow))
+
+    addresses = only([row for row in rows if row["verdict"] == "problem"])
+    assert code == 3
+    assert found in addresses["found"]
+    assert step in addresses["next_step"]
+    unknown = {row["what"] for row in rows if row["verdict"] == "unknown"}
+    assert {f"login to {flow.source}", f"topics of {flow}"} <= unknown
+
+
+def test_one_of_several_addresses_is_dead(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+    flow = unique_flow()
+    servers = f"{clusters[0].bootstrap},{HOST}:{free_port()}"
+    more = {flow.source: {"bootstrap.servers": servers}}
+
+    code, rows = look(write_config(tmp_path, clusters, topic_name, more, flow))
+
+    assert code == 0
+    assert only(rows)["verdict"] == "warning"
+
+
+def test_source_and_target_are_one_cluster(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    same = (clusters[0], clusters[0])
+
+    code, rows = look(write_config(tmp_path, same, topic_name, flow=unique_flow()))
+
+    assert code == 5
+    assert "are the same Kafka cluster" in str(rows)
+
+
+def test_the_file_names_another_cluster(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+    flow = unique_flow()
+    more = {f"{flow}.replication.source.cluster.id": "of-another-cluster"}
+
+    code, rows = look(write_config(tmp_path, clusters, topic_name, more, flow))
+
+    assert code == 2
+    assert "of-another-cluster" in only(rows)["found"]
+
+
+@pytest.mark.parametrize(
+    ("key", "large", "small"),
+    [("max.message.bytes", "2000000", "1000"), ("retention.ms", "800000000", "1000")],
+)
+def test_a_remote_topic_that_takes_or_keeps_less(
+    clusters: Clusters, file: Path, topic_name: str, key: str, large: str, small: str
+) -> None:
+    flow = load_config(str(file)).flows[0].flow
+    remote = f"{flow.source}.{topic_name}"
+    create_topic(clusters[1].bootstrap, remote, 1)
+    alter_topic(clusters[0], topic_name, key, large)
+    alter_topic(clusters[1], remote, key, small)
+
+    code, rows = look(file)
+
+    assert code == 0
+    assert f"{key}={small}" in only(rows)["found"]
+    alter_topic(clusters[1], remote, key, large)
+    assert_healthy(file)
+
+
+def test_an_internal_topic_that_its_cluster_empties(clusters: Clusters, file: Path) -> None:
+    config = load_config(str(file)).flows[0]
+    name = config.policy.checkpoints_topic(config.flow.source)
+    with Cluster("B", {"bootstrap.servers": clusters[1].bootstrap}) as target:
+        target.create_topics([NewTopic(name, 1, 1, (("cleanup.policy", "delete"),))])
+
+    code, rows = look(file)
+
+    line = (
+        f"kafka-configs --bootstrap-server {clusters[1].bootstrap} --alter --entity-type topics "
+        f"--entity-name {name} --add-config cleanup.policy=compact"
+    )
+    assert code == 0
+    assert only(rows)["commands"] == [line]
+    assert line in run("doctor", file, "--fix-commands").stdout.splitlines()
+    alter_topic(clusters[1], name, "cleanup.policy", "compact")
+    assert_healthy(file)
+
+
+def test_lists_that_select_nothing(clusters: Clusters, tmp_path: Path, topic_name: str) -> None:
+    code, rows = look(write_config(tmp_path, clusters, topic_name, flow=unique_flow()))
+
+    assert code == 0
+    assert {row["verdict"] for row in rows} == {"warning"}
+    assert "the lists of the flow select no topic" in [row["found"] for row in rows]
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+    assert_healthy(tmp_path / "mirror.yaml")
+
+
+def test_a_port_that_is_taken(clusters: Clusters, tmp_path: Path, topic_name: str) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+    with socket.socket() as other:
+        other.bind((HOST, 0))
+        other.listen()
+        port = other.getsockname()[1]
+        more = {"metrics.port": port, "metrics.listen": HOST}
+        file = write_config(tmp_path, clusters, topic_name, more, unique_flow())
+
+        code, rows = look(file)
+
+        assert code == 0
+        assert only(rows)["what"] == f"metrics.port {port}"
+    assert_healthy(file)
+
+
+def test_one_port_for_two(clusters: Clusters, tmp_path: Path, topic_name: str) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+    port = free_port()
+    more = {"metrics.port": port, "rest.port": port}
+
+    _, rows = look(write_config(tmp_path, clusters, topic_name, more, unique_flow()))
+
+    assert only(rows)["found"] == f"metrics.port and rest.port are both {port}"
+
+
+def test_a_state_dir_that_is_a_file(file: Path) -> None:
+    assert_healthy(file)
+    (file.parent / "state").write_text("not a folder")
+
+    code, rows = look(file)
+
+    assert code == 2
+    assert "is a file" in str(rows)
+
+
+def test_a_heap_that_is_too_small(
+    clusters: Clusters, tmp_path: Path, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 40)
+    file = write_config(tmp_path, clusters, topic_name, flow=unique_flow())
+    monkeypatch.setenv("DRIVER_MEMORY", "100m")
+
+    _, rows = look(file)
+
+    assert "DRIVER_MEMORY=160m" in only(rows)["next_step"]
+    monkeypatch.setenv("DRIVER_MEMORY", "160m")
+    assert_healthy(file)
+
+
+def test_a_lease_that_another_process_holds(
+    clusters: Clusters, file: Path, topic_name: str, until: Until
+) -> None:
+    flow = load_config(str(file)).flows[0].flow
+    other = Consumer(
+        {
+            "bootstrap.servers": clusters[1].bootstrap,
+            "group.id": LeaseName(flow).group,
+            "group.instance.id": "other",
+            "session.timeout.ms": 6000,
+        }
+    )
+    create_topic(clusters[1].bootstrap, f"{topic_name}-read", 1)
+    other.subscribe([f"{topic_name}-read"])
+    servers = {"bootstrap.servers": clusters[1].bootstrap}
+    group = LeaseName(flow).group
+
+    def has_joined() -> bool:
+        other.poll(0.1)
+        return bool(group_members("B", servers, [group])[group])
+
+    until(has_joined, 60)
+
+    code, rows = look(file)
+    other.close()
+
+    assert code == 0
+    assert "held by a process that does not run here" in only(rows)["found"]
+
+
+@pytest.fixture
+def secured_flow(
+    secured: Secured, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> "SecuredFlow":
+    """Writes files of a flow from a listener of the secured broker."""
+    create_topic(secured.broker.bootstrap, topic_name, 1)
+    return SecuredFlow(secured, clusters, tmp_path, topic_name)
+
+
+class SecuredFlow:
+    """A flow whose source has listeners of every kind."""
+
+    def __init__(self, secured: Secured, clusters: Clusters, folder: Path, topic: str) -> None:
+        self._secured = secured
+        self._clusters = (secured.broker, clusters[1])
+        self._folder, self._topic = folder, topic
+        self._flow = unique_flow()
+
+    def file(self, listener: str, **other: str) -> Path:
+        """The file of a flow from *listener*; ``_`` in a key of *other* stands for a dot."""
+        properties = self._secured.client(listener)
+        properties |= {key.replace("_", "."): value for key, value in other.items()}
+        more = {self._flow.source: properties}
+        return write_config(self._folder, self._clusters, self._topic, more, self._flow)
+
+
+def test_certificates(secured_flow: SecuredFlow) -> None:
+    code, rows = look(secured_flow.file("EXPIRED"))
+
+    assert code == 3
+    assert rows[0]["found"].startswith("ended on ")
+    assert "renew the certificate" in rows[0]["next_step"]
+    assert_healthy(secured_flow.file("TLS"))
+
+
+def test_logins(secured: Secured, secured_flow: SecuredFlow) -> None:
+    wrong = secured.jaas("SCRAM", password="wrong")  # noqa: S106 - that is the fault
+
+    code, rows = look(secured_flow.file("SCRAM", sasl_jaas_config=wrong))
+
+    assert code == 3
+    assert "check" in only([row for row in rows if row["verdict"] == "problem"])["next_step"]
+    code, rows = look(secured_flow.file("SCRAM", security_protocol="SASL_PLAINTEXT"))
+    assert code == 3
+    assert ".security.protocol=SASL_SSL" in str([row["next_step"] for row in rows])
+    assert_healthy(secured_flow.file("SCRAM"))
+
+
+@pytest.fixture
+def strict_file(strict: Strict, tmp_path: Path, topic_name: str) -> Path:
+    """A flow between two clusters that allow what an ACL says, with all that it needs."""
+    flow = Flow("A", "B")
+    create_topic(strict[0].broker.bootstrap, topic_name, 1)
+    create_topic(strict[1].broker.bootstrap, f"A.{topic_name}", 1)
+    both = (strict[0].broker, strict[1].broker)
+    sides = {alias: side.client("SCRAM") for alias, side in zip("AB", strict, strict=True)}
+    file = write_config(tmp_path, both, topic_name, sides, flow)
+    grant_needed(strict, load_config(str(file)))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("side", "operation", "remote"), [(0, "Read", ""), (1, "Write", "A."), (1, "Read", "A.")]
+)
+def test_a_missing_permission_is_mended_by_the_line_that_is_printed(
+    strict: Strict, strict_file: Path, topic_name: str, side: int, operation: str, remote: str
+) -> None:
+    assert_healthy(strict_file)
+    revoke(strict[side].broker, line_for(operation, "topic", f"{remote}{topic_name}"))
+
+    code, rows = look(strict_file)
+
+    assert code == 5
+    commands = [command for row in rows for command in row["commands"]]
+    assert f"--operation {operation} --topic '{remote}{topic_name}'" in str(commands)
+    script = run("doctor", strict_file, "--fix-commands").stdout.splitlines()
+    grant_printed(strict, script)
+    assert_healthy(strict_file)
+
+
+def topics_of(servers: str) -> set[str]:
+    """The names of a cluster's topics but for those that a broker makes when it is first asked."""
+    with Cluster("any", {"bootstrap.servers": servers}) as cluster:
+        return {name for name in cluster.topic_names() if not name.startswith("__")}
