@@ -14,6 +14,8 @@ Event = Literal[
     "adopted",
     "age_unknown",
     "background_query_failed",
+    "certificates_kept",
+    "certificates_loaded",
     "checkpoint_history_late",
     "checkpoint_round_failed",
     "checkpoint_round_interrupted",

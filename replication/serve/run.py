@@ -3,7 +3,6 @@
 import logging
 import os
 import socket
-import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,14 +14,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from replication.config.serve_settings import ServeConfig
 from replication.errors import SetupError
 from replication.log import Log
+from replication.serve.private_files import check_private
 from replication.serve.security import SECONDS
+from replication.serve.tls import FollowedCertificates
 from replication.serve.tokens import Token, parse_tokens
 
 log = Log(__name__)
 
 MOST_CONNECTIONS: Final = 50
 _BACKLOG: Final = 50
-_OTHERS_MAY_READ: Final = 0o004
 
 
 class Patient(H11Protocol):
@@ -85,17 +85,12 @@ def read_tokens(file: str) -> tuple[Token, ...]:
     """
     if not file:
         return ()
+    check_private("rest.tokens.file", file)
     try:
-        mode = Path(file).stat().st_mode
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SetupError(f"rest.tokens.file: {file} cannot be read: {reason}") from error
-    if mode & _OTHERS_MAY_READ:
-        raise SetupError(
-            f"rest.tokens.file: every user of this machine may read {file}; chmod o= {file} (in a "
-            "Secret of Kubernetes: defaultMode: 0400)"
-        )
     try:
         return parse_tokens(text)
     except ValueError as error:
@@ -115,11 +110,6 @@ class Server:
     """
 
     def __init__(self, app: ASGIApp, serve: ServeConfig, listener: OpenSocket) -> None:
-        options: dict[str, Any] = {}
-        if serve.certificate:
-            options = {"ssl_certfile": serve.certificate, "ssl_keyfile": serve.key}
-        if serve.client_ca:
-            options |= {"ssl_ca_certs": serve.client_ca, "ssl_cert_reqs": ssl.CERT_REQUIRED}
         config = uvicorn.Config(
             app,
             http=Patient,
@@ -134,17 +124,10 @@ class Server:
             limit_concurrency=MOST_CONNECTIONS,
             timeout_keep_alive=int(SECONDS),
             timeout_graceful_shutdown=int(SECONDS),
-            **options,
         )
-        try:
-            config.load()
-        except (OSError, ssl.SSLError) as error:
-            raise SetupError(
-                f"rest.tls.certificate, rest.tls.key: {error}; write files in PEM that this user "
-                "can read"
-            ) from error
-        if config.ssl is not None:
-            config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+        config.load()
+        if serve.certificate:
+            config.ssl = FollowedCertificates(serve)
         self._server = uvicorn.Server(config)
         self._socket = listener.socket
 

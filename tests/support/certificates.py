@@ -37,12 +37,7 @@ def make_certificates(folder: Path) -> Certificates:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for authority in ("ca", "other-ca"):
-        _openssl(
-            folder,
-            *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "90"),
-            *("-subj", f"/CN={authority}", "-keyout", f"{authority}.key", "-out"),
-            f"{authority}.pem",
-        )
+        make_authority(folder, authority)
     (folder / "trust.pem").write_text((folder / "ca.pem").read_text())
     _trust(folder, "trust.p12", "PKCS12", "ca")
     _trust(folder, "trust.jks", "JKS", "ca")
@@ -56,7 +51,29 @@ def make_certificates(folder: Path) -> Certificates:
     return Certificates(folder)
 
 
+def make_authority(folder: Path, name: str) -> None:
+    """Makes a certificate authority: ``NAME.key`` and ``NAME.pem``."""
+    _openssl(
+        folder,
+        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "90"),
+        *("-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out"),
+        f"{name}.pem",
+    )
+
+
 def _signed(folder: Path, name: str, hosts: str, *, days: int = 90) -> None:
+    make_pair(folder, name, "ca", hosts, days=days)
+    _openssl(
+        folder,
+        *("pkcs12", "-export", "-name", name, "-in", f"{name}.crt", "-inkey", f"{name}.key"),
+        *("-certfile", "ca.pem", "-passout", f"pass:{PASSWORD}", "-out", f"{name}.p12"),
+    )
+
+
+def make_pair(
+    folder: Path, name: str, authority: str, hosts: str = HERE, *, days: int = 90
+) -> None:
+    """Makes a certificate of *authority*: ``NAME.key`` and ``NAME.crt``."""
     request = _openssl(
         folder,
         *("req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"),
@@ -65,16 +82,12 @@ def _signed(folder: Path, name: str, hosts: str, *, days: int = 90) -> None:
     (folder / "extensions").write_text(f"subjectAltName={hosts}\n")
     certificate = _openssl(
         folder,
-        *("x509", "-req", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"),
+        *("x509", "-req", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key"),
+        "-CAcreateserial",
         *("-days", str(days), "-extfile", "extensions"),
         given=request,
     )
     (folder / f"{name}.crt").write_text(certificate)
-    _openssl(
-        folder,
-        *("pkcs12", "-export", "-name", name, "-in", f"{name}.crt", "-inkey", f"{name}.key"),
-        *("-certfile", "ca.pem", "-passout", f"pass:{PASSWORD}", "-out", f"{name}.p12"),
-    )
 
 
 def _trust(folder: Path, store: str, kind: str, authority: str) -> None:

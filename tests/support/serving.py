@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,10 +50,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server, by its address."""
+    """A server, by its address; *tls* is whom its clients trust, and who they are."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    tls: ssl.SSLContext | None = None
 
     @property
     def host(self) -> str:
@@ -65,7 +67,11 @@ class Served:
         body: str | bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        connection = http.client.HTTPConnection(self.host, timeout=30)
+        connection = (
+            http.client.HTTPSConnection(self.host, timeout=30, context=self.tls)
+            if self.tls
+            else http.client.HTTPConnection(self.host, timeout=30)
+        )
         try:
             connection.request(method, path, body, {**self.headers, **(headers or {})})
             answer = connection.getresponse()
@@ -152,12 +158,13 @@ def serving(
     parts = Parts(sight, Questions(config), History(sight))
     tokens = read_tokens(config.serve.tokens_file)
     listener = open_listener(config.serve)
-    app = build_app(parts, config.serve, tokens, "1")
-    server = Server(app, config.serve, listener)
-    thread = threading.Thread(target=server.run, name="serve")
-    thread.start()
-    try:
-        yield Served(listener.url.removesuffix("/"))
-    finally:
-        server.end()
-        thread.join()
+    with listener.socket:
+        app = build_app(parts, config.serve, tokens, "1")
+        server = Server(app, config.serve, listener)
+        thread = threading.Thread(target=server.run, name="serve")
+        thread.start()
+        try:
+            yield Served(listener.url.removesuffix("/"))
+        finally:
+            server.end()
+            thread.join()
