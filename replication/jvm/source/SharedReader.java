@@ -1,0 +1,131 @@
+package replication.source;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.header.Header;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
+import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** A task's half of {@link SharedSource}: the records of its share, as rows. */
+final class SharedReader implements SupportsRealTimeRead<InternalRow> {
+  private static final RecordStatus RECORD = RecordStatus.newStatusWithoutArrivalTime(true);
+  private static final RecordStatus NONE = RecordStatus.newStatusWithoutArrivalTime(false);
+
+  /** Makes the readers, on the executors. */
+  static final class Factory implements PartitionReaderFactory {
+    private static final long serialVersionUID = 1;
+
+    @Override
+    public PartitionReader<InternalRow> createReader(InputPartition share) {
+      return new SharedReader((Share) share);
+    }
+  }
+
+  private final Share share;
+  private final SharedConsumer consumer;
+  private final Object[] fields = new Object[8];
+  private final GenericInternalRow row = new GenericInternalRow(fields);
+  private boolean isSound = true;
+  private boolean isClosed;
+
+  SharedReader(Share share) {
+    this.share = share;
+    consumer = SharedConsumer.take(share);
+  }
+
+  @Override
+  public boolean next() {
+    isSound = false;
+    boolean found = fill(consumer.next());
+    isSound = true;
+    return found;
+  }
+
+  /** As Spark 4.1 has it, and third parties should (SPARK-58386); 4.2.0 has only the other one. */
+  public RecordStatus nextWithTimeout(Long timeoutMs) {
+    return nextWithTimeout(0L, timeoutMs);
+  }
+
+  @Override
+  public RecordStatus nextWithTimeout(Long startMs, Long timeoutMs) {
+    isSound = false;
+    boolean found = fill(consumer.next(timeoutMs));
+    isSound = true;
+    return found ? RECORD : NONE;
+  }
+
+  private boolean fill(ConsumerRecord<byte[], byte[]> record) {
+    if (record == null) {
+      return false;
+    }
+    SharedConsumer.Reading from = consumer.current();
+    fields[0] = record.key();
+    fields[1] = record.value();
+    fields[2] = from.topic;
+    fields[3] = from.number;
+    fields[4] = record.offset();
+    fields[5] = micros(record);
+    fields[6] = record.timestampType().id;
+    fields[7] = headers(record);
+    return true;
+  }
+
+  private static long micros(ConsumerRecord<byte[], byte[]> record) {
+    try {
+      return Math.multiplyExact(record.timestamp(), 1000L);
+    } catch (ArithmeticException e) {
+      throw new IllegalArgumentException(
+          "timestamp "
+              + record.timestamp()
+              + " of "
+              + record.topic()
+              + "-"
+              + record.partition()
+              + " overflows when converting to Spark's microsecond-precision",
+          e);
+    }
+  }
+
+  private static GenericArrayData headers(ConsumerRecord<byte[], byte[]> record) {
+    List<Object> headers = null;
+    for (Header header : record.headers()) {
+      headers = headers == null ? new ArrayList<>() : headers;
+      Object[] pair = {UTF8String.fromString(header.key()), header.value()};
+      headers.add(new GenericInternalRow(pair));
+    }
+    return headers == null ? null : new GenericArrayData(headers.toArray());
+  }
+
+  @Override
+  public InternalRow get() {
+    return row;
+  }
+
+  @Override
+  public PartitionOffset getOffset() {
+    return consumer.offsets();
+  }
+
+  @Override
+  public void close() {
+    if (isClosed) {
+      return;
+    }
+    isClosed = true;
+    TaskContext task = TaskContext.get();
+    if (isSound && task != null && !task.isInterrupted() && !task.isFailed()) {
+      consumer.keep(share);
+    } else {
+      consumer.close();
+    }
+  }
+}
