@@ -118,6 +118,7 @@ class FlowBoard:
         self._copying = Copying()
         self._aside: Mapping[TopicOrPartition, str] = {}
         self._round = GroupRound()
+        self._counted: dict[TopicPartition, Position] = {}  # what follows is not counted yet
         self.turned_at: float | None = None
         self.ends: Mapping[TopicPartition, int] = {}
 
@@ -159,19 +160,52 @@ class FlowBoard:
 
     def add(self, runs: Mapping[TopicPartition, Sequence[OffsetRun]]) -> None:
         """Adds new *runs*: acknowledged by the target, or offsets that a partition moved over."""
-        if not runs:
+        counts = {tp: sum(run.count for run in found) for tp, found in runs.items()}
+        self._count(counts, {tp: found[-1].end for tp, found in runs.items()})
+
+    def _count(
+        self, counts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, Position]
+    ) -> None:
+        """Adds as many records of partitions as *counts* says, up to *ends*."""
+        if not ends:
             return
-        old, counts = self._copying, Counter[str]()
-        for tp, found in runs.items():
-            counts[tp.topic] += sum(run.count for run in found)
-        copied = {topic: old.records.get(topic, 0) + n for topic, n in counts.items() if n}
-        ends = {tp: found[-1].end for tp, found in runs.items()}
+        old, by_topic = self._copying, Counter[str]()
+        for tp, count in counts.items():
+            by_topic[tp.topic] += count
+        copied = {topic: old.records.get(topic, 0) + n for topic, n in by_topic.items() if n}
+        self._counted |= ends
         self._copying = replace(
             old,
             positions={**old.positions, **ends},
             records={**old.records, **copied},
             newest_at=time.time() if copied else old.newest_at,
         )
+
+    def own(self) -> None:
+        """Notes that this process owns the flow from now on: what was copied before is not its."""
+        self._counted = {}
+
+    def settle(
+        self,
+        positions: Mapping[TopicPartition, Position],
+        found: Mapping[TopicPartition, Sequence[OffsetRun]],
+    ) -> None:
+        """Notes where partitions resume, and adds what nobody has reported before.
+
+        Records of which an executor could not tell any more, a query without reports could not, or
+        that were tried alone, are *found* in the target's log.
+
+        Args:
+            positions: Where they resume.
+            found: What of the partitions was found, as far as this flow has written it.
+        """
+        counts = {
+            tp: sum(_beyond(run, self._counted[tp]) for run in runs)
+            for tp, runs in found.items()
+            if tp in self._counted
+        }
+        self._count(counts, {tp: positions[tp] for tp, count in counts.items() if count})
+        self._counted |= positions
 
     def add_copied(self, reports: Sequence[tuple[TopicPartition, Copied]]) -> None:
         """Adds what executors have reported of acknowledged records of some partitions."""
@@ -227,3 +261,9 @@ class FlowBoard:
     def count_checkpoints(self, emitted: int) -> None:
         """Counts a round that has emitted checkpoints."""
         self._round = replace(self._round, emitted=self._round.emitted + emitted)
+
+
+def _beyond(run: OffsetRun, position: Position) -> int:
+    """Returns how many records of *run* are not before *position*, at most."""
+    until = min(run.tgt_until - position.downstream, run.src_until - position.upstream)
+    return min(run.count, max(0, until))

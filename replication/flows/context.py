@@ -131,6 +131,7 @@ class FlowContext:
             self._note(lease)
             if not part:
                 self.outages.own()
+                self.board.own()
             self.held[part] = lease
             try:
                 yield lease

@@ -136,3 +136,23 @@ def test_a_look_needs_neither_a_jvm_nor_a_lock() -> None:
 
     assert done.stdout.strip() == "set()"
     assert not any("lock" in name.lower() for name in vars(FlowBoard()))
+
+
+def test_records_that_only_the_target_knows_of_are_counted_once() -> None:
+    board = FlowBoard()
+    found = {TP: [OffsetRun(100, 110, 60, 8)], OTHER: [OffsetRun(0, 5, 0, 5)]}
+    positions = {TP: Position(110, 68), OTHER: Position(5, 5)}
+
+    board.settle(positions, found)
+    of_others = board.look().copying.records
+    board.add({TP: [OffsetRun(110, 113, 68, 3)]})
+    late = {TP: [OffsetRun(110, 120, 68, 10)], OTHER: [OffsetRun(5, 9, 5, 2)]}
+    board.settle({TP: Position(120, 78), OTHER: Position(9, 7)}, late)
+    board.settle({TP: Position(120, 78), OTHER: Position(9, 7)}, late)
+    ours = board.look().copying
+    board.own()
+    board.settle({TP: Position(130, 88)}, {TP: [OffsetRun(120, 130, 78, 10)]})
+
+    assert of_others == {}
+    assert (ours.records, ours.newest_at is None) == ({"t": 10, "u": 2}, False)
+    assert board.look().copying.records == ours.records

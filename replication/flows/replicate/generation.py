@@ -173,15 +173,19 @@ class Generation:
                 batch.batch_id,
             )
         self._reports.accept_unconfirmed(self.pending)
-        new = self.pending.take_new()
-        self._reports.count(new)
-        self.had_news = bool(new or batches)
+        self.had_news = self._note_new() or bool(batches)
         self.has_copied = self.has_copied or self.had_news
-        self._map_writer.record(new, self.plan.source_ids, self.pending.mirror_syncs())
         self._checked.advance()
         if time.monotonic() - self._written_at >= self._map_writer.interval_seconds:
             self.write_pending()
         return bool(batches)
+
+    def _note_new(self) -> bool:
+        """Counts what has come since the last call, and adds it to the map in memory."""
+        new = self.pending.take_new()
+        self._reports.count(new)
+        self._map_writer.record(new, self.plan.source_ids, self.pending.mirror_syncs())
+        return bool(new)
 
     def write_pending(self) -> None:
         """Writes the checked runs to the offset map, if there are any.
@@ -215,6 +219,7 @@ class Generation:
                 self.record_progress()
             except ProgressGapError as gap:  # `find_positions` counts what follows the gap
                 log.warning("progress_missing", flow=flow, generation=self.number, text=gap)
+                self._note_new()  # what had come before it is written below, too
             self._checked.finish()
             self.write_pending()
         except StateError as error:  # the map writer keeps what it could not write

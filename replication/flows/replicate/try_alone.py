@@ -141,6 +141,7 @@ def _copy(
         with suppress(Py4JError, ProgressGapError):  # what is missing there is copied once more
             reports.finish()
             reports.add_to(pending)
+        reports.count(pending.take_new())
         reports.close()
     copied = {tp: runs for tp, runs in pending.take().items() if tp in shared}
     record_copied(context, plan, map_writer, FinishedRuns(number, copied, plan.source_ids))

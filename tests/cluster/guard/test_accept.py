@@ -86,6 +86,7 @@ def test_a_running_flow_goes_on_with_a_topic_that_an_operator_accepts(
     assert while_dry == {}
     assert done.stdout.splitlines()[-1] == "accepted"
     assert_equal(clusters, topic_name)
+    assert flow.context.board.look().copying.records == {topic_name: 10, expired: 150}
     assert kinds(flow.tables) == ["set-aside", "jumped", "rejoined"]
     (event,) = stored(flow.tables, "events", "kind = 'jumped'")
     assert (event.reaction, event.offset_from, event.offset_until) == ("accept", 100, 150)
@@ -117,6 +118,8 @@ def test_the_next_start_uses_an_acceptance_once(
     (planned,) = json.loads(shown.stdout)["flows"][0]["topics"][0]["partitions"]
     assert (planned["offset"], planned["origin"]) == (20, "decision")
     assert (after_first, copied(clusters, topic_name)) == (110, 110)
+    # the first of them was tried alone, because the target might have rejected it
+    assert flow.context.board.look().copying.records == {topic_name: 10}
     assert kinds(flow.tables) == ["jumped", "refused"]
 
 
