@@ -2,18 +2,67 @@
 
 import socket
 import threading
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 
-from replication.demo.ports import HOST
+from replication.demo.brokers import Broker, BrokerSettings, running
+from replication.demo.ports import HOST, free_port
 
 CHUNK_BYTES = 1 << 16
+LENGTH_BYTES = 4  # before each request of Kafka's protocol
+
+
+class NextIsSent:
+    """Holds back the answer to a request until the next request of its kind was passed on, once.
+
+    So it does not depend on the machine that a producer has more on its way when a batch fails.
+
+    Args:
+        first: Bytes that the request has whose answer is held back.
+        following: Bytes that each request of its kind has.
+    """
+
+    def __init__(self, first: bytes, following: bytes) -> None:
+        self._first, self._following = first, following
+        self._is_found = False
+        self._may_answer = threading.Event()
+        self._may_answer.set()
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether a request was passed on behind the one that was not answered yet."""
+        return self._is_found and self._may_answer.is_set()
+
+    def await_answer(self) -> None:
+        """Returns once answers may pass."""
+        self._may_answer.wait()
+
+    def requests(self, client: socket.socket) -> Iterator[bytes]:
+        """Whole requests. An answer to what was yielded may pass after the next step."""
+        with client.makefile("rb") as stream:
+            while len(length := stream.read(LENGTH_BYTES)) == LENGTH_BYTES:
+                request = stream.read(int.from_bytes(length, "big"))
+                is_behind = self._is_found and self._following in request
+                if not self._is_found and self._first in request:
+                    self._is_found = True
+                    self._may_answer.clear()
+                yield length + request
+                if is_behind:
+                    self._may_answer.set()
 
 
 class Proxy(AbstractContextManager["Proxy"]):
-    """Forwards connections to *port* of this machine until `cut`; `heal` forwards again."""
+    """Forwards connections to *port* of this machine until `cut`; `heal` forwards again.
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    Args:
+        port: Of the broker's listener that nobody else uses.
+        holding: Holds back answers.
+    """
+
+    def __init__(self, port: int, holding: NextIsSent | None = None) -> None:
+        self._target, self._holding = port, holding
         self._server = socket.create_server((HOST, 0))
         self._flows = threading.Event()
         self._flows.set()
@@ -28,9 +77,9 @@ class Proxy(AbstractContextManager["Proxy"]):
             one.close()
 
     @property
-    def port(self) -> int:
-        """The port that clients connect to."""
-        return int(self._server.getsockname()[1])
+    def bootstrap(self) -> str:
+        """The address that clients connect to."""
+        return f"{HOST}:{self._server.getsockname()[1]}"
 
     def cut(self) -> None:
         """Holds back all bytes, as a broken network does."""
@@ -46,12 +95,52 @@ class Proxy(AbstractContextManager["Proxy"]):
                 client, _ = self._server.accept()
                 broker = socket.create_connection((HOST, self._target))
                 self._open += client, broker
-                for pair in ((client, broker), (broker, client)):
-                    threading.Thread(target=self._forward, args=pair, daemon=True).start()
+                for action in (self._ask, self._answer):
+                    threading.Thread(target=action, args=(client, broker), daemon=True).start()
 
-    def _forward(self, source: socket.socket, target: socket.socket) -> None:
+    def _ask(self, client: socket.socket, broker: socket.socket) -> None:
+        self._forward(self._holding.requests(client) if self._holding else chunks(client), broker)
+
+    def _answer(self, client: socket.socket, broker: socket.socket) -> None:
+        self._forward(self._held(chunks(broker)), client)
+
+    def _held(self, answers: Iterator[bytes]) -> Iterator[bytes]:
+        for answer in answers:
+            if self._holding:
+                self._holding.await_answer()
+            yield answer
+
+    def _forward(self, data: Iterator[bytes], target: socket.socket) -> None:
         with suppress(OSError):
-            while data := source.recv(CHUNK_BYTES):
+            for some in data:
                 self._flows.wait()
-                target.sendall(data)
+                target.sendall(some)
             target.shutdown(socket.SHUT_WR)
+
+
+def chunks(source: socket.socket) -> Iterator[bytes]:
+    """What comes, as it comes."""
+    while data := source.recv(CHUNK_BYTES):
+        yield data
+
+
+@contextmanager
+def proxied_broker(
+    alias: str, folder: Path, settings: BrokerSettings, holding: NextIsSent | None = None
+) -> Iterator[tuple[Broker, Proxy]]:
+    """A broker that runs, and the proxy in front of a second listener of it."""
+    port, controller, behind = free_port(), free_port(), free_port()
+    with Proxy(behind, holding) as proxy:
+        listeners = {
+            "listeners": f"PLAINTEXT://{HOST}:{port},PROXIED://{HOST}:{behind},"
+            f"CONTROLLER://{HOST}:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{port},PROXIED://{proxy.bootstrap}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,"
+            "CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+        }
+        both = replace(settings, properties={**settings.properties, **listeners})
+        broker = Broker(alias, folder, both, ports=iter([port, controller]).__next__)
+        with running(broker):
+            yield broker, proxy
+            broker.kill()  # nobody reads its data again

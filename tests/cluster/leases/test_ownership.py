@@ -5,7 +5,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JJavaError
 
 from replication.demo.brokers import Broker, BrokerSettings
-from replication.demo.ports import HOST, free_port
 from replication.demo.workload import create_topic
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.ownership import (
@@ -31,7 +29,7 @@ from replication.state.handover import AFTER_EXPULSION
 from tests.support.candidate import Candidate
 from tests.support.gate.clock import Limit
 from tests.support.local import Clusters, Until
-from tests.support.proxy import Proxy
+from tests.support.proxy import proxied_broker
 from tests.support.waiting import Late, in_time
 
 pytestmark = pytest.mark.cluster
@@ -176,13 +174,9 @@ def test_an_owner_that_was_paused_for_too_long_has_lost_when_it_goes_on(
 def test_an_owner_that_is_cut_off_loses_before_a_standby_may_begin(
     broker_settings: BrokerSettings, tmp_path: Path, group: str, until: Until, jvm: JVMView
 ) -> None:
-    with Proxy(behind := free_port()) as proxy:
-        broker = broker_with_proxy(broker_settings, tmp_path, behind, proxy)
-        cut_off = {"bootstrap.servers": f"{HOST}:{proxy.port}"}
-        with (
-            running(broker),
-            Ownership(jvm, cut_off, group, Member("first", "first")) as first,
-        ):
+    with proxied_broker("B", tmp_path, broker_settings) as (broker, proxy):
+        cut_off = {"bootstrap.servers": proxy.bootstrap}
+        with Ownership(jvm, cut_off, group, Member("first", "first")) as first:
             until(lambda: first.state == "owner", START_SECONDS)
             second = Ownership(jvm, properties(broker), group, Member("second", "second"))
             until(lambda: second.state == "waiting", START_SECONDS)
@@ -221,15 +215,6 @@ def test_a_producer_sends_nothing_once_its_process_has_lost_the_lease(
     producer.close()
 
 
-@contextmanager
-def running(broker: Broker) -> Iterator[None]:
-    broker.start()
-    try:
-        yield
-    finally:
-        broker.stop()
-
-
 def producer_of(jvm: JVMView, broker: Broker, client_id: str) -> Any:  # noqa: ANN401 - a Java object
     settings = jvm.java.util.HashMap()
     serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
@@ -242,18 +227,3 @@ def producer_of(jvm: JVMView, broker: Broker, client_id: str) -> Any:  # noqa: A
     }.items():
         settings.put(key, value)
     return jvm.org.apache.kafka.clients.producer.KafkaProducer(settings)
-
-
-def broker_with_proxy(settings: BrokerSettings, folder: Path, behind: int, proxy: Proxy) -> Broker:
-    """A broker with a second listener, on port *behind*, that clients reach through *proxy*."""
-    port, controller = free_port(), free_port()
-    listeners = {
-        "listeners": f"PLAINTEXT://{HOST}:{port},PROXIED://{HOST}:{behind},"
-        f"CONTROLLER://{HOST}:{controller}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{port},PROXIED://{HOST}:{proxy.port}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,"
-        "CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
-    }
-    both = replace(settings, properties={**settings.properties, **listeners})
-    return Broker("B", folder, both, ports=iter([port, controller]).__next__)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.demo.brokers import Broker
+from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.compare import compare
 from replication.demo.topic_log import TopicLog
 from replication.demo.workload import ProducedRecord, create_topic, sending
@@ -21,13 +21,13 @@ from replication.topics.topic_plan import TopicPlan
 from tests.support.cut_log import damage_log, log_bytes
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config, flow_context
-from tests.support.gate.clock import Limit
 from tests.support.local import Clusters
+from tests.support.mirror_files import FLOW
+from tests.support.proxy import NextIsSent, proxied_broker
 from tests.support.settings import IDENTITY
 from tests.support.stored import stored
 from tests.support.topic_settings import alter_topic
 from tests.support.topics import assert_equal, copied, fill, now_ms, send, send_records
-from tests.support.waiting import Late
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -182,39 +182,49 @@ def padded_records(count: int) -> list[ProducedRecord]:
     return [replace(one, value=b"%300d" % n) for n, one in enumerate(numbered_records(0, count))]
 
 
-BATCHES = 4_000  # records of 300 bytes: four batches of the producer, and more on their way
+BATCHES = 4_000  # records of 300 bytes: more than a few batches of the producer
+REJECTED = b"the value of the rejected record"
 
 
 @pytest.mark.parametrize("case", [FROM_THE_FUTURE, WITHOUT_KEY], ids=["time", "key"])
 @pytest.mark.guarantee
 def test_a_record_in_mid_batch_is_named_and_no_start_repeats_what_is_behind(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, case: Rejected
+    spark: SparkSession,
+    clusters: Clusters,
+    broker_settings: BrokerSettings,
+    tmp_path: Path,
+    topic_name: str,
+    case: Rejected,
 ) -> None:
     """The target takes none of its batch, so those before it are copied by themselves."""
-    source, target = clusters
-    limit = Limit(60)
+    source = clusters[0]
     odd = f"{topic_name}-odd"
     fill(source, topic_name, 1, 10)
     create_topic(source.bootstrap, odd, 1, {AFTER: FOREVER})
-    create_topic(target.bootstrap, f"A.{odd}", 1, {case.key: case.strict})
     padded = padded_records(BATCHES)
-    send_records(source, odd, [*padded[:5], case.record, *padded[5:]])
-    config = flow_config(source, target, f"{topic_name}.*")
+    rejected = replace(case.record, value=REJECTED)
+    send_records(source, odd, [*padded[:5], rejected, *padded[5:]])
+    # how far a producer is when a rejection comes back would else be decided by the machine
+    another_batch = NextIsSent(first=REJECTED, following=b" " * 200)
+    with proxied_broker("B", tmp_path / "B", broker_settings, another_batch) as (target, proxy):
+        create_topic(target.bootstrap, f"A.{odd}", 1, {case.key: case.strict})
+        config = flow_config(
+            source, target, f"{topic_name}.*", {f"{FLOW.target}.bootstrap.servers": proxy.bootstrap}
+        )
+        ends = []
+        for _ in range(3):
+            with pytest.raises(FlowError, match=f"rejects a record of {odd}-0, offset 5: "):
+                RunningFlow(spark, tmp_path / "state", config, "drain").join()
+            ends.append(copied((source, target), odd))
+        alter_topic(target, f"A.{odd}", case.key, case.mild)
+        RunningFlow(spark, tmp_path / "state", config, "drain").join()
 
-    ends = []
-    for _ in range(3):
-        with pytest.raises(FlowError, match=f"rejects a record of {odd}-0, offset 5: "):
-            RunningFlow(spark, tmp_path, config, "drain").join()
-        ends.append(copied(clusters, odd))
-    alter_topic(target, f"A.{odd}", case.key, case.mild)
-    RunningFlow(spark, tmp_path, config, "drain").join()
-
-    assert ends == [ends[0]] * 3
-    if ends[0] <= 10:  # how far a producer is when the rejection comes back, the machine decides
-        raise Late("no batch behind the rejected record was taken", limit)
-    (report,) = compare(source.bootstrap, target.bootstrap, {odd: f"A.{odd}"}).values()
-    assert (report.missing, report.extra) == (0, 0)
-    assert copied(clusters, odd) == ends[0] + 1 + BATCHES - 5
+        assert another_batch.was_sent
+        assert ends == [ends[0]] * 3
+        assert ends[0] > 5, "records behind the rejected one are there"
+        (report,) = compare(source.bootstrap, target.bootstrap, {odd: f"A.{odd}"}).values()
+        assert (report.missing, report.extra) == (0, 0)
+        assert copied((source, target), odd) == ends[0] + 1 + BATCHES - 5
 
 
 @pytest.mark.parametrize("source_has", ["no gaps", "gaps", "records of the target"])
