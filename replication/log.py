@@ -39,12 +39,17 @@ LogValue = str | int | float | bool | None
 class Log:
     """The log of one module: ``log = Log(__name__)``.
 
-    Every method takes the event, by its name, then the flow it concerns if there is one,
-    further fields by name, and ``text``. Values that are not plain are logged as ``str(value)``.
+    Every method takes the event, by its name, its fields, and ``text``. Values that are not plain
+    are logged as ``str(value)``. Lines about a flow are written by a log that is bound to it.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, flow: object = None) -> None:
         self._logger = logging.getLogger(name)
+        self._flow = _plain(flow)
+
+    def bind(self, flow: object) -> "Log":
+        """Returns the log whose lines are about *flow*."""
+        return Log(self._logger.name, flow)
 
     def debug(self, event: Event, *, text: object = None, **fields: object) -> None:
         """Logs a detail that only a developer needs."""
@@ -77,8 +82,7 @@ class Log:
     ) -> None:
         if self._logger.isEnabledFor(level):
             plain = {name: _plain(value) for name, value in fields.items()}
-            flow = plain.pop("flow", None)
-            line = _Line(event, flow, plain, None if text is None else str(text).strip())
+            line = _Line(event, self._flow, plain, None if text is None else str(text).strip())
             self._logger.log(level, line, exc_info=traceback, stacklevel=3)
 
 

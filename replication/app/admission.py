@@ -95,7 +95,7 @@ class Admission:
             FlowError: The configured mode does not fit the task slots, however long it waits.
         """
         choice = self._await_choice(config, stop or threading.Event())
-        log.info("mode_chosen", flow=config.flow, mode=choice.mode, text=choice.reason)
+        log.bind(config.flow).info("mode_chosen", mode=choice.mode, text=choice.reason)
         return choice.mode
 
     def mode(self, config: FlowConfig) -> Mode:
@@ -116,7 +116,7 @@ class Admission:
                 if time.monotonic() >= deadline:
                     raise
                 if not is_waiting:
-                    log.warning("slots_awaited", flow=config.flow, text=error)
+                    log.bind(config.flow).warning("slots_awaited", text=error)
                     is_waiting = True
             if stop.wait(POLL_SECONDS):
                 return ModeChoice(config.mode, "a stop was requested")

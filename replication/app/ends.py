@@ -168,9 +168,8 @@ def _log_summary(execution: Execution) -> None:
     """Logs in one line what a start of a flow has replicated."""
     topics = execution.topics or ()
     counted = [topic.bytes for topic in topics if topic.bytes is not None]
-    log.info(
+    log.bind(execution.flow).info(
         "flow_summary",
-        flow=execution.flow,
         mode=execution.mode,
         ending=execution.ending,
         seconds=round((execution.ended_at - execution.started_at).total_seconds()),

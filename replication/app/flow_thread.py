@@ -58,6 +58,7 @@ class FlowThread(threading.Thread):
     ) -> None:
         super().__init__(name=str(flow), daemon=True)
         self.flow = flow
+        self.log = log.bind(flow)
         self.stop = threading.Event()
         self.failure: Failure | None = None
         self._work = work
@@ -74,12 +75,12 @@ class FlowThread(threading.Thread):
             self._work(self.stop)
         except ReplicationError as error:
             self.failure = Failure(self.flow, error, time.monotonic())
-            log.error("flow_failed", flow=self.flow, text=error)
+            self.log.error("flow_failed", text=error)
         except BaseException as error:  # the thread's edge: nothing above would see it
             self.failure = Failure(self.flow, error, time.monotonic())
-            log.exception("flow_failed", flow=self.flow, text="internal error, please report it")
+            self.log.exception("flow_failed", text="internal error, please report it")
         else:
-            log.info("flow_ended", flow=self.flow)
+            self.log.info("flow_ended")
 
 
 def wait_for_all(
@@ -114,7 +115,7 @@ def wait_for_all(
             if thread.flow in requested and not thread.stop.is_set():
                 origin = requests.origin(thread.flow)
                 text = f"stop requested by {origin}" if origin else "stop requested"
-                log.info("flow_stopping", flow=thread.flow, text=text)
+                log.bind(thread.flow).info("flow_stopping", text=text)
                 thread.stop.set()
         running[0].join(POLL_SECONDS)  # its own end is noticed at once, that of others in a second
         endings.look()
@@ -123,7 +124,7 @@ def wait_for_all(
             for thread in threads:
                 if failure := thread.failure:
                     minutes = round((time.monotonic() - failure.at) / 60)
-                    log.error("flow_down", flow=thread.flow, minutes=minutes, text=failure.error)
+                    log.bind(thread.flow).error("flow_down", minutes=minutes, text=failure.error)
     endings.look()
     failures = [thread.failure for thread in threads if thread.failure]
     return min(failures, key=lambda failure: failure.at).outcome if failures else JobOutcome()

@@ -7,10 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from replication.errors import IdentityError, ReplicationError, StateError
 from replication.flows.context import FlowContext
 from replication.flows.identity import check_identity
-from replication.log import Log
 from replication.model import Flow
-
-log = Log(__name__)
 
 
 def refuse(context: FlowContext, error: ReplicationError, _stop: threading.Event) -> None:
@@ -39,5 +36,5 @@ def _refusal(context: FlowContext) -> IdentityError | None:
     except IdentityError as error:
         return error
     except StateError as error:
-        log.info("clusters_not_checked", flow=context.config.flow, text=error)
+        context.log.info("clusters_not_checked", text=error)
     return None

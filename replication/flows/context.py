@@ -16,6 +16,7 @@ from replication.flows.head_start import HeadStart
 from replication.flows.outages import Outages
 from replication.flows.tally import Killed, Tally
 from replication.kafka.cluster import Cluster
+from replication.log import Log
 from replication.offsets.live_map import LiveMap
 from replication.spark.kafka_options import producer_client_id
 from replication.spark.late import LateSession
@@ -29,6 +30,8 @@ from replication.state.requests import RequestChannel
 from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables
 from replication.state.write_requests import WriteRequests
+
+log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,11 @@ class FlowContext:
     tally: Tally = field(default_factory=Tally)
     held: dict[str, Lease] = field(default_factory=dict)
     spoke_as: dict[str, Holder] = field(default_factory=dict)
+
+    @property
+    def log(self) -> Log:
+        """The log, bound to the flow."""
+        return log.bind(self.config.flow)
 
     @property
     def board(self) -> FlowBoard:

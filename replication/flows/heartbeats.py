@@ -54,6 +54,7 @@ class _Pair:
 
     def __init__(self, config: HeartbeatsConfig) -> None:
         self._config = config
+        self.log = log.bind(config.flow)
         self._topic: InternalTopic | None = None
         self._waits_for = ""
         self.due_at = time.monotonic()
@@ -72,7 +73,7 @@ class _Pair:
         try:
             topic.send(*record(self._config))
         except InterruptedCallError as error:
-            log.info("heartbeats_interrupted", flow=self._config.flow, text=error)
+            self.log.info("heartbeats_interrupted", text=error)
         except ReplicationError as error:
             self._topic = None
             self._retry_at = time.monotonic() + RETRY_SECONDS
@@ -89,13 +90,13 @@ class _Pair:
             cluster = Cluster(self._config.alias, self._config.admin)
             self._topic = open_topic(self._config, cluster)
             if self._waits_for:
-                log.info("heartbeats_resumed", flow=self._config.flow)
+                self.log.info("heartbeats_resumed")
             self._waits_for = ""
         except ReplicationError as error:
             self._report(error)
         except Exception:  # the thread's edge; another one tries again
             text = "internal error, please report it"
-            log.exception("heartbeats_unavailable", flow=self._config.flow, text=text)
+            self.log.exception("heartbeats_unavailable", text=text)
 
     def _report(self, error: ReplicationError) -> None:
         """Logs why the heartbeats wait: once, unless the reason becomes another one."""
@@ -103,9 +104,8 @@ class _Pair:
         if reason == self._waits_for:
             return
         self._waits_for = reason
-        log.warning(
+        self.log.warning(
             "heartbeats_unavailable",
-            flow=self._config.flow,
             retry_seconds=RETRY_SECONDS,
             text=error,
         )
@@ -125,14 +125,15 @@ def emitting_once(pairs: Sequence[HeartbeatsConfig]) -> Iterator[None]:
 
 def emit_once(config: HeartbeatsConfig) -> None:
     """Emits one heartbeat, for a drain; logs a warning if that fails."""
+    logger = log.bind(config.flow)
     try:
         with Cluster(config.alias, config.admin) as cluster:
             open_topic(config, cluster).write([record(config)])
     except ReplicationError as error:
-        log.warning("heartbeat_failed", flow=config.flow, text=error)
+        logger.warning("heartbeat_failed", text=error)
     except Exception:  # the thread's edge: nothing above would see it
         text = "internal error, please report it"
-        log.exception("heartbeat_failed", flow=config.flow, text=text)
+        logger.exception("heartbeat_failed", text=text)
 
 
 def open_topic(config: HeartbeatsConfig, cluster: Cluster) -> InternalTopic:

@@ -2,11 +2,8 @@
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.log import Log
 from replication.state.cluster_ids import CLUSTERS, check_ids, rows_of, stored_ids
 from replication.state.spark_reader import reader_of
-
-log = Log(__name__)
 
 
 class Identity:
@@ -63,9 +60,9 @@ def check_identity(context: FlowContext) -> None:
     for cluster in (context.source, context.target):
         if cluster.is_silent:
             text = f"cluster {cluster.alias} does not answer"
-            log.info("clusters_not_checked", flow=context.config.flow, text=text)
+            context.log.info("clusters_not_checked", text=text)
             return
     try:
         Identity(context).check()
     except ClusterError as error:
-        log.info("clusters_not_checked", flow=context.config.flow, text=error)
+        context.log.info("clusters_not_checked", text=error)

@@ -22,6 +22,7 @@ from replication.state.tables import Tables
 
 log = Log(__name__)
 
+
 LOOK_SECONDS: Final = 1.0
 REMIND_SECONDS: Final = 60.0
 WAKE_SECONDS: Final = 0.2
@@ -62,6 +63,7 @@ class Outages(AbstractContextManager["Outages"]):
     ) -> None:
         self._tables = tables
         self._flow = flow
+        self.log = log.bind(flow)
         self._sides = sides
         self._watches = watches
         self._is_drain = is_drain
@@ -221,9 +223,8 @@ class Outages(AbstractContextManager["Outages"]):
         if self._said and now - self._reminded_at >= REMIND_SECONDS:
             self._reminded_at = now
             for alias, silence in self._said.items():
-                log.warning(
+                self.log.warning(
                     "still_unreachable",
-                    flow=self._flow,
                     cluster=alias,
                     seconds=silence.seconds,
                     text=silence.reason,

@@ -53,7 +53,7 @@ def search_compacted(
     spans = [span for pair in pairs.values() for span in (pair.originals, pair.copies)]
     offsets = sum(until - start for start, until in spans)
     flow = context.config.flow
-    log.info("searching_compacted", flow=flow, partitions=len(pairs), offsets=offsets)
+    log.bind(flow).info("searching_compacted", partitions=len(pairs), offsets=offsets)
     logs = logs_of(context)
     kept = newest_kept(context.spark, logs, list(pairs.values()))
     rest = [pair for tp, pair in pairs.items() if tp not in kept]

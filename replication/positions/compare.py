@@ -120,7 +120,7 @@ def _count(
         return {}
     config = context.config
     records = sum(ahead.records for ahead in wanted.values())
-    log.info("counting_unrecorded", flow=config.flow, records=records)
+    log.bind(config.flow).info("counting_unrecorded", records=records)
     ends = offsets_after(
         context.spark,
         config.source.consumer,

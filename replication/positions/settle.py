@@ -98,7 +98,7 @@ def give_up_in_flight(spark: SparkSession | None, flow: Flow) -> None:
         writers = await_silence(spark, flow, GIVE_UP_SECONDS, gives_up=True)
     if writers:
         text = f"a remote topic is created although records for it may be in flight: {writers}"
-        log.warning("records_in_flight", flow=flow, text=text)
+        log.bind(flow).warning("records_in_flight", text=text)
 
 
 def _writers(spark: SparkSession | None, flow: Flow, patience_seconds: float) -> str:

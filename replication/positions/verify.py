@@ -187,7 +187,7 @@ def _lacked(
         return {}
     offsets = sum(_width(pair.originals) + _width(pair.copies) for pair in pairs)
     flow, topics = context.config.flow, {pair.remote.topic for pair in pairs}
-    log.info("looking_up_all_records", flow=flow, partitions=len(pairs), offsets=offsets)
+    log.bind(flow).info("looking_up_all_records", partitions=len(pairs), offsets=offsets)
     settings = Rejections().call(context.target.topic_config, topics)
     policies = {name: own.get("cleanup.policy") for name, own in settings.items()}
     compacted = {name for name, own in policies.items() if own and "compact" in (own.value or "")}

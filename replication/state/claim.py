@@ -201,7 +201,7 @@ class Claim(AbstractContextManager["Claim"]):
             if not standby:
                 raise already_running(self.name, self.owner)
             if not self._is_waiting:
-                log.info("lease_awaited", flow=self.name.flow, text=f"held by {self.owner}")
+                log.bind(self.name.flow).info("lease_awaited", text=f"held by {self.owner}")
         self._is_waiting = progress == "waiting"
         if progress != "joining":  # which is also what a member is whose cluster went silent
             self.is_waiting = self._is_waiting

@@ -142,7 +142,7 @@ def hold_lease(
             return
         lease.check()
         name = claim.name
-        log.info("lease_held", flow=name.flow, part=name.part or "records", epoch=lease.epoch)
+        log.bind(name.flow).info("lease_held", part=name.part or "records", epoch=lease.epoch)
         tables.leases.add(str(name))
         try:
             yield lease
@@ -159,9 +159,8 @@ def _taken_alone(tables: Tables, claim: Claim, stop: Event) -> Lease | None:
     newest = newest_rows(tables, [claim.name]).get(claim.name)
     left = handover_left(tables, newest, claim)
     if left > 0:
-        log.info(
+        log.bind(claim.name.flow).info(
             "lease_handover",
-            flow=claim.name.flow,
             seconds=round(left, 1),
             text="whoever held the lease before did not release it, and may still write",
         )

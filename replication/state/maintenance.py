@@ -22,6 +22,7 @@ from replication.state.tables import Tables
 
 log = Log(__name__)
 
+
 INTERVAL: Final = timedelta(days=1)
 _DONE_AT: Final = "replication.maintained."
 
@@ -47,6 +48,7 @@ class Maintenance:
     def __init__(self, tables: Tables, flow: Flow, config: StateConfig) -> None:
         self._tables = tables
         self._flow = flow
+        self.log = log.bind(flow)
         self._config = config
         # in a property, so that short jobs find it, and nothing has to be kept beside the tables
         self._done_at = f"{_DONE_AT}{flow.slug}"
@@ -83,7 +85,7 @@ class Maintenance:
             raise failure
         if not is_over() and self._tables.exists(OFFSET_RUNS):
             self._tables.set_properties(OFFSET_RUNS, {self._done_at: now.isoformat()})
-            log.info("tables_maintained", flow=self._flow)
+            self.log.info("tables_maintained")
 
     def _maintain(self, table: str, now: datetime, is_over: Callable[[], bool]) -> None:
         if not self._tables.exists(table):

@@ -51,6 +51,7 @@ class OffsetTable:
     def __init__(self, tables: Tables, flow: Flow, compact_after: int | None = None) -> None:
         self._tables = tables
         self._flow = flow
+        self.log = log.bind(flow)
         self._least = compact_after
         self._appended = 0
         self._compact_after = self._due_after(0)
@@ -125,13 +126,13 @@ class OffsetTable:
                 "compact",
             )
         except StateError as error:  # another flow's compaction came between: no row is lost
-            log.warning("compaction_failed", flow=self._flow, text=error)
+            self.log.warning("compaction_failed", text=error)
             self._appended = 0
             return
         self._appended = 0
         self._compact_after = self._due_after(left)
         seconds = round(time.monotonic() - began, 1)
-        log.debug("map_compacted", flow=self._flow, left=left, seconds=seconds)
+        self.log.debug("map_compacted", left=left, seconds=seconds)
 
     def _due_after(self, left: int) -> int:
         if self._least is not None:

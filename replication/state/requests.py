@@ -183,11 +183,11 @@ class RequestChannel:
             self.say("request_left", path=path, text=text)
             self.remove(path)
 
-    def say(self, event: Event, **fields: object) -> None:
+    def say(self, event: Event, *, flow: Flow | None = None, **fields: object) -> None:
         """Logs a warning, unless it was the same before: requests are looked for every second."""
-        if (warning := f"{event} {fields}") not in self._said:
+        if (warning := f"{event} {flow} {fields}") not in self._said:
             self._said.add(warning)
-            log.warning(event, **fields)
+            log.bind(flow).warning(event, **fields)
 
 
 def answer_prefix(path: str) -> str:

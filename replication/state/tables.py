@@ -289,7 +289,7 @@ class Tables:
         for event in events:
             self.counts.add_event(flow, event)
             columns = {"reaction": event.reaction, **event.details}
-            log.warning(_logged_as(event.kind), flow=flow, text=event.text, **columns)
+            log.bind(flow).warning(_logged_as(event.kind), text=event.text, **columns)
             own = {"flow": str(flow), "at": now(), "kind": event.kind, "text": event.text}
             rows.append({**own, **columns})
         if not rows:
@@ -300,7 +300,7 @@ class Tables:
                 self.append("events", self._unwritten_events)
             except StateError as error:
                 kinds = ", ".join(sorted({row["kind"] for row in rows}))
-                log.warning("event_not_written", flow=flow, kind=kinds, text=error)
+                log.bind(flow).warning("event_not_written", kind=kinds, text=error)
                 del self._unwritten_events[:-MOST_UNWRITTEN_EVENTS]  # the log has them all
             else:
                 self._unwritten_events.clear()
@@ -350,7 +350,7 @@ class Tables:
                 with self.state_errors("move aside", table):
                     text = f"{aside.move()} has the old one: {damage}"
         name = str(flow).partition(" ")[0]  # of a lease may have the name of a part behind it
-        log.warning("table_damaged", flow=name, table=table, text=text)
+        log.bind(name).warning("table_damaged", table=table, text=text)
         row = {"flow": name, "at": now(), "kind": "table-damaged", "reaction": "restart"}
         write = partial(self._append, "events", [{**row, "text": text}])
         with suppress(StateError):  # it is in the log

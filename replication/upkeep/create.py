@@ -21,7 +21,7 @@ class RemoteTopics:
     """
 
     def __init__(self, flow: Flow, target: Cluster, topics: Collection[NewTopic]) -> None:
-        self._flow = flow
+        self.log = log.bind(flow)
         self._target = target
         self._topics = {topic.name: topic for topic in topics}
         self._trials: dict[str, SettingTrials] = {}
@@ -35,7 +35,7 @@ class RemoteTopics:
         wanted = [topic for name, topic in self._topics.items() if name in names]
         created = self._target.create_topics(wanted, self._simplify)
         for name in sorted(created.keys() & self._trials.keys()):
-            self._log(name, self._trials.pop(name).rejected)
+            self._warn(name, self._trials.pop(name).rejected)
         return created
 
     def _simplify(self, rejected: Mapping[str, str]) -> Iterator[NewTopic]:
@@ -59,12 +59,11 @@ class RemoteTopics:
     def _is_open(self, name: str) -> bool:
         return name in self._trials and bool(self._trials[name].waiting)
 
-    def _log(self, name: str, reasons: Mapping[str, str]) -> None:
+    def _warn(self, name: str, reasons: Mapping[str, str]) -> None:
         values = dict(self._topics[name].configs)
         for key, reason in reasons.items():
-            log.warning(
+            self.log.warning(
                 "setting_rejected",
-                flow=self._flow,
                 topic=name,
                 key=key,
                 value=values[key],

@@ -15,6 +15,7 @@ from replication.topics.selection import remote_topics
 
 log = Log(__name__)
 
+
 NEVER_REPLICATED = NoAnswer("nothing replicated", None)
 
 MapsOf = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, TopicMap]]
@@ -49,6 +50,7 @@ class Translator:
 
     def __init__(self, flow: Flow, source: Cluster, maps_of: MapsOf) -> None:
         self._flow = flow
+        self.log = log.bind(flow)
         self._source = source
         self._maps_of = maps_of
         self._known: dict[GroupPartition, _Known] = {}
@@ -133,9 +135,8 @@ class Translator:
                 self._recreated.discard(topic)
             elif topic not in self._recreated:
                 self._recreated.add(topic)
-                log.warning(
+                self.log.warning(
                     "groups_not_translated",
-                    flow=self._flow,
                     topic=topic,
                     text=f"topic {topic} on {self._flow.source} was deleted or recreated",
                 )
@@ -143,9 +144,8 @@ class Translator:
     def _hide(self, rejections: Mapping[str, str]) -> None:
         """Leaves out the topics of *rejections* for now; logs each when that begins."""
         for topic in sorted(rejections.keys() - self._hidden):
-            log.warning(
+            self.log.warning(
                 "groups_not_translated",
-                flow=self._flow,
                 topic=topic,
                 text=rejections[topic],
             )

@@ -90,7 +90,7 @@ def carry_out(
         lambda names: target.create_partitions({name: grow[name] for name in names}), grow
     )
     for topic in created.values():
-        log.info("topic_prepared", flow=config.flow, topic=topic.name, partitions=topic.partitions)
+        log.bind(config.flow).info("topic_prepared", topic=topic.name, partitions=topic.partitions)
     new_ids = {name: topic.topic_id for name, topic in created.items()}
     plan = replace(plan, remote_ids={**plan.remote_ids, **new_ids})
     return _without_rejected(plan, {}, rejections.texts)

@@ -71,7 +71,7 @@ def plan_config_sync(
     )
     downstream = of_target.call(target.topic_config, remotes)
     for topic, text in {**of_source.texts, **of_target.texts}.items():
-        log.warning("settings_not_compared", flow=config.flow, topic=topic, text=text)
+        log.bind(config.flow).warning("settings_not_compared", topic=topic, text=text)
     planned = (
         TopicChanges(
             topic,

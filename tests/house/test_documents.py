@@ -59,6 +59,7 @@ LEVELS = {  # of the methods of a log
     **{name: name.upper() for name in ("debug", "info", "warning", "error")},
     "exception": "ERROR",
 }
+LOG = re.compile(r"\blog(ger)?\Z|\blog\.bind\(.*\)\Z")
 ONCE = {"say", "_log_once"}  # methods of ours that log a warning
 
 # Written apart, so that this file does not hold them.
@@ -271,11 +272,12 @@ def calls_of_the_log(tree: ast.AST) -> Iterator[tuple[str, set[str]]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
             name = node.func.attr
-            named = {it.value for it in ast.walk(node.args[0]) if isinstance(it, ast.Constant)}
-            if name in LEVELS and ast.unparse(node.func.value) == "log":
-                yield LEVELS[name], {str(it) for it in named}
+            parts = [part for part in ast.walk(node.args[0]) if isinstance(part, ast.Constant)]
+            named = {str(part.value) for part in parts}
+            if name in LEVELS and LOG.search(ast.unparse(node.func.value)):
+                yield LEVELS[name], named
             elif name in ONCE:
-                yield "WARNING", {str(it) for it in named}
+                yield "WARNING", named
 
 
 def events_of_the_code() -> dict[str, set[str]]:

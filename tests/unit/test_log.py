@@ -29,6 +29,7 @@ FLOW = Flow("A", "B")
 NAME = "replication.test"
 
 log = Log(NAME)
+of_flow = log.bind(FLOW)
 
 
 @pytest.fixture(autouse=True)
@@ -55,10 +56,9 @@ def _tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ("fields", "line"),
     [
         pytest.param({}, "event=restarting", id="no flow"),
-        pytest.param({"flow": FLOW}, "flow=A->B event=restarting", id="the flow comes first"),
         pytest.param(
-            {"generation": 3, "mode": "realtime", "flow": FLOW, "ok": True, "end": None},
-            "flow=A->B event=restarting generation=3 mode=realtime ok=true end=null",
+            {"generation": 3, "mode": "realtime", "ok": True, "end": None},
+            "event=restarting generation=3 mode=realtime ok=true end=null",
             id="fields keep their order",
         ),
         pytest.param(
@@ -96,11 +96,21 @@ def test_the_text_shape(
     assert [record.getMessage() for record in caplog.records] == [line]
 
 
+def test_the_flow_of_a_bound_log_comes_first(caplog: pytest.LogCaptureFixture) -> None:
+    of_flow.warning("restarting", generation=3)
+    log.warning("restarting", generation=3)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "flow=A->B event=restarting generation=3",
+        "event=restarting generation=3",
+    ]
+
+
 @pytest.mark.usefixtures("_tokyo")
 def test_text_lines_start_with_the_utc_time_and_the_level(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    log.error("restarting", flow=FLOW)
+    of_flow.error("restarting")
     record = caplog.records[0]
     record.created, record.msecs = 86_400.25, 250.0
 
@@ -110,7 +120,7 @@ def test_text_lines_start_with_the_utc_time_and_the_level(
 
 
 def test_a_json_line_has_a_key_for_each_part(caplog: pytest.LogCaptureFixture) -> None:
-    log.error("restarting", flow=FLOW, generation=3, partition=TopicPartition("t", 0), text="a\nb")
+    of_flow.error("restarting", generation=3, partition=TopicPartition("t", 0), text="a\nb")
     record = caplog.records[0]
     record.created, record.msecs = 86_400.25, 250.0
     line = JsonFormatter().format(record)
@@ -130,7 +140,7 @@ def test_an_internal_error_keeps_its_traceback(caplog: pytest.LogCaptureFixture)
     try:
         dict[str, str]()["missing"]
     except KeyError:
-        log.exception("flow_failed", flow=FLOW)
+        of_flow.exception("flow_failed")
     record = caplog.records[0]
     text, entry = TextFormatter().format(record), json.loads(JsonFormatter().format(record))
 
@@ -158,7 +168,7 @@ def test_configure_logs_to_stderr_from_info_on(
     monkeypatch.setattr(logging, "raiseExceptions", True)
     configure("json" if log_format == "json" else "text")
     log.debug("client_log")
-    log.info("generation_started", flow=FLOW)
+    of_flow.info("generation_started")
     written = capsys.readouterr()
 
     assert written.out == ""

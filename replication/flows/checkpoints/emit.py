@@ -11,13 +11,10 @@ from replication.errors import StateError
 from replication.flows.checkpoints.rejected_groups import RejectedGroups
 from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPartition, GroupPosition, should_emit
-from replication.log import Log
 from replication.mm2.wire import Checkpoint
 from replication.offsets.map import Exact, NoAnswer
 from replication.state.tables import now
 from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
-
-log = Log(__name__)
 
 HISTORY_SECONDS = 60.0
 
@@ -75,7 +72,7 @@ class Emission:
         self._history += [self._row(position) for position in written]
         self._context.board.count_checkpoints(len(written))
         self._rejected.report({changed[at].group: str(why) for at, why in rejected.items()})
-        log.debug("checkpoints_emitted", flow=self._flow, checkpoints=len(written))
+        self._context.log.debug("checkpoints_emitted", checkpoints=len(written))
 
     def write_history(self, *, at_once: bool = False) -> None:
         """Appends what was emitted to the table ``checkpoints``, if that is due or *at_once*.
@@ -94,16 +91,15 @@ class Emission:
         except StateError as error:
             if at_once:
                 raise
-            log.warning("checkpoint_history_late", flow=self._flow, text=error)
+            self._context.log.warning("checkpoint_history_late", text=error)
         else:
             self._history = []
 
     def _warn_once(self, position: GroupPosition, answer: NoAnswer) -> None:
         if position.key not in self._unanswered:
             self._unanswered.add(position.key)
-            log.warning(
+            self._context.log.warning(
                 "group_without_checkpoint",
-                flow=self._flow,
                 group=position.group,
                 partition=position.upstream,
                 offset=position.committed.offset,

@@ -13,10 +13,7 @@ from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPartition, GroupPosition, plan_commits
 from replication.kafka.consumer_groups import GroupActiveError, Groups
 from replication.kafka.diagnosis import CallError
-from replication.log import Log
 from replication.model import Committed, TopicPartition
-
-log = Log(__name__)
 
 IDLE = {"EMPTY", "DEAD"}
 
@@ -93,14 +90,14 @@ class GroupSync:
         try:
             self._target.commit(group, wanted)
         except GroupActiveError as error:  # it became active after its state was read
-            log.warning("group_became_active", flow=self._flow, group=group, text=error)
+            self._context.log.warning("group_became_active", group=group, text=error)
             return None
         except CallError as error:
             return error
         self.rewound -= {position.key for position in positions}
         self._blocked.pop(group, None)
         if wanted:
-            log.debug("group_moved", flow=self._flow, group=group, partitions=len(wanted))
+            self._context.log.debug("group_moved", group=group, partitions=len(wanted))
         return None
 
     def _report_blocked(self, group: str, state: str) -> None:

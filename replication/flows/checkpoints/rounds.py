@@ -24,14 +24,11 @@ from replication.groups.first_sight import FirstSight
 from replication.groups.positions import GroupPosition, is_rewound
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.diagnosis import InterruptedCallError
-from replication.log import Log
 from replication.model import Committed, Flow, NewEvent, TopicPartition
 from replication.spark.frames import trigger_stream
 from replication.state.spark_reader import reader_of
 from replication.topics.list_notes import group_notes
 from replication.upkeep.groups import Translator
-
-log = Log(__name__)
 
 BATCH_SECONDS = 60.0
 """A batch of the query costs about 80 ms of CPU, so one batch holds the rounds of a minute."""
@@ -112,7 +109,7 @@ class Checkpoints:
         found, failures = self._source.readable(self._groups)
         for error in failures.values():
             if error.is_temporary:
-                log.warning("group_skipped", flow=self._flow, text=error)
+                self._context.log.warning("group_skipped", text=error)
         self._rejected.report(
             {group: str(error) for group, error in failures.items() if not error.is_temporary}
         )
@@ -165,9 +162,9 @@ class Checkpoints:
             with self._round:
                 self.round()
         except InterruptedCallError as error:
-            log.info("checkpoint_round_interrupted", flow=self._flow, text=error)
+            self._context.log.info("checkpoint_round_interrupted", text=error)
         except ClusterError as error:
-            log.warning("checkpoint_round_failed", flow=self._flow, text=error)
+            self._context.log.warning("checkpoint_round_failed", text=error)
             retry_at = time.monotonic() + min(interval for _, interval in self._steps())
             self._emit_at = retry_at
             self._sync_at = retry_at
@@ -202,7 +199,7 @@ class Checkpoints:
         for text in group_notes(self._context.config, names):
             if text not in self._logged:
                 self._logged.add(text)
-                log.warning("groups_not_found", flow=self._flow, text=text)
+                self._context.log.warning("groups_not_found", text=text)
 
     def _report_gone(self, gone: set[str]) -> None:
         """Reports each deleted group once; an event of an earlier process counts."""

@@ -11,12 +11,9 @@ from typing import Final
 from replication.flows.context import FlowContext
 from replication.flows.metadata.history import FlowHistory
 from replication.kafka.acls import NoAclsError, TopicAcls
-from replication.log import Log
 from replication.model import NewEvent, TopicAcl
 from replication.topics.acl_sync import AclHistory
 from replication.upkeep.acls import AclOutcome, apply_acls, plan_acl_sync
-
-log = Log(__name__)
 
 TABLE: Final = "topic_acls"
 
@@ -56,9 +53,9 @@ class AclSync:
         if str(error) != self._problem:
             self._problem = str(error)
             if error.has_authorizer:
-                log.warning("acls_not_copied", flow=self._flow, text=error)
+                self._context.log.warning("acls_not_copied", text=error)
             else:
-                log.info("acls_not_copied", flow=self._flow, text=error)
+                self._context.log.info("acls_not_copied", text=error)
 
     def _sync(self) -> None:
         config, jvm, history = self._context.config, self._context.jvm, self.history.get()
@@ -118,8 +115,8 @@ class AclSync:
             text = ", ".join(acls)
             if rejection is None:
                 is_new = action == "create"
-                log.info(
-                    "acl_created" if is_new else "acl_removed", flow=flow, topic=topic, text=text
+                self._context.log.info(
+                    "acl_created" if is_new else "acl_removed", topic=topic, text=text
                 )
                 continue
             rejected = (

@@ -10,7 +10,6 @@ from typing import Final
 
 from replication.flows.context import FlowContext
 from replication.flows.metadata.history import FlowHistory
-from replication.log import Log
 from replication.model import NewEvent
 from replication.topics.config_sync import SyncHistory
 from replication.upkeep.settings import (
@@ -19,8 +18,6 @@ from replication.upkeep.settings import (
     apply_changes,
     plan_config_sync,
 )
-
-log = Log(__name__)
 
 TABLE = "topic_configs"
 
@@ -88,7 +85,7 @@ class ConfigSync:
         for (remote, rejection), changes in grouped.items():
             text = ", ".join(changes)
             if rejection is None:
-                log.info("topic_config_changed", flow=self._flow, topic=remote, text=text)
+                self._context.log.info("topic_config_changed", topic=remote, text=text)
                 continue
             rejected = (
                 f"{self._flow.target} rejected a change of {remote}: {text}: {rejection}. "

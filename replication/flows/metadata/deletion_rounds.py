@@ -12,7 +12,6 @@ from replication.flows.context import FlowContext
 from replication.flows.metadata.history import FlowHistory
 from replication.kafka.diagnosis import CallError
 from replication.kafka.rejections import Rejections
-from replication.log import Log
 from replication.model import NewEvent
 from replication.state.spark_reader import reader_of
 from replication.state.tables import now
@@ -28,8 +27,6 @@ from replication.topics.deletions import (
     plan_deletions,
 )
 from replication.topics.selection import replicated_topics
-
-log = Log(__name__)
 
 TABLE: Final = "topic_deletions"
 LEAST_SECONDS: Final = 60
@@ -72,9 +69,8 @@ class Deletions:
         self._record(BACK, plan.back)
         self._delete(plan.delete)
         if plan.is_doubtful and not self._is_doubtful:
-            log.warning(
+            self._context.log.warning(
                 "deletions_in_doubt",
-                flow=config.flow,
                 text=f"none of the topics that were replicated is left on {config.flow.source}; "
                 "one of the same name is another one by its id. If that is the right cluster, "
                 "delete their remote topics by hand",

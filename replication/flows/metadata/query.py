@@ -14,11 +14,8 @@ from replication.flows.metadata.config_rounds import ConfigSync
 from replication.flows.metadata.deletion_rounds import Deletions
 from replication.flows.metadata.history import FlowHistory
 from replication.kafka.diagnosis import InterruptedCallError
-from replication.log import Log
 from replication.log_events import Event
 from replication.spark.frames import trigger_stream
-
-log = Log(__name__)
 
 
 class Sync(Protocol):
@@ -78,8 +75,7 @@ class MetadataSync:
                 try:
                     self._try(part)
                 except InterruptedCallError as error:
-                    flow = self._context.config.flow
-                    log.info("metadata_round_interrupted", flow=flow, text=error)
+                    self._context.log.info("metadata_round_interrupted", text=error)
 
         rows = trigger_stream(self._context.tables.spark)
         return rows.writeStream.foreachBatch(tick).trigger(processingTime=f"{shortest} seconds")
@@ -105,6 +101,6 @@ class MetadataSync:
         try:
             part.round()
         except (ClusterError, StateError) as error:
-            log.warning(part.failure, flow=self._context.config.flow, text=error)
+            self._context.log.warning(part.failure, text=error)
             return error
         return None

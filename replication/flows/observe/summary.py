@@ -34,9 +34,8 @@ class Summary:
         self._said_at[flow] = observed.as_of
         latency = observed.histograms.get("latency_seconds")
         figures = {name: observed.figures.get(figure) for name, figure in FIGURES.items()}
-        log.info(
+        log.bind(flow).info(
             "flow_summary",
-            flow=flow,
             state=observed.state,
             health=observed.health,
             **{name: _short(value) for name, value in figures.items()},

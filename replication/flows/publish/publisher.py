@@ -46,6 +46,7 @@ class FlowPublisher:
 
     def __init__(self, config: FlowConfig) -> None:
         self._config = config
+        self.log = log.bind(config.flow)
         self._topic = StatusTopic(config)
         self._turns = TopicTurns(time.monotonic())
         self._failure = ""
@@ -83,12 +84,12 @@ class FlowPublisher:
         self._turns.forget()
         if reason != self._failure:
             self._failure = reason
-            log.warning("status_not_published", flow=self._config.flow, text=error)
+            self.log.warning("status_not_published", text=error)
 
     def _note_written(self) -> None:
         if self._failure:
             self._failure = ""
-            log.info("status_published_again", flow=self._config.flow)
+            self.log.info("status_published_again")
 
 
 class Publishers(AbstractContextManager["Publishers"]):
@@ -159,8 +160,9 @@ class Publishers(AbstractContextManager["Publishers"]):
                     self._publish(observed, holders(at_end=False))
 
     def _publish(self, observed: Observation, holders: Mapping[Part, Holder]) -> None:
+        publisher = self._by_flow[observed.flow]
         try:
-            self._by_flow[observed.flow].publish(observed, holders)
+            publisher.publish(observed, holders)
         except Exception:  # the thread's edge: the next look is another attempt
             text = "internal error, please report it"
-            log.exception("status_not_published", flow=observed.flow, text=text)
+            publisher.log.exception("status_not_published", text=text)

@@ -3,11 +3,8 @@
 from collections.abc import Collection
 
 from replication.flows.context import FlowContext
-from replication.log import Log
 from replication.model import TopicPartition
 from replication.topics.topic_plan import TopicPlan
-
-log = Log(__name__)
 
 
 class Acceptances:
@@ -21,7 +18,7 @@ class Acceptances:
     """
 
     def __init__(self, context: FlowContext) -> None:
-        self._flow = context.config.flow
+        self.log = context.log
         self._requests = context.accept_requests
         self._found = self._requests.find()
         self.accepted = {
@@ -46,10 +43,10 @@ class Acceptances:
                 continue
             if not request.accepted.keys().isdisjoint(refused):
                 text = f"{request.topic} cannot go on at the accepted offset {request.start}"
-                log.warning("accept_request_unused", flow=self._flow, text=text)
+                self.log.warning("accept_request_unused", text=text)
                 self._requests.remove([request])
             elif are_positions_used and request.topic not in topics:
                 if origin := request.request.origin:
                     text = f"{request.topic} goes on at {request.start}, accepted by {origin}"
-                    log.info("accept_request_used", flow=self._flow, text=text)
+                    self.log.info("accept_request_used", text=text)
                 self._requests.remove([request])

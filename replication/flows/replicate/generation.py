@@ -72,7 +72,7 @@ class Generation:
         self._query = query
         self._folder = folder
         self._reports = reports
-        self._flow = self._map_writer.flow
+        self.log = log.bind(self._map_writer.flow)
         copies = {tp: plan.copy_of(tp) for tp in plan.partitions}
         self._progress = QueryProgress(query, query.name, copies)
         shared = {tp for tp in plan.partitions if plan.is_shared(tp)}
@@ -211,22 +211,21 @@ class Generation:
 
         The records of an interrupted batch are not in these positions; see `find_positions`.
         """
-        flow = self._flow
         try:
             self._query.stop()
             self._reports.finish()
             try:
                 self.record_progress()
             except ProgressGapError as gap:  # `find_positions` counts what follows the gap
-                log.warning("progress_missing", flow=flow, generation=self.number, text=gap)
+                self.log.warning("progress_missing", generation=self.number, text=gap)
                 self._note_new()  # what had come before it is written below, too
             self._checked.finish()
             self.write_pending()
         except StateError as error:  # the map writer keeps what it could not write
-            log.warning("map_write_failed", flow=flow, text=error)
+            self.log.warning("map_write_failed", text=error)
         except Py4JError as error:
             # without the JVM nothing can be read; the next start counts in the target's log
-            log.warning("spark_lost", flow=flow, generation=self.number, text=error)
+            self.log.warning("spark_lost", generation=self.number, text=error)
         finally:
             self._map_writer.rejected |= self._reports.rejected
             self._reports.close()

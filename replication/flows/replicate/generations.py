@@ -17,13 +17,10 @@ from replication.flows.replicate.held_back import HeldBack
 from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.topic_ids import TopicIdWatch
-from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.spark.polling import limit_polling
 from replication.spark.progress import keep_events
 from replication.topics.topic_plan import TopicPlan
-
-log = Log(__name__)
 
 MOST: Final = 8
 """Generations at the same time. A query costs threads, so a further addition joins them all."""
@@ -92,8 +89,8 @@ class Generations:
             context, (self._map_writer, self._ids), plan, positions, number=number, mode=self.mode
         )
         self._running.append((generation, IdlePartitions(context, plan)))
-        log.info(
-            "generation_started", flow=context.config.flow, generation=number, mode=self.mode,
+        context.log.info(
+            "generation_started", generation=number, mode=self.mode,
             topics=len(plan.topics), partitions=len(plan.partitions), running=len(self._running),
         )  # fmt: skip
 
@@ -124,7 +121,7 @@ class Generations:
             for generation, idle in self._running:
                 idle.pass_markers(generation.pending, ends, time.monotonic())
         except ClusterError as error:
-            log.warning("idle_check_failed", flow=self._context.config.flow, text=error)
+            self._context.log.warning("idle_check_failed", text=error)
 
     def _answer_writers(self) -> None:
         """Writes the map for commands that wait for it, once all is checked that it had by then."""

@@ -17,15 +17,12 @@ from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.try_alone import record_copied
 from replication.kafka.jvm import java_map
 from replication.kafka.rejections import Rejections
-from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import Copied
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.spark.interceptor import OWNER_ONLY
 from replication.spark.kafka_options import client_properties, named, sink_options, source_options
 from replication.topics.topic_plan import TopicPlan
-
-log = Log(__name__)
 
 MOST_OFFSETS: Final = 1000
 """What was written while no drain ran may be more, and is worth Spark's start."""
@@ -99,7 +96,7 @@ class HeartbeatCopies:
         except Py4JError as error:
             self._has_failed = True
             text = str(error).partition("\n")[0]
-            log.info("heartbeats_left_to_spark", flow=config.flow, text=text)
+            context.log.info("heartbeats_left_to_spark", text=text)
             time.sleep(GIVEN_UP_SECONDS)  # what a broker has received it may still append
             return False
         finally:

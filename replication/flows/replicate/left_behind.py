@@ -16,10 +16,7 @@ from replication.flows.replicate.held_back import (
     owners_of,
 )
 from replication.kafka.transactions import OpenTransaction
-from replication.log import Log
 from replication.model import Flow, NewEvent, TopicPartition
-
-log = Log(__name__)
 
 
 class LeftBehind:
@@ -60,7 +57,7 @@ class LeftBehind:
             found = owners_of(self._context, spans) if spans else {}
             spans = {tp: span for tp, span in self._held().items() if tp in spans}
         except ClusterError as error:
-            log.warning("left_behind_unknown", flow=self._flow, text=error)
+            self._context.log.warning("left_behind_unknown", text=error)
             return
         flow, servers = self._flow, self._context.source.servers
         events = (
@@ -75,8 +72,8 @@ class LeftBehind:
         self._context.tables.record_events(flow, list(events))
         if spans:
             offsets = sum(until - start for start, until in spans.values())
-            log.warning(
-                "left_behind", flow=flow, partitions=len(spans), offsets=offsets,
+            self._context.log.warning(
+                "left_behind", partitions=len(spans), offsets=offsets,
                 text="open transactions of the source hold them back; the exit code stays 0",
             )  # fmt: skip
 

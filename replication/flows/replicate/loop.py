@@ -30,7 +30,6 @@ from replication.flows.replicate.source_ends import note_ends
 from replication.flows.replicate.standstill import Standstill
 from replication.flows.replicate.topic_ids import names_of
 from replication.flows.replicate.try_alone import copy_up_to_rejected, try_alone
-from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
 from replication.positions.old_records import describe_old_records
@@ -40,8 +39,6 @@ from replication.state.lease import Lease, LeaseLostError
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 from replication.upkeep.prepare import topic_warnings
-
-log = Log(__name__)
 
 GenerationEnding = Literal["stopped", "drained", "changed"]
 
@@ -78,7 +75,7 @@ def replicate(context: FlowContext, admitted: Admitted, stop: Event) -> Replicat
             return _replicate_as_owner(context, admitted, stop, standstill, has_settled=has_settled)
         except LeaseLostError as error:  # noqa: PERF203 - once after a long silence
             has_settled = False
-            log.error("lease_lost", flow=context.config.flow, text=error)
+            context.log.error("lease_lost", text=error)
         except NoLeaseAnswerError as error:
             if context.config.mode == "drain":
                 raise
@@ -224,7 +221,7 @@ class _FlowLoop:
         for text in topic_warnings(plan, self._context.source, self._context.target):
             if text not in self._warned:
                 self._warned.add(text)
-                log.warning("target_keeps_less", flow=self._flow, text=text)
+                self._context.log.warning("target_keeps_less", text=text)
 
     def _log_old_records(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         """Logs at the first start whether the target's brokers should not be restarted now."""
@@ -234,10 +231,10 @@ class _FlowLoop:
         try:
             text = describe_old_records(self._context, plan, positions)
         except ClusterError as error:
-            log.info("age_unknown", flow=self._flow, text=error)
+            self._context.log.info("age_unknown", text=error)
             return
         if text:
-            log.warning("old_records", flow=self._flow, text=text)
+            self._context.log.warning("old_records", text=text)
 
     def _attend(self, running: Generations) -> GenerationEnding:
         """Records the progress of running queries until something ends them."""
@@ -277,10 +274,10 @@ class _FlowLoop:
         """Returns whether *running* must end: its topics have changed, or another mode fits."""
         if running.replaced:
             text = names_of(self._flow, running.replaced)
-            log.info("topics_replaced", flow=self._flow, text=text)
+            self._context.log.info("topics_replaced", text=text)
             return True
         if self._modes.has_changed(running.mode, time.monotonic()):
-            log.info("mode_no_longer_fits", flow=self._flow, mode=running.mode)
+            self._context.log.info("mode_no_longer_fits", mode=running.mode)
             return True
         return False
 
@@ -288,7 +285,7 @@ class _FlowLoop:
         try:
             running.check_idle(self._left_behind.held_back, time.monotonic())
         except ClusterError as error:
-            log.warning("idle_check_failed", flow=self._flow, text=error)
+            self._context.log.warning("idle_check_failed", text=error)
 
     def _follow(self, running: Generations) -> bool:
         """Looks at the topics again, and starts what is new; false if *running* must end for it."""
@@ -298,12 +295,12 @@ class _FlowLoop:
             return is_same or self._add(running, refreshed)
         except ClusterError as error:
             self._choice.postpone()
-            log.warning("topic_refresh_failed", flow=self._flow, text=error)
+            self._context.log.warning("topic_refresh_failed", text=error)
             return True
 
     def _add(self, running: Generations, refreshed: TopicPlan) -> bool:
         """Starts a generation for what *refreshed* has more; false if it has not only more."""
-        log.info("topics_changed", flow=self._flow)
+        self._context.log.info("topics_changed")
         added = refreshed.beyond(running.plan)
         if added is None or not running.has_room or self._admitted.mode() != running.mode:
             return False
@@ -334,7 +331,7 @@ class _FlowLoop:
         """Ends a drain; in the other modes waits until the next topic refresh is due."""
         config = self._context.config
         text = f"{config.flow.source} shows no topic that this flow copies"
-        log.warning("no_topics", flow=config.flow, text=text)
+        self._context.log.warning("no_topics", text=text)
         if config.mode == "drain":
             return "drained"
         self._context.head_start.end(config.flow)
@@ -390,7 +387,7 @@ class _FlowLoop:
             except (ClusterError, GuardError, QueryError, StateError) as error:  # noqa: PERF203 - a retry
                 if ending != "drained":
                     text = f"the next start will recover it: {error}"
-                    log.warning("last_batch_not_recorded", flow=self._flow, text=text)
+                    self._context.log.warning("last_batch_not_recorded", text=text)
                     return
                 if isinstance(error, GuardError):
                     raise

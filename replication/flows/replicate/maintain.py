@@ -10,11 +10,8 @@ from py4j.protocol import Py4JError
 
 from replication.errors import ReplicationError
 from replication.flows.context import FlowContext
-from replication.log import Log
 from replication.state.maintenance import Maintenance
 from replication.state.tables import now
-
-log = Log(__name__)
 
 FIRST_SECONDS: Final = 300.0
 """After the start, which has better things to do."""
@@ -79,7 +76,7 @@ def _maintain(context: FlowContext, over: threading.Event, clock: Callable[[], d
             if not over.is_set() and maintenance.is_due(clock()):
                 maintenance.run(clock(), over.is_set)
     except (ReplicationError, Py4JError) as error:  # the tables are as good as before
-        log.warning("maintenance_failed", flow=config.flow, text=error)
+        context.log.warning("maintenance_failed", text=error)
     except Exception:  # a defect must not end the thread: there would be no maintenance any more
         text = "internal error, please report it"
-        log.exception("maintenance_failed", flow=config.flow, text=text)
+        context.log.exception("maintenance_failed", text=text)

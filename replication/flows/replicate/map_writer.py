@@ -13,7 +13,6 @@ from replication.errors import ClusterError, StateError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.topic_rows import TopicRows
 from replication.kafka.internal_topic import InternalTopic
-from replication.log import Log
 from replication.mm2.wire import OffsetSync
 from replication.model import TopicPartition
 from replication.offsets.live_map import TopicMap
@@ -23,8 +22,6 @@ from replication.offsets.syncs import offset_syncs
 from replication.state.first_topics import FIRST_TOPICS, first_start_of
 from replication.state.offset_table import OffsetTable
 from replication.state.spark_reader import reader_of
-
-log = Log(__name__)
 
 KEEP_SECONDS = 60.0
 """How long writes may fail while queries run. Nothing is lost."""
@@ -152,7 +149,7 @@ class MapWriter:
             seconds = clock - self._failing_since
             if seconds >= KEEP_SECONDS:
                 raise
-            log.warning("map_write_failed", flow=self.flow, seconds=round(seconds), text=error)
+            self._context.log.warning("map_write_failed", seconds=round(seconds), text=error)
 
     def _write_kept(self) -> None:
         while self._unwritten:
@@ -192,7 +189,7 @@ class Syncs:
             self._topic.create()
             self._topic.write((sync.key(), sync.value()) for sync in pending)
         except ClusterError as error:
-            log.warning("offset_syncs_delayed", flow=self._context.config.flow, text=error)
+            self._context.log.warning("offset_syncs_delayed", text=error)
             # only the newest sync of a partition matters; the others would pile up
             self._unsent = {tp: syncs[-1:] for tp, syncs in self._unsent.items()}
         else:

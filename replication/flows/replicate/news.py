@@ -3,11 +3,8 @@
 from collections.abc import Mapping
 
 from replication.flows.context import FlowContext
-from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.topics.topic_plan import TopicPlan
-
-log = Log(__name__)
 
 
 def with_news(
@@ -23,7 +20,7 @@ def with_news(
     flow = context.config.flow
     ends = context.source.log_ends(plan.partitions)
     news = {tp for tp in plan.partitions if ends.get(tp) != positions[tp].upstream}
-    log.info("drain_begun", flow=flow, partitions=len(news), of=len(positions))
+    context.log.info("drain_begun", partitions=len(news), of=len(positions))
     if not news:
         context.head_start.end(flow)
     return plan.only(news)

@@ -11,13 +11,10 @@ from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError
 from replication.flows.replicate.standstill import Standstill
 from replication.kafka.diagnosis import CallError
-from replication.log import Log
 from replication.model import Flow, Position, TopicPartition
 from replication.positions.rejected_records import rejected_records
 from replication.positions.settle import UnsettledError
 from replication.topics.topic_plan import TopicPlan
-
-log = Log(__name__)
 
 FAILURES_IN_A_ROW: Final = 5
 PAUSES: Final = Backoff(first_seconds=2.0, longest_seconds=30.0)
@@ -102,7 +99,7 @@ class Recovery:
         self._context.board.count_restart()
         pause = PAUSES.after(self._failures)
         flow = self._context.config.flow
-        log.warning("restarting", flow=flow, pause_seconds=round(pause))
+        self._context.log.warning("restarting", pause_seconds=round(pause))
         self._context.tables.record_event(flow, "restarted", str(error), reaction="retry")
         self._stop.wait(pause)
 
@@ -116,7 +113,7 @@ class Recovery:
         try:
             denied = self._choice.denied(plan)
         except ClusterError as second:
-            log.warning("permissions_not_read", flow=self._context.config.flow, text=second)
+            self._context.log.warning("permissions_not_read", text=second)
         if self._choice.put_aside(denied, plan):
             return
         if error.is_final:
@@ -135,7 +132,7 @@ class Recovery:
             positions = self._find_rejected(plan)
             reasons |= rejected_records(self._context, plan, positions)
         except ReplicationError as second:
-            log.warning("rejected_records_not_found", flow=self._context.config.flow, text=second)
+            self._context.log.warning("rejected_records_not_found", text=second)
         if not reasons or not self._choice.put_aside_topics_of(reasons, plan):
             lines = (f"\n  - {text}" for text in reasons.values())
             raise QueryError("".join([str(error), *lines]), is_final=True) from error

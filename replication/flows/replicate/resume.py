@@ -3,12 +3,9 @@
 from replication.flows.context import FlowContext
 from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.map_writer import MapWriter
-from replication.log import Log
 from replication.offsets.runs import FinishedRuns
 from replication.positions.find import Found, find_positions
 from replication.topics.topic_plan import TopicPlan
-
-log = Log(__name__)
 
 
 def settle_positions(
@@ -53,6 +50,6 @@ def settle_positions(
     # after the new rows: a crash in between must not leave a partition without a position
     map_writer.delete(found.void, before_generation=generation)
     for text in found.warnings:
-        log.warning("not_taken_over", flow=context.config.flow, text=text)
+        context.log.warning("not_taken_over", text=text)
     acceptances.settle(plan, found.refused, are_positions_used=True)
     return found

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from replication.errors import FlowError
 from replication.flows.context import FlowContext
 from replication.kafka.calls import join_names
-from replication.log import Log
 from replication.log_events import Event
 from replication.model import NewEvent
 from replication.topics.topic_plan import TopicPlan
-
-log = Log(__name__)
 
 
 class SelectionReport:
@@ -40,7 +37,7 @@ class SelectionReport:
     def _log_once(self, event: Event, text: str) -> None:
         if text and text not in self._logged:
             self._logged.add(text)
-            log.warning(event, flow=self._flow, text=text)
+            self._context.log.warning(event, text=text)
 
     def _report_left_out(self, reasons: Mapping[str, str]) -> None:
         """Logs the topics that look like copies, once, in a line for each reason."""
@@ -51,7 +48,7 @@ class SelectionReport:
                 by_reason[reason].append(topic)
         for reason, topics in by_reason.items():
             text = f"not copied: {join_names(topics)}: {reason}"
-            log.warning("topics_left_out", flow=self._flow, text=text)
+            self._context.log.warning("topics_left_out", text=text)
 
     def error(self) -> FlowError | None:
         """Returns the error of a drain that has found none of the topics that its list names."""

@@ -10,11 +10,8 @@ from replication.backoff import Backoff
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
 from replication.flows.board import TopicOrPartition
 from replication.flows.context import FlowContext
-from replication.log import Log
 from replication.model import Flow, NewEvent, TopicPartition
 from replication.topics.retry_times import RetryTimes
-
-log = Log(__name__)
 
 
 class RefusedTopicError(GuardError):
@@ -42,6 +39,7 @@ class SetAside:
     def __init__(self, context: FlowContext, pauses: Backoff) -> None:
         self._tables = context.tables
         self._flow = context.config.flow
+        self.log = context.log
         self._times = RetryTimes[TopicOrPartition](pauses)
         self._board = context.board
         by_drain = ", by the next drain at the latest" if context.config.mode == "drain" else ""
@@ -59,8 +57,8 @@ class SetAside:
                 text = f"{error}\nThis holds up nothing else. {self._again.format(part)}"
                 events.append(NewEvent("set-aside", text, "retry", _columns(part)))
             else:
-                log.warning(
-                    "still_set_aside", flow=self._flow, **_columns(part),
+                self.log.warning(
+                    "still_set_aside", **_columns(part),
                     retry_seconds=round(pause), text=error,
                 )  # fmt: skip
         self._board.set_aside(errors)

@@ -4,10 +4,7 @@ from collections.abc import Iterable
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.log import Log
 from replication.model import TopicPartition
-
-log = Log(__name__)
 
 
 def note_ends(context: FlowContext, partitions: Iterable[TopicPartition]) -> None:
@@ -23,4 +20,4 @@ def note_ends(context: FlowContext, partitions: Iterable[TopicPartition]) -> Non
         stable = source.log_ends(new, "read_committed")
         tally.begin(source.log_ends(new), stable, context.config.isolation)
     except ClusterError as error:
-        log.info("source_ends_unknown", flow=context.config.flow, text=error)
+        context.log.info("source_ends_unknown", text=error)

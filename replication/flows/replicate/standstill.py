@@ -7,9 +7,6 @@ from typing import Final
 from replication.backoff import Backoff
 from replication.errors import ReplicationError
 from replication.flows.context import FlowContext
-from replication.log import Log
-
-log = Log(__name__)
 
 PAUSES: Final = Backoff(first_seconds=1.0, longest_seconds=4.0)
 """Between two attempts. Records flow within ten seconds of a cluster's first answer, of which a new
@@ -52,7 +49,7 @@ class Standstill:
             return
         if self._said_at and now - self._said_at >= REMIND_SECONDS:
             self._said_at = now
-            log.warning("still_waiting", flow=flow, seconds=seconds, text=error)
+            self._context.log.warning("still_waiting", seconds=seconds, text=error)
         elif not self._said_at and now - self._since >= SAID_AFTER_SECONDS:
             self._said_at = now
             text = f"{error}\nThe flow waits and tries again until it is stopped"

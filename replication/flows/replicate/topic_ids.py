@@ -14,12 +14,9 @@ from typing import Final
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.log import Log
 from replication.model import Flow
 from replication.positions.replaced import ComparedIds, compare_ids
 from replication.topics.topic_plan import TopicPlan
-
-log = Log(__name__)
 
 LOOK_SECONDS: Final = 1.0
 LARGEST_SHARE: Final = 0.1
@@ -43,6 +40,7 @@ class TopicIdWatch:
         self.replaced = frozenset[str]()
         self.begun = 0
         self._flow = context.config.flow
+        self.log = context.log
         self._outages = context.outages
         self._compare: Callable[[TopicPlan], ComparedIds] = partial(
             compare_ids, context.source, context.target
@@ -94,9 +92,9 @@ class TopicIdWatch:
         try:
             found = self._compare(plan)
         except ClusterError as error:  # whoever copies meets the same, decides, and says it
-            log.debug("topic_ids_unknown", flow=self._flow, text=error)
+            self.log.debug("topic_ids_unknown", text=error)
         except Exception:  # the thread must outlive what nobody has foreseen
-            log.exception("topic_ids_unknown", flow=self._flow, text="please report this")
+            self.log.exception("topic_ids_unknown", text="please report this")
         self._outages.follow(found.described)
         with self._news:
             same = plan.topics.keys() - found.changed - found.unknown

@@ -20,7 +20,6 @@ from replication.kafka.api import KafkaRecord
 from replication.kafka.diagnosis import CallError
 from replication.kafka.reader import Reader
 from replication.kafka.rejections import Rejections
-from replication.log import Log
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import FinishedRuns, ProgressGapError
@@ -31,8 +30,6 @@ from replication.spark.session import task_slots
 from replication.state.offset_rows import Anchor
 from replication.topics.copy_rule import copy_rule
 from replication.topics.topic_plan import TopicPlan
-
-log = Log(__name__)
 
 Windows = Mapping[TopicPartition, tuple[int, int]]
 """The first offset on the source and the end, by upstream partition."""
@@ -68,7 +65,7 @@ def try_alone(
     starts = {tp: positions[tp].upstream for tp in placed}
     windows = _next_records(context, starts) if starts else {}
     if windows:
-        log.info("trying_single_records", flow=context.config.flow, partitions=len(windows))
+        context.log.info("trying_single_records", partitions=len(windows))
         _copy(context, plan, map_writer, positions, windows, number)
     return bool(windows)
 
@@ -88,7 +85,7 @@ def copy_up_to_rejected(
         if tp in positions and positions[tp].upstream < record.offset
     }
     if windows:
-        log.info("copying_up_to_rejected", flow=context.config.flow, partitions=len(windows))
+        context.log.info("copying_up_to_rejected", partitions=len(windows))
         _copy(context, plan, map_writer, positions, windows, number)
     return bool(windows)
 
