@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Final
 from urllib.parse import urlparse
 
-from replication.config.state_access import EngineChoice, StateAccess
+from replication.config.state_access import StateAccess
 from replication.errors import SetupError
 from replication.state.paths import local_path
 from replication.state.stored_table import Engine
@@ -118,9 +118,7 @@ def storage_of(access: StateAccess, site: Mapping[str, str], environ: Mapping[st
             options = _s3_options(properties, bucket)
         case "hdfs":
             host = urlparse(state_dir).netloc
-            obstacles = chain(
-                _odd_name(state_dir), _hdfs_obstacles(properties, host, access.engine)
-            )
+            obstacles = chain(_odd_name(state_dir), _hdfs_obstacles(properties, host))
             options = {name: value for name, value in access.hadoop.items() if "s3a" not in name}
         case _:
             obstacles = iter([f"delta-rs is not tried with {scheme}: here"])
@@ -144,7 +142,7 @@ def _odd_name(uri: str) -> Iterator[str]:
         yield f"delta-rs would read another folder than one with {''.join(odd)} in its name"
 
 
-def _hdfs_obstacles(properties: Mapping[str, str], host: str, asked: EngineChoice) -> Iterator[str]:
+def _hdfs_obstacles(properties: Mapping[str, str], host: str) -> Iterator[str]:
     if properties.get("hadoop.security.authentication", "simple") != "simple":
         yield "only Hadoop's client has the job's Kerberos ticket and renews its tokens"
     for name in _KEYS_OF_HDFS:
@@ -154,8 +152,6 @@ def _hdfs_obstacles(properties: Mapping[str, str], host: str, asked: EngineChoic
     names = properties.get("dfs.nameservices", "").split(",")
     if not host or (":" not in host and host not in names):
         yield f"no file in HADOOP_CONF_DIR says where the name node of hdfs://{host} is"
-    if asked == "auto":  # both engines are safe there, and a driver on YARN has not been tried
-        yield "on HDFS delta-rs serves where state.engine asks for it"
 
 
 def _s3_obstacles(

@@ -1,5 +1,6 @@
 """What reads and writes a state directory, by its scheme and by where the credentials come from."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from replication.config.state_access import EngineChoice, StateAccess
 from replication.errors import SetupError
 from replication.state.hadoop_site import hadoop_site
+from replication.state.open_storage import storage_for
 from replication.state.storage import Storage, storage_of
 
+USER = "HADOOP_USER_NAME"
 KEYS = {"fs.s3a.access.key": "access", "fs.s3a.secret.key": "hunter2"}
 
 
@@ -30,7 +33,9 @@ def of(
         ("file:///my%2520state", "spark", "/my%20state"),
         ("s3a://bucket/state/", "delta-rs", "s3://bucket/state"),
         ("s3://bucket/state", "delta-rs", "s3://bucket/state"),
-        ("hdfs://host:8020/state", "spark", None),
+        ("hdfs://host:8020/state", "delta-rs", "hdfs://host:8020/state"),
+        ("hdfs://host/state", "spark", None),
+        ("hdfs://host:8020/a%20b", "spark", None),
         ("abfss://c@a.dfs.core.windows.net/state", "spark", None),
         ("gs://bucket/state", "spark", None),
         ("dbfs:/Volumes/main/state", "spark", None),
@@ -39,7 +44,7 @@ def of(
         ("s3a://bucket/a#b", "spark", "s3://bucket/a#b"),
     ],
 )
-def test_delta_rs_is_for_local_folders_and_s3(
+def test_delta_rs_is_for_local_folders_s3_and_hdfs(
     state_dir: str, engine: str, root: str | None
 ) -> None:
     storage = of(state_dir)
@@ -83,8 +88,8 @@ def test_spark_stays_where_only_hadoop_has_the_credentials(
 def test_hadoops_files_say_where_the_name_node_is(state_dir: str, site: dict[str, str]) -> None:
     asked = StateAccess(state_dir, engine="delta-rs")
 
-    assert storage_of(asked, site, {}).engine == "delta-rs"
-    assert storage_of(StateAccess(state_dir), site, {}).engine == "spark"
+    assert storage_of(StateAccess(state_dir), site, {}).engine == "delta-rs"
+    assert storage_of(StateAccess(state_dir), {}, {}).engine == "spark"
     with pytest.raises(SetupError, match="no file in HADOOP_CONF_DIR says where"):
         storage_of(asked, {}, {})
 
@@ -106,6 +111,28 @@ def test_databricks_gives_its_credentials_to_spark() -> None:
 @pytest.mark.parametrize("state_dir", ["file:///state", "s3a://b/s", "hdfs:///s", "gs://b/s"])
 def test_spark_can_be_asked_for_everywhere(state_dir: str) -> None:
     assert of(state_dir, "spark").engine == "spark"
+
+
+@pytest.mark.parametrize(
+    ("variables", "user"),
+    [
+        ({}, None),
+        ({"SPARK_USER": "submitter"}, None),
+        ({"SPARK_USER": "submitter", "CONTAINER_ID": "container_1"}, "submitter"),
+        ({"SPARK_USER": "submitter", "CONTAINER_ID": "container_1", USER: "given"}, "given"),
+    ],
+)
+def test_a_container_of_yarn_acts_on_hdfs_as_the_one_who_submitted(
+    variables: dict[str, str], user: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (USER, "SPARK_USER", "CONTAINER_ID", "HADOOP_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+        if name in variables:
+            monkeypatch.setenv(name, variables[name])
+
+    storage_for(StateAccess("hdfs://host:8020/state"))
+
+    assert os.environ.pop(USER, None) == user
 
 
 def test_hadoops_properties_become_options_and_the_section_wins() -> None:
