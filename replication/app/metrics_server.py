@@ -15,12 +15,11 @@ from typing import Final
 
 from replication.app.http_server import JSON, HttpServer, Page, Reply
 from replication.app.pulse import Pulse
+from replication.config.addresses import is_loopback, is_own
 from replication.config.metrics_settings import MetricsConfig
-from replication.config.serve_settings import is_loopback
 from replication.figures.document import document
 from replication.figures.observation import ENDED, FlowState, Observation
 from replication.log import Log
-from replication.metrics.hosts import is_own
 from replication.metrics.limits import Limits
 from replication.metrics.page import MetricsPage
 

@@ -23,6 +23,7 @@ MOST_REPLICAS: Final = 32_767
 """Kafka's protocol has two bytes for a replication factor."""
 MOST: Final = 2_147_483_647
 """Java's largest int, which MirrorMaker 2 takes as well."""
+MOST_PORT: Final = 65_535
 MIRROR: Final = "org.apache.kafka.connect.mirror."
 NOT_MM2: Final = "not a key of MirrorMaker 2"
 
@@ -65,6 +66,10 @@ class ConfigKey:
         """Returns this key as one that a running flow reads anew each turn."""
         return replace(self, is_reloadable=True)
 
+    def at_top(self) -> "ConfigKey":
+        """Returns this key as one of the whole file, and not of a flow or a cluster."""
+        return replace(self, places=("top",))
+
 
 Keys = Mapping[str, ConfigKey]
 """The keys of a field that is a mapping, by the name that each value has in it."""
@@ -97,9 +102,19 @@ def flag(name: str, default: str, meaning: str, mm2: str = "") -> ConfigKey:
     return ConfigKey(name, "flag", default, meaning, mm2)
 
 
-def text(name: str, meaning: str) -> ConfigKey:
-    """Returns a key with a text, without the spaces around it; empty by default."""
-    return ConfigKey(name, "text", "", meaning, NOT_MM2)
+def text(name: str, meaning: str, default: str = "") -> ConfigKey:
+    """Returns a key with a text, without the spaces around it."""
+    return ConfigKey(name, "text", default, meaning, NOT_MM2)
+
+
+def names(name: str, meaning: str) -> ConfigKey:
+    """Returns a key with a list of names, empty by default."""
+    return ConfigKey(name, "names", "", meaning, NOT_MM2)
+
+
+def port(name: str, default: str, meaning: str, mm2: str = NOT_MM2) -> ConfigKey:
+    """Returns a key with a TCP port of the whole file's."""
+    return number(name, default, meaning, mm2, most=MOST_PORT).at_top()
 
 
 def choice(name: str, literal: object, default: str, meaning: str, mm2: str = "") -> ConfigKey:

@@ -3,32 +3,13 @@
 import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Literal
 
-from replication.config.config_key import MOST, NOT_MM2, ConfigKey, Kind
-from replication.config.serve_settings import is_loopback
+from replication.config.addresses import is_loopback
+from replication.config.config_key import NOT_MM2, choice, flag, number, port, text
 
 PartitionSeries = Literal["off", "lagging", "all"]
 """Which partitions have series of their own."""
-
-_MOST_PORT: Final = 65_535
-
-
-def _top(
-    name: str, kind: Kind, default: str, meaning: str, least: int = 0, most: int = MOST
-) -> ConfigKey:
-    """Returns a key of the file, not of a flow."""
-    return ConfigKey(
-        name,
-        kind,
-        default,
-        meaning,
-        NOT_MM2,
-        get_args(PartitionSeries) if kind == "choice" else (),
-        least=least,
-        most=most,
-        places=("top",),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,62 +21,58 @@ class MetricsConfig:
 
     port: Annotated[
         int,
-        _top(
+        port(
             "metrics.port",
-            "number",
             "0",
             "the port at which the driver has /metrics for Prometheus, /livez, /readyz and "
             "/status; 0 for none",
-            most=_MOST_PORT,
         ),
     ]
     listen: Annotated[
         str,
-        _top(
+        text(
             "metrics.listen",
-            "text",
-            "127.0.0.1",
             "the address on which the driver listens for that; 0.0.0.0 is all of its machine's",
-        ),
+            "127.0.0.1",
+        ).at_top(),
     ]
     partitions: Annotated[
         PartitionSeries,
-        _top(
+        choice(
             "metrics.partitions",
-            "choice",
+            PartitionSeries,
             "lagging",
             "which partitions have series of their own: none, the 100 worst of those that do not "
             "keep up, or all, up to 10000",
-        ),
+            NOT_MM2,
+        ).at_top(),
     ]
     topics_max: Annotated[
         int,
-        _top(
+        number(
             "metrics.topics.max",
-            "number",
             "1000",
             "how many topics of a flow have series of their own; the rest is (others)",
             least=1,
-        ),
+        ).at_top(),
     ]
     groups_max: Annotated[
         int,
-        _top(
+        number(
             "metrics.groups.max",
-            "number",
             "500",
             "how many consumer groups of a flow have series of their own; the rest is (others)",
             least=1,
-        ),
+        ).at_top(),
     ]
     mm2_names: Annotated[
         bool,
-        _top(
+        flag(
             "metrics.mm2.names",
-            "flag",
             "false",
             "shows the figures under MirrorMaker 2's names, too, as Strimzi's exporter writes them",
-        ),
+            NOT_MM2,
+        ).at_top(),
     ]
 
 

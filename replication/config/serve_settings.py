@@ -5,17 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-from replication.config.config_key import NOT_MM2, ConfigKey, Kind
+from replication.config.addresses import is_loopback
+from replication.config.config_key import names, port, text
 
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_MOST_PORT: Final = 65_535
 _LIKE_SRM: Final = "not a key of MirrorMaker 2; the port is that of SRM's service"
-
-
-def _top(
-    name: str, kind: Kind, default: str, meaning: str, mm2: str = NOT_MM2, most: int = _MOST_PORT
-) -> ConfigKey:
-    return ConfigKey(name, kind, default, meaning, mm2, most=most, places=("top",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,71 +20,60 @@ class ServeConfig:
 
     port: Annotated[
         int,
-        _top("rest.port", "number", "6670", "the port of `serve`; 0 is any free one", _LIKE_SRM),
+        port("rest.port", "6670", "the port of `serve`; 0 is any free one", _LIKE_SRM),
     ]
     listen: Annotated[
         str,
-        _top(
+        text(
             "rest.listen",
-            "text",
-            "127.0.0.1",
             "the address on which `serve` listens; another one than loopback needs tokens or "
             "client certificates",
-        ),
+            "127.0.0.1",
+        ).at_top(),
     ]
     tokens_file: Annotated[
         str,
-        _top(
+        text(
             "rest.tokens.file",
-            "text",
-            "",
             "a file with the digests of tokens, as `replication token` makes them; without it "
             "everybody on this machine may read, and nobody may write",
-        ),
+        ).at_top(),
     ]
     certificate: Annotated[
-        str, _top("rest.tls.certificate", "text", "", "the certificates of `serve`, a file in PEM")
+        str, text("rest.tls.certificate", "the certificates of `serve`, a file in PEM").at_top()
     ]
     key: Annotated[
-        str, _top("rest.tls.key", "text", "", "the key of rest.tls.certificate, a file in PEM")
+        str, text("rest.tls.key", "the key of rest.tls.certificate, a file in PEM").at_top()
     ]
     client_ca: Annotated[
         str,
-        _top(
+        text(
             "rest.tls.client.ca",
-            "text",
-            "",
             "who signs the certificates that clients must have, a file in PEM; such a client may "
             "read",
-        ),
+        ).at_top(),
     ]
     prefix: Annotated[
         str,
-        _top(
+        text(
             "rest.path.prefix",
-            "text",
-            "",
             "what a proxy puts before all paths of `serve`, for example /replication",
-        ),
+        ).at_top(),
     ]
     allowed_hosts: Annotated[
         tuple[str, ...],
-        _top(
+        names(
             "rest.allowed.hosts",
-            "names",
-            "",
             "the names under which `serve` and the driver's /metrics are asked, besides those of "
             "loopback and of the address on which they listen",
-        ),
+        ).at_top(),
     ]
     trusted_proxies: Annotated[
         tuple[str, ...],
-        _top(
+        names(
             "rest.trusted.proxies",
-            "names",
-            "",
             "addresses of the proxies whose X-Forwarded-For and X-Forwarded-Proto are believed",
-        ),
+        ).at_top(),
     ]
 
     @property
@@ -102,14 +84,6 @@ class ServeConfig:
     def with_address(self, listen: str | None, port: int | None) -> "ServeConfig":
         """Returns the same at another address, as options of the command line give it."""
         return replace(self, listen=listen or self.listen, port=self.port if port is None else port)
-
-
-def is_loopback(address: str) -> bool:
-    """Returns whether only this machine reaches *address*."""
-    try:
-        return address == "localhost" or ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def serve_problems(serve: ServeConfig) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from replication.config.serve_settings import LOOPBACK, ServeConfig
+from replication.config.addresses import is_own
+from replication.config.serve_settings import ServeConfig
 from replication.log import Log
 from replication.serve.problems import problem_response
 from replication.serve.tokens import Caller, Token, find_caller
@@ -58,7 +59,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, serve: ServeConfig, tokens: Collection[Token]) -> None:
         self._app = app
-        self._hosts = LOOPBACK | {serve.listen} | set(serve.allowed_hosts)
+        self._hosts = {serve.listen, *serve.allowed_hosts}
         self._prefix = serve.prefix
         self._tokens = tuple(tokens)
         self._unknown = CERTIFIED if serve.client_ca else None if tokens else EVERYBODY
@@ -86,7 +87,7 @@ class Guard:
 
     def _refuse(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
-        if name_of(host) not in self._hosts:
+        if not is_own(host, self._hosts, takes_addresses=False):
             text = f"this server is not {host!r}; add the name to rest.allowed.hosts"
             return problem_response(421, "misdirected", text)
         if int_or(headers.get("content-length", "0"), MOST_BYTES + 1) > MOST_BYTES:
@@ -167,13 +168,6 @@ def caller_of(request: Request) -> Caller | None:
     """Returns who sends *request*, as the guard has found."""
     caller: Caller | None = request.state.caller
     return caller
-
-
-def name_of(host: str) -> str:
-    """Returns the name or address in a header ``Host``, without its port and in small letters."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower()
 
 
 def int_or(text: str, default: int) -> int:

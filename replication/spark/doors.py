@@ -6,10 +6,10 @@ business there. With executors, each connection proves that it knows a secret, w
 hands out by itself on YARN and Kubernetes.
 """
 
-import ipaddress
 from collections.abc import Mapping
 from typing import Final
 
+from replication.config.addresses import is_loopback
 from replication.model import is_local_mode
 
 LOOPBACK: Final = "127.0.0.1"
@@ -74,14 +74,6 @@ def open_doors(
             f"set {LOCAL_IP}={LOOPBACK} in the environment, or {PAGE}=false"
         )
     return found
-
-
-def is_loopback(address: str) -> bool:
-    """Returns whether only this machine reaches *address*, a name or a number."""
-    try:
-        return ipaddress.ip_address(address.strip("[]")).is_loopback
-    except ValueError:
-        return address == "localhost"
 
 
 def _makes_secret(master: str | None) -> bool:

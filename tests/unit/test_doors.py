@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.spark.doors import closed, is_loopback, open_doors
+from replication.spark.doors import closed, open_doors
 
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 SECRET = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
@@ -70,15 +70,3 @@ def test_a_page_on_this_machine_only_is_no_open_door() -> None:
     settings = {**closed("local", {}), "spark.ui.enabled": "true"}
 
     assert open_doors("local", settings, {"SPARK_LOCAL_IP": "127.0.0.1"}) == []
-
-
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [
-        ("127.0.0.1", True), ("127.1.2.3", True), ("localhost", True), ("::1", True),
-        ("[::1]", True), (EVERYWHERE, False), ("::", False), ("10.0.0.5", False),
-        ("host.example.com", False), ("", False),
-    ],
-)  # fmt: skip
-def test_which_addresses_only_this_machine_reaches(address: str, expected: bool) -> None:  # noqa: FBT001
-    assert is_loopback(address) is expected
