@@ -31,7 +31,7 @@ def document(observed: Observation, *, is_stale: bool = False) -> dict[str, Any]
         is_stale: Whether whoever shows it should have a newer one.
     """
     found = {
-        "flow": {"source": observed.flow.source, "target": observed.flow.target},
+        "flow": flow_document(observed.flow),
         "as_of": text_of(observed.as_of),
         "stale": is_stale,
         "state": observed.state,
@@ -46,12 +46,15 @@ def document(observed: Observation, *, is_stale: bool = False) -> dict[str, Any]
         "generation": observed.generation,
         "version": observed.version,
         "figures": {
-            **_figures("flow", observed.figures),
+            **_known_or_null("flow", observed.figures),
             **_histograms(observed.histograms),
         },
         "labelled": {name: dict(values) for name, values in observed.labelled.items()},
-        "topics": [_topic(topic) for topic in observed.topics],
-        "groups": [_group(group) for group in observed.groups],
+        "topics": [
+            topic_document(topic) | {"partitions": list(map(partition_document, topic.partitions))}
+            for topic in observed.topics
+        ],
+        "groups": list(map(group_document, observed.groups)),
         "events": [_event(event) for event in observed.events],
         "clusters": [_cluster(cluster) for cluster in observed.clusters],
         "ended_at": _optional(observed.ended_at),
@@ -60,6 +63,39 @@ def document(observed: Observation, *, is_stale: bool = False) -> dict[str, Any]
     }
     ordered: dict[str, Any] = _in_order(found)
     return ordered
+
+
+def flow_document(flow: Flow) -> dict[str, str]:
+    """Returns the name of a flow."""
+    return {"source": flow.source, "target": flow.target}
+
+
+def topic_document(topic: TopicFigures) -> dict[str, Any]:
+    """Returns what is known of a topic, without its partitions."""
+    return {
+        "topic": topic.topic,
+        "remote": topic.remote,
+        "state": topic.state,
+        "reason": topic.reason,
+        "figures": _known_or_null("topic", topic.figures),
+        "topic_latency_seconds": dict(topic.latency),
+    }
+
+
+def partition_document(part: PartitionFigures) -> dict[str, Any]:
+    """Returns what is known of a partition."""
+    figures = _known_or_null("partition", part.figures)
+    return {"partition": part.partition, "state": part.state, "figures": figures}
+
+
+def group_document(group: GroupFigures) -> dict[str, Any]:
+    """Returns what is known of a consumer group."""
+    figures = _known_or_null("group", group.figures)
+    return {"group": group.group, "figures": figures, "partitions": dict(group.answers)}
+
+
+def _known_or_null(level: Level, figures: Figures) -> dict[str, float | None]:
+    return {name: figures.get(name) for name in names_at(level)}
 
 
 def observation(found: Mapping[str, Any]) -> Observation:
@@ -138,10 +174,6 @@ def _read_optional(text: str | None) -> float | None:
     return None if text is None else seconds_of(text)
 
 
-def _figures(level: Level, figures: Figures) -> dict[str, float | None]:
-    return {name: figures.get(name) for name in names_at(level)}
-
-
 def _histograms(found: Mapping[str, Histogram]) -> dict[str, object]:
     return {
         figure.name: found[figure.name].document() if figure.name in found else None
@@ -177,25 +209,6 @@ def _read_condition(row: Mapping[str, Any]) -> Condition:
     )
 
 
-def _topic(topic: TopicFigures) -> dict[str, object]:
-    return {
-        "topic": topic.topic,
-        "remote": topic.remote,
-        "state": topic.state,
-        "reason": topic.reason,
-        "figures": _figures("topic", topic.figures),
-        "topic_latency_seconds": dict(topic.latency),
-        "partitions": [
-            {
-                "partition": part.partition,
-                "state": part.state,
-                "figures": _figures("partition", part.figures),
-            }
-            for part in topic.partitions
-        ],
-    }
-
-
 def _read_topic(row: Mapping[str, Any]) -> TopicFigures:
     partitions: Iterable[Mapping[str, Any]] = row["partitions"]
     return TopicFigures(
@@ -210,14 +223,6 @@ def _read_topic(row: Mapping[str, Any]) -> TopicFigures:
             for part in partitions
         ),
     )
-
-
-def _group(group: GroupFigures) -> dict[str, object]:
-    return {
-        "group": group.group,
-        "figures": _figures("group", group.figures),
-        "partitions": dict(group.answers),
-    }
 
 
 def _event(event: EventRow) -> dict[str, object]:

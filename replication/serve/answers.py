@@ -1,17 +1,14 @@
 """What is answered of a flow, as plain documents, from what was seen of it. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from replication.figures.document import document, text_of
+from replication.figures.document import document, flow_document, text_of
 from replication.figures.observation import (
-    GroupFigures,
     Observation,
-    PartitionFigures,
     TopicFigures,
 )
-from replication.figures.registry import FIGURES, Level, names_at
-from replication.model import Flow
+from replication.figures.registry import FIGURES, names_at
 from replication.serve.charts import Point
 from replication.serve.sight import Seen
 
@@ -34,11 +31,6 @@ _UNKNOWN: Final = (
 )
 
 
-def flow_name(flow: Flow) -> dict[str, str]:
-    """Returns the name of a flow in a document."""
-    return {"source": flow.source, "target": flow.target}
-
-
 def flow_answer(seen: Seen) -> dict[str, Any]:
     """Returns what is known of a flow, without its topics, groups and events."""
     observed = seen.observation
@@ -57,7 +49,7 @@ def _unknown(seen: Seen) -> dict[str, Any]:
     figures: dict[str, Any] = dict.fromkeys(names_at("flow"))
     figures |= dict.fromkeys(figure.name for figure in FIGURES if figure.kind == "histogram")
     return {
-        "flow": flow_name(seen.flow),
+        "flow": flow_document(seen.flow),
         "state": seen.state,
         "stale": True,
         "reason": "",
@@ -71,30 +63,6 @@ def _unknown(seen: Seen) -> dict[str, Any]:
     }
 
 
-def topic_answer(topic: TopicFigures) -> dict[str, Any]:
-    """Returns what is known of a topic, without its partitions."""
-    return {
-        "topic": topic.topic,
-        "remote": topic.remote,
-        "state": topic.state,
-        "reason": topic.reason,
-        "figures": _figures("topic", topic.figures),
-        "topic_latency_seconds": dict(topic.latency),
-    }
-
-
-def partition_answer(part: PartitionFigures) -> dict[str, Any]:
-    """Returns what is known of a partition."""
-    figures = _figures("partition", part.figures)
-    return {"partition": part.partition, "state": part.state, "figures": figures}
-
-
-def group_answer(group: GroupFigures) -> dict[str, Any]:
-    """Returns what is known of a consumer group."""
-    figures = _figures("group", group.figures)
-    return {"group": group.group, "figures": figures, "partitions": dict(group.answers)}
-
-
 def clusters_of(sights: Sequence[Seen]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the name of a cluster, and what the owner of a flow says of it."""
     for seen in sights:
@@ -102,7 +70,7 @@ def clusters_of(sights: Sequence[Seen]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield (
                 cluster.name,
                 {
-                    "flow": flow_name(seen.flow),
+                    "flow": flow_document(seen.flow),
                     "reachable": cluster.is_reachable,
                     "since": None if cluster.since is None else text_of(cluster.since),
                     "clock_skew_seconds": cluster.skew,
@@ -115,7 +83,7 @@ def heartbeat_answer(seen: Seen, now: float) -> dict[str, Any]:
     figures = seen.observation.figures if seen.observation else {}
     at = figures.get("heartbeat_timestamp_seconds")
     return {
-        "flow": flow_name(seen.flow),
+        "flow": flow_document(seen.flow),
         "timestamp": None if at is None else text_of(at),
         "age_seconds": None if at is None else max(0.0, now - at),
         "latency_seconds": figures.get("heartbeat_latency_seconds"),
@@ -144,7 +112,3 @@ def find_topic(observed: Observation | None, name: str) -> TopicFigures | None:
     topics = observed.topics if observed else ()
     exact = (topic for topic in topics if topic.topic == name)
     return next(exact, next((topic for topic in topics if topic.remote == name), None))
-
-
-def _figures(level: Level, figures: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: figures.get(name) for name in names_at(level)}

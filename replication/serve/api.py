@@ -9,7 +9,13 @@ from fastapi import APIRouter, Path, Query
 
 from replication.control.translate import Question
 from replication.errors import ReplicationError
-from replication.figures.document import text_of
+from replication.figures.document import (
+    flow_document,
+    group_document,
+    partition_document,
+    text_of,
+    topic_document,
+)
 from replication.figures.observation import TopicState
 from replication.model import TopicPartition
 from replication.serve import schemas
@@ -17,12 +23,8 @@ from replication.serve.answers import (
     clusters_of,
     find_topic,
     flow_answer,
-    flow_name,
-    group_answer,
     heartbeat_answer,
-    partition_answer,
     steps,
-    topic_answer,
 )
 from replication.serve.asked import (
     FLOW_FIGURES,
@@ -98,7 +100,7 @@ def topics(seen: OneSeen, wish: TopicWish, state: TopicState | None = None) -> d
         **{name: _figure(name) for name in TOPIC_FIGURES},
     }
     page = page_of(wanted, wish, lambda topic: topic.topic, values)
-    return _page(seen, page.items, topic_answer, page.next, page.total)
+    return _page(seen, page.items, topic_document, page.next, page.total)
 
 
 @router.get("/flows/{source}/{target}/topics/{topic}", response_model=schemas.TopicDocument)
@@ -107,7 +109,7 @@ def topic(seen: OneSeen, topic: TopicName) -> dict[str, Any]:
     found = find_topic(seen.observation, topic)
     if found is None:
         raise _no_topic(seen, topic)
-    return topic_answer(found)
+    return topic_document(found)
 
 
 @router.get(
@@ -135,7 +137,7 @@ def partitions(
         **{name: _figure(name) for name in PARTITION_FIGURES},
     }
     page = page_of(found.partitions, wish, lambda part: f"{part.partition:010}", values)
-    answer = _page(seen, page.items, partition_answer, page.next, page.total)
+    answer = _page(seen, page.items, partition_document, page.next, page.total)
     if live and found.remote:
         numbers = [part.partition for part in page.items]
         ends, copies = asked.log_ends(flow, found.topic, found.remote, numbers)
@@ -157,7 +159,7 @@ def groups(seen: OneSeen, wish: GroupWish) -> dict[str, Any]:
         **{name: _figure(name) for name in GROUP_FIGURES},
     }
     page = page_of(found, wish, lambda group: group.group, values)
-    return _page(seen, page.items, group_answer, page.next, page.total)
+    return _page(seen, page.items, group_document, page.next, page.total)
 
 
 @router.get(
@@ -243,7 +245,7 @@ def events_of(seen: Seen, asked: Questions) -> Iterable[dict[str, Any]]:
         rows = seen.observation.events if seen.observation else ()
         return [
             {
-                "flow": flow_name(seen.flow),
+                "flow": flow_document(seen.flow),
                 "at": text_of(row.at),
                 "kind": row.kind,
                 "text": row.text,

@@ -6,9 +6,9 @@ from fastapi import APIRouter, BackgroundTasks, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from replication.config.tree import FlowConfig
+from replication.figures.document import flow_document
 from replication.log import Log
 from replication.serve import schemas
-from replication.serve.answers import flow_name
 from replication.serve.asked import Asked, OneFlow
 from replication.serve.problems import ProblemError
 from replication.serve.security import caller_of
@@ -88,5 +88,5 @@ def _reason(request: Request, name: str, reason: str, action: str, flow: FlowCon
 
 def _requested(flow: FlowConfig, wanted: Stop, what: dict[str, Any]) -> dict[str, Any]:
     see = f"/api/v1/events?flow={flow.flow}"
-    name = flow_name(flow.flow)
+    name = flow_document(flow.flow)
     return {"flow": name, "dry_run": wanted.dry_run, "what": what, "see": see}

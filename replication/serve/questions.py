@@ -18,10 +18,9 @@ from replication.control.starts import open_clusters, stored_map
 from replication.control.translate import Answer, Question, answer_question
 from replication.control.view import open_view
 from replication.errors import StateError
-from replication.figures.document import text_of
+from replication.figures.document import flow_document, text_of
 from replication.model import Flow, TopicPartition
 from replication.offsets.guard import StartOffset
-from replication.serve.answers import flow_name
 from replication.serve.problems import ProblemError
 from replication.state.accept_requests import request_acceptance
 from replication.state.figures_table import stored_figures
@@ -177,7 +176,7 @@ def _event(flow: Flow, row: dict[str, Any]) -> dict[str, Any]:
     own = {name: row[name] for name in _EVENT_COLUMNS if row.get(name) is not None}
     seconds = at.replace(tzinfo=at.tzinfo or timezone.utc).timestamp()
     return {
-        "flow": flow_name(flow),
+        "flow": flow_document(flow),
         "at": text_of(seconds),
         "kind": row["kind"],
         "text": row["text"] or "",

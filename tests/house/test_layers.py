@@ -136,6 +136,7 @@ DOORS = {
         "watch",
     },
     "config": {
+        "addresses",
         "checks",
         "clients.defaults",
         "clients.jaas",
