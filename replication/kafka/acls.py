@@ -12,6 +12,7 @@ from typing import Final
 from py4j.java_gateway import JavaObject
 
 from replication.errors import ClusterError
+from replication.kafka.call import Call
 from replication.kafka.diagnosis import CallError
 from replication.kafka.java_admin import JavaAdmin
 from replication.kafka.reader import chunks
@@ -59,7 +60,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
         topics, any_pattern = common.resource.ResourceType.TOPIC, common.resource.PatternType.ANY
         pattern = common.resource.ResourcePatternFilter(topics, None, any_pattern)
         wanted = common.acl.AclBindingFilter(pattern, common.acl.AccessControlEntryFilter.ANY)
-        with self._usable("read", "DESCRIBE"), self.named("reading the ACLs of topics"):
+        with self._usable("read", "DESCRIBE"), self.named(Call("reading the ACLs of topics")):
             found = self._admin.describeAcls(wanted).values().get()
         return frozenset(read_binding(str(binding.toString())) for binding in found)
 
@@ -111,7 +112,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
     ) -> JavaObject:
         """Returns *future*'s result, or None where *acl* was rejected, which is then noted."""
         try:
-            with self._usable("changed", "ALTER"), self.named(f"{verb} an ACL ({acl})"):
+            with self._usable("changed", "ALTER"), self.named(Call(f"{verb} an ACL ({acl})")):
                 return future.get()
         except CallError as error:
             if error.is_temporary:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from replication.kafka.api import SILENT_LEADER, Admin, ClientError, ClientFailure
+from replication.kafka.call import Call, join_names, topic_of
 from replication.kafka.clients import open_admin
 from replication.kafka.diagnosis import (
     LISTENER,
@@ -22,7 +23,6 @@ from replication.kafka.diagnosis import (
 )
 from replication.kafka.listener import find_mismatch
 from replication.kafka.reach import LOOK_SECONDS, bound_s, reach_of
-from replication.model import TopicPartition
 
 KeyT = TypeVar("KeyT")
 ResultT = TypeVar("ResultT")
@@ -71,7 +71,7 @@ class Calls:
         try:
             self._admin = open_admin(properties, name, self._timeout_s, prefers_java=prefers_java)
         except ClientError as error:
-            raise self._failed("creating a client", error.failure) from None
+            raise self._failed(Call("creating a client"), error.failure) from None
 
     @property
     def admin(self) -> Admin:
@@ -81,7 +81,7 @@ class Calls:
             InterruptedCallError: It is closed, as for a thread that outlives a stop.
         """
         if self._admin is None:
-            raise InterruptedCallError(self._alias, "a call")
+            raise InterruptedCallError(self._alias, Call("a call"))
         return self._admin
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class Calls:
 
     def results(
         self,
-        call: str,
+        call: Call,
         send: Callable[[Collection[KeyT], float], Mapping[KeyT, ResultT | ClientFailure]],
         keys: Iterable[KeyT],
         exists: Callable[[KeyT], bool] = lambda _: False,
@@ -101,7 +101,7 @@ class Calls:
         """Collects the result or error of each key. Retriable errors are retried until the timeout.
 
         Args:
-            call: What is tried, for the error: ``listing offsets of``.
+            call: What is tried, for the error.
             send: Sends one request for the given keys, with the given timeout in seconds.
             keys: What the request is about; without keys nothing is sent.
             exists: Whether a key that is reported as not found exists all the same, because it is
@@ -131,20 +131,19 @@ class Calls:
                 break
             if pending:
                 if STALE.intersection(codes.values()):
-                    self.ask("reading the metadata", self.admin.listing)
+                    self.ask(Call("reading the metadata"), self.admin.listing)
                 time.sleep(POLL_SECONDS)
         return results
 
-    def _raise_if_hidden(self, call: str, keys: Collection[KeyT]) -> None:
+    def _raise_if_hidden(self, call: Call, keys: Collection[KeyT]) -> None:
         """Raises an error if there are *keys*: what exists must not be reported as not found."""
         if keys:
-            call = f"{call} {join_names([str(key) for key in keys])}"
             reason = f"no broker led it, or not every broker knew it, for {self._timeout_s:g} s"
-            raise self._failed(call, ClientFailure("LEADER_NOT_AVAILABLE", reason))
+            raise self._failed(call.of(*keys), ClientFailure("LEADER_NOT_AVAILABLE", reason))
 
     def require(
         self,
-        call: str,
+        call: Call,
         results: Mapping[KeyT, ResultT | ClientFailure],
         tolerated: Collection[str] = (),
     ) -> dict[KeyT, ResultT]:
@@ -163,29 +162,28 @@ class Calls:
         if failed:
             reason = "; ".join(f"{key}: {failure.text}" for key, failure in failed.items())
             code = next(iter(failed.values())).code
-            names = join_names([str(key) for key in failed])
-            error = self._failed(f"{call} {names}", ClientFailure(code, reason))
+            error = self._failed(call.of(*failed), ClientFailure(code, reason))
             raise CallError(str(error), code, self._rejected(call, failed))
         return succeeded
 
-    def _rejected(self, call: str, failed: Mapping[KeyT, ClientFailure]) -> dict[str, str]:
+    def _rejected(self, call: Call, failed: Mapping[KeyT, ClientFailure]) -> dict[str, str]:
         if any(failure.code in RETRIABLE for failure in failed.values()):
             return {}
         return {
-            topic_of(key): str(self._failed(f"{call} {key}", failure))
+            topic_of(key): str(self._failed(call.of(key), failure))
             for key, failure in failed.items()
         }
 
-    def denial(self, call: str) -> str:
+    def denial(self, call: Call) -> str:
         """Returns the text of a *call* that this user may not make, with the ACL that allows it."""
         return self.text_of(call, ClientFailure("TOPIC_AUTHORIZATION_FAILED", "not authorized"))
 
-    def text_of(self, call: str, failure: ClientFailure) -> str:
+    def text_of(self, call: Call, failure: ClientFailure) -> str:
         """Returns what an operator reads of a *call* that failed, with the next step."""
         return str(self._failed(call, failure))
 
     def ask(
-        self, call: str, send: Callable[[float], ResultT], timeout_s: float | None = None
+        self, call: Call, send: Callable[[float], ResultT], timeout_s: float | None = None
     ) -> ResultT:
         """Makes one request, and looks while it is late whether the cluster answers at all.
 
@@ -210,7 +208,7 @@ class Calls:
         self.reach.answered()
         return found
 
-    def wait_for(self, missing: Callable[[], Collection[str]], call: str) -> None:
+    def wait_for(self, missing: Callable[[], Collection[str]], call: Call) -> None:
         """Calls *missing* until it returns nothing.
 
         Raises:
@@ -223,7 +221,7 @@ class Calls:
                 raise self._failed(call, ClientFailure("_TIMED_OUT", reason))
             time.sleep(POLL_SECONDS)
 
-    def _raise_if_own(self, call: str, failure: object) -> None:
+    def _raise_if_own(self, call: Call, failure: object) -> None:
         """Raises the error of *call* if the client has given it up, and no broker answered it."""
         if (
             not isinstance(failure, ClientFailure)
@@ -239,7 +237,7 @@ class Calls:
                 failure = silence
         raise self._failed(call, failure) from None
 
-    def _look_at_late(self, call: str) -> None:
+    def _look_at_late(self, call: Call) -> None:
         """Raises an error if *call*, which is late, waits for a cluster that does not answer."""
         silence = self.reach.given_up(self._patience_s)  # looks, if that is due
         if self.reach.is_open:
@@ -247,29 +245,17 @@ class Calls:
         if silence is not None:
             raise self._failed(call, silence)
 
-    def _look_at_listener(self, call: str) -> None:
+    def _look_at_listener(self, call: Call) -> None:
         """Raises an error if the listener speaks another protocol; looks only once."""
         if self._listener_is_known:
             return
         self._listener_is_known = True
         if mismatch := find_mismatch(self._properties):
-            reason, _, step = mismatch.partition("; ")
-            failure = ClientFailure(LISTENER, reason)
-            raise call_error(self._alias, self._properties, call, failure, step)
+            failure = ClientFailure(LISTENER, mismatch.reason)
+            raise call_error(self._alias, self._properties, call, failure, mismatch.step)
 
-    def _failed(self, call: str, failure: ClientFailure) -> CallError:
+    def _failed(self, call: Call, failure: ClientFailure) -> CallError:
         return call_error(self._alias, self._properties, call, failure)
-
-
-def topic_of(key: object) -> str:
-    """Returns the topic that a call's *key* is about."""
-    return key.topic if isinstance(key, TopicPartition) else str(key)
-
-
-def join_names(names: Collection[str], most: int = 5) -> str:
-    """Returns the first few of *names* in one string, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(sorted(names)[:most]) + more
 
 
 def timeout_s(properties: Mapping[str, str]) -> float:

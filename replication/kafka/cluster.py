@@ -12,6 +12,15 @@ from functools import partial
 from typing import Final
 
 from replication.kafka.api import EARLIEST, LATEST, ClientFailure, Listing, Settings
+from replication.kafka.call import (
+    CREATE_TOPIC,
+    DELETE_TOPIC,
+    DESCRIBE_TOPIC,
+    GROW_TOPIC,
+    LIST_OFFSETS,
+    READ_SETTINGS,
+    Call,
+)
 from replication.kafka.calls import Calls
 from replication.kafka.clients import is_secured
 from replication.kafka.creation import requests
@@ -90,7 +99,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return set(self._list("listing topics").topics)
 
     def _list(self, call: str) -> Listing:
-        found = self._calls.ask(call, self._calls.admin.listing)
+        found = self._calls.ask(Call(call), self._calls.admin.listing)
         self._id = found.cluster_id
         self._known_until = time.monotonic() + ID_SECONDS
         self._brokers = frozenset(found.brokers.values())
@@ -113,12 +122,12 @@ class Cluster(AbstractContextManager["Cluster"]):
                 the cluster lists it.
         """
         results = self._calls.results(
-            "describing topics",
+            Call("describing topics"),
             self._calls.admin.topics,
             names,
             lambda name: listed and name in self.topic_names(),
         )
-        found = self._calls.require("describing topic", results, {NOT_FOUND})
+        found = self._calls.require(DESCRIBE_TOPIC, results, {NOT_FOUND})
         return {name: self._with_own_id(topic) for name, topic in found.items()}
 
     def denied(self, operation: Operation, topics: Iterable[str]) -> dict[str, str]:
@@ -169,7 +178,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         results = self._create(wanted.values())
         if rejected := _rejected_settings(results):
             results |= self._create(simplify(rejected))
-        self._calls.require("creating topic", results, {"TOPIC_ALREADY_EXISTS"})
+        self._calls.require(CREATE_TOPIC, results, {"TOPIC_ALREADY_EXISTS"})
         return self.wait_until_visible(dict.fromkeys(wanted, 1))
 
     def try_topics(self, topics: Iterable[NewTopic]) -> dict[str, str]:
@@ -187,7 +196,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         results = self._create(topics, validate_only=True)
         return {
-            name: self._calls.text_of(f"creating topic {name}", failure)
+            name: self._calls.text_of(CREATE_TOPIC.of(name), failure)
             for name, failure in results.items()
             if failure
             and not failure.is_for_a_setting
@@ -201,7 +210,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         results: dict[str, ClientFailure | None] = {}
         for some in requests(topics):
             answers = self._calls.results(
-                "creating topics",
+                Call("creating topics"),
                 lambda keys, s, some=some: self._calls.admin.create(  # type: ignore[misc]
                     [some[key] for key in keys], s, validate_only=validate_only
                 ),
@@ -212,8 +221,8 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic; one that does not exist counts as deleted."""
-        results = self._calls.results("deleting topics", self._calls.admin.delete, [name])
-        self._calls.require("deleting topic", results, {NOT_FOUND})
+        results = self._calls.results(Call("deleting topics"), self._calls.admin.delete, [name])
+        self._calls.require(DELETE_TOPIC, results, {NOT_FOUND})
 
     def create_partitions(self, counts: Mapping[str, int]) -> dict[str, Topic]:
         """Grows each topic to its count in *counts*, and waits until the partitions are visible.
@@ -221,11 +230,11 @@ class Cluster(AbstractContextManager["Cluster"]):
         Topics that have as many partitions, or more, stay as they are.
         """
         results = self._calls.results(
-            "adding partitions",
+            Call("adding partitions"),
             lambda keys, s: self._calls.admin.grow({key: counts[key] for key in keys}, s),
             counts,
         )
-        self._calls.require("adding partitions to topic", results, {"INVALID_PARTITIONS"})
+        self._calls.require(GROW_TOPIC, results, {"INVALID_PARTITIONS"})
         return self.wait_until_visible(counts)
 
     def wait_until_visible(self, counts: Mapping[str, int]) -> dict[str, Topic]:
@@ -244,14 +253,14 @@ class Cluster(AbstractContextManager["Cluster"]):
                 if name not in visible or visible[name].partitions < count
             ]
 
-        self._calls.wait_for(missing, "waiting for created topics and partitions")
+        self._calls.wait_for(missing, Call("waiting for created topics and partitions"))
         return visible
 
     def topic_config(self, topics: Iterable[str]) -> dict[str, Settings]:
         """Returns each existing topic's settings, by Kafka's names: ``max.message.bytes``."""
         send = partial(self._calls.admin.settings, "TOPIC")
-        results = self._calls.results("reading topic settings", send, topics)
-        return self._calls.require("reading settings of topic", results, {NOT_FOUND})
+        results = self._calls.results(Call("reading topic settings"), send, topics)
+        return self._calls.require(READ_SETTINGS, results, {NOT_FOUND})
 
     def alter_topic_config(
         self, changes: Mapping[str, Mapping[str, str | None]]
@@ -264,7 +273,7 @@ class Cluster(AbstractContextManager["Cluster"]):
             The topics whose changes were rejected, and why.
         """
         results = self._calls.results(
-            "changing topic settings",
+            Call("changing topic settings"),
             lambda keys, s: self._calls.admin.alter({key: changes[key] for key in keys}, s),
             changes,
         )
@@ -279,7 +288,7 @@ class Cluster(AbstractContextManager["Cluster"]):
             The value of the first broker, in ms; None if this user may not see it.
         """
         first = str(min(self._list("listing the brokers").brokers))
-        call = "reading settings of broker"
+        call = Call("reading settings of broker")
         send = partial(self._calls.admin.settings, "BROKER")
         results = self._calls.results(call, send, [first])
         found = self._calls.require(call, results, {"CLUSTER_AUTHORIZATION_FAILED"})
@@ -297,16 +306,15 @@ class Cluster(AbstractContextManager["Cluster"]):
     def _offsets(
         self, times: Mapping[TopicPartition, int], isolation: Isolation
     ) -> dict[TopicPartition, int]:
-        call = "listing offsets of"
         results = self._calls.results(
-            call,
+            LIST_OFFSETS,
             lambda keys, s: self._calls.admin.offsets(
                 {key: times[key] for key in keys}, isolation, s
             ),
             times,
             self._exists,
         )
-        found = self._calls.require(call, results, {NOT_FOUND})
+        found = self._calls.require(LIST_OFFSETS, results, {NOT_FOUND})
         return {tp: place.offset for tp, place in found.items()}
 
     def _exists(self, partition: TopicPartition) -> bool:

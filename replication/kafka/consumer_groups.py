@@ -10,6 +10,7 @@ and next step.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from py4j.java_gateway import JavaObject
 
 from replication.errors import ClusterError
 from replication.kafka.api import ClientError, ClientFailure
-from replication.kafka.calls import join_names
+from replication.kafka.call import COMMIT, DESCRIBE_GROUP, READ_COMMITTED, Call, join_names
 from replication.kafka.diagnosis import CallError
 from replication.kafka.java_admin import JavaAdmin
 from replication.kafka.jvm import has_our_classes
@@ -48,7 +49,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         Raises:
             CallError: A broker did not list its groups; they would look as if deleted.
         """
-        with self.named("listing consumer groups"):
+        with self.named(Call("listing consumer groups")):
             if (calls := self._calls) is not None:
                 states: dict[str, str] = json.loads(calls.states())
                 return states
@@ -90,7 +91,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         offsets_of = self._ask(names)
         for name in names:
             try:
-                with self.named(f"reading the committed offsets of group {name}"):
+                with self.named(READ_COMMITTED.of(name)):
                     found[name] = offsets_of(name)
             except CallError as failure:  # noqa: PERF203 - the other groups still count
                 failures[name] = failure
@@ -101,7 +102,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
     def _ask(self, names: Sequence[str]) -> Callable[[str], dict[TopicPartition, Committed]]:
         """Returns a function that returns a group's offsets, or raises why they cannot be read."""
         if (calls := self._calls) is not None:
-            with self.named(f"reading the committed offsets of {len(names)} groups"):
+            with self.named(Call(f"reading the committed offsets of {len(names)} groups")):
                 answers = json.loads(calls.committed(json.dumps(names)))
             return lambda name: _offsets(answers[name])
         specs = self._jvm.java.util.HashMap()
@@ -128,7 +129,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         """
         if not offsets:
             return
-        call = f"committing offsets of group {group}"
+        call = COMMIT.of(group)
         positions = self._jvm.java.util.HashMap()
         for tp, committed in offsets.items():
             positions.put(self._partition(tp), self._position(committed))
@@ -142,14 +143,14 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
     def _rejection(
         self,
         group: str,
-        call: str,
+        call: Call,
         answer: JavaObject,
         offsets: Iterable[TopicPartition],
     ) -> ClusterError | None:
         rejected: dict[TopicPartition, CallError] = {}
         for tp in offsets:
             try:
-                with self.named(f"{call} for {tp}"):
+                with self.named(replace(call, text=f"{call} for {tp}")):
                     answer.partitionResult(self._partition(tp)).get()
             except CallError as error:  # noqa: PERF203 - the error names all of them
                 rejected[tp] = error
@@ -176,7 +177,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         names = self._jvm.java.util.ArrayList()
         names.add(group)
         try:
-            with self.named(f"describing group {group}"):
+            with self.named(DESCRIBE_GROUP.of(group)):
                 described = self._admin.describeConsumerGroups(names).all().get().get(group)
         except CallError as error:
             if error.code != "GROUP_ID_NOT_FOUND":
@@ -206,7 +207,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         missing, unknown = set[str](), dict[str, CallError]()
         for group in names:
             try:
-                with self.named(f"describing group {group}"):
+                with self.named(DESCRIBE_GROUP.of(group)):
                     is_missing = described.get(group).get().state().name() == "DEAD"
             except CallError as error:
                 is_missing = error.code == "GROUP_ID_NOT_FOUND"

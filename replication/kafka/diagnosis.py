@@ -6,6 +6,7 @@ from typing import Final
 
 from replication.errors import ClusterError, ReplicationError
 from replication.kafka.api import SILENT_LEADER, ClientFailure
+from replication.kafka.call import Call
 from replication.kafka.security_steps import DENIAL, grant_step, security_of, security_step
 
 # Codes that disappear by themselves: elections, metadata on its way, a broker that restarts.
@@ -95,7 +96,7 @@ class InterruptedCallError(ReplicationError):
     answer of a cluster has nothing to do with it.
     """
 
-    def __init__(self, alias: str | None, call: str) -> None:
+    def __init__(self, alias: str | None, call: Call) -> None:
         cluster = f"cluster {alias}" if alias else "the cluster"
         super().__init__(
             f"{call} was ended by this process, as at a stop or after a lost lease; {cluster} is "
@@ -106,7 +107,7 @@ class InterruptedCallError(ReplicationError):
 def call_error(
     alias: str | None,
     properties: Mapping[str, str],
-    call: str,
+    call: Call,
     failure: ClientFailure,
     step: str | None = None,
 ) -> CallError:
@@ -115,7 +116,7 @@ def call_error(
     Args:
         alias: The cluster's alias, None if it has none.
         properties: The client's, with Java's keys; the text has addresses and security only.
-        call: What was tried, with the value: ``creating topic A.orders``.
+        call: What was tried, with the value.
         failure: What the cluster or the client said.
         step: What the operator does, with ``{alias}`` for the cluster; by default that of *code*.
 

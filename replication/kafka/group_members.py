@@ -6,6 +6,7 @@ A command asks it of the groups that leases are.
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from replication.kafka.call import DESCRIBE_GROUP, Call
 from replication.kafka.calls import Calls
 
 PATIENCE_SECONDS: Final = 3.0
@@ -28,8 +29,8 @@ def group_members(alias: str, properties: Mapping[str, str], groups: Collection[
     """
     calls = Calls(alias, properties, "replication-members", PATIENCE_SECONDS)
     try:
-        results = calls.results("describing groups", calls.admin.members, groups)
-        found = calls.require("describing group", results, {"GROUP_ID_NOT_FOUND"})
+        results = calls.results(Call("describing groups"), calls.admin.members, groups)
+        found = calls.require(DESCRIBE_GROUP, results, {"GROUP_ID_NOT_FOUND"})
     finally:
         calls.close()
     return {group: found.get(group, frozenset()) for group in groups}

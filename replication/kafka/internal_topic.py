@@ -10,6 +10,7 @@ from typing import Final
 
 from replication.config.clients.java_keys import PRODUCER_ONLY
 from replication.kafka.api import ClientError, ClientFailure, KafkaRecord, RecordSender
+from replication.kafka.call import WRITE_TOPIC
 from replication.kafka.calls import timeout_s
 from replication.kafka.clients import open_sender
 from replication.kafka.cluster import Cluster
@@ -170,7 +171,7 @@ class InternalTopic:
         return self._sender
 
     def _failed(self, failure: ClientFailure) -> CallError:
-        call = f"writing to topic {self.name}"
+        call = WRITE_TOPIC.of(self.name)
         alias = self._cluster.alias
         return call_error(alias, self._properties, call, failure)
 

@@ -12,6 +12,7 @@ from py4j.java_gateway import JVMView
 
 from replication.config.clients.defaults import with_defaults
 from replication.kafka.api import ClientError, ClientFailure
+from replication.kafka.call import Call
 from replication.kafka.calls import timeout_s
 from replication.kafka.diagnosis import UNREACHABLE, CallError, call_error
 from replication.kafka.java_errors import java_errors
@@ -46,7 +47,7 @@ class JavaAdmin:
         name = "|".join(filter(None, (properties.get("client.id"), f"replication-{self.role}")))
         own["client.id"] = name
         settings = java_map(jvm, {**with_defaults("admin", properties), **own})
-        with self._translated("creating a client"):
+        with self._translated(Call("creating a client")):
             self._admin = self._client.admin.AdminClient.create(settings)
 
     def __exit__(self, *_: object) -> None:
@@ -54,7 +55,7 @@ class JavaAdmin:
         self._admin.close()
 
     @contextmanager
-    def named(self, call: str) -> Iterator[None]:
+    def named(self, call: Call) -> Iterator[None]:
         """Turns a failure of the Java client into a `CallError` with Kafka's name for it.
 
         A cluster that does not answer at all is not even asked: the client would wait for its
@@ -66,7 +67,7 @@ class JavaAdmin:
             yield
 
     @contextmanager
-    def _translated(self, call: str) -> Iterator[None]:
+    def _translated(self, call: Call) -> Iterator[None]:
         try:
             with java_errors(self._jvm):
                 yield
@@ -75,5 +76,5 @@ class JavaAdmin:
             silence = self._reach.look() if failure.code in UNREACHABLE else None
             raise self._failed(call, silence or failure) from None
 
-    def _failed(self, call: str, failure: ClientFailure) -> CallError:
+    def _failed(self, call: Call, failure: ClientFailure) -> CallError:
         return call_error(self.alias, self._properties, call, failure)

@@ -42,11 +42,23 @@ class Listener:
         return f"SASL_{layer}" if self.mechanisms else layer
 
 
-def find_mismatch(properties: Mapping[str, str]) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why a listener does not answer a client.
+
+    Args:
+        reason: What differs.
+        step: What to write, with ``{alias}`` where the cluster's alias belongs.
+    """
+
+    reason: str
+    step: str
+
+
+def find_mismatch(properties: Mapping[str, str]) -> Mismatch | None:
     """Finds why the listener of *properties* does not answer this client, and what to write.
 
-    The text has ``{alias}`` where the cluster's alias belongs. None if nothing is wrong, or if the
-    listener does not say.
+    None if nothing is wrong, or if the listener does not say.
     """
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     mechanism = properties.get("sasl.mechanism", "GSSAPI")
@@ -64,15 +76,16 @@ def place_of(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _mismatch(address: str, listener: Listener, protocol: str, mechanism: str) -> str | None:
+def _mismatch(address: str, listener: Listener, protocol: str, mechanism: str) -> Mismatch | None:
     wanted = listener.protocol
     is_known = listener.mechanisms is not None
     same_layer = protocol.endswith("SSL") == listener.is_tls
     if same_layer and (not is_known or protocol == wanted):
         if listener.mechanisms and mechanism not in listener.mechanisms:
-            return (
+            return Mismatch(
                 f"{address} accepts the SASL mechanisms {', '.join(listener.mechanisms)} and not "
-                f"{mechanism}; set {{alias}}.sasl.mechanism to one of them"
+                f"{mechanism}",
+                "set {alias}.sasl.mechanism to one of them",
             )
         return None
     if is_known:
@@ -82,7 +95,7 @@ def _mismatch(address: str, listener: Listener, protocol: str, mechanism: str) -
     else:
         step = "set {alias}.security.protocol=PLAINTEXT or SASL_PLAINTEXT"
     with_mechanisms = f" with {', '.join(listener.mechanisms)}" if listener.mechanisms else ""
-    return f"{address} speaks {wanted}{with_mechanisms} and not {protocol}; {step}"
+    return Mismatch(f"{address} speaks {wanted}{with_mechanisms} and not {protocol}", step)
 
 
 def look_at(address: str) -> Listener | None:

@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError
 
 from replication.config.clients.defaults import with_defaults
 from replication.kafka.api import ClientFailure
+from replication.kafka.call import Call
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import call_error
 from replication.kafka.jvm import has_our_classes, java_map, shared_jvm
@@ -76,7 +77,7 @@ class LogEnds(AbstractContextManager["LogEnds"]):
                 _lines(partitions), is_committed, int(ANSWER_SECONDS * 1000)
             )
         except Py4JError as error:
-            call = "asking where logs end"
+            call = Call("asking where logs end")
             failure = ClientFailure("_FAIL", str(error))
             raise call_error(self._alias, self._properties, call, failure) from None
         return self._ends(partitions, answer)

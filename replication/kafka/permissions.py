@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from replication.kafka.api import ClientFailure
+from replication.kafka.call import DESCRIBE_TOPIC, READ_TOPIC, WRITE_TOPIC, Call
 from replication.kafka.calls import Calls
 from replication.kafka.diagnosis import NOT_FOUND
 
 Operation = Literal["READ", "WRITE"]
 
-CALLS: Final[dict[Operation, str]] = {"READ": "reading topic", "WRITE": "writing to topic"}
+CALLS: Final[dict[Operation, Call]] = {"READ": READ_TOPIC, "WRITE": WRITE_TOPIC}
 DENIED: Final = "TOPIC_AUTHORIZATION_FAILED"
 
 
@@ -22,14 +23,14 @@ def denied_topics(calls: Calls, operation: Operation, topics: Iterable[str]) -> 
     Raises:
         CallError: The cluster does not answer.
     """
-    results = calls.results("asking for permissions on topics", calls.admin.rights, topics)
+    results = calls.results(Call("asking for permissions on topics"), calls.admin.rights, topics)
     hidden = {
         name
         for name, found in results.items()
         if isinstance(found, ClientFailure) and found.code == DENIED
     }
-    visible = calls.require("describing topic", results, {NOT_FOUND, DENIED})
+    visible = calls.require(DESCRIBE_TOPIC, results, {NOT_FOUND, DENIED})
     forbidden = {
         name for name, rights in visible.items() if rights is not None and operation not in rights
     }
-    return {name: calls.denial(f"{CALLS[operation]} {name}") for name in sorted(hidden | forbidden)}
+    return {name: calls.denial(CALLS[operation].of(name)) for name in sorted(hidden | forbidden)}

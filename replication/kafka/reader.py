@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from replication.kafka.api import ClientError, ClientFailure, KafkaRecord
-from replication.kafka.calls import join_names, timeout_s
+from replication.kafka.call import READ_PARTITIONS
+from replication.kafka.calls import timeout_s
 from replication.kafka.clients import open_records
 from replication.kafka.diagnosis import RETRIABLE, UNREACHABLE, CallError, call_error
 from replication.kafka.reach import LOOK_SECONDS, bound_s, reach_of
@@ -146,8 +147,7 @@ class Reader(AbstractContextManager["Reader"]):
         return self._failed(failure, partitions)
 
     def _failed(self, failure: ClientFailure, partitions: Collection[TopicPartition]) -> CallError:
-        call = f"reading {join_names([str(tp) for tp in partitions])}".rstrip()
-        return call_error(None, self._properties, call, failure)
+        return call_error(None, self._properties, READ_PARTITIONS.of(*partitions), failure)
 
 
 def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from replication.kafka.call import Call
+
 TRUSTSTORE: Final = "ssl.truststore.location"
 KEYSTORE: Final = "ssl.keystore.location"
 
@@ -120,25 +122,6 @@ STEPS: Final[tuple[tuple[str, str], ...]] = (
         "correct {alias}.sasl.jaas.config",
     ),
 )
-# What a call needs, by how its text begins; a topic's or a group's name follows.
-OPERATIONS: Final = (
-    (r"creating topic ", "Create", "topic"),
-    (r"adding partitions to topic ", "Alter", "topic"),
-    (r"deleting topic ", "Delete", "topic"),
-    (r"describing topic ", "Describe", "topic"),
-    (r"listing offsets of ", "Describe", "topic"),
-    (r"reading settings of topic ", "DescribeConfigs", "topic"),
-    (r"changing settings of topic ", "AlterConfigs", "topic"),
-    (r"reading topic ", "Read", "topic"),
-    (r"writing to topic ", "Write", "topic"),
-    (r"reading the committed offsets of group ", "Describe", "group"),
-    (r"describing group ", "Describe", "group"),
-    (r"committing offsets of group ", "Read", "group"),
-    (r"describing the producers of ", "Read", "topic"),
-    (r"reading ", "Read", "topic"),
-)
-OF_PARTITIONS: Final = {"describing the producers of ", "listing offsets of ", "reading "}
-PARTITION: Final = re.compile(r"-\d+\Z")
 DENIAL: Final = "_AUTHORIZATION_FAILED"
 
 AUTHENTICATION: Final = "check {alias}.sasl.mechanism and the user and password it uses"
@@ -169,28 +152,21 @@ def security_step(code: str, reason: str, properties: Mapping[str, str]) -> str 
     return {"_AUTHENTICATION": AUTHENTICATION, "_SSL": TLS}.get(code)
 
 
-def grant_step(call: str, code: str, servers: str) -> str | None:
-    """Returns the line of ``kafka-acls`` that allows *call*; None if *code* is not a refusal.
-
-    The first of several topics stands for all.
-    """
+def grant_step(call: Call, code: str, servers: str) -> str | None:
+    """Returns the line of ``kafka-acls`` that allows *call*; None if *code* is not a refusal."""
     if not code.endswith(DENIAL):
         return None
-    for beginning, usual, kind in OPERATIONS:
-        if call.startswith(beginning):
-            operation = usual
-            name = re.split(r", | for | and ", call.removeprefix(beginning))[0]
-            name = PARTITION.sub("", name) if beginning in OF_PARTITIONS else name
-            resource = f"--{kind} '{name}'"
-            if code.startswith("GROUP") and kind != "group":
-                # confluent-kafka's consumer names it and never joins it
-                operation, resource = "Describe", "--group replication-reader"
-            return (
-                f"allow {operation}: kafka-acls --bootstrap-server {servers} --add "
-                f"--allow-principal User:YOURS --operation {operation} {resource} "
-                "(python -m replication acls FILE prints all that is needed)"
-            )
-    return "python -m replication acls FILE prints the ACLs that are needed on cluster {alias}"
+    if not call.operation or not call.name:
+        return "python -m replication acls FILE prints the ACLs that are needed on cluster {alias}"
+    operation, resource = call.operation, f"--{call.kind} '{call.name}'"
+    if code.startswith("GROUP") and call.kind != "group":
+        # confluent-kafka's consumer names it and never joins it
+        operation, resource = "Describe", "--group replication-reader"
+    return (
+        f"allow {operation}: kafka-acls --bootstrap-server {servers} --add "
+        f"--allow-principal User:YOURS --operation {operation} {resource} "
+        "(python -m replication acls FILE prints all that is needed)"
+    )
 
 
 def security_of(properties: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from replication.config.tree import FlowConfig
 from replication.errors import NoAnswerError
 from replication.figures.words import Words
 from replication.kafka.api import ClientError, ClientFailure, Records
+from replication.kafka.call import READ_TOPIC
 from replication.kafka.clients import open_records
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError, call_error
@@ -97,5 +98,5 @@ class StatusReader(AbstractContextManager["StatusReader"]):
             self.words.take(record.key, record.value, record.timestamp_ms / 1000)
 
     def _error(self, failure: ClientFailure) -> CallError:
-        call = f"reading topic {self.name}"
+        call = READ_TOPIC.of(self.name)
         return call_error(self._target.alias, self._target.consumer, call, failure)

@@ -11,6 +11,7 @@ from typing import Final
 from replication.config.clients.java_keys import PRODUCER_ONLY
 from replication.config.tree import ClusterConfig, FlowConfig
 from replication.kafka.api import ClientError, ClientFailure, RecordSender
+from replication.kafka.call import WRITE_TOPIC
 from replication.kafka.clients import open_sender
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError, call_error
@@ -138,5 +139,5 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
         )
 
     def _error(self, failure: ClientFailure) -> CallError:
-        call = f"writing to topic {self.name}"
+        call = WRITE_TOPIC.of(self.name)
         return call_error(self._target.alias, self._properties, call, failure)

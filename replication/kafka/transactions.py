@@ -8,6 +8,7 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from replication.kafka.call import DESCRIBE_PRODUCERS, Call
 from replication.kafka.java_admin import JavaAdmin
 from replication.kafka.java_errors import failure_in
 from replication.kafka.jvm import has_our_classes
@@ -48,15 +49,14 @@ class Transactions(JavaAdmin, AbstractContextManager["Transactions"]):
         """
         if not has_our_classes(self._jvm):
             return dict.fromkeys(partitions, "replication.jar is not on the class path")
-        call = "describing the producers of"
         asked = sorted(partitions)
-        with self.named(f"{call} {len(asked)} partitions"):
+        with self.named(Call(f"{DESCRIBE_PRODUCERS} {len(asked)} partitions")):
             calls = self._jvm.replication.calls.TransactionCalls(self._admin)
             answers = json.loads(calls.open(json.dumps(asked)))
         found: dict[TopicPartition, OpenTransaction | str] = {}
         for tp, answer in zip(asked, answers, strict=True):
             if failure := failure_in(answer):
-                found[tp] = str(self._failed(f"{call} {tp}", failure))
+                found[tp] = str(self._failed(DESCRIBE_PRODUCERS.of(tp), failure))
             elif answer:
                 found[tp] = OpenTransaction(
                     answer["producer"], answer["last"], answer.get("id", ""), answer.get("since")

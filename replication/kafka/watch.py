@@ -18,6 +18,7 @@ from typing import Final
 from replication.config.clients.defaults import QUICK_RETURN
 from replication.errors import ReplicationError
 from replication.kafka.api import LATEST, Admin, ClientError, ClientFailure, LogOffset
+from replication.kafka.call import Call
 from replication.kafka.clients import open_admin
 from replication.kafka.diagnosis import call_error
 from replication.kafka.reach import MUTE, Silence, reach_of
@@ -231,7 +232,7 @@ class ClusterWatch:
         silence = self._reach.look()
         if silence is None:
             return ""
-        call = "asking whether it answers"
+        call = Call("asking whether it answers")
         return str(call_error(self.alias, self._properties, call, silence))
 
     def _ask_leader(self, tp: TopicPartition) -> "Future[LogOffset | ClientFailure]":

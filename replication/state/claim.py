@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from py4j.java_gateway import JVMView
 from replication.config.clients.defaults import with_defaults
 from replication.errors import ClusterError
 from replication.kafka.api import ClientFailure
+from replication.kafka.call import JOIN_GROUP
 from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.jvm import has_our_classes
 from replication.kafka.ownership import Member, Ownership
@@ -69,10 +70,6 @@ class LeaseName:
 
 
 ANSWER_STEP: Final = "check that its brokers answer"
-ACL_STEP: Final = (
-    "the mirror needs READ on the group, for which python -m replication acls FILE prints the line "
-    "of kafka-acls"
-)
 REFUSED: Final = (("SslAuthentication", "_SSL"), ("Authentication", "_AUTHENTICATION"))
 """What ends an attempt to join for good, by part of the class of Java's exception."""
 
@@ -227,13 +224,14 @@ class Claim(AbstractContextManager["Claim"]):
     def _failure(self, reason: str) -> ClusterError:
         """Returns why the group cannot be joined."""
         if "Authorization" in reason:
-            return ClusterError(str(self._error("GROUP_AUTHORIZATION_FAILED", reason, ACL_STEP)))
+            return ClusterError(str(self._error("GROUP_AUTHORIZATION_FAILED", reason)))
         code = next((code for found, code in REFUSED if found in reason), "_TIMED_OUT")
         step = ANSWER_STEP if code == "_TIMED_OUT" else None
         return NoLeaseAnswerError(str(self._error(code, reason, step)))
 
     def _error(self, code: str, reason: str, step: str | None = None) -> CallError:
-        call = f"joining the group {self.name.group} for flow {self.name}"
+        joining = JOIN_GROUP.of(self.name.group)
+        call = replace(joining, text=f"{joining} for flow {self.name}")
         failure = ClientFailure(code, reason)
         return call_error(self.name.flow.target, self._target, call, failure, step)
 

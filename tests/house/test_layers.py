@@ -113,7 +113,7 @@ DOORS = {
     "kafka": {
         "acls",
         "api",
-        "calls",
+        "call",
         "certificate",
         "client_check",
         "cluster",

@@ -3,7 +3,22 @@
 import pytest
 
 from replication.kafka.api import ClientFailure
+from replication.kafka.call import (
+    COMMIT,
+    CREATE_TOPIC,
+    DESCRIBE_GROUP,
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_TOPIC,
+    JOIN_GROUP,
+    LIST_OFFSETS,
+    READ_PARTITIONS,
+    READ_SETTINGS,
+    READ_TOPIC,
+    WRITE_TOPIC,
+    Call,
+)
 from replication.kafka.diagnosis import call_error
+from replication.model import TopicPartition
 
 TLS = {"bootstrap.servers": "b:1", "security.protocol": "SSL", "ssl.truststore.location": "/t.p12"}
 KERBEROS = {"bootstrap.servers": "b:1", "security.protocol": "SASL_SSL"}
@@ -50,7 +65,7 @@ REFUSED = "Topic authorization failed."
 def test_a_refused_connection_names_the_property_of_the_file(
     properties: dict[str, str], code: str, reason: str, step: str
 ) -> None:
-    text = str(call_error("B", properties, "listing topics", ClientFailure(code, reason)))
+    text = str(call_error("B", properties, Call("listing topics"), ClientFailure(code, reason)))
 
     assert step.replace("of B", "of cluster B") in text
     assert "security.protocol=" in text
@@ -61,25 +76,51 @@ def test_a_refused_connection_names_the_property_of_the_file(
 @pytest.mark.parametrize(
     ("call", "code", "line"),
     [
-        ("creating topic A.orders", "TOPIC", "--operation Create --topic 'A.orders'"),
-        ("creating topic A.a, A.b and 3 more", "TOPIC", "--operation Create --topic 'A.a'"),
-        ("listing offsets of orders-12", "TOPIC", "--operation Describe --topic 'orders'"),
-        ("reading settings of topic t-1", "TOPIC", "--operation DescribeConfigs --topic 't-1'"),
-        ("reading t-0", "TOPIC", "--operation Read --topic 't'"),
-        ("reading topic t-1", "TOPIC", "--operation Read --topic 't-1'"),
-        ("describing topic t-1", "TOPIC", "--operation Describe --topic 't-1'"),
-        ("describing group g-1", "GROUP", "--operation Describe --group 'g-1'"),
-        ("writing to topic heartbeats", "TOPIC", "--operation Write --topic 'heartbeats'"),
-        ("committing offsets of group g for t-0", "GROUP", "--operation Read --group 'g'"),
-        ("reading t-0", "GROUP", "--operation Describe --group replication-reader"),
-        ("reading the ACLs of topics", "CLUSTER", "python -m replication acls FILE"),
+        (CREATE_TOPIC.of("A.orders"), "TOPIC", "--operation Create --topic 'A.orders'"),
+        (CREATE_TOPIC.of("A.b", "A.a"), "TOPIC", "--operation Create --topic 'A.a'"),
+        (CREATE_TOPIC.of("a, b"), "TOPIC", "--operation Create --topic 'a, b'"),
+        (LIST_OFFSETS.of(TopicPartition("t-1", 12)), "TOPIC", "Describe --topic 't-1'"),
+        (READ_SETTINGS.of("t-1"), "TOPIC", "--operation DescribeConfigs --topic 't-1'"),
+        (READ_PARTITIONS.of(TopicPartition("t", 0)), "TOPIC", "--operation Read --topic 't'"),
+        (READ_TOPIC.of("t-1"), "TOPIC", "--operation Read --topic 't-1'"),
+        (DESCRIBE_TOPIC.of("t-1"), "TOPIC", "--operation Describe --topic 't-1'"),
+        (DESCRIBE_PRODUCERS.of(TopicPartition("t", 0)), "TOPIC", "Read --topic 't'"),
+        (DESCRIBE_GROUP.of("g-1"), "GROUP", "--operation Describe --group 'g-1'"),
+        (WRITE_TOPIC.of("heartbeats"), "TOPIC", "--operation Write --topic 'heartbeats'"),
+        (COMMIT.of("g for t and u"), "GROUP", "--operation Read --group 'g for t and u'"),
+        (JOIN_GROUP.of("g"), "GROUP", "--operation Read --group 'g'"),
+        (
+            READ_PARTITIONS.of(TopicPartition("t", 0)),
+            "GROUP",
+            "--operation Describe --group replication-reader",
+        ),
     ],
 )
 def test_a_missing_acl_is_named_with_the_command_that_adds_it(
-    call: str, code: str, line: str
+    call: Call, code: str, line: str
 ) -> None:
     error = call_error("B", TLS, call, ClientFailure(f"{code}_AUTHORIZATION_FAILED", REFUSED))
 
     assert line in str(error)
     assert error.is_denied
     assert not error.is_temporary
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["reading the ACLs of topics", "reading topic settings", "describing the producers of 3 parts"],
+)
+def test_where_no_resource_is_known_no_line_is_made_up(text: str) -> None:
+    failure = ClientFailure("CLUSTER_AUTHORIZATION_FAILED", REFUSED)
+
+    error = str(call_error("B", TLS, Call(text), failure))
+
+    assert "python -m replication acls FILE prints the ACLs that are needed on cluster B" in error
+    assert "--add" not in error
+
+
+def test_a_call_names_what_it_is_about() -> None:
+    partitions = [TopicPartition("t", number) for number in range(7)]
+
+    assert str(READ_PARTITIONS.of(*partitions)) == "reading t-0, t-1, t-2, t-3, t-4 and 2 more"
+    assert str(READ_PARTITIONS.of()) == "reading"

@@ -6,7 +6,7 @@ from concurrent.futures import TimeoutError as Late
 from datetime import datetime, timezone
 from typing import Final
 
-from replication.control.doctor.judgement import Judgement, Verdict, failed, told, unknown
+from replication.control.doctor.judgement import Judgement, Verdict, failed, unknown
 from replication.control.partitions import PATIENCE_SECONDS
 from replication.errors import ClusterError, ReplicationError
 from replication.kafka.certificate import served_until
@@ -31,8 +31,13 @@ def look_at_cluster(alias: str, admin: Mapping[str, str]) -> Iterator[Judgement]
     if met and all(met.values()):
         is_open = any(why and why.is_open for why in met.values())
         if is_open and (mismatch := find_mismatch(admin)):
-            text = mismatch.format(alias=alias)
-            yield told(f"login to {alias}", text, "problem", ClusterError.exit_code)
+            yield Judgement(
+                what=f"login to {alias}",
+                found=mismatch.reason,
+                verdict="problem",
+                next_step=mismatch.step.format(alias=alias),
+                exit_code=ClusterError.exit_code,
+            )
         else:
             yield unknown(f"login to {alias}", "no address of the cluster answers")
         return

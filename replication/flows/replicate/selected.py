@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from replication.errors import FlowError
 from replication.flows.context import FlowContext
-from replication.kafka.calls import join_names
+from replication.kafka.call import join_names
 from replication.log_events import Event
 from replication.model import NewEvent
 from replication.topics.topic_plan import TopicPlan

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 from replication.demo.brokers import Broker
 from replication.errors import ClusterError
 from replication.kafka.api import KafkaRecord
+from replication.kafka.call import Call
 from replication.kafka.calls import Calls
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
@@ -82,8 +83,8 @@ def test_a_list_of_topics_brings_the_clusters_id_which_is_known_for_a_while(
     asked: list[str] = []
     ask = Calls.ask
 
-    def counted(calls: Calls, call: str, send: Callable[[float], Any]) -> object:
-        asked.append(call)
+    def counted(calls: Calls, call: Call, send: Callable[[float], Any]) -> object:
+        asked.append(str(call))
         return ask(calls, call, send)
 
     monkeypatch.setattr(Calls, "ask", counted)

@@ -6,6 +6,7 @@ import pytest
 
 from replication.demo.ports import free_port
 from replication.kafka.api import ClientError, ClientFailure, Listing
+from replication.kafka.call import LIST_OFFSETS, WRITE_TOPIC
 from replication.kafka.calls import Calls
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
@@ -116,7 +117,7 @@ def test_a_partition_without_a_leader_is_not_reported_as_absent() -> None:
         return dict.fromkeys(keys, ClientFailure("UNKNOWN_TOPIC_OR_PARTITION", "no such topic"))
 
     with pytest.raises(CallError, match=r"listing offsets of there failed: no broker led it"):
-        calls.results("listing offsets of", ask, ["there", "gone"], lambda key: key == "there")
+        calls.results(LIST_OFFSETS, ask, ["there", "gone"], lambda key: key == "there")
     assert asked[:2] == [["there", "gone"], ["there"]]
 
 
@@ -138,7 +139,7 @@ def test_an_epoch_that_the_client_remembers_wrongly_is_read_again(
 
     monkeypatch.setattr(calls.admin, "listing", read_metadata)
     try:
-        assert calls.results("listing offsets of", ask, ["t-0"]) == {"t-0": 7}
+        assert calls.results(LIST_OFFSETS, ask, ["t-0"]) == {"t-0": 7}
     finally:
         calls.close()
 
@@ -182,4 +183,4 @@ def test_a_write_that_this_process_interrupts_blames_no_cluster(clusters: Cluste
         sender.flush(1.0)
     failure = caught.value.failure
     with pytest.raises(InterruptedCallError, match="writing to topic t was ended by this process"):
-        call_error("A", {}, "writing to topic t", failure)
+        call_error("A", {}, WRITE_TOPIC.of("t"), failure)

@@ -142,7 +142,10 @@ def test_a_flow_that_may_no_longer_hold_its_lease_ends(
 
     revoke(clusters[1], LEASES)
 
-    with pytest.raises(ClusterError, match="the mirror needs READ on the group"):
+    with pytest.raises(
+        ClusterError,
+        match=r"allow Read: kafka-acls .* --operation Read --group '__replication-lease",
+    ):
         flow.join()
 
 
