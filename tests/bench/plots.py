@@ -92,7 +92,7 @@ def _throughput(results: Results, size_bytes: int, file: Path) -> Path:
         axes.set_ylim(bottom=0)
 
     panels = rounds(results, size_bytes)
-    return _figure(file, [lambda axes, it=it: panel(axes, *it) for it in panels.items()])
+    return _figure(file, [lambda axes, item=item: panel(axes, *item) for item in panels.items()])
 
 
 def _latency(results: Results, file: Path) -> Path:
@@ -109,7 +109,7 @@ def _latency(results: Results, file: Path) -> Path:
         axes.legend()
 
     panels = curves(results)
-    return _figure(file, [lambda axes, it=it: panel(axes, *it) for it in panels.items()])
+    return _figure(file, [lambda axes, item=item: panel(axes, *item) for item in panels.items()])
 
 
 def _figure(file: Path, panels: Sequence[Any]) -> Path:

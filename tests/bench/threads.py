@@ -59,9 +59,9 @@ def print_activities(console: Console, title: str, found: Iterable[Activity]) ->
     table.add_column("threads")
     for heading in ("number", "% of a core", "wakes a second"):
         table.add_column(heading, justify="right")
-    for it in found:
-        wakes = f"{it.wakes_per_second:,.1f}"
-        table.add_row(it.purpose, f"{it.threads:,}", f"{it.cores:.2%}".rstrip("%"), wakes)
+    for use in found:
+        wakes = f"{use.wakes_per_second:,.1f}"
+        table.add_row(use.purpose, f"{use.threads:,}", f"{use.cores:.2%}".rstrip("%"), wakes)
     console.print(table)
 
 
@@ -80,6 +80,8 @@ def _activity(
 ) -> Activity:
     mine = {at: reading for at, reading in after.items() if reading.purpose == purpose}
     new = Reading(purpose, 0.0, 0)
-    cpu_seconds = sum(it.cpu_seconds - before.get(at, new).cpu_seconds for at, it in mine.items())
-    wakes = sum(it.wakes - before.get(at, new).wakes for at, it in mine.items())
+    cpu_seconds = sum(
+        thread.cpu_seconds - before.get(at, new).cpu_seconds for at, thread in mine.items()
+    )
+    wakes = sum(thread.wakes - before.get(at, new).wakes for at, thread in mine.items())
     return Activity(purpose, len(mine), cpu_seconds / seconds, wakes / seconds)

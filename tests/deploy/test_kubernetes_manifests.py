@@ -61,7 +61,7 @@ def closed(schema: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_pods_may_run_where_the_restricted_standard_is_enforced(overlay: str) -> None:
     objects = rendered(overlay)
-    workload = next(it for it in objects if it["kind"] in {"Deployment", "CronJob"})
+    workload = next(found for found in objects if found["kind"] in {"Deployment", "CronJob"})
     spec = workload["spec"]
     template = (spec if workload["kind"] == "Deployment" else spec["jobTemplate"]["spec"])[
         "template"

@@ -150,7 +150,9 @@ def test_a_driver_pod_with_executor_pods_copies_all_although_one_of_them_dies(
         command = [str(ENTRYPOINT), "mirror", "--config", str(config), "--mode", "drain"]
         with RunningProcess("driver", command, log) as driver:
             until(driver.while_running(lambda: copied(clusters, topic_name)), SECONDS)
-            victim = next(it for it in cluster.processes.values() if it.poll() is None)
+            victim = next(
+                process for process in cluster.processes.values() if process.poll() is None
+            )
             kill(family(victim.pid))
             at_kill = copied(clusters, topic_name)
             code = driver.wait(END_SECONDS)

@@ -84,7 +84,9 @@ def assert_agreed(spark: SparkSession, rule: CopyRule, records: Sequence[KafkaRe
     assert copies == {at: rule.copy_of(record) for at, record in copied.items()}
     assert originals.keys() == copied.keys()
     pure = [rule.copy(record) for record in records]
-    assert [target.time_ms for _, target in sorted(targets.items())] == [it.time_ms for it in pure]
+    assert [target.time_ms for _, target in sorted(targets.items())] == [
+        copy.time_ms for copy in pure
+    ]
     for at, theirs in originals.items():
         ours = rule.original(records[at])
         assert ours is not None

@@ -208,8 +208,12 @@ def test_a_job_that_runs_checkpoints_only_reads_the_newest_map_without_a_spark_j
 
 
 def test_every_folder_in_reach_can_be_appended_to_and_read(tmp_path: Path) -> None:
-    characters = [it for it in map(chr, range(32, 127)) if not it.isalnum() and it != "/"]
-    folders = [tmp_path / f"state{it}" for it in (*characters, "\u00e4")]
+    characters = [
+        character
+        for character in map(chr, range(32, 127))
+        if not character.isalnum() and character != "/"
+    ]
+    folders = [tmp_path / f"state{character}" for character in (*characters, "\u00e4")]
     in_reach = [
         folder
         for folder in folders

@@ -31,12 +31,12 @@ def acl(permission: str, operation: str, topic: str, principal: str = "User:alic
 
 def create(broker: Broker, *acls: TopicAcl) -> None:
     """Creates *acls*."""
-    _create(broker, [_topic_acl(AclBinding, it) for it in acls])
+    _create(broker, [_topic_acl(AclBinding, acl) for acl in acls])
 
 
 def remove(broker: Broker, *acls: TopicAcl) -> None:
     """Removes *acls*."""
-    _remove(broker, [_topic_acl(AclBindingFilter, it) for it in acls])
+    _remove(broker, [_topic_acl(AclBindingFilter, acl) for acl in acls])
 
 
 def forbid_descriptions(broker: Broker) -> None:
@@ -44,12 +44,12 @@ def forbid_descriptions(broker: Broker) -> None:
 
     With a DENY alone, the broker itself would no longer be allowed to do anything.
     """
-    _create(broker, [_cluster_acl(AclBinding, *it) for it in _NO_DESCRIPTIONS])
+    _create(broker, [_cluster_acl(AclBinding, *acl) for acl in _NO_DESCRIPTIONS])
 
 
 def allow_descriptions(broker: Broker) -> None:
     """Takes back what `forbid_descriptions` did."""
-    _remove(broker, [_cluster_acl(AclBindingFilter, *it) for it in _NO_DESCRIPTIONS])
+    _remove(broker, [_cluster_acl(AclBindingFilter, *acl) for acl in _NO_DESCRIPTIONS])
 
 
 def acls_of(broker: Broker, topic: str) -> set[TopicAcl]:
@@ -68,15 +68,15 @@ def acls_of(broker: Broker, topic: str) -> set[TopicAcl]:
     found: list[Any] = admin.describe_acls(asked, request_timeout=TIMEOUT_SECONDS).result()
     return {
         TopicAcl(
-            it.name,
-            it.resource_pattern_type.name,
-            it.principal,
-            it.host,
-            it.operation.name,
-            it.permission_type.name,
+            acl.name,
+            acl.resource_pattern_type.name,
+            acl.principal,
+            acl.host,
+            acl.operation.name,
+            acl.permission_type.name,
         )
-        for it in found
-        if topic in it.name
+        for acl in found
+        if topic in acl.name
     }
 
 
@@ -98,15 +98,15 @@ def _remove(broker: Broker, filters: list[AclBindingFilter]) -> None:
         removed.result()
 
 
-def _topic_acl(kind: type[Binding], it: TopicAcl) -> Binding:
+def _topic_acl(kind: type[Binding], acl: TopicAcl) -> Binding:
     return kind(
         ResourceType.TOPIC,
-        it.topic,
-        ResourcePatternType[it.pattern],
-        it.principal,
-        it.host,
-        AclOperation[it.operation],
-        AclPermissionType[it.permission],
+        acl.topic,
+        ResourcePatternType[acl.pattern],
+        acl.principal,
+        acl.host,
+        AclOperation[acl.operation],
+        AclPermissionType[acl.permission],
     )
 
 

@@ -7,7 +7,7 @@ from replication.cli.main import main
 
 def run(*arguments: object) -> Result:
     """The result of a command, whose arguments are turned into text."""
-    return CliRunner().invoke(main, [str(it) for it in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def ok(result: Result) -> Result:

@@ -37,7 +37,7 @@ class FilesInTurn(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no ty
         gate = self.config.pluginmanager.getplugin("gate")
         if self.collection is None and gate is not None:
             self._places = gate.places
-            self._jobs = frozenset(it.scope for it in self._places.values() if it.is_job)
+            self._jobs = frozenset(place.scope for place in self._places.values() if place.is_job)
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:

@@ -12,7 +12,7 @@ from tests.support.local import REPOSITORY
 def overrides(cluster: Cluster, topic: str) -> dict[str, str | None]:
     """The settings that *topic* sets itself."""
     settings = cluster.topic_config([topic])[topic]
-    return {key: it.value for key, it in settings.items() if it.origin == "topic"}
+    return {key: setting.value for key, setting in settings.items() if setting.origin == "topic"}
 
 
 def alter_topic(broker: Broker, topic: str, key: str, value: str) -> None:

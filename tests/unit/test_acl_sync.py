@@ -106,7 +106,7 @@ def test_only_what_is_missing_is_created_and_prohibitions_come_first() -> None:
 
     plan = plan_acls(flow(), source, [acl("ALLOW READ A.t1")], [])
 
-    assert [str(it) for it in plan.create] == [
+    assert [str(acl) for acl in plan.create] == [
         "DENY READ A.t1 to User:alice from *",
         "DENY READ A.t2 to User:alice from *",
         "ALLOW READ A.t2 to User:alice from *",

@@ -58,7 +58,11 @@ def test_the_names_of_a_list_become_names_and_prefixes(
 ) -> None:
     grants = needed(topics=topics, heartbeats_replication_enabled="false")["A"]
 
-    of_topics = {it: grants[it] for it in grants if it.kind == "topic" and "mm2" not in it.name}
+    of_topics = {
+        resource: grants[resource]
+        for resource in grants
+        if resource.kind == "topic" and "mm2" not in resource.name
+    }
     assert of_topics == dict.fromkeys(resources, TOPIC_READ)
 
 

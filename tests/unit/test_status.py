@@ -96,7 +96,7 @@ def test_what_has_begun_and_not_ended_is_not_replicated(
 ) -> None:
     found = troubles_of(events, RUNNING)
 
-    assert [(it.topic, it.partition, it.kind) for it in found] == expected
+    assert [(row.topic, row.partition, row.kind) for row in found] == expected
 
 
 def append(state: Path, table: str, rows: Iterable[Row]) -> None:

@@ -58,7 +58,7 @@ def test_an_internal_topic_that_is_not_as_it_must_be_is_named_with_the_command_t
         topic.create()
         topic.create()
 
-    lines = [it.getMessage() for it in caplog.records if "unfit" in it.getMessage()]
+    lines = [record.getMessage() for record in caplog.records if "unfit" in record.getMessage()]
     assert len(lines) == 2
     assert f"kafka-configs --bootstrap-server {cluster.servers} --alter" in lines[0]
     assert f"kafka-topics --bootstrap-server {cluster.servers} --delete" in lines[1]

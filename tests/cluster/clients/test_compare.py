@@ -50,13 +50,13 @@ def copy(clusters: Clusters, topic: str, partitions: int) -> None:
     create_topic(target.bootstrap, topic, partitions)
     with sending(target.bootstrap) as sender:
         for partition in range(partitions):
-            for _, it in log.records(partition):
+            for _, content in log.records(partition):
                 record = ProducedRecord(
                     partition=partition,
-                    key=it.key,
-                    value=it.value,
-                    headers=it.headers,
-                    timestamp_ms=it.timestamp_ms,
+                    key=content.key,
+                    value=content.value,
+                    headers=content.headers,
+                    timestamp_ms=content.timestamp_ms,
                 )
                 sender.send(topic, record)
 
@@ -258,8 +258,8 @@ def test_producers_and_probe_count_what_was_committed(
     ]
     for producer in producers:
         producer.start()
-    until(lambda: all(sum(it.counts.values()) > 200 for it in producers), 60)
-    counts = {topic: n for it in producers for topic, n in it.finish().items()}
+    until(lambda: all(sum(producer.counts.values()) > 200 for producer in producers), 60)
+    counts = {topic: n for producer in producers for topic, n in producer.finish().items()}
     latencies = probe.finish()
 
     for topic, count in counts.items():

@@ -125,7 +125,7 @@ def test_auto_changes_its_mode_when_a_worker_goes_and_when_one_comes(
 
     with RunningProcess("mirror", [str(SCRIPT), *arguments], log) as job:
         until(lambda: modes() == ["realtime"], START_SECONDS)
-        worker = next(it for it in spark_cluster.workers if it.executors())
+        worker = next(worker for worker in spark_cluster.workers if worker.executors())
         spark_cluster.workers.remove(worker)
         worker.kill_all()
         until(lambda: modes()[-1] == "microbatch", START_SECONDS)
@@ -163,7 +163,7 @@ def test_a_second_attempt_never_ends_well_even_if_it_writes_nothing(
 
 def lose(cluster: Standalone, victim: str) -> None:
     """Kills what one worker runs; the cluster has two workers again afterwards."""
-    worker = next(it for it in cluster.workers if it.executors())
+    worker = next(worker for worker in cluster.workers if worker.executors())
     if victim == "executor":
         worker.kill_executors()
         return

@@ -75,7 +75,7 @@ def test_two_sources_fill_two_topics_of_one_target(
     remote = {config.flow: f"{config.flow.source}.{topic_name}" for config in configs}
     assert_copies((source, target), {topic_name: remote[flow]})
     assert_copies((own_broker, target), {topic_name: remote[other]})
-    maps = {it: OffsetMap(reader_of(flows[0].tables).offsets(it).runs(tp)) for it in remote}
+    maps = {flow: OffsetMap(reader_of(flows[0].tables).offsets(flow).runs(tp)) for flow in remote}
     assert (maps[flow].translate(160), maps[other].translate(110)) == (Exact(160), Exact(110))
     assert committed(target, group) == {
         TopicPartition(remote[flow], 0): Committed(42),

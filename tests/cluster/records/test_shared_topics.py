@@ -78,7 +78,7 @@ def test_after_a_crash_nothing_is_lost_in_a_topic_with_two_sources(
     other.stop()
     send(source, topic_name, PARTITIONS, 1000)
     states = {source: (FLOW, tmp_path / "state"), own_broker: (C_TO_B, tmp_path / "other")}
-    maps = {it: reader(at).offsets(flow) for it, (flow, at) in states.items()}
+    maps = {side: reader(at).offsets(flow) for side, (flow, at) in states.items()}
     before = [records(target, topic_name, partition) for partition in range(PARTITIONS)]
     anchors = maps[source].progress().anchors
 
@@ -91,7 +91,7 @@ def test_after_a_crash_nothing_is_lost_in_a_topic_with_two_sources(
         tp = TopicPartition(topic_name, partition)
         copied = records(target, topic_name, partition)
         originals = {broker: records(broker, topic_name, partition) for broker in maps}
-        expected = Counter(it for own in originals.values() for it in own.values())
+        expected = Counter(record for own in originals.values() for record in own.values())
         there = Counter(found.values())
         unrecorded = Counter(
             content
@@ -232,9 +232,11 @@ def test_the_header_does_not_hide_what_was_copied(
         send(source, topic_name, 1, 10)
 
     copied = records(target, f"A.{topic_name}", 0)
-    assert [it.headers[-1] for it in copied.values()] == [(PROVENANCE, b"A")] * 110
+    assert [content.headers[-1] for content in copied.values()] == [(PROVENANCE, b"A")] * 110
     originals = records(source, topic_name, 0)
-    assert [it.value for it in copied.values()] == [originals[at].value for at in range(110)]
+    assert [content.value for content in copied.values()] == [
+        originals[at].value for at in range(110)
+    ]
 
 
 def assert_map_fits(
@@ -261,7 +263,9 @@ def has_reached(flow: RunningFlow, offset: int) -> bool:
 
 def bare(content: Content) -> Content:
     """A record without the header that its copy has."""
-    return content._replace(headers=tuple(it for it in content.headers if it[0] != PROVENANCE))
+    return content._replace(
+        headers=tuple(header for header in content.headers if header[0] != PROVENANCE)
+    )
 
 
 def copies(target: Broker, topic: str) -> int:

@@ -52,7 +52,7 @@ def drain(config: Path) -> Completed:
     done = spark_submit(config, "--mode", "drain")
     assert done.returncode == 0, done.stdout + done.stderr
     for text in ("uthoriz", "not_copied", "denied", "rejected", "ERROR"):
-        lines = [it for it in (done.stdout + done.stderr).splitlines() if text in it]
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if text in line]
         assert not lines, lines
     return done
 

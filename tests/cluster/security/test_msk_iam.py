@@ -68,7 +68,10 @@ def first_message(jvm: JVMView) -> bytes:
 
 def signature(token: Mapping[str, str]) -> str:
     """The signature of a request with *token*'s values, by version 4 of Amazon's rules."""
-    names = ("Action", *(f"X-Amz-{it}" for it in ("Algorithm", "Credential", "Date", "Expires")))
+    names = (
+        "Action",
+        *(f"X-Amz-{name}" for name in ("Algorithm", "Credential", "Date", "Expires")),
+    )
     query = [(name, token[name.lower()]) for name in (*names, "X-Amz-SignedHeaders")]
     encoded = "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted(query))
     nothing = hashlib.sha256(b"").hexdigest()

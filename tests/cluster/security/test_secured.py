@@ -15,7 +15,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 WITHIN_SECONDS = 15.0  # of a loaded machine; the client's own timeout is 30 s
 
 
-@pytest.mark.parametrize("listener", [it for it in LISTENERS if it not in ("EXPIRED", "ELSEWHERE")])
+@pytest.mark.parametrize(
+    "listener", [name for name in LISTENERS if name not in ("EXPIRED", "ELSEWHERE")]
+)
 @pytest.mark.guarantee
 def test_every_client_connects(secured: Secured, listener: str, topic_name: str) -> None:
     properties = secured.client(listener)
@@ -27,7 +29,10 @@ def test_every_client_connects(secured: Secured, listener: str, topic_name: str)
         topic.write([(b"k", b"v"), (b"k2", b"")])
 
         assert topic_name in cluster.topic_names()
-        assert [(it.key, it.value) for it in topic.records()] == [(b"k", b"v"), (b"k2", b"")]
+        assert [(record.key, record.value) for record in topic.records()] == [
+            (b"k", b"v"),
+            (b"k2", b""),
+        ]
 
 
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12", "PEM"])

@@ -159,12 +159,14 @@ def test_the_copies_are_those_that_mirror_maker_2_makes(
 
         until(are_equal, 60)
 
-    copied = {(it.permission, it.operation) for it in ours if it.topic == f"{flow.source}.{topic}"}
+    copied = {
+        (acl.permission, acl.operation) for acl in ours if acl.topic == f"{flow.source}.{topic}"
+    }
     assert copied == {
         *(("DENY", operation) for operation in ("ALL", "READ", "WRITE", *operations)),
         *(("ALLOW", operation) for operation in ("READ", *operations)),
     }
-    assert {it.topic for it in ours} == {
+    assert {acl.topic for acl in ours} == {
         f"{flow.source}.{name}" for name in (topic, f"{flow.source}-all", "heartbeats", "*")
     }
 
@@ -229,7 +231,9 @@ def test_a_missing_permission_is_one_line_of_the_log(
     finally:
         allow_descriptions(target)
 
-    lines = [it.getMessage() for it in caplog.records if "acls_not_copied" in it.getMessage()]
+    lines = [
+        record.getMessage() for record in caplog.records if "acls_not_copied" in record.getMessage()
+    ]
     assert len(lines) == 1
     assert "grant the mirror's user DESCRIBE on the cluster" in lines[0]
 
@@ -252,7 +256,9 @@ def test_a_cluster_without_an_authorizer_is_named_once(
         sync.round()
         sync.round()
 
-    lines = [it.getMessage() for it in caplog.records if "acls_not_copied" in it.getMessage()]
+    lines = [
+        record.getMessage() for record in caplog.records if "acls_not_copied" in record.getMessage()
+    ]
     assert len(lines) == 1
     assert "cluster B has no authorizer" in lines[0]
 
