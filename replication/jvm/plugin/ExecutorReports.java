@@ -12,6 +12,7 @@ import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.util.TaskCompletionListener;
 import replication.producer.PartitionCopy;
 import replication.producer.PreserveTimestamps;
+import replication.source.SharedConsumers;
 
 /**
  * The executor's half: reports twice a second what the target has acknowledged, and ends a process
@@ -109,6 +110,7 @@ public final class ExecutorReports implements ExecutorPlugin {
   public void shutdown() {
     isShutDown = true;
     if (hasRunTasks) { // else there may be no client, and Spark's classes would make pools for them
+      SharedConsumers.closeAll();
       KeptConsumers.close();
       KeptProducers.close();
     }
@@ -194,6 +196,9 @@ public final class ExecutorReports implements ExecutorPlugin {
     PreserveTimestamps.forEachCopy((tp, copy) -> copy.report(lines));
     if (number % REPORTS_BETWEEN_CLEANUPS == 0) {
       PreserveTimestamps.dropIdle(ExecutorReports::isRunning, IDLE_NANOS);
+      if (hasRunTasks) {
+        SharedConsumers.closeIdle(); // those of generations that went on elsewhere, or ended
+      }
     }
     return lines.toString();
   }

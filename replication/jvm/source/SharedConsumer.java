@@ -3,240 +3,244 @@ package replication.source;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import java.util.function.LongSupplier;
+import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * A consumer of many partitions, and what it has fetched of them beyond the end of the last batch.
  *
- * <p>It is kept from one batch of a task to the next, which goes on without asking the broker again
- * if it begins where the last one ended.
+ * <p>It serves one task after the other. A batch that begins where the last one ended goes on with
+ * what is here already: nothing is asked again, and the fetch on its way stays of use.
  */
 final class SharedConsumer {
+  /** A bounded batch's records are in the log: what does not come at once may have passed. */
   private static final Duration LOOK = Duration.ofMillis(10);
-  private static final long KEPT_NANOS = TimeUnit.MINUTES.toNanos(5);
-  private static final Map<String, SharedConsumer> KEPT = new ConcurrentHashMap<>();
 
-  /** One partition: {@code next} is the offset after the last record that was passed on. */
-  static final class Reading {
-    final TopicPartition partition;
-    final UTF8String topic;
-    final Integer number;
-    private long next;
-    private long until;
-    private boolean isDone;
-    private List<ConsumerRecord<byte[], byte[]>> records = List.of();
-    private int at;
+  private static final Duration ANSWER = Duration.ofSeconds(10);
+  private static final long GONE_NANOS = TimeUnit.SECONDS.toNanos(5);
 
-    Reading(TopicPartition partition) {
-      this.partition = partition;
-      topic = UTF8String.fromString(partition.topic());
-      number = partition.partition();
-    }
+  private final Function<ClientSettings, Consumer<byte[], byte[]>> connect;
+  private final LongSupplier clock;
+  private final Map<TopicPartition, FetchedPartition> fetched = new LinkedHashMap<>();
+  private final ArrayDeque<FetchedPartition> ready = new ArrayDeque<>();
+  private final Set<FetchedPartition> open = new LinkedHashSet<>();
+  private ClientSettings settings;
+  private Consumer<byte[], byte[]> consumer;
+  private FetchedPartition current;
+  private long leftBytes;
+
+  SharedConsumer(ClientSettings settings) {
+    this(settings, ClientSettings::connect, System::nanoTime);
   }
 
-  private final KafkaConsumer<byte[], byte[]> consumer;
-  private final Map<TopicPartition, Reading> readings = new HashMap<>();
-  private final ArrayDeque<Reading> ready = new ArrayDeque<>();
-  private Reading current;
-  private int open;
-  private long timeoutMs;
-  private long keptAt;
-
-  private SharedConsumer(Map<String, Object> client) {
-    consumer = new KafkaConsumer<>(client);
+  SharedConsumer(
+      ClientSettings settings,
+      Function<ClientSettings, Consumer<byte[], byte[]>> connect,
+      LongSupplier clock) {
+    this.settings = settings;
+    this.connect = connect;
+    this.clock = clock;
+    consumer = connect.apply(settings);
   }
 
-  /** The consumer of a task, at the beginning of its share. */
-  static SharedConsumer take(Share share) {
-    long now = System.nanoTime();
-    KEPT.forEach(
-        (key, old) -> {
-          if (now - old.keptAt > KEPT_NANOS && KEPT.remove(key, old)) {
-            old.close();
-          }
-        });
-    SharedConsumer kept = KEPT.remove(share.key());
-    SharedConsumer taken = kept == null ? new SharedConsumer(share.client) : kept;
-    try {
-      taken.begin(share);
-      return taken;
-    } catch (RuntimeException e) {
-      taken.close();
-      throw e;
-    }
-  }
-
-  void keep(Share share) {
-    keptAt = System.nanoTime();
-    SharedConsumer other = KEPT.put(share.key(), this);
-    if (other != null) {
-      other.close();
-    }
-  }
-
-  void close() {
-    consumer.close(Duration.ZERO); // else it waits for the answer to its last fetch
-  }
-
-  static void closeKept(String stream) {
-    for (Iterator<Map.Entry<String, SharedConsumer>> all = KEPT.entrySet().iterator();
-        all.hasNext(); ) {
-      Map.Entry<String, SharedConsumer> entry = all.next();
-      if (entry.getKey().startsWith(stream)) {
-        all.remove();
-        entry.getValue().close();
-      }
-    }
-  }
-
-  private void begin(Share share) {
-    timeoutMs = share.timeoutMs;
+  /** Begins a batch. */
+  void begin(List<TaskShare.Range> ranges) {
     ready.clear();
+    open.clear();
     current = null;
-    List<TopicPartition> partitions = new ArrayList<>();
-    share.ranges.forEach(range -> partitions.add(range.partition()));
-    consumer.assign(partitions);
+    leftBytes = 0;
+    consumer.assign(ranges.stream().map(TaskShare.Range::partition).toList());
     consumer.resume(consumer.paused());
-    readings.keySet().retainAll(consumer.assignment());
-    for (Share.Range range : share.ranges) {
-      Reading reading = readings.get(range.partition());
-      if (reading == null || reading.next != range.from()) {
-        reading = new Reading(range.partition());
-        reading.next = range.from();
-        readings.put(range.partition(), reading);
+    fetched.keySet().retainAll(consumer.assignment());
+    for (TaskShare.Range range : ranges) {
+      FetchedPartition partition = fetched.get(range.partition());
+      if (partition == null || partition.next() != range.from()) {
+        partition = new FetchedPartition(range.partition(), range.from());
+        fetched.put(range.partition(), partition);
         consumer.seek(range.partition(), range.from());
       }
-      reading.until = range.until();
-      reading.isDone = false;
-      if (reading.at < reading.records.size()) {
-        ready.add(reading);
+      partition.begin(range.until());
+      open.add(partition);
+      if (partition.hasRecords()) {
+        ready.add(partition);
       }
     }
-    open = share.ranges.size();
   }
 
-  /** Which partition the last record was of. */
-  Reading current() {
+  /** Of which partition the last record was. */
+  FetchedPartition current() {
     return current;
   }
 
-  /** The next record of a share that has an end; null at the end. */
+  /** The next record of a batch that has an end; null at the end. */
   ConsumerRecord<byte[], byte[]> next() {
-    long waitsSince = 0;
-    while (open > 0) {
-      ConsumerRecord<byte[], byte[]> record = polled();
-      if (record != null) {
+    long[] waits = null; // since when, and when somebody looked for what is gone
+    while (true) {
+      ConsumerRecord<byte[], byte[]> record = fetchedRecord();
+      if (record != null || open.isEmpty()) {
         return record;
       }
-      if (open > 0 && !poll(LOOK)) {
-        long now = System.nanoTime();
-        waitsSince = waitsSince == 0 ? now : waitsSince;
-        if (!finishPassed() && now - waitsSince > TimeUnit.MILLISECONDS.toNanos(timeoutMs)) {
-          throw new TimeoutException("no record was fetched for " + timeoutMs + " ms");
-        }
+      if (poll(LOOK) || finishPassed()) {
+        waits = null;
+        continue;
+      }
+      long now = clock.getAsLong();
+      waits = waits == null ? new long[] {now, now} : waits;
+      if (now - waits[1] > GONE_NANOS) {
+        failIfGone();
+        waits[1] = clock.getAsLong();
+      }
+      if (now - waits[0] > TimeUnit.MILLISECONDS.toNanos(settings.timeoutMs())) {
+        throw new TimeoutException(
+            String.format(
+                "no record came within %d ms of %d partitions, such as %s",
+                settings.timeoutMs(), open.size(), open.iterator().next()));
+      }
+    }
+  }
+
+  /** The next record of a batch without an end; null if none comes in time. */
+  ConsumerRecord<byte[], byte[]> next(long patienceMs) {
+    ConsumerRecord<byte[], byte[]> record = fetchedRecord();
+    if (record != null) { // most often: the clock is not looked at
+      return record;
+    }
+    long end = clock.getAsLong() + TimeUnit.MILLISECONDS.toNanos(patienceMs);
+    long left;
+    while ((left = end - clock.getAsLong()) > 0) {
+      if (poll(Duration.ofNanos(left))) {
+        return fetchedRecord();
       }
     }
     return null;
   }
 
-  /** The next record of a share without an end; null if none comes in time. */
-  ConsumerRecord<byte[], byte[]> next(long patienceMs) {
-    ConsumerRecord<byte[], byte[]> record = polled();
-    if (record != null) {
-      return record;
+  private ConsumerRecord<byte[], byte[]> fetchedRecord() {
+    while (current != null || (current = ready.poll()) != null) {
+      ConsumerRecord<byte[], byte[]> record = current.take();
+      if (record != null) {
+        return record;
+      }
+      if (current.hasEnd() && isPassed(current)) {
+        finish(current);
+      }
+      current = null;
     }
-    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(patienceMs);
-    while (true) {
-      long left = end - System.nanoTime();
-      if (left <= 0) {
-        return null;
-      }
-      if (poll(Duration.ofNanos(left))) {
-        return polled();
-      }
-    }
-  }
-
-  private ConsumerRecord<byte[], byte[]> polled() {
-    while (true) {
-      if (current == null) {
-        current = ready.poll();
-        if (current == null) {
-          return null;
-        }
-      }
-      Reading reading = current;
-      if (reading.at == reading.records.size()) {
-        reading.records = List.of();
-        reading.at = 0;
-        if (reading.next >= reading.until) {
-          finish(reading);
-        }
-        current = null;
-        continue;
-      }
-      ConsumerRecord<byte[], byte[]> record = reading.records.get(reading.at);
-      if (record.offset() >= reading.until) {
-        finish(reading);
-        current = null;
-        continue;
-      }
-      reading.at++;
-      reading.next = record.offset() + 1;
-      return record;
-    }
-  }
-
-  private void finish(Reading reading) {
-    if (!reading.isDone) {
-      reading.isDone = true;
-      reading.next = reading.until; // where the next batch begins
-      open--;
-      consumer.pause(List.of(reading.partition));
-    }
+    return null;
   }
 
   private boolean poll(Duration patience) {
+    ConsumerRecords<byte[], byte[]> polled;
     try {
-      ConsumerRecords<byte[], byte[]> polled = consumer.poll(patience);
-      for (TopicPartition tp : polled.partitions()) {
-        Reading reading = readings.get(tp);
-        reading.records = polled.records(tp);
-        reading.at = 0;
-        ready.add(reading);
-      }
-      return !polled.isEmpty();
+      polled = consumer.poll(patience);
     } catch (OffsetOutOfRangeException e) {
-      throw new IllegalStateException("KAFKA_DATA_LOSS: " + e.getMessage(), e);
+      throw new IllegalStateException(SharedSource.DATA_LOSS + e.getMessage(), e);
     }
+    for (TopicPartition tp : polled.partitions()) {
+      FetchedPartition partition = fetched.get(tp);
+      partition.add(polled.records(tp));
+      ready.add(partition);
+    }
+    if (settings.isExceededBy(polled)) {
+      replaceClient();
+    }
+    return !polled.isEmpty();
   }
 
-  /** Ends partitions whose last offsets have no records: those of compaction and transactions. */
+  /** Goes on with a client that fetches less; what the old one holds is fetched again. */
+  private void replaceClient() {
+    settings = settings.smaller();
+    ClientSettings.close(consumer);
+    consumer = connect.apply(settings);
+    consumer.assign(open.stream().map(partition -> partition.partition).toList());
+    open.forEach(partition -> consumer.seek(partition.partition, partition.fetchedUntil()));
+    fetched.values().stream().filter(FetchedPartition::isFinished).forEach(FetchedPartition::drop);
+  }
+
+  /** Ends what has no more records before its end: compaction and transactions leave gaps. */
   private boolean finishPassed() {
-    int before = open;
-    for (Reading reading : readings.values()) {
-      if (!reading.isDone && consumer.position(reading.partition, LOOK) >= reading.until) {
-        finish(reading);
+    List<FetchedPartition> passed = new ArrayList<>();
+    for (FetchedPartition partition : open) {
+      if (isPassed(partition)) {
+        passed.add(partition);
       }
     }
-    return open < before;
+    passed.forEach(this::finish);
+    return !passed.isEmpty();
   }
 
+  private boolean isPassed(FetchedPartition partition) {
+    try {
+      return partition.isPassed(partition.next())
+          || partition.isPassed(consumer.position(partition.partition, Duration.ZERO));
+    } catch (TimeoutException e) { // its leader is unknown
+      return false;
+    }
+  }
+
+  /**
+   * Ends a partition's part of the batch. It is paused, or the client would go on to fetch it while
+   * others are read.
+   */
+  private void finish(FetchedPartition partition) {
+    open.remove(partition);
+    partition.finish();
+    long left = partition.leftBytes();
+    boolean isBehind = left > 0 || consumer.currentLag(partition.partition).orElse(0) > 0;
+    leftBytes += left + (isBehind ? settings.partitionBytes() : 0); // and a fetch in the client
+    if (leftBytes > settings.mostBytes()) {
+      dropFinished();
+    } else {
+      consumer.pause(List.of(partition.partition));
+    }
+  }
+
+  /** Drops what was fetched beyond the batch, here and in the client. */
+  private void dropFinished() {
+    leftBytes = 0;
+    fetched.values().stream().filter(FetchedPartition::isFinished).forEach(FetchedPartition::drop);
+    consumer.assign(open.stream().map(partition -> partition.partition).toList());
+  }
+
+  private void failIfGone() {
+    Set<TopicPartition> asked = new LinkedHashSet<>();
+    open.forEach(partition -> asked.add(partition.partition));
+    Set<TopicPartition> gone;
+    try {
+      gone = LogEnds.gone(consumer, asked, ANSWER);
+    } catch (TimeoutException e) { // nobody knows
+      return;
+    }
+    if (!gone.isEmpty()) {
+      throw new IllegalStateException(
+          SharedSource.DATA_LOSS
+              + "deleted while a batch reads them: "
+              + gone.stream().map(TopicPartition::toString).sorted().toList());
+    }
+  }
+
+  /** Where each partition is. The client is not asked: it waits while a leader is unknown. */
   SourceOffsets offsets() {
-    SourceOffsets offsets = new SourceOffsets();
-    readings.values().forEach(reading -> offsets.put(reading.partition, reading.next));
-    return offsets;
+    Map<TopicPartition, Long> next = new LinkedHashMap<>();
+    fetched.values().forEach(partition -> next.put(partition.partition, partition.next()));
+    return SourceOffsets.of(next);
+  }
+
+  void close() {
+    fetched.clear();
+    ready.clear();
+    ClientSettings.close(consumer);
   }
 }

@@ -14,6 +14,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
 import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.TaskCompletionListener;
 
 /** A task's half of {@link SharedSource}: the records of its share, as rows. */
 final class SharedReader implements SupportsRealTimeRead<InternalRow> {
@@ -24,22 +25,36 @@ final class SharedReader implements SupportsRealTimeRead<InternalRow> {
   static final class Factory implements PartitionReaderFactory {
     private static final long serialVersionUID = 1;
 
+    private final ClientSettings settings;
+    private final boolean isStream;
+
+    Factory(ClientSettings settings, boolean isStream) {
+      this.settings = settings;
+      this.isStream = isStream;
+    }
+
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition share) {
-      return new SharedReader((Share) share);
+      return new SharedReader((TaskShare) share, settings, isStream);
     }
   }
 
-  private final Share share;
+  private final TaskShare share;
+  private final boolean isStream;
   private final SharedConsumer consumer;
   private final Object[] fields = new Object[8];
   private final GenericInternalRow row = new GenericInternalRow(fields);
   private boolean isSound = true;
   private boolean isClosed;
 
-  SharedReader(Share share) {
+  SharedReader(TaskShare share, ClientSettings settings, boolean isStream) {
     this.share = share;
-    consumer = SharedConsumer.take(share);
+    this.isStream = isStream;
+    consumer = SharedConsumers.take(share, settings);
+    TaskContext task = TaskContext.get();
+    if (task != null) { // Spark 4.1 does not close the readers of Real-Time tasks
+      task.addTaskCompletionListener((TaskCompletionListener) ended -> close());
+    }
   }
 
   @Override
@@ -67,7 +82,7 @@ final class SharedReader implements SupportsRealTimeRead<InternalRow> {
     if (record == null) {
       return false;
     }
-    SharedConsumer.Reading from = consumer.current();
+    FetchedPartition from = consumer.current();
     fields[0] = record.key();
     fields[1] = record.value();
     fields[2] = from.topic;
@@ -122,9 +137,9 @@ final class SharedReader implements SupportsRealTimeRead<InternalRow> {
     }
     isClosed = true;
     TaskContext task = TaskContext.get();
-    if (isSound && task != null && !task.isInterrupted() && !task.isFailed()) {
-      consumer.keep(share);
-    } else {
+    if (isStream && isSound && task != null && !task.isInterrupted() && !task.isFailed()) {
+      SharedConsumers.keep(share, consumer);
+    } else { // in mid-record: nobody knows what it has passed on
       consumer.close();
     }
   }

@@ -1,13 +1,17 @@
 package replication.source;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -19,13 +23,21 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * A source of Kafka records whose tasks each read many partitions through one consumer.
  *
- * <p>Spark's own source has a task and a consumer for each partition. This one takes the options
- * that the mirror passes to it ({@code kafka.*}, {@code startingOffsets}, {@code
- * maxOffsetsPerTrigger}), and {@link #TASKS}; its rows have the same columns.
+ * <p>Spark's own source has a task and a consumer for each partition: a thread, connections and
+ * fetches of its own. This one takes the same options as far as the replication has use for them:
+ * {@code kafka.*}, {@code startingOffsets} (which names each partition), {@code endingOffsets},
+ * {@code maxOffsetsPerTrigger}; and {@code tasks}, how many share the partitions. Its rows have the
+ * same columns. Records that are gone always fail a read.
  */
 public final class SharedSource implements TableProvider {
-  /** Option: how many tasks share the partitions. */
-  static final String TASKS = "tasks";
+  static final String STARTS = "startingOffsets";
+  static final String ENDS = "endingOffsets";
+  static final String LATEST = "latest";
+
+  /** Begins the text of a failure that says so, as Spark's own source has it. */
+  static final String DATA_LOSS = "KAFKA_DATA_LOSS: ";
+
+  private static final String NAME = "shared Kafka source";
 
   private static final StructType HEADER =
       new StructType().add("key", DataTypes.StringType).add("value", DataTypes.BinaryType);
@@ -41,6 +53,33 @@ public final class SharedSource implements TableProvider {
           .add("timestampType", DataTypes.IntegerType)
           .add("headers", DataTypes.createArrayType(HEADER));
 
+  /** How many tasks read this many partitions. */
+  static int tasks(CaseInsensitiveStringMap options, int partitions) {
+    return Math.max(1, Math.min(options.getInt("tasks", 1), partitions));
+  }
+
+  /** What is to be read of the partitions that have {@code ends}. */
+  static List<TaskShare.Range> ranges(
+      Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends) {
+    List<TaskShare.Range> ranges = new ArrayList<>();
+    starts.forEach(
+        (tp, start) -> {
+          Long end = ends.get(tp);
+          if (end == null) {
+            throw new IllegalStateException(
+                "the end of " + tp + " is unknown: its topic is gone, or it has no leader");
+          }
+          if (end < start) {
+            throw new IllegalStateException(
+                DATA_LOSS + tp + " ends at " + end + ", before offset " + start);
+          }
+          if (end > start) {
+            ranges.add(new TaskShare.Range(tp, start, end));
+          }
+        });
+    return ranges;
+  }
+
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
     return SCHEMA;
@@ -54,7 +93,7 @@ public final class SharedSource implements TableProvider {
   private static final class Records implements SupportsRead {
     @Override
     public String name() {
-      return "shared Kafka source";
+      return NAME;
     }
 
     @Override
@@ -69,16 +108,23 @@ public final class SharedSource implements TableProvider {
 
     @Override
     public Set<TableCapability> capabilities() {
-      return Set.of(TableCapability.MICRO_BATCH_READ);
+      return Set.of(TableCapability.MICRO_BATCH_READ, TableCapability.BATCH_READ);
     }
 
     @Override
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-      return () -> new Reading(options);
+      return () -> new Read(options);
     }
   }
 
-  private record Reading(CaseInsensitiveStringMap options) implements Scan {
+  /** No record, whose text would have the options' passwords. */
+  private static final class Read implements Scan {
+    private final CaseInsensitiveStringMap options;
+
+    private Read(CaseInsensitiveStringMap options) {
+      this.options = options;
+    }
+
     @Override
     public StructType readSchema() {
       return SCHEMA;
@@ -86,7 +132,12 @@ public final class SharedSource implements TableProvider {
 
     @Override
     public String description() {
-      return "shared Kafka source"; // not its options, which have passwords
+      return NAME;
+    }
+
+    @Override
+    public Batch toBatch() {
+      return new SharedBatch(options);
     }
 
     @Override

@@ -1,18 +1,11 @@
 package replication.source;
 
-import java.io.InterruptedIOException;
-import java.io.UncheckedIOException;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.UUID;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.InterruptException;
-import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -24,44 +17,26 @@ import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/**
- * The driver's half of {@link SharedSource}: which offsets a batch has, and which task reads what.
- *
- * <p>A partition belongs to the same task in each batch, so that its consumer goes on where it was.
- */
+/** The driver's half of a streaming read: which offsets a batch has, and which task reads what. */
 final class SharedStream
     implements MicroBatchStream, SupportsTriggerAvailableNow, SupportsRealTimeMode {
-  private static final String PREFIX = "kafka.";
-
   private final String id = UUID.randomUUID().toString();
-  private final Map<String, Object> client = new HashMap<>();
   private final SourceOffsets start;
   private final int tasks;
   private final long limit;
-  private final long timeoutMs;
-  private final Map<TopicPartition, Integer> taskOf = new HashMap<>();
-  private KafkaConsumer<byte[], byte[]> asking;
+  private final ClientSettings settings;
+  private final LogEnds ends;
+  private final PartitionTasks partitionTasks;
   private SourceOffsets latest;
   private boolean isDrain;
 
   SharedStream(CaseInsensitiveStringMap options) {
-    options
-        .asCaseSensitiveMap()
-        .forEach(
-            (key, value) -> {
-              if (key.toLowerCase(Locale.ROOT).startsWith(PREFIX)) {
-                client.put(key.substring(PREFIX.length()), value);
-              }
-            });
-    client.put("auto.offset.reset", "none");
-    client.put("enable.auto.commit", "false");
-    client.put("key.deserializer", ByteArrayDeserializer.class.getName());
-    client.put("value.deserializer", ByteArrayDeserializer.class.getName());
-    start = SourceOffsets.parse(options.get("startingOffsets"));
-    tasks = Math.max(1, Math.min(options.getInt(SharedSource.TASKS, 1), start.map().size()));
+    start = SourceOffsets.parse(options.get(SharedSource.STARTS));
+    tasks = SharedSource.tasks(options, start.map().size());
     limit = options.getLong("maxOffsetsPerTrigger", Long.MAX_VALUE);
-    timeoutMs = options.getLong("kafkaConsumer.pollTimeoutMs", 120_000);
-    start.map().keySet().forEach(tp -> taskOf.put(tp, taskOf.size() % tasks));
+    settings = ClientSettings.of(options, tasks);
+    ends = new LogEnds(settings);
+    partitionTasks = new PartitionTasks(start.map().keySet(), tasks);
   }
 
   @Override
@@ -96,89 +71,85 @@ final class SharedStream
 
   @Override
   public Offset latestOffset(Offset from, ReadLimit most) {
+    Map<TopicPartition, Long> starts = ((SourceOffsets) from).map();
     if (latest == null || !isDrain) {
-      latest = ask();
+      Map<TopicPartition, Long> all = new HashMap<>(starts);
+      all.putAll(ends.ends(starts.keySet())); // what does not answer stands still
+      latest = SourceOffsets.of(all);
     }
-    if (!(most instanceof ReadMaxRows rows)) {
+    return most instanceof ReadMaxRows rows ? limited(starts, rows.maxRows()) : latest;
+  }
+
+  /** Ends of a batch of some {@code most} records: each partition has its share of the backlog. */
+  private SourceOffsets limited(Map<TopicPartition, Long> starts, long most) {
+    double backlog = 0;
+    for (Map.Entry<TopicPartition, Long> end : latest.map().entrySet()) {
+      backlog += Math.max(0, end.getValue() - starts.get(end.getKey()));
+    }
+    if (backlog <= most) {
       return latest;
     }
-    return limited(((SourceOffsets) from).map(), rows.maxRows());
+    Map<TopicPartition, Long> batch = new HashMap<>();
+    for (Map.Entry<TopicPartition, Long> end : latest.map().entrySet()) {
+      long begin = starts.get(end.getKey());
+      long size = end.getValue() - begin;
+      long share = Math.min(size, (long) Math.ceil(most * (size / backlog)));
+      batch.put(end.getKey(), begin + share);
+    }
+    return SourceOffsets.of(batch);
   }
 
-  private SourceOffsets ask() {
-    try {
-      if (asking == null) {
-        asking = new KafkaConsumer<>(client);
-      }
-      SourceOffsets ends = new SourceOffsets();
-      asking.endOffsets(start.map().keySet(), Duration.ofMillis(timeoutMs)).forEach(ends::put);
-      return ends;
-    } catch (InterruptException e) { // Spark looks for its own, or Java's
-      throw new UncheckedIOException(new InterruptedIOException(e.toString()));
-    }
-  }
-
-  private SourceOffsets limited(Map<TopicPartition, Long> from, long most) {
-    double all = 0;
-    for (Map.Entry<TopicPartition, Long> entry : latest.map().entrySet()) {
-      all += entry.getValue() - from.get(entry.getKey());
-    }
-    if (all <= most) {
-      return latest;
-    }
-    SourceOffsets ends = new SourceOffsets();
-    for (Map.Entry<TopicPartition, Long> entry : latest.map().entrySet()) {
-      long begin = from.get(entry.getKey());
-      long size = entry.getValue() - begin;
-      ends.put(entry.getKey(), begin + Math.min(size, (long) Math.ceil(most * (size / all))));
-    }
-    return ends;
-  }
-
-  /** The shares of a micro-batch. */
+  /** The tasks of a micro-batch. */
   @Override
   public InputPartition[] planInputPartitions(Offset from, Offset until) {
     return plan(((SourceOffsets) from).map(), ((SourceOffsets) until).map());
   }
 
-  /** The shares of a Real-Time batch, which has no end. */
+  /** The tasks of a Real-Time batch, which ends by time. */
   @Override
   public InputPartition[] planInputPartitions(Offset from) {
-    return plan(((SourceOffsets) from).map(), null);
+    Map<TopicPartition, Long> starts = ((SourceOffsets) from).map();
+    Map<TopicPartition, Long> without = new HashMap<>();
+    starts.keySet().forEach(tp -> without.put(tp, TaskShare.NO_END));
+    return plan(starts, without);
   }
 
-  private InputPartition[] plan(Map<TopicPartition, Long> from, Map<TopicPartition, Long> until) {
-    List<Share> shares = new ArrayList<>();
+  private InputPartition[] plan(
+      Map<TopicPartition, Long> starts, Map<TopicPartition, Long> batchEnds) {
+    partitionTasks.begin(starts);
+    return shares(id, tasks, SharedSource.ranges(starts, batchEnds), partitionTasks);
+  }
+
+  /** The shares of those tasks that have something to read. */
+  static InputPartition[] shares(
+      String id, int tasks, List<TaskShare.Range> ranges, PartitionTasks partitionTasks) {
+    List<List<TaskShare.Range>> ofTasks = new ArrayList<>();
     for (int task = 0; task < tasks; task++) {
-      shares.add(new Share(id, task, client, timeoutMs));
+      ofTasks.add(new ArrayList<>());
     }
-    from.forEach(
-        (tp, begin) -> {
-          long end = until == null ? Long.MAX_VALUE : until.get(tp);
-          if (end < begin) {
-            throw new IllegalStateException(
-                "KAFKA_DATA_LOSS: " + tp + " ends at " + end + ", before offset " + begin);
-          }
-          if (end > begin) {
-            shares.get(taskOf.get(tp)).add(tp, begin, end);
-          }
-        });
-    shares.removeIf(Share::isEmpty);
+    ranges.forEach(range -> ofTasks.get(partitionTasks.of(range.partition())).add(range));
+    TaskHosts hosts = TaskHosts.now();
+    List<InputPartition> shares = new ArrayList<>();
+    for (int task = 0; task < tasks; task++) {
+      if (!ofTasks.get(task).isEmpty()) {
+        shares.add(new TaskShare(id + "#" + task, ofTasks.get(task), hosts.of(id, task)));
+      }
+    }
     return shares.toArray(new InputPartition[0]);
   }
 
   @Override
   public Offset mergeOffsets(PartitionOffset[] ofTasks) {
-    SourceOffsets merged = new SourceOffsets();
+    Map<TopicPartition, Long> merged = new HashMap<>();
     for (PartitionOffset offsets : ofTasks) {
-      merged.putAll((SourceOffsets) offsets);
+      merged.putAll(((SourceOffsets) offsets).map());
     }
-    return merged;
+    return SourceOffsets.of(merged);
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new SharedReader.Factory();
+    return new SharedReader.Factory(settings, true);
   }
 
   @Override
@@ -186,9 +157,7 @@ final class SharedStream
 
   @Override
   public void stop() {
-    if (asking != null) {
-      asking.close(Duration.ZERO);
-    }
-    SharedConsumer.closeKept(id); // on other machines they are closed with age
+    ends.close();
+    SharedConsumers.closeOf(id); // on other machines they are closed with age
   }
 }

@@ -2,8 +2,11 @@ package replication.source;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.Serializable;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.Map;
+import java.util.SortedMap;
 import java.util.TreeMap;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.connector.read.streaming.Offset;
@@ -15,42 +18,39 @@ final class SourceOffsets extends Offset implements PartitionOffset {
 
   private final TreeMap<TopicPartition, Long> next =
       new TreeMap<>(
-          (Comparator<TopicPartition> & java.io.Serializable)
-              (a, b) -> {
-                int topics = a.topic().compareTo(b.topic());
-                return topics != 0 ? topics : Integer.compare(a.partition(), b.partition());
+          (Comparator<TopicPartition> & Serializable)
+              (one, other) -> {
+                int order = one.topic().compareTo(other.topic());
+                return order != 0 ? order : Integer.compare(one.partition(), other.partition());
               });
   private transient String json;
 
+  static SourceOffsets of(Map<TopicPartition, Long> next) {
+    SourceOffsets offsets = new SourceOffsets();
+    offsets.next.putAll(next);
+    return offsets;
+  }
+
   static SourceOffsets parse(String json) {
+    SourceOffsets offsets = new SourceOffsets();
     try {
       Map<?, ?> topics = new ObjectMapper().readValue(json, Map.class);
-      SourceOffsets offsets = new SourceOffsets();
       topics.forEach(
           (topic, partitions) ->
               ((Map<?, ?>) partitions)
                   .forEach(
-                      (partition, offset) ->
-                          offsets.put(
-                              new TopicPartition(
-                                  (String) topic, Integer.parseInt((String) partition)),
+                      (number, offset) ->
+                          offsets.next.put(
+                              new TopicPartition((String) topic, Integer.parseInt((String) number)),
                               ((Number) offset).longValue())));
-      return offsets;
-    } catch (JsonProcessingException e) {
-      throw new IllegalArgumentException("not a map of offsets: " + json, e);
+    } catch (JsonProcessingException | ClassCastException | NumberFormatException e) {
+      throw new IllegalArgumentException("not offsets by topic and partition: " + json, e);
     }
+    return offsets;
   }
 
-  void put(TopicPartition partition, long offset) {
-    next.put(partition, offset);
-  }
-
-  void putAll(SourceOffsets others) {
-    next.putAll(others.next);
-  }
-
-  Map<TopicPartition, Long> map() {
-    return next;
+  SortedMap<TopicPartition, Long> map() {
+    return Collections.unmodifiableSortedMap(next);
   }
 
   @Override
@@ -60,11 +60,11 @@ final class SourceOffsets extends Offset implements PartitionOffset {
       String topic = null;
       for (Map.Entry<TopicPartition, Long> entry : next.entrySet()) {
         TopicPartition tp = entry.getKey();
-        if (!tp.topic().equals(topic)) {
+        if (tp.topic().equals(topic)) {
+          text.append(',');
+        } else {
           text.append(topic == null ? "\"" : "},\"").append(tp.topic()).append("\":{");
           topic = tp.topic();
-        } else {
-          text.append(',');
         }
         text.append('"').append(tp.partition()).append("\":").append(entry.getValue());
       }

@@ -1,0 +1,109 @@
+package replication.source;
+
+import java.util.List;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** One partition of a task: what was fetched of it, and how much of that was passed on. */
+final class FetchedPartition {
+  private static final long LOST = -1;
+
+  final TopicPartition partition;
+
+  /** The topic's name as Spark's rows have it. */
+  final UTF8String topic;
+
+  /** The partition's number as Spark's rows have it. */
+  final Integer number;
+
+  private long next;
+  private long until;
+  private boolean isFinished;
+  private List<ConsumerRecord<byte[], byte[]>> records = List.of();
+  private int at;
+
+  FetchedPartition(TopicPartition partition, long from) {
+    this.partition = partition;
+    topic = UTF8String.fromString(partition.topic());
+    number = partition.partition();
+    next = from;
+  }
+
+  /** The offset after the last record that was passed on, or the end of a batch. */
+  long next() {
+    return next;
+  }
+
+  /** The offset after the last record that was fetched. */
+  long fetchedUntil() {
+    return records.isEmpty() ? next : records.get(records.size() - 1).offset() + 1;
+  }
+
+  boolean isFinished() {
+    return isFinished;
+  }
+
+  /** Begins a batch. */
+  void begin(long end) {
+    until = end;
+    isFinished = false;
+  }
+
+  void add(List<ConsumerRecord<byte[], byte[]>> fetched) {
+    records = fetched;
+    at = 0;
+  }
+
+  boolean hasRecords() {
+    return at < records.size();
+  }
+
+  /** The next record of the batch; null if there is none, or none yet. */
+  ConsumerRecord<byte[], byte[]> take() {
+    if (!hasRecords()) {
+      records = List.of();
+      at = 0;
+      return null;
+    }
+    ConsumerRecord<byte[], byte[]> record = records.get(at);
+    if (record.offset() >= until) {
+      return null;
+    }
+    at++;
+    next = record.offset() + 1;
+    return record;
+  }
+
+  /** Whether the batch ends before what comes after {@code position}, the client's. */
+  boolean isPassed(long position) {
+    return (hasRecords() ? records.get(at).offset() : Math.max(next, position)) >= until;
+  }
+
+  boolean hasEnd() {
+    return until != TaskShare.NO_END;
+  }
+
+  /** Ends the batch: the next one begins at its end, wherever the last record was. */
+  void finish() {
+    isFinished = true;
+    next = until;
+  }
+
+  /** The bytes fetched beyond the batch. */
+  long leftBytes() {
+    return ClientSettings.sizeOf(records.subList(at, records.size()));
+  }
+
+  /** Forgets what was fetched beyond the batch: the next one fetches it again. */
+  void drop() {
+    records = List.of();
+    at = 0;
+    next = LOST;
+  }
+
+  @Override
+  public String toString() {
+    return partition + " at " + next;
+  }
+}

@@ -1,0 +1,375 @@
+package replication.source;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.MockConsumer;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.clients.consumer.OffsetResetStrategy;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.Node;
+import org.apache.kafka.common.PartitionInfo;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.junit.jupiter.api.Test;
+
+/** What a task gets of the partitions that share its consumer. */
+final class SharedConsumerTest {
+  private static final TopicPartition A = new TopicPartition("t", 0);
+  private static final TopicPartition B = new TopicPartition("t", 1);
+
+  private final Logs logs = new Logs();
+  private final List<Client> clients = new ArrayList<>();
+  private final List<ClientSettings> asked = new ArrayList<>();
+  private long now;
+  private SharedConsumer consumer = shared(Map.of());
+
+  /** The offsets of the records of each partition, and where the partition ends. */
+  private static final class Logs {
+    private final Map<TopicPartition, TreeMap<Long, Integer>> sizes = new HashMap<>();
+    private final Map<TopicPartition, Long> ends = new HashMap<>();
+
+    private void add(TopicPartition tp, int size, long... offsets) {
+      for (long offset : offsets) {
+        sizes.computeIfAbsent(tp, any -> new TreeMap<>()).put(offset, size);
+        ends.merge(tp, offset + 1, Math::max);
+      }
+    }
+  }
+
+  /** A client that is given some records of its partitions with each poll. */
+  private final class Client extends MockConsumer<byte[], byte[]> {
+    private final Map<TopicPartition, Long> positions = new HashMap<>();
+    private final List<TopicPartition> seeks = new ArrayList<>();
+    private int most = Integer.MAX_VALUE;
+    private KafkaException trouble;
+
+    private Client() {
+      super(OffsetResetStrategy.NONE);
+    }
+
+    /** As Kafka's client: a partition that is no longer assigned is not paused either. */
+    @Override
+    public synchronized void assign(Collection<TopicPartition> partitions) {
+      resume(paused().stream().filter(tp -> !partitions.contains(tp)).toList());
+      super.assign(partitions);
+    }
+
+    @Override
+    public synchronized void seek(TopicPartition tp, long offset) {
+      super.seek(tp, offset);
+      seeks.add(tp);
+      positions.put(tp, offset);
+    }
+
+    @Override
+    public synchronized long position(TopicPartition tp, Duration patience) {
+      return positions.get(tp);
+    }
+
+    @Override
+    public synchronized ConsumerRecords<byte[], byte[]> poll(Duration patience) {
+      now += patience.toNanos();
+      Map<TopicPartition, List<ConsumerRecord<byte[], byte[]>>> found = new HashMap<>();
+      for (TopicPartition tp : assignment()) {
+        if (!paused().contains(tp)) {
+          found.put(tp, fetch(tp));
+        }
+      }
+      found.values().removeIf(List::isEmpty);
+      if (found.isEmpty() && trouble != null) {
+        throw trouble;
+      }
+      return new ConsumerRecords<>(found);
+    }
+
+    private List<ConsumerRecord<byte[], byte[]>> fetch(TopicPartition tp) {
+      List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>();
+      Map<Long, Integer> rest =
+          logs.sizes.getOrDefault(tp, new TreeMap<>()).tailMap(positions.get(tp));
+      rest.forEach(
+          (offset, size) -> {
+            if (records.size() < most) {
+              records.add(record(tp, offset, size));
+            }
+          });
+      boolean isAll = records.size() == rest.size();
+      long last = records.isEmpty() ? 0 : records.get(records.size() - 1).offset() + 1;
+      long end = isAll ? logs.ends.getOrDefault(tp, 0L) : last;
+      positions.merge(tp, end, Math::max);
+      return records;
+    }
+  }
+
+  private static ConsumerRecord<byte[], byte[]> record(TopicPartition tp, long offset, int size) {
+    return new ConsumerRecord<>(
+        tp.topic(),
+        tp.partition(),
+        offset,
+        0,
+        TimestampType.CREATE_TIME,
+        -1,
+        size,
+        null,
+        new byte[0],
+        new RecordHeaders(),
+        java.util.Optional.empty());
+  }
+
+  private SharedConsumer shared(Map<String, String> options) {
+    ClientSettings settings = ClientSettings.of(new CaseInsensitiveStringMap(options), 1);
+    return new SharedConsumer(
+        settings,
+        of -> {
+          asked.add(of);
+          clients.add(new Client());
+          return client();
+        },
+        () -> now);
+  }
+
+  private Client client() {
+    return clients.get(clients.size() - 1);
+  }
+
+  private static TaskShare.Range range(TopicPartition tp, long from, long until) {
+    return new TaskShare.Range(tp, from, until);
+  }
+
+  /** The records of a batch up to its end, as {@code partition:offset}. */
+  private List<String> batch(TaskShare.Range... ranges) {
+    consumer.begin(List.of(ranges));
+    List<String> read = new ArrayList<>();
+    ConsumerRecord<byte[], byte[]> record;
+    while ((record = consumer.next()) != null) {
+      read.add(record.partition() + ":" + record.offset());
+      assertEquals(record.partition(), consumer.current().number, "whose record that is");
+    }
+    read.sort(null);
+    return read;
+  }
+
+  @Test
+  void whatWasFetchedBeyondABatchIsOfTheNextOne() {
+    logs.add(A, 1, 0, 1, 2, 3, 4);
+
+    assertEquals(List.of("0:0", "0:1"), batch(range(A, 0, 2)));
+    logs.sizes.clear(); // so that nothing can be fetched again
+    assertEquals(List.of("0:2", "0:3"), batch(range(A, 2, 4)));
+    assertEquals(List.of(A), client().seeks);
+  }
+
+  @Test
+  void aBatchEndsInAGapThatCompactionHasLeft() {
+    logs.add(A, 1, 0, 1, 6);
+
+    assertEquals(List.of("0:0", "0:1"), batch(range(A, 0, 4)));
+    assertEquals(List.of("0:6"), batch(range(A, 4, 7)));
+    assertEquals(List.of(A), client().seeks);
+  }
+
+  @Test
+  void aBatchEndsAtMarkersOfTransactions() {
+    logs.add(A, 1, 0, 1);
+    logs.ends.put(A, 3L);
+    logs.ends.put(B, 2L); // has nothing but markers
+
+    assertEquals(List.of("0:0", "0:1"), batch(range(A, 0, 3), range(B, 0, 2)));
+    logs.add(A, 1, 3);
+    assertEquals(List.of("0:3"), batch(range(A, 3, 4)));
+  }
+
+  @Test
+  void aPartitionThatHasFinishedIsPausedUntilTheNextBatch() {
+    logs.add(A, 1, 0, 1, 2);
+    logs.add(B, 1, 0, 1, 2, 3, 4, 5);
+    client().most = 2;
+    consumer.begin(List.of(range(A, 0, 1), range(B, 0, 6)));
+    for (int record = 0; record < 6; record++) {
+      consumer.next();
+    }
+
+    assertTrue(client().paused().contains(A), "the client would fetch it on and on");
+    while (consumer.next() != null) {}
+    assertEquals(List.of("0:1", "0:2"), batch(range(A, 1, 3)));
+    assertEquals(1, client().seeks.stream().filter(A::equals).count());
+  }
+
+  @Test
+  void aBatchThatBeginsElsewhereSeeks() {
+    logs.add(A, 1, 0, 1, 2, 3, 4);
+
+    assertEquals(List.of("0:0", "0:1"), batch(range(A, 0, 2)));
+    assertEquals(List.of("0:1"), batch(range(A, 1, 2)));
+    assertEquals(List.of("0:4"), batch(range(A, 4, 5)));
+  }
+
+  @Test
+  void anOffsetOutOfRangeIsALossOfThatPartition() {
+    logs.add(A, 1, 0);
+    client().trouble = new OffsetOutOfRangeException("out of range: t-1", Map.of(B, 5L));
+    consumer.begin(List.of(range(A, 0, 1), range(B, 5, 9)));
+
+    assertEquals(0, consumer.next().offset(), "others come first");
+    Exception loss = assertThrows(IllegalStateException.class, () -> consumer.next());
+    assertEquals("KAFKA_DATA_LOSS: out of range: t-1", loss.getMessage());
+  }
+
+  @Test
+  void theRecordsOfOthersComeBeforeThoseThatCannotBeRead() {
+    logs.add(A, 1, 0, 1);
+    client().trouble = new KafkaException("Received exception when fetching the next record");
+    consumer.begin(List.of(range(A, 0, TaskShare.NO_END), range(B, 0, TaskShare.NO_END)));
+
+    assertEquals(0, consumer.next(100).offset());
+    assertEquals(1, consumer.next(100).offset());
+    assertThrows(KafkaException.class, () -> consumer.next(100));
+    assertEquals("{\"t\":{\"0\":2,\"1\":0}}", consumer.offsets().json());
+  }
+
+  @Test
+  void aBatchWithoutEndWaitsForRecords() {
+    consumer.begin(List.of(range(A, 0, TaskShare.NO_END)));
+    assertNull(consumer.next(100));
+    assertEquals(TimeUnit.MILLISECONDS.toNanos(100), now, "how long it waited");
+
+    logs.add(A, 1, 0);
+    assertEquals(0, consumer.next(100).offset());
+    assertEquals("{\"t\":{\"0\":1}}", consumer.offsets().json());
+  }
+
+  @Test
+  void aTopicThatIsDeletedUnderABatchIsNamedSoon() {
+    logs.add(A, 1, 0);
+    client().updatePartitions("t", List.of(new PartitionInfo("t", 0, Node.noNode(), null, null)));
+    consumer.begin(List.of(range(A, 0, 1), range(B, 0, 9)));
+
+    assertEquals(0, consumer.next().offset());
+    Exception loss = assertThrows(IllegalStateException.class, () -> consumer.next());
+    assertEquals("KAFKA_DATA_LOSS: deleted while a batch reads them: [t-1]", loss.getMessage());
+    assertTrue(now < TimeUnit.SECONDS.toNanos(10), "after " + now + " ns");
+  }
+
+  @Test
+  void aPartitionThatStaysSilentIsATimeout() {
+    client().updatePartitions("t", List.of(new PartitionInfo("t", 0, null, null, null)));
+    consumer.begin(List.of(range(A, 3, 9)));
+
+    Exception silent = assertThrows(TimeoutException.class, () -> consumer.next());
+    assertEquals(
+        "no record came within 120000 ms of 1 partitions, such as t-0 at 3", silent.getMessage());
+  }
+
+  @Test
+  void moreRecordsThanPlannedMakeTheFetchesSmaller() {
+    long[] offsets = java.util.stream.LongStream.range(0, 150_000).toArray();
+    logs.add(A, 1, offsets);
+    client().most = 100_000; // as max.poll.records has it
+
+    assertEquals(150_000, batch(range(A, 0, 150_000)).size());
+    assertEquals(2, clients.size(), "clients");
+    assertTrue(clients.get(0).closed());
+    assertEquals(asked.get(0).partitionBytes() / 4, asked.get(1).partitionBytes());
+  }
+
+  @Test
+  void recordsThatExpandMakeTheFetchesSmaller() {
+    consumer = shared(Map.of("kafka.fetch.max.bytes", "1048576"));
+    logs.add(A, 4_000_000, java.util.stream.LongStream.range(0, 60).toArray());
+    client().most = 20;
+
+    assertEquals(60, batch(range(A, 0, 60)).size());
+    assertTrue(asked.size() > 2, asked.size() - 1 + " clients");
+    consumer.close();
+    assertTrue(clients.stream().skip(1).allMatch(MockConsumer::closed));
+  }
+
+  @Test
+  void whatIsKeptBeyondABatchHasALimit() {
+    List<TaskShare.Range> first = new ArrayList<>();
+    List<TaskShare.Range> second = new ArrayList<>();
+    for (int partition = 0; partition < 100; partition++) {
+      TopicPartition tp = new TopicPartition("many", partition);
+      logs.add(tp, 500_000, 0, 1, 2, 3);
+      first.add(range(tp, 0, 1));
+      second.add(range(tp, 1, 4));
+    }
+    client().most = 2;
+
+    assertEquals(100, batch(first.toArray(new TaskShare.Range[0])).size());
+    client().seeks.clear();
+    assertEquals(300, batch(second.toArray(new TaskShare.Range[0])).size());
+    assertFalse(client().seeks.isEmpty(), "what was dropped is fetched again");
+    assertTrue(client().seeks.size() < 100, "but not what was kept");
+  }
+
+  @Test
+  void batchesOfAnySizeHaveEachRecordOnce() {
+    for (int seed = 0; seed < 300; seed++) {
+      Random random = new Random(seed);
+      logs.sizes.clear();
+      logs.ends.clear();
+      List<TopicPartition> partitions = new ArrayList<>();
+      List<String> all = new ArrayList<>();
+      for (int number = 0; number < 5; number++) {
+        TopicPartition tp = new TopicPartition("t", number);
+        partitions.add(tp);
+        for (long offset = 0; offset < 60; offset++) {
+          if (random.nextInt(3) > 0) {
+            logs.add(tp, random.nextInt(3) * 1_500_000, offset);
+            all.add(number + ":" + offset);
+          }
+        }
+        logs.ends.put(tp, 60L);
+      }
+      consumer = shared(Map.of("kafka.fetch.max.bytes", "1048576"));
+      assertEquals(sorted(all), sorted(inBatches(random, partitions)), "seed " + seed);
+    }
+  }
+
+  private static List<String> sorted(List<String> records) {
+    records.sort(null);
+    return records;
+  }
+
+  private List<String> inBatches(Random random, List<TopicPartition> partitions) {
+    Map<TopicPartition, Long> next = new HashMap<>();
+    List<String> read = new ArrayList<>();
+    boolean isOver = false;
+    while (!isOver) {
+      client().most = 1 + random.nextInt(20);
+      isOver = true;
+      List<TaskShare.Range> ranges = new ArrayList<>();
+      for (TopicPartition tp : partitions) {
+        long from = next.getOrDefault(tp, 0L);
+        long until = Math.min(60, from + random.nextInt(12));
+        isOver &= until == 60;
+        next.put(tp, until);
+        if (until > from) {
+          ranges.add(range(tp, from, until));
+        }
+      }
+      if (!ranges.isEmpty()) {
+        read.addAll(batch(ranges.toArray(new TaskShare.Range[0])));
+      }
+    }
+    return read;
+  }
+}
