@@ -136,8 +136,10 @@ def source_positions(
         known = {*known, *(group for group, _ in checkpoints)}
     with view.open_groups(view.config.source) as source:
         found = read_groups(view.source, source, is_wanted, known)
-    positions = translate_groups(view.config, view.source, found.committed, view.offsets.maps)
-    return positions, (*view.doubts, *found.problems)
+    translated = translate_groups(view.config, view.source, found.committed, view.offsets.maps)
+    positions = (*translated.positions, *translated.untranslated)
+    in_order = sorted(positions, key=lambda position: (position.group, position.upstream))
+    return in_order, (*view.doubts, *found.problems)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,9 @@ class NoAnswer:
     ``first`` is the lowest offset that has an answer; None for an empty map.
     """
 
-    reason: Literal["nothing replicated", "before the first run"]
+    reason: Literal[
+        "nothing replicated", "before the first run", "topic created again", "topic not described"
+    ]
     first: int | None
 
 

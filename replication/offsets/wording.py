@@ -1,6 +1,13 @@
 """Puts a translated offset into words, the same ones wherever an operator reads them. Pure."""
 
+from typing import Final
+
 from replication.offsets.map import Ahead, Bounded, Exact, NoAnswer, Translation
+
+_WHY_NONE: Final = {
+    "topic created again": "its topic was deleted or created again, so it means another record",
+    "topic not described": "the source denies its topic: it may be another one by now",
+}
 
 
 def quality(answer: Translation) -> str:
@@ -12,8 +19,8 @@ def quality(answer: Translation) -> str:
             return f"at most {_records(reread)} may be read again"
         case Ahead(_, reread):
             return f"ahead of replication; at most {_records(reread)} may be read again"
-        case NoAnswer(_, None):
-            return "nothing replicated"
+        case NoAnswer(reason, None):
+            return _WHY_NONE.get(reason, "nothing replicated")
         case NoAnswer(_, first):
             return f"before the offset map, which starts at offset {first}"
 

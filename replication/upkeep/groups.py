@@ -1,7 +1,7 @@
 """Translates the source groups' committed offsets with the offset map."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from replication.config.tree import FlowConfig
 from replication.groups.positions import GroupPartition, GroupPosition
@@ -17,6 +17,8 @@ log = Log(__name__)
 
 
 NEVER_REPLICATED = NoAnswer("nothing replicated", None)
+CREATED_AGAIN = NoAnswer("topic created again", None)
+NOT_DESCRIBED = NoAnswer("topic not described", None)
 
 MapsOf = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, TopicMap]]
 """The offset maps of these partitions, as far as they concern these offsets and later ones."""
@@ -24,9 +26,16 @@ MapsOf = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, TopicM
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """The groups' positions, sorted by group, and how far each upstream partition is replicated."""
+    """The groups' positions, sorted by group, and how far each upstream partition is replicated.
+
+    Args:
+        positions: Of topics that are those of the offset map.
+        untranslated: Of other topics, which have no answer.
+        replicated_until: By upstream partition.
+    """
 
     positions: list[GroupPosition]
+    untranslated: list[GroupPosition]
     replicated_until: dict[TopicPartition, int]
 
 
@@ -88,11 +97,14 @@ class Translator:
         }
         self._find_recreated(known)
         self._known = known
+        unsafe = dict.fromkeys(self._recreated, CREATED_AGAIN)
+        unsafe |= dict.fromkeys(self._hidden, NOT_DESCRIBED)
         return Translated(
+            [found.position for (_, tp), found in known.items() if tp.topic not in unsafe],
             [
-                found.position
+                replace(found.position, answer=unsafe[tp.topic])
                 for (_, tp), found in known.items()
-                if tp.topic not in self._recreated | self._hidden
+                if tp.topic in unsafe
             ],
             {tp: topic_map.offsets.replicated_until for tp, topic_map in maps.items()},
         )
@@ -157,6 +169,6 @@ def translate_groups(
     source: Cluster,
     committed: Mapping[str, Mapping[TopicPartition, Committed]],
     maps_of: MapsOf,
-) -> list[GroupPosition]:
+) -> Translated:
     """Translates a single question by `Translator.translate`."""
-    return Translator(config.flow, source, maps_of).translate(config, committed).positions
+    return Translator(config.flow, source, maps_of).translate(config, committed)

@@ -16,6 +16,7 @@ from replication.flows.context import FlowContext
 from replication.kafka.reader import read_records
 from replication.mm2.wire import Checkpoint
 from replication.model import Committed, TopicPartition
+from replication.offsets.wording import quality
 from replication.spark.mode import BOOKKEEPING_SLOTS
 from replication.state.tables import Tables
 from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
@@ -166,6 +167,8 @@ def test_groups_of_a_recreated_topic_are_not_translated(
     Checkpoints(context).round()
 
     assert emitted(context) == {}
+    (position,) = context.board.look().round.positions
+    assert quality(position.answer).startswith("its topic was deleted or created again")
 
 
 def test_a_deleted_group_is_reported_once(
