@@ -60,16 +60,24 @@ class MM2Collector(Collector):
     Args:
         look: Returns the newest observation of each flow.
         limits: How many series a flow may have.
+        is_stale: Whether an observation is so old that its flow is silent.
     """
 
-    def __init__(self, look: Callable[[], Iterable[Observation]], limits: Limits) -> None:
+    def __init__(
+        self,
+        look: Callable[[], Iterable[Observation]],
+        limits: Limits,
+        is_stale: Callable[[Observation], bool] = lambda _observed: False,
+    ) -> None:
         self._look = look
         self._limits = limits
+        self._is_stale = is_stale
         self._cutters = dict[Flow, Cutter]()
 
     def collect(self) -> Iterator[Metric]:
         """Yields the families of series."""
-        cuts = [self._cut(one) for one in self._look() if one.state not in ENDED]
+        live = (one for one in self._look() if one.state not in ENDED and not self._is_stale(one))
+        cuts = [self._cut(one) for one in live]
         for name, (meaning, read) in OF_TOPICS.items():
             family = GaugeMetricFamily(SOURCE + name, _help(name, meaning), labels=_LABELS)
             for cut in cuts:

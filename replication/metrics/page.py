@@ -45,7 +45,7 @@ class MetricsPage:
         self._registry = CollectorRegistry()  # not the library's own, which has what it likes
         self._registry.register(FlowCollector(lambda: self._shown, limits, is_stale))
         if mm2_names:
-            self._registry.register(MM2Collector(lambda: self._shown, limits))
+            self._registry.register(MM2Collector(lambda: self._shown, limits, is_stale))
         ProcessCollector(registry=self._registry)
 
     def write(self, accept: str) -> tuple[bytes, str]:

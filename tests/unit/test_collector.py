@@ -164,6 +164,17 @@ def test_5000_topics_and_groups_stay_under_the_limit() -> None:
     assert len(series(MetricsPage(lambda: [healthy], Limits()).write("")[0])) < 2_500
 
 
+def test_the_one_of_5000_topics_that_lags_has_series_of_its_own() -> None:
+    """It has no records, and comes last by its name."""
+    idle = [topic(f"a{n:04}", records=100.0) for n in range(4999)]
+    one = observed(topics=(*idle, lagging("z-late", 90.0)))
+    lags = values("lag_seconds", one)
+
+    assert lags["z-late"] == max(lags.values()) == 90.0
+    assert values("partition_lag_seconds", one) == {"z-late,0": 90.0}
+    assert values("partitions", one)["lagging"] == 1
+
+
 def test_partitions_have_series_as_the_key_says() -> None:
     one = observed()
     assert values("partition_lag_seconds", one) == {"payments,0": 90.0}
@@ -214,6 +225,16 @@ def test_mirror_makers_names_are_those_of_remote_topics() -> None:
     }
     assert len(own) == len(OF_TOPICS)
     assert b"mirrorsourceconnector" not in MetricsPage(lambda: [observed()], Limits()).write("")[0]
+
+
+def test_a_silent_flow_has_no_figures_under_mirror_makers_names_either() -> None:
+    """They would say what was, as if it were now."""
+    page = MetricsPage(
+        lambda: [observed()], Limits(), is_stale=lambda _observed: True, mm2_names=True
+    )
+    names = {name for name, _ in series(page.write("")[0])}
+    assert f"{PREFIX}flow_state" in names
+    assert not any(name.startswith(SOURCE) for name in names)
 
 
 def test_names_of_topics_and_groups_are_escaped() -> None:
