@@ -17,7 +17,7 @@ from replication.demo.ports import free_port
 from tests.support.commands import start_mirror
 from tests.support.driver import START_SECONDS, page, running, with_port
 from tests.support.kubernetes import MANIFESTS
-from tests.support.process_tree import family, kill_tree
+from tests.support.process_tree import family, kill_tree, program
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job]
@@ -55,11 +55,6 @@ def test_a_port_that_is_taken_costs_the_view_only(file: Path) -> None:
         finally:
             second.discard()
         assert log.read_text().count("metrics_not_served") == 1
-
-
-def program(pid: int) -> str:
-    """The name of a process's program."""
-    return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
 def probe_of(name: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """This project's commands as a user starts them, in processes of their own."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from replication.demo.mirror_process import MirrorProcess
@@ -18,9 +19,18 @@ def spark_submit(config: Path, *arguments: str) -> Completed:
     return _run(str(SCRIPT), *_job(config, *arguments))
 
 
-def start_mirror(config: Path, log: Path, *arguments: str) -> MirrorProcess:
-    """Starts a job through spark-submit.sh. The caller ends it by ``discard()``."""
-    return MirrorProcess(SCRIPT, _job(config, *arguments), log)
+def start_mirror(
+    config: Path, log: Path, *arguments: str, spark: Sequence[str] = QUICK_START
+) -> MirrorProcess:
+    """Starts a job through spark-submit.sh. The caller ends it by ``discard()``.
+
+    Args:
+        config: The file.
+        log: Gets its output.
+        arguments: Of the job.
+        spark: ``--``, and arguments of spark-submit.
+    """
+    return MirrorProcess(SCRIPT, ["--config", str(config), *arguments, *spark], log)
 
 
 def replication(command: str, config: Path, *arguments: str) -> Completed:

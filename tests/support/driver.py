@@ -1,13 +1,13 @@
 """A mirror that runs as a user runs it, and the pages of its driver."""
 
 import http.client
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from replication.demo.mirror_process import MirrorProcess
 from replication.demo.ports import HOST
-from tests.support.commands import start_mirror
+from tests.support.commands import QUICK_START, start_mirror
 from tests.support.waiting import wait_until
 
 START_SECONDS = 60.0
@@ -27,9 +27,12 @@ def page(port: int, path: str) -> tuple[int, str]:
 
 
 @contextmanager
-def running(file: Path, port: int, *arguments: str) -> Iterator[MirrorProcess]:
+def running(
+    file: Path, port: int, *arguments: str, spark: Sequence[str] = QUICK_START
+) -> Iterator[MirrorProcess]:
     """A mirror whose driver answers."""
-    mirror = start_mirror(file, file.parent / f"{file.stem}-{port}.log", *arguments)
+    log = file.parent / f"{file.stem}-{port}.log"
+    mirror = start_mirror(file, log, *arguments, spark=spark)
     try:
         wait_until(lambda: page(port, "/livez")[0], START_SECONDS)
         yield mirror

@@ -29,6 +29,11 @@ def arguments_of(pid: int) -> str:
     return "\n".join(file.read_text(errors="replace") for file in files if file.exists())
 
 
+def program(pid: int) -> str:
+    """The name of a process's program."""
+    return (PROC / str(pid) / "comm").read_text().strip()
+
+
 def living() -> set[int]:
     """All processes that have not ended; one whose end nobody has waited for has ended."""
     return {pid for pid, _, fields in stats(PROC.glob("[0-9]*/stat")) if fields[0] != "Z"}
