@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 Mode = Literal["auto", "realtime", "microbatch", "drain"]
+Source = Literal["auto", "shared", "spark"]
 Timestamps = Literal["preserve", "broker"]
 Reset = Literal["earliest", "latest"]
 OnRewind = Literal["keep", "follow"]

@@ -2,8 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 from replication.config.tree import FlowConfig
 from replication.flows.context import FlowContext
@@ -11,7 +12,8 @@ from replication.flows.replicate.admitted import Admitted
 from replication.kafka.same_cluster import distinct_ids
 from replication.log import Log
 from replication.model import Flow, Mode
-from replication.spark.mode import BATCH_MODES, ModeChoice, SlotsError, choose_mode
+from replication.spark.mode import BATCH_MODES, Continuous, ModeChoice, SlotsError, choose_mode
+from replication.spark.sources import SourceChoice, choose_source
 from replication.topics.conflicts import find_conflicts
 from replication.topics.topic_plan import TopicPlan
 
@@ -20,6 +22,8 @@ log = Log(__name__)
 
 EXECUTOR_SECONDS = 120.0
 """How long a Real-Time flow on a cluster waits for executors that start, or that replace others."""
+
+SPARKS_OWN: Final = SourceChoice("spark", "by default")
 
 POLL_SECONDS = 0.5
 
@@ -30,8 +34,14 @@ class Admission:
     Args:
         spark: Spark's version.
         slots: Returns the task slots of now: executors come and go.
-        patience_seconds: How long a flow waits for the slots that its configured mode needs.
+        patience_seconds: How long a flow waits for the slots that its configured mode needs; with
+            the shared source, the mode ``auto`` waits, too.
         has_realtime: The platform's own Spark has Real-Time Mode under a lower version number.
+        flows: All flows of the process.
+        obstacle: As in `choose_source`.
+
+    Raises:
+        SetupError: A flow cannot have the source that is configured.
     """
 
     def __init__(
@@ -41,14 +51,17 @@ class Admission:
         patience_seconds: float = 0.0,
         *,
         has_realtime: bool = False,
+        flows: Sequence[FlowConfig] = (),
+        obstacle: str = "",
     ) -> None:
         self._has_realtime = has_realtime
         self._spark = spark
         self._slots = slots
         self._patience_seconds = patience_seconds
+        self._sources = {flow.flow: choose_source(flow.record_source, obstacle) for flow in flows}
         self._cluster_ids: dict[str, str] = {}
         self._plans: dict[Flow, TopicPlan] = {}
-        self._batched: set[Flow] = set()
+        self._batched = {flow.flow for flow in flows if flow.mode in BATCH_MODES}
         self._lock = threading.Lock()
 
     def of(self, context: FlowContext, stop: threading.Event | None = None) -> Admitted:
@@ -59,7 +72,12 @@ class Admission:
             ids = distinct_ids((context.source, context.target))
             return self.reserve(config, plan, ids)
 
-        return Admitted(reserve, partial(self.admit, config, stop), partial(self.mode, config))
+        return Admitted(
+            reserve,
+            partial(self.admit, config, stop),
+            partial(self.mode, config),
+            lambda: self._needs().share(self._slots()),
+        )
 
     def reserve(
         self, config: FlowConfig, plan: TopicPlan, cluster_ids: Mapping[str, str]
@@ -95,7 +113,11 @@ class Admission:
             FlowError: The configured mode does not fit the task slots, however long it waits.
         """
         choice = self._await_choice(config, stop or threading.Event())
-        log.bind(config.flow).info("mode_chosen", mode=choice.mode, text=choice.reason)
+        source = self._source_of(config.flow)
+        log.bind(config.flow).info(
+            "mode_chosen", mode=choice.mode, text=choice.reason,
+            source=source.source, why=source.reason,
+        )  # fmt: skip
         return choice.mode
 
     def mode(self, config: FlowConfig) -> Mode:
@@ -109,26 +131,40 @@ class Admission:
     def _await_choice(self, config: FlowConfig, stop: threading.Event) -> ModeChoice:
         """Waits while a lost executor's slots are missing, until the cluster has replaced it."""
         deadline, is_waiting = time.monotonic() + self._patience_seconds, False
+        may_wait = self._source_of(config.flow).source == "shared"
         while True:
             try:
-                return self._choose(config)
+                choice = self._choose(config)
             except SlotsError as error:
                 if time.monotonic() >= deadline:
                     raise
-                if not is_waiting:
-                    log.bind(config.flow).warning("slots_awaited", text=error)
-                    is_waiting = True
+                text = str(error)
+            else:
+                if not (may_wait and choice.lacks_slots) or time.monotonic() >= deadline:
+                    return choice
+                text = choice.reason
+            if not is_waiting:
+                log.bind(config.flow).warning("slots_awaited", text=text)
+                is_waiting = True
             if stop.wait(POLL_SECONDS):
                 return ModeChoice(config.mode, "a stop was requested")
 
     def _choose(self, config: FlowConfig) -> ModeChoice:
-        with self._lock:
-            continuous = self._plans.keys() - self._batched
-            partitions = sum(len(self._plans[flow].partitions) for flow in continuous)
         return choose_mode(
             config.mode,
+            self._needs(),
             spark=self._spark,
             slots=0 if config.mode in BATCH_MODES else self._slots(),  # which would start Spark
-            partitions=partitions,
             has_realtime=self._has_realtime,
         )
+
+    def _needs(self) -> Continuous:
+        """Counts all flows with the shared source from the start, so that no share shrinks."""
+        with self._lock:
+            sharing = {flow for flow in self._sources if self._source_of(flow).source == "shared"}
+            own = self._plans.keys() - self._batched - sharing
+            partitions = sum(len(self._plans[flow].partitions) for flow in own)
+            return Continuous(partitions, len(sharing - self._batched))
+
+    def _source_of(self, flow: Flow) -> SourceChoice:
+        return self._sources.get(flow, SPARKS_OWN)

@@ -68,6 +68,7 @@ from replication.spark.requirements import check_packages
 from replication.spark.session import (
     check_classic,
     driver_jvm,
+    driver_obstacle,
     flow_session,
     has_own_realtime,
     job_session,
@@ -327,7 +328,10 @@ class _Application:
         spark = self._session.started
         version = pyspark.__version__ if spark is None else spark.version
         patience = EXECUTOR_SECONDS if executors_here() == "cluster" else 0.0
-        return Admission(version, self._slots, patience, has_realtime=has_own_realtime())
+        return Admission(
+            version, self._slots, patience, has_realtime=has_own_realtime(),
+            flows=self._chosen, obstacle=driver_obstacle(),
+        )  # fmt: skip
 
     def _slots(self) -> int:
         return task_slots(self._session.get())

@@ -4,7 +4,7 @@ spark-submit.sh waits for it before each start, so it imports neither Spark nor 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -30,25 +30,26 @@ def slots(
 ) -> None:
     """Print how many local task slots the flows need.
 
-    After -- come the arguments of spark-submit, of which the driver's memory counts: Real-Time Mode
-    needs some for each partition.
+    With the shared source they follow from the cores and tasks.max. With Spark's, they follow from
+    the partitions, and the clusters are asked for them; one that does not answer counts as in the
+    flow's last generation, so that it keeps no other flow from starting.
 
-    A flow whose cluster does not answer counts as in its last generation: it must not keep the
-    other flows from starting.
+    After -- come the arguments of spark-submit, of which the driver's memory counts: with Spark's
+    source, Real-Time Mode needs some for each partition.
     """
-    heap_mb, task_cpus = _of_spark(spark)
+    heap_mb, given = _of_spark(spark)
     if checks:
         start.check_machine("local", heap_mb)
         if not standby:
             start.refuse_second()
-    found = size_start(start.config, start.flows(), heap_mb, mode)
+    found = size_start(start.config, start.flows(), heap_mb, mode, settings=given)
     for warning in found.warnings():
         click.echo(f"warning: {warning}", err=True)
-    click.echo(found.slots * task_cpus)
+    click.echo(found.slots * _task_cpus(given))
 
 
-def _of_spark(arguments: Sequence[str]) -> tuple[int, int]:
-    """Returns the driver's heap in MB and the cores of a task, by *arguments* of spark-submit.
+def _of_spark(arguments: Sequence[str]) -> tuple[int, dict[str, str]]:
+    """Returns the driver's heap in MB and Spark's settings, by *arguments* of spark-submit.
 
     Raises:
         SetupError: They are wrong.
@@ -56,6 +57,18 @@ def _of_spark(arguments: Sequence[str]) -> tuple[int, int]:
     try:
         given = parse(arguments)
         heap_mb = megabytes(driver_memory(given, os.environ))
-        return heap_mb, int(settings(given).get("spark.task.cpus", "1"))
+        return heap_mb, settings(given)
     except ValueError as error:
         raise SetupError(f"arguments of spark-submit: {error}") from error
+
+
+def _task_cpus(given: Mapping[str, str]) -> int:
+    """Returns the cores of a task.
+
+    Raises:
+        SetupError: They are no number.
+    """
+    try:
+        return int(given.get("spark.task.cpus", "1"))
+    except ValueError as error:
+        raise SetupError(f"arguments of spark-submit: spark.task.cpus: {error}") from error

@@ -28,7 +28,7 @@ def _all(reason: str, names: str) -> dict[str, str]:
 IGNORED: Final = {
     **_all(
         WORKER_KEY,
-        """tasks.max tasks.max.enforce name connector.class connector.plugin.version
+        """tasks.max.enforce name connector.class connector.plugin.version
         config.action.reload group.id plugin.path plugin.discovery connect.protocol
         connector.client.config.override.policy rebalance.timeout.ms session.timeout.ms
         heartbeat.interval.ms scheduled.rebalance.max.delay.ms worker.sync.timeout.ms

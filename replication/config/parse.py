@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Final, TypeVar, cast, get_type_hints
 
@@ -25,7 +26,7 @@ from replication.config.scopes import sort_settings
 from replication.config.serve_settings import ServeConfig, serve_problems
 from replication.config.state_access import ENGINE, EngineChoice
 from replication.config.status_settings import STATUS_TOPIC
-from replication.config.topic_settings import MODE
+from replication.config.topic_settings import MODE, TASKS_MAX
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.config.values import Diagnostics, InvalidValueError, Raw, read, text
 from replication.errors import ConfigError
@@ -203,6 +204,14 @@ def _custom(values: FlowValues, name: str) -> CustomClass | None:
     return CustomClass(values.key(name), given, tuple(sorted(properties.items())))
 
 
+def _tasks_max(values: FlowValues) -> int | None:
+    """Returns None where the file says nothing: the number follows from the cores."""
+    with suppress(InvalidValueError):  # reported when the settings were sorted into scopes
+        if (given := values.given(TASKS_MAX.name)) is not None:
+            return cast("int", read(TASKS_MAX, given))
+    return None
+
+
 def _policy(values: FlowValues) -> ReplicationPolicy:
     if (custom := _custom(values, POLICY)) is not None:
         return CustomPolicy(custom)
@@ -231,6 +240,7 @@ def _source_status_topics(values: FlowValues) -> frozenset[str]:
 _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "flow": lambda values: values.flow,
     "policy": _policy,
+    "tasks_max": _tasks_max,
     "topic_filter": lambda values: _custom(values, TOPIC_FILTER),
     "group_filter": lambda values: _custom(values, GROUP_FILTER),
     "setting_filter": lambda values: _custom(values, SETTING_FILTER),

@@ -20,7 +20,7 @@ from replication.config.config_key import (
 from replication.mm2.custom import POLICY, TOPIC_FILTER, CustomClass
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import ReplicationPolicy
-from replication.model import GuardCause, GuardPolicy, Mode, Reset, Timestamps
+from replication.model import GuardCause, GuardPolicy, Mode, Reset, Source, Timestamps
 
 DEFAULT_POLICY: Final = f"{MIRROR}DefaultReplicationPolicy"
 IDENTITY_POLICIES: Final = (
@@ -37,6 +37,14 @@ MODE: Final = ConfigKey(
     "how the query runs; drain copies what exists at the start and ends",
     NOT_MM2,
     choices=get_args(Mode),
+)
+TASKS_MAX: Final = ConfigKey(
+    "tasks.max",
+    "number",
+    "",
+    "maximum tasks of the flow with the shared source; by default one for each core, at most 8",
+    "MirrorMaker 2's default is 1; Spark's source has a task for each partition",
+    least=1,
 )
 
 
@@ -137,6 +145,18 @@ class RecordsConfig:
     """How a flow copies records, and where it starts."""
 
     mode: Annotated[Mode, MODE]
+    record_source: Annotated[
+        Source,
+        choice(
+            "replication.source",
+            Source,
+            "auto",
+            "which Kafka source reads the records: shared has few tasks for all partitions, spark "
+            "is Spark's own with a task for each",
+            NOT_MM2,
+        ),
+    ]
+    tasks_max: Annotated[int | None, TASKS_MAX]
     realtime_batch_seconds: Annotated[
         int,
         number(

@@ -131,7 +131,7 @@ def _flag(value: str) -> bool:
 
 def _number(key: ConfigKey, value: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", value):
-        raise InvalidValueError(f"write a whole number, for example {key.default}")
+        raise InvalidValueError(f"write a whole number, for example {key.default or key.least}")
     number = int(value)
     if number > key.most:
         raise InvalidValueError(f"write {key.most} or less")

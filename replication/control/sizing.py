@@ -1,12 +1,14 @@
 """How many task slots a start of flows needs on one machine, and whether it can have them."""
 
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from replication.config.home import OUR_JAR
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.machine import open_files_limit
 from replication.control.partitions import partitions_now, partitions_then
@@ -14,6 +16,13 @@ from replication.errors import SetupError
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, Mode
 from replication.spark.mode import few_files, local_slots, most_continuous, small_heap
+from replication.spark.sources import (
+    INTERFACE,
+    SHARED,
+    choose_source,
+    most_tasks,
+    obstacle_to_sharing,
+)
 
 FLOWS_AT_ONCE: Final = 8
 """A cluster that is silent delays no other flow's answer."""
@@ -25,7 +34,8 @@ class Sizing:
 
     Attributes:
         slots: Task slots, each of one task.
-        partitions: Source partitions of the flows, by ``replication.mode``.
+        partitions: Source partitions of the flows, or the tasks that share them, by
+            ``replication.mode``.
         unanswered: Flows whose cluster does not answer, and why: they count as in their last
             generation, so that they do not keep the others from starting.
         small_heap: What the driver's heap is too small for; empty if it suffices.
@@ -55,8 +65,32 @@ class Sizing:
         }
 
 
+def shared_tasks(flow: FlowConfig, settings: Iterable[str] = ()) -> int | None:
+    """Returns how many tasks share the partitions of *flow* on this machine, at most.
+
+    None with Spark's source, which has a task for each partition.
+
+    Args:
+        flow: Which.
+        settings: The names of Spark's settings.
+
+    Raises:
+        SetupError: The flow cannot have the source that is configured.
+    """
+    classes = {INTERFACE, *([SHARED] if OUR_JAR.exists() else [])}
+    obstacle = obstacle_to_sharing(classes.__contains__, settings)
+    if choose_source(flow.record_source, obstacle).source == "spark":
+        return None
+    return most_tasks(os.cpu_count() or 1, flow.tasks_max)
+
+
 def size_start(
-    config: MirrorConfig, flows: Sequence[FlowConfig], heap_mb: int, mode: Mode | None = None
+    config: MirrorConfig,
+    flows: Sequence[FlowConfig],
+    heap_mb: int,
+    mode: Mode | None = None,
+    *,
+    settings: Collection[str] = (),
 ) -> Sizing:
     """Returns what a start of *flows* needs.
 
@@ -65,15 +99,16 @@ def size_start(
         flows: Those that start.
         heap_mb: The driver's heap: Real-Time Mode needs some for each partition.
         mode: Of all flows, in the place of their own.
+        settings: The names of Spark's settings.
 
     Raises:
         GuardError: Source and target of a flow are one cluster.
         ClusterError: A cluster rejects a request.
-        SetupError: The process may not open as many files.
+        SetupError: The process may not open as many files, or a flow cannot have its source.
     """
     partitions, unanswered, set_aside = Counter[Mode](), dict[Flow, str](), list[str]()
     with ThreadPoolExecutor(FLOWS_AT_ONCE) as pool:
-        found = pool.map(partial(_count, config), flows)
+        found = pool.map(partial(_count, config, settings), flows)
         for flow, (count, silence, warning) in zip(flows, found, strict=True):
             partitions[mode or flow.mode] += count
             if silence:
@@ -87,11 +122,16 @@ def size_start(
     return Sizing(slots, partitions, unanswered, heap, tuple(set_aside))
 
 
-def _count(config: MirrorConfig, flow: FlowConfig) -> tuple[int, str, str]:
+def _count(
+    config: MirrorConfig, settings: Collection[str], flow: FlowConfig
+) -> tuple[int, str, str]:
     """Returns the partitions of *flow*, why they are those of its last generation, and a warning.
 
-    Both texts are empty where there is nothing to say.
+    Both texts are empty where there is nothing to say. With the shared source the number of tasks
+    is known without a look at the clusters.
     """
+    if (tasks := shared_tasks(flow, settings)) is not None:
+        return tasks, "", ""
     try:
         count, warning = partitions_now(flow)
     except CallError as error:

@@ -29,6 +29,9 @@ FETCHED_BYTES: Final = 33_554_432
 of one fetch, their bytes, and the bytes of the next one: 1000 tasks that fetched a megabyte each
 filled a heap of 2 GB."""
 
+LEAST_FETCH_BYTES: Final = 1_048_576
+"""``fetch.max.bytes`` of the shared source, the least: a smaller request costs too much."""
+
 POLL_RECORDS: Final = (100, 2000)
 """``max.poll.records``, the least and the most."""
 
@@ -128,6 +131,32 @@ def source_options(
     }
 
 
+def sharing_options(
+    consumer: Mapping[str, str], starts: Mapping[TopicPartition, int], tasks: int, brokers: int
+) -> dict[str, str]:
+    """Returns the options of the shared source, which reads the partitions of *starts*.
+
+    It sets ``max.poll.records`` itself. Memory has about two answers for each task and broker.
+
+    Args:
+        consumer: Effective client properties of the source, in Kafka's own key space.
+        starts: The first offset to read, for every partition.
+        tasks: How many share the partitions; each has one consumer.
+        brokers: How many the source has; a consumer holds the answers of each.
+    """
+    answering = min(max(1, brokers), -(-len(starts) // max(1, tasks)))
+    fetched = max(LEAST_FETCH_BYTES, FETCHED_BYTES // max(1, tasks * answering))
+    ours = {
+        "fetch.max.bytes": str(fetched),
+        "max.partition.fetch.bytes": str(min(FETCH_BYTES[1], fetched)),
+    }
+    return {
+        **_kafka(with_defaults("consumer", {**ours, **consumer})),
+        "startingOffsets": offsets_json(starts),
+        "tasks": str(tasks),
+    }
+
+
 def sink_options(
     producer: Mapping[str, str],
     flow: Flow,
@@ -145,7 +174,8 @@ def sink_options(
         limits: The bytes of a batch that the topics take. The interceptor keeps to each topic's;
             without it no batch is larger than the smallest, because Kafka's client would split it
             endlessly (KAFKA-8350). Room for the largest is in ``buffer.memory``.
-        tasks: How many run at once: each fills a batch while others are on their way.
+        tasks: How many run at once, or the partitions that they share: for each a batch is filled
+            while others are on their way.
     """
     batch_bytes = _share(BUFFER_BYTES // 4, tasks, BATCH_BYTES)
     ours = {"client.id": client_id(flow), "batch.size": str(batch_bytes)}

@@ -13,8 +13,12 @@ REALTIME_SINCE = (4, 2)
 BOOKKEEPING_SLOTS = 2
 """Task slots kept free of Real-Time tasks: Delta writes and reads, counting after a crash."""
 
+SPARE_SLOTS = 1
+"""The least that is kept free where flows share tasks: their number follows from the slots."""
+
 LOCAL_SLOTS_PER_PARTITION = 2
-"""On one machine: the partitions may double while the job runs, and it stays in Real-Time Mode."""
+"""On one machine: the partitions may double while the job runs, and it stays in Real-Time Mode. A
+flow with the shared source has as many slots for new topics as for those that it begins with."""
 
 LOCAL_SPARE_SLOTS = 8
 """On one machine: heartbeats, checkpoints and bookkeeping of several flows at once."""
@@ -50,23 +54,54 @@ class SlotsError(FlowError):
 
 @dataclass(frozen=True, slots=True)
 class ModeChoice:
-    """A mode and why."""
+    """A mode and why; *lacks_slots*: with more of them it would be another one."""
 
     mode: Mode
     reason: str
+    lacks_slots: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Continuous:
+    """What all flows of an application that may run in Real-Time Mode need slots for.
+
+    Args:
+        partitions: Those that Spark's source reads: each holds a slot for the whole batch.
+        sharing: How many flows have the shared source: each holds as many slots as there are for
+            it, at least one.
+    """
+
+    partitions: int = 0
+    sharing: int = 0
+
+    @property
+    def slots(self) -> int:
+        """The least that all of them need."""
+        spare = BOOKKEEPING_SLOTS if self.partitions else SPARE_SLOTS
+        return self.partitions + self.sharing + spare
+
+    def share(self, slots: int) -> int:
+        """Returns how many of *slots* each flow with the shared source may hold."""
+        left = slots - self.partitions - BOOKKEEPING_SLOTS
+        return max(1, left // max(1, self.sharing))
+
+    def __str__(self) -> str:
+        """Returns for what the slots are."""
+        held = [f"{self.partitions} partitions"] if self.partitions else []
+        held += [f"{self.sharing} flows with the shared source"] if self.sharing else []
+        return " and ".join(held or ["no partition"])
 
 
 def choose_mode(
-    wanted: Mode, *, spark: str, slots: int, partitions: int, has_realtime: bool = False
+    wanted: Mode, needs: Continuous, *, spark: str, slots: int, has_realtime: bool = False
 ) -> ModeChoice:
     """Returns the mode to run in.
 
     Args:
         wanted: ``replication.mode``; only ``auto`` leaves a choice.
+        needs: What all flows that may run in Real-Time Mode need slots for.
         spark: Spark's version, e.g. ``4.2.0``.
         slots: Task slots of the application.
-        partitions: Source partitions of all its flows that may run in Real-Time Mode, since each
-            holds a slot for the whole batch.
         has_realtime: The platform's own Spark has Real-Time Mode under a lower version number.
 
     Raises:
@@ -76,13 +111,13 @@ def choose_mode(
     if wanted in BATCH_MODES:
         return ModeChoice(wanted, "as configured")
     old = "" if has_realtime else _old_spark(spark)
-    obstacle = old or _too_few_slots(slots, partitions)
+    obstacle = old or _too_few_slots(slots, needs)
     if not obstacle:
-        return ModeChoice("realtime", f"{slots} task slots suffice for {partitions} partitions")
+        return ModeChoice("realtime", f"{slots} task slots suffice for {needs}")
     if wanted == "realtime":
         error = FlowError if old else SlotsError
         raise error(f"replication.mode=realtime needs {obstacle}, or use auto")
-    return ModeChoice("microbatch", f"Real-Time Mode needs {obstacle}")
+    return ModeChoice("microbatch", f"Real-Time Mode needs {obstacle}", lacks_slots=not old)
 
 
 def small_heap(partitions: Mapping[Mode, int], heap_mb: int) -> str:
@@ -167,12 +202,12 @@ def _old_spark(spark: str) -> str:
     return ""
 
 
-def _too_few_slots(slots: int, partitions: int) -> str:
+def _too_few_slots(slots: int, needs: Continuous) -> str:
     """Returns how many slots are missing, and the next step; empty if none is."""
-    needed = partitions + BOOKKEEPING_SLOTS
-    if slots < needed:
-        return (
-            f"{needed} task slots ({partitions} partitions and {BOOKKEEPING_SLOTS} for "
-            f"bookkeeping), {slots} are available; add slots"
-        )
-    return ""
+    if slots >= needs.slots:
+        return ""
+    spare = needs.slots - needs.partitions - needs.sharing
+    return (
+        f"{needs.slots} task slots ({needs} and {spare} for bookkeeping), {slots} are available; "
+        "add slots"
+    )

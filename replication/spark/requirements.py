@@ -33,7 +33,7 @@ def check_packages(jvm: JVMView, packages: Mapping[str, str] = PACKAGES) -> None
     Raises:
         SetupError: It cannot; the text names every missing package.
     """
-    missing = [text for name, text in packages.items() if not _is_loadable(jvm, name)]
+    missing = [text for name, text in packages.items() if not is_loadable(jvm, name)]
     if missing:
         raise SetupError(
             f"Spark's class path lacks {'; '.join(missing)}. Pass the packages with --packages or "
@@ -57,10 +57,11 @@ def check_interceptor(jvm: JVMView) -> None:
 
 def has_interceptor(jvm: JVMView) -> bool:
     """Returns whether the driver can load the interceptor."""
-    return _is_loadable(jvm, INTERCEPTOR)
+    return is_loadable(jvm, INTERCEPTOR)
 
 
-def _is_loadable(jvm: JVMView, name: str) -> bool:
+def is_loadable(jvm: JVMView, name: str) -> bool:
+    """Returns whether the driver can load the class *name*."""
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         jvm.java.lang.Class.forName(name, False, loader)

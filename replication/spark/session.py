@@ -27,6 +27,7 @@ from replication.spark.doors import LOCAL_IP, PAGE, closed, open_doors
 from replication.spark.hadoop import set_hadoop_properties
 from replication.spark.kept_consumers import CAPACITY, room_for, slots_of_a_process
 from replication.spark.late import LateSession
+from replication.spark.sources import obstacle_in
 
 log = Log(__name__)
 
@@ -271,6 +272,12 @@ def driver_jvm() -> JVMView:
     return SparkContext._jvm  # noqa: SLF001
 
 
+def driver_obstacle() -> str:
+    """Returns why this process's flows cannot have the shared source; empty if they can."""
+    SparkContext._ensure_initialized()  # noqa: SLF001 - `SparkConf` reads spark-submit's settings
+    return obstacle_in(driver_jvm(), (name for name, _ in SparkConf().getAll()))
+
+
 def driver_master() -> str:
     """Returns the master of this process's application, which need not have started yet."""
     context = SparkContext._active_spark_context  # noqa: SLF001 - it has no public name
@@ -281,7 +288,7 @@ def driver_master() -> str:
 
 
 def task_slots(spark: SparkSession) -> int:
-    """Returns how many tasks can run at once. Real-Time Mode needs one for each partition.
+    """Returns how many tasks can run at once.
 
     Asked of the scheduler, which counts the cores of the executors that live now, by
     ``spark.task.cpus``. ``spark.default.parallelism`` is a wish, and 0 is an answer: executors may
@@ -290,3 +297,9 @@ def task_slots(spark: SparkSession) -> int:
     context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001 - it has no public name
     profile = context.resourceProfileManager().defaultResourceProfile()
     return int(context.maxNumConcurrentTasks(profile))
+
+
+def task_cores(spark: SparkSession) -> int:
+    """Returns how many tasks can work at once: on one machine there are more slots than cores."""
+    slots = task_slots(spark)
+    return min(slots, os.cpu_count() or 1) if is_local_mode(spark.sparkContext.master) else slots

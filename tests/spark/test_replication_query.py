@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from replication.config.parse import parse
 from replication.flows.replicate.generation import QuerySetup, replication_query
 from replication.model import Mode, TopicPartition
+from replication.spark.sources import Reading
 from replication.topics.topic_plan import TopicPlan
 
 pytestmark = pytest.mark.spark
@@ -33,7 +34,9 @@ def test_a_record_is_projected_once_and_then_counted(spark: SparkSession, mode: 
     (config,) = parse("test.yaml", LINES, default_state_dir="file:///unused").flows
 
     starts = {TopicPartition("orders", 0): 0}
-    writer = replication_query(spark, config, PLAN, starts, QuerySetup("plan", mode, {}))
+    writer = replication_query(
+        spark, config, PLAN, starts, QuerySetup("plan", Reading(mode, "spark", 1), {})
+    )
 
     frame = writer._df._jdf  # noqa: SLF001 - a writer shows its plan nowhere else
     analyzed = frame.queryExecution().analyzed()

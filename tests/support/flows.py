@@ -30,6 +30,7 @@ from replication.state.requests import RequestChannel
 from replication.state.tables import Tables
 from tests.support.gate.clock import Limit
 from tests.support.mirror_files import FLOW
+from tests.support.rotation import source_of_this_test
 from tests.support.waiting import Late
 
 END_SECONDS = 60.0  # of a flow that is stopped
@@ -70,6 +71,7 @@ def mirror_config(
             **dict.fromkeys(REPLICATION_FACTORS, "1"),
             "heartbeats.replication.enabled": "false",  # other tests emit heartbeats
             "refresh.topics.interval.seconds": "1",
+            "replication.source": source_of_this_test(),
             "replication.realtime.batch.seconds": "5",
             f"{flow.source}.consumer.isolation.level": "read_committed",
             **(settings or {}),

@@ -8,6 +8,7 @@ import yaml
 from replication.config.keys import REPLICATION_FACTORS
 from replication.model import Flow
 from tests.support.local import Clusters
+from tests.support.rotation import source_of_this_test
 
 FLOW = Flow("A", "B")
 
@@ -37,6 +38,7 @@ def write_config(
         "state.dir": (folder / "state").as_uri(),
         **dict.fromkeys(REPLICATION_FACTORS, 1),
         "heartbeats.replication.enabled": False,  # other tests of these clusters emit heartbeats
+        "replication.source": source_of_this_test(),
         **(more or {}),
     }
     file = folder / "mirror.yaml"

@@ -1,12 +1,13 @@
 """A plan runs only if no topic has two writers, and in a mode that fits all admitted plans."""
 
+from collections.abc import Callable
 from threading import Event
 
 import pytest
 
 from replication.app.admission import Admission
 from replication.config.tree import FlowConfig
-from replication.errors import FlowError
+from replication.errors import FlowError, SetupError
 from replication.model import Mode, TopicPartition
 from replication.topics.topic_plan import TopicPlan
 from tests.support.settings import parse_settings
@@ -29,6 +30,15 @@ def plan(remote: str, partitions: int) -> TopicPlan:
     """A plan for one topic ``t`` of that many partitions."""
     tps = tuple(TopicPartition("t", number) for number in range(partitions))
     return TopicPlan({"t": remote}, (), {}, tps, {"t": "id"})
+
+
+def sharing(
+    slots: Callable[[], int], patience_seconds: float = 0, mode: str = "auto", spark: str = "4.2.0"
+) -> tuple[Admission, tuple[FlowConfig, ...]]:
+    """An admission of the flows A->B and C->B with the shared source, and these flows."""
+    settings = {**SETTINGS, "replication.mode": mode, "replication.source": "shared"}
+    flows = parse_settings(settings).flows
+    return Admission(spark, slots, patience_seconds, flows=flows), flows
 
 
 def admit(
@@ -137,3 +147,42 @@ def test_the_mode_of_an_admitted_plan_follows_the_slots_both_ways() -> None:
         modes.append(admission.mode(a_to_b))
 
     assert modes == ["microbatch", "realtime", "microbatch"]
+
+
+def test_no_number_of_partitions_needs_more_slots_where_tasks_share_them() -> None:
+    admission, (a_to_b, c_to_b) = sharing(lambda: 4)
+
+    assert admit(admission, a_to_b, plan("A.t", 5000)) == "realtime"
+    assert admit(admission, c_to_b, plan("C.t", 5000)) == "realtime"
+
+
+def test_flows_with_the_shared_source_wait_for_the_first_executor() -> None:
+    slots = iter([0, 0, 3])
+    admission, (a_to_b, _) = sharing(lambda: next(slots), patience_seconds=60)
+
+    assert admit(admission, a_to_b, plan("A.t", 6)) == "realtime"
+
+
+def test_they_run_in_micro_batches_without_a_slot_for_each() -> None:
+    admission, (a_to_b, _) = sharing(lambda: 2)
+
+    assert admit(admission, a_to_b, plan("A.t", 6)) == "microbatch"
+
+
+def test_an_old_spark_is_not_waited_for_with_the_shared_source_either() -> None:
+    admission, (a_to_b, _) = sharing(lambda: 2, patience_seconds=60, spark="4.1.0")
+
+    assert admit(admission, a_to_b, plan("A.t", 6)) == "microbatch"
+
+
+def test_drains_take_no_share_of_the_slots() -> None:
+    admission, (a_to_b, _) = sharing(lambda: 2, mode="drain")
+
+    assert admit(admission, a_to_b, plan("A.t", 6)) == "drain"
+
+
+def test_a_source_that_cannot_be_had_is_an_error_before_a_flow_starts() -> None:
+    settings = {**SETTINGS, "replication.source": "shared"}
+
+    with pytest.raises(SetupError, match=r"replication\.source=shared is impossible here: no jar"):
+        Admission("4.2.0", lambda: 8, flows=parse_settings(settings).flows, obstacle="no jar")

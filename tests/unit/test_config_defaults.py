@@ -51,6 +51,8 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 refresh_topics_enabled=True,
                 refresh_topics_interval_seconds=600,
                 mode="auto",
+                record_source="auto",
+                tasks_max=None,
                 realtime_batch_seconds=600,
                 batch_max_records=1_000_000,
                 drain_empty_allowed=False,

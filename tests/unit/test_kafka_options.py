@@ -3,16 +3,20 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from replication.model import Flow, TopicPartition
 from replication.spark.kafka_options import (
     limits_text,
     offsets_json,
     parse_offsets,
+    sharing_options,
     sink_options,
     source_options,
 )
 
+MIB = 1_048_576
 ORDERS_0, ORDERS_1, LOG_0 = (
     TopicPartition("orders", 0),
     TopicPartition("orders", 1),
@@ -174,3 +178,51 @@ def test_parse_offsets_inverts_offsets_json() -> None:
 
     assert parse_offsets(offsets_json(offsets)) == offsets
     assert parse_offsets(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "tasks", "brokers", "fetch", "each"),
+    [
+        pytest.param(8, 1, 1, 32 * MIB, MIB, id="one task, one broker"),
+        pytest.param(1000, 2, 3, 32 * MIB // 6, MIB, id="the tasks share, and the brokers"),
+        pytest.param(8, 4, 12, 4 * MIB, MIB, id="two partitions are of two brokers at most"),
+        pytest.param(1000, 8, 12, MIB, MIB, id="the least"),
+    ],
+)
+def test_what_tasks_fetch_is_bounded_by_brokers_and_not_by_partitions(
+    partitions: int, tasks: int, brokers: int, fetch: int, each: int
+) -> None:
+    starts = {TopicPartition("t", number): 0 for number in range(partitions)}
+
+    options = sharing_options({}, starts, tasks, brokers)
+
+    assert options["kafka.fetch.max.bytes"] == str(fetch)
+    assert options["kafka.max.partition.fetch.bytes"] == str(each)
+    assert options["tasks"] == str(tasks)
+
+
+@given(
+    partitions=st.integers(1, 5000),
+    tasks=st.integers(1, 100),
+    brokers=st.integers(0, 100),
+)
+def test_all_fetches_stay_within_the_budget_or_are_the_least(
+    partitions: int, tasks: int, brokers: int
+) -> None:
+    starts = {TopicPartition("t", number): 0 for number in range(partitions)}
+
+    fetch = int(sharing_options({}, starts, tasks, brokers)["kafka.fetch.max.bytes"])
+
+    of_a_task = -(-partitions // tasks)
+    assert fetch == MIB or fetch * tasks * min(max(1, brokers), of_a_task) <= 32 * MIB
+
+
+def test_the_shared_source_takes_the_starts_and_the_client_s_own_values() -> None:
+    options = sharing_options(
+        {"bootstrap.servers": "a:1", "fetch.max.bytes": "7", "group.id": "g"}, {LOG_0: 5}, 2, 1
+    )
+
+    assert json.loads(options["startingOffsets"]) == {LOG_0.topic: {"0": 5}}
+    assert options["kafka.bootstrap.servers"] == "a:1"
+    assert options["kafka.fetch.max.bytes"] == "7"
+    assert "kafka.fetch.max.wait.ms" not in options, "a task waits as Kafka's client does"

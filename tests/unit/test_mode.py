@@ -8,7 +8,9 @@ from replication.spark.mode import (
     HEAP_MB_PER_TASK,
     LOCAL_BATCH_SLOTS,
     LOCAL_SPARE_SLOTS,
+    Continuous,
     ModeChoice,
+    SlotsError,
     choose_mode,
     few_files,
     local_slots,
@@ -16,6 +18,7 @@ from replication.spark.mode import (
     small_heap,
 )
 
+EIGHT = Continuous(partitions=8)
 ENOUGH = "10 task slots suffice for 8 partitions"
 TOO_FEW = (
     "Real-Time Mode needs 10 task slots (8 partitions and 2 for bookkeeping), 9 are available; "
@@ -28,7 +31,9 @@ TOO_OLD = "Real-Time Mode needs Spark 4.2, this is Spark 4.1.0; upgrade Spark"
     ("wanted", "spark", "slots", "expected"),
     [
         pytest.param("auto", "4.2.0", 10, ModeChoice("realtime", ENOUGH), id="just enough slots"),
-        pytest.param("auto", "4.2.0", 9, ModeChoice("microbatch", TOO_FEW), id="one slot too few"),
+        pytest.param(
+            "auto", "4.2.0", 9, ModeChoice("microbatch", TOO_FEW, True), id="one slot too few"
+        ),
         pytest.param("auto", "4.1.0", 10, ModeChoice("microbatch", TOO_OLD), id="Spark too old"),
         pytest.param("auto", "5.0.0", 10, ModeChoice("realtime", ENOUGH), id="a later Spark"),
         pytest.param(
@@ -43,16 +48,49 @@ TOO_OLD = "Real-Time Mode needs Spark 4.2, this is Spark 4.1.0; upgrade Spark"
     ],
 )
 def test_choose_mode(wanted: Mode, spark: str, slots: int, expected: ModeChoice) -> None:
-    assert choose_mode(wanted, spark=spark, slots=slots, partitions=8) == expected
+    assert choose_mode(wanted, EIGHT, spark=spark, slots=slots) == expected
 
 
 def test_a_configured_realtime_is_refused_and_not_replaced() -> None:
     with pytest.raises(FlowError) as refusal:
-        choose_mode("realtime", spark="4.2.0", slots=9, partitions=8)
+        choose_mode("realtime", EIGHT, spark="4.2.0", slots=9)
 
     assert str(refusal.value) == (
         "replication.mode=realtime needs 10 task slots (8 partitions and 2 for bookkeeping), "
         "9 are available; add slots, or use auto"
+    )
+
+
+@pytest.mark.parametrize(
+    ("needs", "slots", "mode", "share"),
+    [
+        pytest.param(Continuous(sharing=1), 10, "realtime", 8, id="two are kept free"),
+        pytest.param(Continuous(sharing=1), 3, "realtime", 1, id="few slots"),
+        pytest.param(Continuous(sharing=1), 2, "realtime", 1, id="the least"),
+        pytest.param(Continuous(sharing=1), 1, "microbatch", 1, id="nothing would be left"),
+        pytest.param(Continuous(sharing=1), 0, "microbatch", 1, id="no executor yet"),
+        pytest.param(Continuous(sharing=3), 20, "realtime", 6, id="flows share them"),
+        pytest.param(Continuous(8, 1), 14, "realtime", 4, id="beside Spark's source"),
+        pytest.param(Continuous(8, 1), 10, "microbatch", 1, id="too few beside Spark's source"),
+    ],
+)
+def test_flows_with_the_shared_source_take_the_slots_that_there_are(
+    needs: Continuous, slots: int, mode: Mode, share: int
+) -> None:
+    assert choose_mode("auto", needs, spark="4.2.0", slots=slots).mode == mode
+    assert needs.share(slots) == share
+
+
+def test_no_number_of_slots_is_refused_that_holds_a_task_and_one_more() -> None:
+    needs = Continuous(sharing=1)
+
+    assert choose_mode("realtime", needs, spark="4.2.0", slots=2).mode == "realtime"
+    with pytest.raises(SlotsError) as refusal:
+        choose_mode("realtime", needs, spark="4.2.0", slots=1)
+
+    assert str(refusal.value) == (
+        "replication.mode=realtime needs 2 task slots (1 flows with the shared source and 1 for "
+        "bookkeeping), 1 are available; add slots, or use auto"
     )
 
 
@@ -65,7 +103,7 @@ MOST = HEAP_MB // HEAP_MB_PER_TASK
 def test_a_local_spark_has_room_for_twice_the_partitions(partitions: int) -> None:
     slots = local_slots({"auto": partitions}, MOST)
 
-    choice = choose_mode("auto", spark="4.2.0", slots=slots, partitions=2 * partitions)
+    choice = choose_mode("auto", Continuous(2 * partitions), spark="4.2.0", slots=slots)
     assert choice.mode == "realtime"
 
 
@@ -82,13 +120,14 @@ def test_many_partitions_run_in_realtime_mode_where_the_heap_has_room_for_them(
 ) -> None:
     slots = local_slots({"auto": partitions}, most_continuous(heap_mb))
 
-    assert choose_mode("auto", spark="4.2.0", slots=slots, partitions=partitions).mode == mode
+    choice = choose_mode("auto", Continuous(partitions), spark="4.2.0", slots=slots)
+    assert choice.mode == mode
 
 
 def test_a_configured_realtime_mode_gets_its_slots_whatever_the_heap() -> None:
     slots = local_slots({"realtime": 2 * MOST}, MOST)
 
-    choice = choose_mode("realtime", spark="4.2.0", slots=slots, partitions=2 * MOST)
+    choice = choose_mode("realtime", Continuous(2 * MOST), spark="4.2.0", slots=slots)
     assert choice.mode == "realtime"
 
 
@@ -121,7 +160,7 @@ def test_batches_leave_the_slots_of_realtime_mode_alone() -> None:
 
 
 def test_a_platform_may_have_realtime_mode_under_a_lower_version() -> None:
-    choice = choose_mode("realtime", spark="3.5.2", slots=10, partitions=8, has_realtime=True)
+    choice = choose_mode("realtime", EIGHT, spark="3.5.2", slots=10, has_realtime=True)
 
     assert choice == ModeChoice("realtime", ENOUGH)
 
@@ -152,5 +191,6 @@ def test_auto_takes_micro_batches_where_open_files_are_few() -> None:
     most = most_continuous(HEAP_MB, 1, 1024)
     slots = local_slots({"auto": 200}, most)
 
-    assert choose_mode("auto", spark="4.2.0", slots=slots, partitions=200).mode == "microbatch"
+    choice = choose_mode("auto", Continuous(200), spark="4.2.0", slots=slots)
+    assert choice.mode == "microbatch"
     assert most_continuous(HEAP_MB, 1, None) == MOST

@@ -1,35 +1,26 @@
-"""A generation ends when another mode fits the task slots for two looks in a row."""
+"""A generation ends when it has not fitted the task slots for two looks in a row."""
 
 import pytest
 
-from replication.flows.replicate.mode_watch import ModeWatch
-from replication.model import Mode
+from replication.flows.replicate.mode_watch import LOOK_SECONDS, ModeWatch
 
 
 @pytest.mark.parametrize(
-    ("mode", "fits", "ends_at"),
+    ("misfits", "ends_at"),
     [
-        pytest.param("microbatch", ["microbatch"] * 5, None, id="the mode fits"),
-        pytest.param("microbatch", ["realtime"] * 5, 5, id="executors have come"),
-        pytest.param("realtime", ["microbatch"] * 5, 5, id="executors have gone"),
-        pytest.param(
-            "realtime",
-            ["microbatch", "realtime", "microbatch", "realtime", "microbatch"],
-            None,
-            id="executors replace each other",
-        ),
+        pytest.param([""] * 5, None, id="what runs fits"),
+        pytest.param(["a", "b", "c", "d", "e"], LOOK_SECONDS, id="executors have come or gone"),
+        pytest.param(["a", "", "a", "", "a"], None, id="executors replace each other"),
+        pytest.param(["a", "", "a", "b", "c"], 3 * LOOK_SECONDS, id="one replaces, one goes"),
     ],
 )
-def test_a_mode_that_fits_no_longer_is_noticed_both_ways(
-    mode: Mode, fits: list[Mode], ends_at: int | None
+def test_what_no_longer_fits_is_noticed_at_the_second_look(
+    misfits: list[str], ends_at: float | None
 ) -> None:
-    fitting = iter(fits)
-    watch = ModeWatch(lambda: next(fitting))
+    looks = iter(misfits)
+    watch = ModeWatch()
 
-    ends = [second for second in range(25) if watch.has_changed(mode, second)]
+    ends = [second for second in range(25) if watch.misfit(lambda: next(looks), second)]
 
     assert ends[:1] == ([] if ends_at is None else [ends_at])
-
-
-def test_a_configured_mode_is_not_watched() -> None:
-    assert not any(ModeWatch(None).has_changed("realtime", second) for second in range(60))
+    assert next(looks, None) is None, "a look every few seconds"

@@ -7,7 +7,7 @@ def test_notes_name_the_keys_without_effect_and_the_risky_ones() -> None:
     config = parse_settings(
         {
             **ONE_FLOW,
-            "tasks.max": "10",
+            "tasks.max.enforce": "true",
             "offset.storage.replication.factor": "1",
             "B.exactly.once.source.support": "enabled",
             "A->B.key.converter": "x",
@@ -22,7 +22,10 @@ def test_notes_name_the_keys_without_effect_and_the_risky_ones() -> None:
     )
 
     assert config.notes == (
-        "tasks.max: has no effect: a key of Kafka Connect; the mirror has no workers or connectors",
+        (
+            "tasks.max.enforce: has no effect: a key of Kafka Connect; the mirror has no workers "
+            "or connectors"
+        ),
         (
             "offset.storage.replication.factor: has no effect: a key of Kafka Connect's internal "
             "topics; the mirror stores positions in Delta tables"

@@ -21,10 +21,11 @@ from replication.control.doctor.state_dir import look_at_identity, look_at_state
 from replication.control.doctor.topics import FlowLook, look_at_flow
 from replication.control.loops import check_loops
 from replication.control.machine import open_files_limit
+from replication.control.sizing import shared_tasks
 from replication.errors import ConfigError, ReplicationError, SetupError
 from replication.kafka.client_check import rejected_properties
 from replication.kafka.jvm import kafka_jars, open_jvm
-from replication.model import Flow
+from replication.model import Flow, Mode
 from replication.state.readers import open_reader
 
 AT_ONCE: Final = 8
@@ -70,12 +71,7 @@ def examine(start: Start) -> tuple[Judgement, ...]:
         found += sight.findings
     found += _guarded("state", lambda: _look_at_identities(config, sights))
     found += _guarded("loops", lambda: _look_at_loops(config))
-    found += judge_size(
-        {flow: sight.partitions for flow, sight in sights.items()},
-        {flow.flow: flow.mode for flow in config.flows},
-        start.heap_mb,
-        open_files_limit(),
-    )
+    found += _guarded("slots, heap and open files", lambda: _look_at_size(start, sights))
     found += _guarded("lease", lambda: look_at_leases(config))
     principals = principals_of(config)
     return tuple(_with_users(finding, principals) for finding in found)
@@ -124,6 +120,15 @@ def _look_at_flows(config: MirrorConfig) -> dict[Flow, FlowLook]:
     with ThreadPoolExecutor(AT_ONCE, "doctor") as pool:
         sights = pool.map(look, config.flows)
         return {flow.flow: sight for flow, sight in zip(config.flows, sights, strict=True)}
+
+
+def _look_at_size(start: Start, sights: Mapping[Flow, FlowLook]) -> Iterator[Judgement]:
+    tasks, modes = dict[Flow, int | None](), dict[Flow, Mode]()
+    for flow in start.config.flows:
+        shared = shared_tasks(flow)
+        tasks[flow.flow] = sights[flow.flow].partitions if shared is None else shared
+        modes[flow.flow] = flow.mode
+    yield from judge_size(tasks, modes, start.heap_mb, open_files_limit())
 
 
 def _look_at_identities(

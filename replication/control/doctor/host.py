@@ -71,7 +71,7 @@ def judge_size(
     """Yields whether slots, heap and open files suffice.
 
     Args:
-        partitions: Of each flow; None where that is unknown.
+        partitions: Of each flow, or the tasks that share them; None where that is unknown.
         modes: Of each flow.
         heap_mb: The driver's heap.
         files: How many files it may open; None without a limit.
@@ -84,11 +84,11 @@ def judge_size(
         counts[modes[flow]] += count or 0
     total, flows = sum(counts.values()), len(partitions)
     slots = local_slots(counts, most_continuous(heap_mb, flows, files))
-    yield Judgement(what="slots", found=f"{total} partitions; a start on one machine takes {slots}")
+    yield Judgement(what="slots", found=f"{total} tasks; a start on one machine takes {slots}")
     if text := small_heap(counts, heap_mb):
         yield told("heap", text, "warning")
     else:
-        yield Judgement(what="heap", found=f"{heap_mb} MB suffice for {total} partitions")
+        yield Judgement(what="heap", found=f"{heap_mb} MB suffice for {total} tasks")
     if text := few_files(counts, flows, files):
         yield told("open files", text, "problem", SetupError.exit_code, ": ")
     else:

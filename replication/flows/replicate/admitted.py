@@ -16,11 +16,13 @@ class Admitted:
         mode: The mode for what was reserved last; waits for task slots and may raise `FlowError`.
         mode_now: Where the mode is chosen automatically: the mode that fits the task slots of now.
             A generation ends if that is another one.
+        share: With the shared source, how many slots the flow may hold in Real-Time Mode.
     """
 
     reserve: Reserve
     mode: Callable[[], Mode]
     mode_now: Callable[[], Mode] | None = None
+    share: Callable[[], int] | None = None
 
 
 def alone(mode: Mode) -> Admitted:

@@ -1,8 +1,9 @@
 """A generation: one run of a flow's query over a fixed set of partitions, and its progress.
 
-Parallelism: one Spark task per source partition. Order: that of the partition. Delivery: a finished
-batch is on the target and becomes part of the offset map; an interrupted batch may be on the target
-in part, which `find_positions` finds in the target's log before the next generation starts.
+Parallelism: a few Spark tasks that share the partitions, or one for each. Order: that of the
+partition. Delivery: a finished batch is on the target and becomes part of the offset map; an
+interrupted batch may be on the target in part, which `find_positions` finds in the target's log
+before the next generation starts.
 """
 
 import shutil
@@ -18,7 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from replication.config.tree import FlowConfig
 from replication.errors import StateError
@@ -36,11 +37,12 @@ from replication.offsets.pending import PendingRuns, RecordRejection
 from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.acknowledged import generation_tag
 from replication.spark.checkpoint import checkpoint_location, temporary_folder
-from replication.spark.kafka_options import named, source_options
+from replication.spark.kafka_options import named, sharing_options, source_options
 from replication.spark.kept_consumers import keeps_all
 from replication.spark.progress import Batch, QueryProgress
 from replication.spark.projection import counts_column
 from replication.spark.session import task_slots
+from replication.spark.sources import SHARED, Reading
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
@@ -92,7 +94,7 @@ class Generation:
         positions: Mapping[TopicPartition, Position],
         *,
         number: int,
-        mode: Mode,
+        reading: Reading,
     ) -> "Generation":
         """Starts the query, in a scheduler pool of the flow's own.
 
@@ -102,15 +104,16 @@ class Generation:
             plan: The topics to replicate.
             positions: Where each partition of the plan resumes.
             number: Of the generation.
-            mode: How the query runs.
+            reading: How the query reads.
 
         Raises:
             QueryError: The query does not start.
-            ClusterError: The target does not answer.
+            ClusterError: A cluster does not answer.
         """
         config, spark = context.config, context.spark
         consumer = with_answering_servers(config.source.consumer)
         config = replace(config, source=replace(config.source, consumer=consumer))
+        brokers = len(context.source.brokers())
         limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
         prefix = f"{config.flow.slug}-{number}-"
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=temporary_folder(spark)))
@@ -120,14 +123,13 @@ class Generation:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
         try:
             with spark_errors(config.flow):
-                writer = replication_query(
-                    spark, config, plan, starts, QuerySetup(name, mode, limits)
-                )
+                setup = QuerySetup(name, reading, limits, brokers)
+                writer = replication_query(spark, config, plan, starts, setup)
                 with generation_tag(
                     spark, config.flow, number, spacing=reports.spacing or 0, limits=limits
                 ):
                     checkpoint = checkpoint_location(spark, folder)
-                    query = start_query(writer, mode, reports.batch_seconds, checkpoint)
+                    query = start_query(writer, reading.mode, reports.batch_seconds, checkpoint)
             return cls(query, written, plan, positions, reports, folder)
         except BaseException:
             reports.close()
@@ -239,14 +241,16 @@ class QuerySetup:
 
     Args:
         name: Of the query and of the observed counts; unique per session.
-        mode: Real-Time Mode rejects a limit of records per batch. The other modes have one, because
-            a crash leaves up to one batch of records to be counted.
+        reading: Real-Time Mode rejects a limit of records per batch. The other modes have one,
+            because a crash leaves up to one batch of records to be counted.
         limits: For each remote topic the bytes of a batch that it takes.
+        brokers: How many the source has.
     """
 
     name: str
-    mode: Mode
+    reading: Reading
     limits: Mapping[str, int]
+    brokers: int = 1
 
 
 def replication_query(
@@ -265,29 +269,42 @@ def replication_query(
         starts: The first offset to read, for each of the plan's partitions.
         setup: How it runs.
     """
-    is_bounded = setup.mode != "realtime"
-    slots = max(1, task_slots(spark))  # none before the first executor has come
-    tasks = min(len(starts), slots)
-    options = source_options(
-        named(config.source.consumer, config.flow),
-        starts,
-        is_bounded=is_bounded,
-        is_pooled=keeps_all(spark, slots),
-        tasks=tasks,
-        slots=slots,
-    )
-    source = spark.readStream.format("kafka").options(**options)
-    if is_bounded:
-        source = source.option("maxOffsetsPerTrigger", config.batch_max_records)
-    records = source.load()
+    records = _source(spark, config, starts, setup).load()
     copies = crossing(config, plan, records)
     # Spark's generated code ends where records are counted. Before the projection, that took one
     # more copy of each record and an eighth of the CPU.
     counted = copies.observe(
         setup.name, counts_column([plan.copy_of(tp) for tp in plan.partitions])
     )
-    options = sink(config, spark, setup.limits, tasks)
+    filling = setup.reading.tasks if setup.reading.source == "spark" else len(starts)
+    options = sink(config, spark, setup.limits, filling)
     return counted.writeStream.format("kafka").queryName(setup.name).options(**options)
+
+
+def _source(
+    spark: SparkSession,
+    config: FlowConfig,
+    starts: Mapping[TopicPartition, int],
+    setup: QuerySetup,
+) -> DataStreamReader:
+    """Returns the source of a query, not yet loaded."""
+    consumer, reading = named(config.source.consumer, config.flow), setup.reading
+    is_bounded = reading.mode != "realtime"
+    if reading.source == "shared":
+        options = sharing_options(consumer, starts, reading.tasks, setup.brokers)
+        source = spark.readStream.format(SHARED).options(**options)
+    else:
+        slots = max(1, task_slots(spark))  # none before the first executor has come
+        options = source_options(
+            consumer,
+            starts,
+            is_bounded=is_bounded,
+            is_pooled=keeps_all(spark, slots),
+            tasks=reading.tasks,
+            slots=slots,
+        )
+        source = spark.readStream.format("kafka").options(**options)
+    return source.option("maxOffsetsPerTrigger", config.batch_max_records) if is_bounded else source
 
 
 def start_query(

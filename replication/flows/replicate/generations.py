@@ -6,12 +6,13 @@ become one again when something ends them: a topic that goes, an error, a stop.
 
 import time
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.checked_runs import SECOND_LOOK
 from replication.flows.replicate.failures import explain
+from replication.flows.replicate.flow_tasks import FlowTasks
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.held_back import HeldBack
 from replication.flows.replicate.idle import IdlePartitions
@@ -21,6 +22,9 @@ from replication.model import Mode, Position, TopicPartition
 from replication.spark.polling import limit_polling
 from replication.spark.progress import keep_events
 from replication.topics.topic_plan import TopicPlan
+
+if TYPE_CHECKING:
+    from replication.spark.sources import Reading
 
 MOST: Final = 8
 """Generations at the same time. A query costs threads, so a further addition joins them all."""
@@ -34,19 +38,27 @@ class Generations:
         map_writer: Takes the finished runs.
         plan: What the first one replicates.
         mode: How the queries run.
+        tasks: How many tasks each has.
 
     Attributes:
         mode: How the queries run.
     """
 
     def __init__(
-        self, context: FlowContext, map_writer: MapWriter, plan: TopicPlan, mode: Mode
+        self,
+        context: FlowContext,
+        map_writer: MapWriter,
+        plan: TopicPlan,
+        mode: Mode,
+        tasks: FlowTasks,
     ) -> None:
         self._context = context
         self._map_writer = map_writer
         self.mode = mode
+        self._tasks = tasks
         self._ids = TopicIdWatch(context, plan)
         self._running: list[tuple[Generation, IdlePartitions]] = []
+        self._readings: list[Reading] = []
         self._requests = context.write_requests
         self._asked: dict[str, int] = {}  # by request: the look that checks what was copied by then
         self._ends = context.board.ends
@@ -85,19 +97,26 @@ class Generations:
         keep_events(context.spark, len(self.plan.partitions))
         limit_polling(context.spark, len(plan.partitions))
         context.board.begin(number, self.mode, plan, positions)
+        reading = self._tasks.reading(len(plan.partitions), self.mode, self._readings)
         generation = Generation.start(
-            context, (self._map_writer, self._ids), plan, positions, number=number, mode=self.mode
+            context, (self._map_writer, self._ids), plan, positions, number=number, reading=reading
         )
         self._running.append((generation, IdlePartitions(context, plan)))
+        self._readings.append(reading)
         context.log.info(
             "generation_started", generation=number, mode=self.mode,
+            source=reading.source, tasks=reading.tasks,
             topics=len(plan.topics), partitions=len(plan.partitions), running=len(self._running),
         )  # fmt: skip
 
     @property
     def has_room(self) -> bool:
         """Whether one more may be started."""
-        return len(self._running) < MOST
+        return len(self._running) < MOST and self._tasks.has_room(self._readings)
+
+    def misfit(self) -> str:
+        """Returns why they no longer fit the task slots, and did not at the last look either."""
+        return self._tasks.misfit(len(self.plan.partitions), self._readings)
 
     def record_progress(self) -> bool:
         """Records the progress of each; true if a batch of any has finished.
@@ -186,5 +205,6 @@ class Generations:
             positions |= generation.close()
         self._ids.close()
         self._running.clear()
+        self._readings.clear()
         self._context.board.end()
         return positions

@@ -15,12 +15,12 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.admitted import Admitted
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.failures import QueryError, spark_errors
+from replication.flows.replicate.flow_tasks import FlowTasks
 from replication.flows.replicate.generations import Generations
 from replication.flows.replicate.heartbeat_copies import HeartbeatCopies
 from replication.flows.replicate.left_behind import LeftBehind
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.mode_watch import ModeWatch
 from replication.flows.replicate.news import with_news
 from replication.flows.replicate.pace import LEAST_SECONDS, Pace
 from replication.flows.replicate.recover import Recovery
@@ -128,7 +128,7 @@ class _FlowLoop:
         self._admitted = admitted
         self._stop = stop
         self._lease = lease
-        self._modes = ModeWatch(admitted.mode_now if context.config.mode == "auto" else None)
+        self._tasks = FlowTasks(context, admitted)
         self._plan: TopicPlan | None = None
         self._warned: set[str] = set()
         self._has_looked_at_age = False
@@ -197,7 +197,7 @@ class _FlowLoop:
         if self._heartbeats.may_copy(due, positions):
             is_done = self._heartbeats.copy(due, positions, self._map_writer, self._number)
             return "drained" if is_done else "changed"
-        running = Generations(self._context, self._map_writer, plan, mode)
+        running = Generations(self._context, self._map_writer, plan, mode, self._tasks)
         return self._replicate(running, due, positions)
 
     def _replicate(
@@ -276,8 +276,8 @@ class _FlowLoop:
             text = names_of(self._flow, running.replaced)
             self._context.log.info("topics_replaced", text=text)
             return True
-        if self._modes.has_changed(running.mode, time.monotonic()):
-            self._context.log.info("mode_no_longer_fits", mode=running.mode)
+        if text := running.misfit():
+            self._context.log.info("mode_no_longer_fits", mode=running.mode, text=text)
             return True
         return False
 

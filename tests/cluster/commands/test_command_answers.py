@@ -40,7 +40,7 @@ def test_slots_suffice_for_every_partition_and_the_bookkeeping(
 ) -> None:
     create_topic(clusters[0].bootstrap, topic_name, 3)
 
-    file = write_config(tmp_path, clusters, topic_name)
+    file = write_config(tmp_path, clusters, topic_name, {"replication.source": "spark"})
     assert run("slots", file).output == "14\n"
     assert run("slots", file, "--mode", "drain").output == "11\n"
     small = run("slots", file, "--", "--driver-memory", "8m")
@@ -54,7 +54,7 @@ def test_slots_suffice_for_every_partition_and_the_bookkeeping(
 def test_a_flow_whose_cluster_is_silent_counts_as_in_its_last_generation(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
-    silent = {"B": {"bootstrap.servers": f"{HOST}:{free_port()}"}}
+    silent = {"B": {"bootstrap.servers": f"{HOST}:{free_port()}"}, "replication.source": "spark"}
     config = load_config(str(write_config(tmp_path, clusters, topic_name, silent)))
 
     needed = size_start(config, config.flows, heap_mb=1000)

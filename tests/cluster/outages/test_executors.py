@@ -116,7 +116,8 @@ def test_auto_changes_its_mode_when_a_worker_goes_and_when_one_comes(
 ) -> None:
     partitions = SIZE.cores + 1  # the slots of both workers suffice, those of one do not
     fill(clusters[0], topic_name, partitions, 10 * partitions)
-    config = write_config(tmp_path, clusters, topic_name, SETTINGS | {"groups": [topic_name]})
+    settings = SETTINGS | {"groups": [topic_name], "replication.source": "spark"}
+    config = write_config(tmp_path, clusters, topic_name, settings)
     arguments = ["--config", str(config), "--", *spark_cluster.job_arguments()]
     log = tmp_path / "mirror.log"
 

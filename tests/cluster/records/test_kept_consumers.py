@@ -31,6 +31,7 @@ def test_no_record_waits_for_consumers_that_are_closed(
     fill(source, topic_name, PARTITIONS, PARTITIONS)
     settings = {
         "replication.mode": "realtime",
+        "replication.source": "spark",
         "replication.realtime.batch.seconds": BATCH_SECONDS,
         "consumer.fetch.max.wait.ms": 1000 * FETCH_SECONDS,
         "consumer.request.timeout.ms": 2 * 1000 * FETCH_SECONDS,

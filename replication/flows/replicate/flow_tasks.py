@@ -1,0 +1,103 @@
+"""How many tasks a flow's generations have, and whether those that run still fit.
+
+With Spark's source a task for each partition, as far as there are slots; with the shared source a
+few for all partitions, by the cores or ``tasks.max``, and in Real-Time Mode by the slots.
+"""
+
+import time
+from collections.abc import Collection
+from functools import cached_property
+
+from replication.flows.context import FlowContext
+from replication.flows.replicate.admitted import Admitted
+from replication.flows.replicate.mode_watch import ModeWatch
+from replication.model import Mode
+from replication.spark.mode import Continuous
+from replication.spark.session import driver_obstacle, task_cores, task_slots
+from replication.spark.sources import Reader, Reading, choose_source, most_tasks
+
+
+class FlowTasks:
+    """The tasks of one flow.
+
+    Args:
+        context: The flow.
+        admitted: What it may do next to the others.
+    """
+
+    def __init__(self, context: FlowContext, admitted: Admitted) -> None:
+        self._context = context
+        self._watch = ModeWatch()
+        self._is_auto = context.config.mode == "auto"
+        self._mode_now = admitted.mode_now
+        self._share = admitted.share or self._all_slots
+
+    @cached_property
+    def source(self) -> Reader:
+        """Which source reads the records."""
+        return choose_source(self._context.config.record_source, driver_obstacle()).source
+
+    def reading(self, partitions: int, mode: Mode, running: Collection[Reading]) -> Reading:
+        """Returns how one more generation reads.
+
+        Args:
+            partitions: Those of the generation.
+            mode: In which it runs.
+            running: The flow's other ones.
+        """
+        spark = self._context.spark
+        if self.source == "spark":
+            slots = max(1, task_slots(spark))  # none before the first executor has come
+            return Reading(mode, "spark", min(partitions, slots))
+        tasks = min(partitions, self._most())
+        if mode == "realtime":
+            tasks = min(tasks, self._share() - _sum(running))
+        elif not running:
+            tasks = min(tasks, task_slots(spark))
+        return Reading(mode, "shared", max(1, tasks))
+
+    def has_room(self, running: Collection[Reading]) -> bool:
+        """Returns whether there may be one more generation beside those that run."""
+        if self.source == "spark":
+            return True
+        tasks, most = _sum(running), self._context.config.tasks_max
+        if most is not None and tasks >= most:
+            return False
+        is_continuous = any(reading.mode == "realtime" for reading in running)
+        return not is_continuous or tasks < self._share()
+
+    def misfit(self, partitions: int, running: Collection[Reading]) -> str:
+        """Returns why the running generations no longer fit, and did not at the last look either.
+
+        Executors come and go. With fewer slots than it needs, a Real-Time query would leave
+        partitions unread without an error; with far more, it is slower than it has to be.
+
+        Args:
+            partitions: Those of the flow.
+            running: How its generations read.
+        """
+        return self._watch.misfit(lambda: self._misfit(partitions, running), time.monotonic())
+
+    def _misfit(self, partitions: int, running: Collection[Reading]) -> str:
+        mode = next((reading.mode for reading in running), None)
+        if mode is None:
+            return ""
+        if self._is_auto and self._mode_now is not None and (now := self._mode_now()) != mode:
+            return f"{now} fits now"
+        if mode != "realtime" or self.source == "spark":
+            return ""
+        tasks, share = _sum(running), self._share()
+        possible = min(partitions, self._most(), share)
+        if tasks > share or possible >= 2 * tasks:
+            return f"{tasks} tasks run, {min(possible, share)} fit now"
+        return ""
+
+    def _most(self) -> int:
+        return most_tasks(task_cores(self._context.spark), self._context.config.tasks_max)
+
+    def _all_slots(self) -> int:
+        return Continuous(sharing=1).share(task_slots(self._context.spark))
+
+
+def _sum(running: Collection[Reading]) -> int:
+    return sum(reading.tasks for reading in running)
