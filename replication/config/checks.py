@@ -75,7 +75,7 @@ def _check_offset_syncs(diagnostics: Diagnostics, values: FlowValues) -> None:
     for settings in (values.own, values.scopes.top):
         for name in settings:
             if name.startswith("offset-syncs.topic."):
-                diagnostics.note(
+                diagnostics.unused(
                     values.key(name), "has no effect: emit.offset-syncs.enabled is false"
                 )
 
@@ -169,9 +169,8 @@ def _check_security(diagnostics: Diagnostics, values: FlowValues, location: Loca
     unused += [key for key in own if key.startswith("ssl.") and protocol != "SSL"]
     for key in unused:
         if "security.protocol" in client or key.startswith("ssl."):
-            diagnostics.warning(
-                f"{alias}.{key}", f"has no effect: {alias}.security.protocol is {protocol}"
-            )
+            reason = f"has no effect: {alias}.security.protocol is {protocol}"
+            diagnostics.unused(f"{alias}.{key}", reason, warns=True)
         else:
             diagnostics.problem(
                 f"{alias}.{key}",

@@ -144,8 +144,7 @@ def check_property(
         diagnostics.problem(key, f"{displayed} is invalid; write {one_of(CHOICES[name])}")
     elif (replaced := replacement(role, name, value)) is not None:
         reason, deserves_warning = replaced
-        report = diagnostics.warning if deserves_warning else diagnostics.note
-        report(key, f"has no effect: {reason}")
+        diagnostics.unused(key, f"has no effect: {reason}", warns=deserves_warning)
     elif name not in known:
         _check_unknown(diagnostics, key, role, name)
     elif _NUMERIC.fullmatch(name) and not re.fullmatch(r"-?\d+", value):
@@ -168,13 +167,13 @@ def _check_unknown(diagnostics: Diagnostics, key: str, role: Role | None, name: 
     if (other := closest(name, known, 0.8)) is not None:
         diagnostics.problem(key, f"unknown property of this client; did you mean {other!r}?")
     elif name in JAVA_KEYS:
-        diagnostics.warning(
-            key, "has no effect, as in MirrorMaker 2: it is a property of another kind of client"
-        )
+        reason = "has no effect, as in MirrorMaker 2: it is a property of another kind of client"
+        diagnostics.unused(key, reason, warns=True)
     elif role or is_passed(name):
         diagnostics.warning(key, "unknown property; passed to Java's client unchanged")
     else:
-        diagnostics.warning(key, "unknown key, without effect, as in MirrorMaker 2")
+        reason = "unknown key, without effect, as in MirrorMaker 2"
+        diagnostics.unused(key, reason, warns=True)
 
 
 def _check_servers(diagnostics: Diagnostics, key: str, value: str) -> None:

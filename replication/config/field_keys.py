@@ -29,7 +29,7 @@ def translate(diagnostics: Diagnostics, settings: Mapping[str, Raw]) -> dict[str
             continue
         new = _today(new, aliases)
         if new != key and new in settings:
-            diagnostics.warning(key, f"has no effect: {new} is given, too, and wins")
+            diagnostics.unused(key, f"has no effect: {new} is given, too, and wins", warns=True)
             continue
         if new != key:
             diagnostics.written[new] = key
@@ -56,7 +56,7 @@ def _without_srm_prefix(diagnostics: Diagnostics, key: str, aliases: Collection[
         return key
     if name in SECURITY or client_property(name) is not None:
         return scope + name  # the worker's producer writes the data
-    diagnostics.note(key, f"has no effect: {WORKER_KEY}")
+    diagnostics.unused(key, f"has no effect: {WORKER_KEY}")
     return None
 
 

@@ -51,18 +51,17 @@ def load(
         parse, file, settings, lines=flat.lines, hidden=resolver.resolved_keys, targets=clusters
     )
     if problems := [*flat.problems, *resolver.problems]:
-        raise ConfigError(file, [*problems, *_other_problems(parsed, resolver)])
+        raise ConfigError(file, [*problems, *_other_problems(parsed, resolver.unresolved)])
     config = parsed(default_state_dir=default_state_dir)
     return replace(config, warnings=(*flat.warnings, *config.warnings))
 
 
-def _other_problems(parsed: Callable[..., MirrorConfig], resolver: Resolver) -> list[str]:
+def _other_problems(parsed: Callable[..., MirrorConfig], unresolved: set[str]) -> list[str]:
     """Returns `parse`'s problems besides unresolved references, so that all come at once."""
-    unresolved = {problem.partition(": ")[0] for problem in resolver.problems}
     try:
-        parsed(default_state_dir="/")
+        parsed(default_state_dir="/", unresolved=unresolved)
     except ConfigError as error:
-        return [text for text in error.problems if text.partition(": ")[0] not in unresolved]
+        return list(error.problems)
     return []
 
 

@@ -30,7 +30,7 @@ def note_unused(diagnostics: Diagnostics, settings: Mapping[str, Raw], state_dir
     if state_dir.startswith(("/", "file:")):
         for key in settings:
             if key.startswith(HADOOP):
-                diagnostics.note(key, f"has no effect: state.dir is the local {state_dir}")
+                diagnostics.unused(key, f"has no effect: state.dir is the local {state_dir}")
 
 
 def hadoop_properties(settings: Mapping[str, Raw]) -> ClientProperties:

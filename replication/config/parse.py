@@ -52,6 +52,7 @@ def parse(
     default_state_dir: str,
     lines: Mapping[str, int] | None = None,
     hidden: Collection[str] = (),
+    unresolved: Collection[str] = (),
     targets: str = "",
 ) -> MirrorConfig:
     """Returns the configuration that flat *settings* describe.
@@ -62,12 +63,13 @@ def parse(
         default_state_dir: URI or absolute path, used if ``state.dir`` is not set.
         lines: Key -> line in *file*, where known.
         hidden: Keys whose values must not be shown, because they came from a reference.
+        unresolved: Keys whose values are not known, as their references lead nowhere.
         targets: If not empty, it takes the place of ``replication.target.clusters``.
 
     Raises:
-        ConfigError: Lists every problem found.
+        ConfigError: Lists every problem found; none may be, beside those of *unresolved* keys.
     """
-    diagnostics = Diagnostics(lines or {}, hidden)
+    diagnostics = Diagnostics(lines or {}, hidden, unresolved=unresolved)
     if targets:
         settings = {**settings, TARGETS: targets}
         diagnostics.written[TARGETS] = TARGETS_OPTION
@@ -80,7 +82,7 @@ def parse(
     check_state_dir(diagnostics, state_dir)
     note_unused(diagnostics, scopes.top, state_dir)
     serve, metrics = _serve(diagnostics, scopes.top), _metrics(diagnostics, scopes.top)
-    if diagnostics.problems:
+    if diagnostics.problems or unresolved:
         raise ConfigError(file, diagnostics.problems)
     return MirrorConfig(
         file=file,

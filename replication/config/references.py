@@ -29,6 +29,8 @@ class UnresolvedError(ValueError):
 class Resolver:
     """Replaces references with their values and remembers which keys contained any.
 
+    ``problems`` says what is wrong with those of the keys ``unresolved``.
+
     Args:
         settings: All settings; ``config.providers`` is read from them.
         environ: The environment variables.
@@ -37,6 +39,7 @@ class Resolver:
     def __init__(self, settings: Mapping[str, Raw], environ: Mapping[str, str]) -> None:
         self._environ = environ
         self.problems: list[str] = []
+        self.unresolved: set[str] = set()
         self.resolved_keys: set[str] = set()
         self._settings = settings
         self._providers: dict[str, Provider] = {"env": "env", "file": "file"}
@@ -44,10 +47,10 @@ class Resolver:
             key = f"config.providers.{name}.class"
             provider = _CLASSES.get(text(settings.get(key, "")).rpartition(".")[2])
             if provider is None:
-                self.problems.append(
-                    f"{key}: unsupported provider; use FileConfigProvider, "
-                    "EnvVarConfigProvider or DirectoryConfigProvider from "
-                    "org.apache.kafka.common.config.provider"
+                self._problem(
+                    key,
+                    "unsupported provider; use FileConfigProvider, EnvVarConfigProvider or "
+                    "DirectoryConfigProvider from org.apache.kafka.common.config.provider",
                 )
             else:
                 self._providers[name] = provider
@@ -64,17 +67,22 @@ class Resolver:
             try:
                 return self._value(reference[1], reference[2] or "", reference[3])
             except UnresolvedError as error:
-                self.problems.append(f"{key}: {reference[0]} {error}")
+                self._problem(key, f"{reference[0]} {error}")
                 return reference[0]
 
         if _OPENED in _REFERENCE.sub("", value):
-            self.problems.append(
-                f"{key}: contains a reference without a provider or without its end; write "
-                "${env:NAME} or ${file:/path:key}, or, for a value with these characters, put it "
-                "into a file and write ${file:/path}"
+            self._problem(
+                key,
+                "contains a reference without a provider or without its end; write ${env:NAME} or "
+                "${file:/path:key}, or, for a value with these characters, put it into a file and "
+                "write ${file:/path}",
             )
             return value
         return _REFERENCE.sub(replace, value)
+
+    def _problem(self, key: str, text: str) -> None:
+        self.unresolved.add(key)
+        self.problems.append(f"{key}: {text}")
 
     def _value(self, name: str, path: str, last: str) -> str:
         provider = self._providers.get(name)

@@ -166,7 +166,7 @@ def _check_top_alias(
     if value and value not in clusters:
         diagnostics.problem(key, _unknown_cluster(value, clusters))
     elif value:
-        diagnostics.note(key, "has no effect: the name of a flow gives its aliases")
+        diagnostics.unused(key, "has no effect: the name of a flow gives its aliases")
 
 
 def _check_cluster_key(
@@ -176,7 +176,7 @@ def _check_cluster_key(
     if name in KEYS and "target" in KEYS[name].places:
         _check_value(diagnostics, key, name, raw, "target")
     elif (reason := ignored_reason(name)) is not None:
-        diagnostics.note(key, f"has no effect: {reason}")
+        diagnostics.unused(key, f"has no effect: {reason}")
     elif (meant := misplaced(name)) is not None:
         diagnostics.problem(
             key, f"would have no effect, as in MirrorMaker 2; write {alias}.{meant}"
@@ -188,10 +188,11 @@ def _check_cluster_key(
         if _CHOOSES_RECORDS.fullmatch(name):
             diagnostics.problem(key, f"is a flow key; write {other}->{alias}.{name} or {name}")
         else:
-            diagnostics.warning(
+            diagnostics.unused(
                 key,
                 "has no effect, as in MirrorMaker 2: it is a flow key; write "
                 f"{other}->{alias}.{name} or {name}",
+                warns=True,
             )
     else:
         role, property_name = client_property(name) or (None, name)
@@ -225,7 +226,7 @@ def _check_known_key(diagnostics: Diagnostics, key: str, name: str, raw: Raw, pl
         if items(raw):
             diagnostics.problem(key, f"{UNSUPPORTED[name.partition('.')[0]]}; remove it")
     elif (reason := ignored_reason(name)) is not None:
-        diagnostics.note(key, f"has no effect: {reason}")
+        diagnostics.unused(key, f"has no effect: {reason}")
     elif (meant := without_override(name)) is not None:
         right = f"{key.removesuffix(name)}{meant}"
         diagnostics.problem(key, f"would have no effect, as in MirrorMaker 2; write {right}")
@@ -261,7 +262,7 @@ def _report_unknown_key(diagnostics: Diagnostics, key: str, name: str) -> None:
     else:
         other = closest(name, known, _SIMILAR)
         hint = f"; the most similar key is {_placed(key, name, other)}" if other else ""
-        diagnostics.warning(key, f"unknown key, without effect{hint}")
+        diagnostics.unused(key, f"unknown key, without effect{hint}", warns=True)
 
 
 def _placed(key: str, name: str, other: str) -> str:

@@ -18,7 +18,6 @@ from replication.config.values import Diagnostics, Raw, items, text
 from replication.errors import printable
 
 _PLAIN: Final = re.compile(r"-?[0-9]{1,18}|true|false")
-_WITHOUT_EFFECT: Final = ("has no effect", "unknown key, without effect")
 _LISTS: Final = ("patterns", "names", "choices")
 
 
@@ -46,9 +45,10 @@ def to_yaml(origin: str, settings: FileSettings) -> str:
         origin: The name of the file that is converted.
         settings: What it says.
     """
-    found = Diagnostics()
+    referring = {key for key, raw in settings.values.items() if "${" in text(raw)}
+    found = Diagnostics(unresolved=referring)  # such a value is known when the file is read
     sort_settings(found, settings.values)
-    unused = _reasons([*found.notes, *found.warnings])
+    unused = found.without_effect
     keys = translate(Diagnostics(), settings.values)
     aliases = items(settings.values.get("clusters", ""))
     written = {new: old for old, new in _written(settings.values, keys, found).items()}
@@ -56,7 +56,7 @@ def to_yaml(origin: str, settings: FileSettings) -> str:
     lines = [f"# Converted from {printable(origin)} by python -m replication import."]
     lines.append("# How to go on where MirrorMaker 2 stopped: conf/docs/take-over.md.")
     lines += [f"# {printable(remark)}" for remark in settings.remarks]
-    lines += [f"# To do: {problem}" for problem in _to_do(found.problems, settings.values)]
+    lines += [f"# To do: {problem}" for problem in found.problems]
     for scope in _scopes(kept, aliases):
         lines.append("")
         if scope:
@@ -88,19 +88,6 @@ def _take_over(topic: str | None) -> Iterator[str]:
 
 def _shown(key: str, raw: Raw) -> str:
     return MASK if is_secret(key) else printable(text(raw))
-
-
-def _to_do(problems: Iterable[str], values: Mapping[str, Raw]) -> Iterator[str]:
-    """Yields the problems of known values; a reference is resolved when the file is read."""
-    for problem in problems:
-        if "${" not in text(values.get(problem.partition(": ")[0], "")):
-            yield problem
-
-
-def _reasons(notes: Iterable[str]) -> dict[str, str]:
-    """Returns the reason for each of the keys without effect."""
-    split = (note.partition(": ") for note in notes)
-    return {key: reason for key, _, reason in split if reason.startswith(_WITHOUT_EFFECT)}
 
 
 def _written(

@@ -32,6 +32,8 @@ class Diagnostics:
         hidden: Keys whose values came from a reference (``${env:..}``) and must not be shown.
         written: Key -> the key that the file has in its place, where they differ.
         has_classes: Whether a class of the user's may read keys that only it knows.
+        unresolved: Keys of the file whose values are not known, so that nothing is wrong with them.
+        without_effect: Key of the file -> why it has no effect.
     """
 
     lines: Mapping[str, int] = field(default_factory=dict)
@@ -40,12 +42,14 @@ class Diagnostics:
     warnings: list[str] = field(default_factory=list)
     written: dict[str, str] = field(default_factory=dict)
     has_classes: bool = False
+    unresolved: Collection[str] = ()
+    without_effect: dict[str, str] = field(default_factory=dict)
     _problems: dict[str, int] = field(default_factory=dict)
 
     def problem(self, key: str, text: str) -> None:
         """Adds a problem; a duplicate counts once."""
-        message = self._message(key, text)
-        self._problems.setdefault(message, self.lines.get(self.written.get(key, key), 0))
+        if (written := self.written.get(key, key)) not in self.unresolved:
+            self._problems.setdefault(self._message(key, text), self.lines.get(written, 0))
 
     def warning(self, key: str, text: str) -> None:
         """Adds a warning: the file runs, but may not mean what its author thinks."""
@@ -56,6 +60,11 @@ class Diagnostics:
         """Adds a note: what is as it should be, but worth knowing."""
         if (note := printable(f"{self.written.get(key, key)}: {text}")) not in self.notes:
             self.notes.append(note)
+
+    def unused(self, key: str, reason: str, *, warns: bool = False) -> None:
+        """Notes that *key* has no effect, or *warns*: its author may expect one."""
+        self.without_effect[self.written.get(key, key)] = printable(reason)
+        (self.warning if warns else self.note)(key, reason)
 
     def _message(self, key: str, text: str) -> str:
         written = self.written.get(key, key)

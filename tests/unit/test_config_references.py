@@ -114,3 +114,13 @@ def test_unresolved_references_and_other_problems_are_reported_together(tmp_path
         "topcis: unknown key; did you mean topics? (line 10)",
         "replication.factor: ******** is invalid; write a whole number, for example 2 (line 11)",
     ]
+
+
+@pytest.mark.parametrize(
+    "key", ["state.engine", "replication.mode", "metrics.port", "replication.factor", "A.client.id"]
+)
+def test_of_a_value_that_is_not_known_nothing_else_is_said(tmp_path: Path, key: str) -> None:
+    content = f"{YAML}{key}: ${{env:NOT_THERE}}\n"
+
+    unset = "${env:NOT_THERE} is not set; export NOT_THERE before starting"
+    assert problems_of(tmp_path, content) == [f"{key}: {unset}"]
