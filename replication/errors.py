@@ -46,10 +46,12 @@ class ReplicationError(Exception):
     Attributes:
         exit_code: That of a process that ends with it.
         code: A name for programs, which stays when the text is worded anew.
+        command: What an operator may run next, where the text names a command.
     """
 
     exit_code = 1
     code = "internal"
+    command = ""
 
     def document(self) -> dict[str, object]:
         """Returns what a command prints of it as JSON."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from replication.errors import ReplicationError
 from replication.groups.positions import GroupPosition
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import Copied
@@ -100,7 +101,7 @@ class Figures:
     at: float
     state: State
     copying: Copying
-    aside: Mapping[TopicOrPartition, str]
+    aside: Mapping[TopicOrPartition, ReplicationError]
     round: GroupRound
 
 
@@ -116,7 +117,7 @@ class FlowBoard:
     def __init__(self) -> None:
         self._state = State()
         self._copying = Copying()
-        self._aside: Mapping[TopicOrPartition, str] = {}
+        self._aside: Mapping[TopicOrPartition, ReplicationError] = {}
         self._round = GroupRound()
         self._counted: dict[TopicPartition, Position] = {}  # what follows is not counted yet
         self.turned_at: float | None = None
@@ -240,10 +241,9 @@ class FlowBoard:
         """Notes that the loop has written the offset map."""
         self._copying = replace(self._copying, map_written_at=time.time())
 
-    def set_aside(self, errors: Mapping[TopicOrPartition, Exception]) -> None:
+    def set_aside(self, errors: Mapping[TopicOrPartition, ReplicationError]) -> None:
         """Notes that the loop leaves the parts of *errors* out for now."""
-        texts = {part: str(error) for part, error in errors.items()}
-        self._aside = {**self._aside, **texts}
+        self._aside = {**self._aside, **errors}
 
     def take_back(self, parts: Iterable[TopicOrPartition]) -> None:
         """Notes that *parts* are not left out any more: they are replicated, or gone."""

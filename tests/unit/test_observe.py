@@ -14,6 +14,7 @@ from replication.flows.observe.groups import GroupLooks
 from replication.flows.observe.partitions import STALLED_SECONDS, Partitions
 from replication.flows.observe.sight import of_heartbeats
 from replication.flows.observe.topics import TopicLooks
+from replication.flows.replicate.set_aside import RefusedTopicError
 from replication.groups.positions import GroupPosition
 from replication.model import Committed, Flow, NewEvent, Position, TopicPartition
 from replication.offsets.map import Bounded, Exact, NoAnswer
@@ -158,8 +159,8 @@ def sight(at: float = 1000.0, **changes: object) -> FlowFacts:
 
 def stalled(at: float) -> Figures:
     """A board on which the topic t is set aside."""
-    text = "refused\npython -m replication accept FILE --flow 'A->B' --topic t --from earliest"
-    return Figures(at, FlowBoard().look().state, Copying(), {"t": text}, GroupRound())
+    refused = RefusedTopicError("refused", "python -m replication accept FILE --topic t")
+    return Figures(at, FlowBoard().look().state, Copying(), {"t": refused}, GroupRound())
 
 
 @pytest.mark.parametrize(
@@ -196,6 +197,13 @@ def test_a_condition_holds_from_its_first_look_to_its_last(found: FlowFacts, cod
     assert first.text
     assert first.next_step
     assert conditions.look(sight()) == ()
+
+
+def test_the_next_step_of_a_refused_topic_is_the_command_that_accepts_it() -> None:
+    (condition,) = Conditions().look(sight(board=stalled(1000.0)))
+
+    assert condition.next_step == "python -m replication accept FILE --topic t"
+    assert condition.text == f"refused\n    To go on: {condition.next_step}"
 
 
 def test_the_next_step_of_a_refusal_is_the_command_that_it_names() -> None:

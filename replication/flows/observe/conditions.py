@@ -1,6 +1,5 @@
 """What an operator should know of a flow now, each with the next step. Pure."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -20,7 +19,6 @@ RECENT_SECONDS: Final = 900.0
 
 MANY_RESTARTS: Final = 3
 
-_COMMAND: Final = re.compile(r"python -m replication [^\n]+")
 Found = tuple[Code, str | None, str, str]
 """Code, topic, text and next step."""
 
@@ -91,12 +89,13 @@ def find_conditions(sight: FlowFacts) -> Iterator[Found]:
 
 def _of_topics(sight: FlowFacts) -> Iterator[Found]:
     status = f"python -m replication status FILE --flow '{sight.flow}'"
-    reasons: dict[str, str] = {}
-    for part, reason in sight.board.aside.items():
-        reasons.setdefault(part if isinstance(part, str) else part.topic, reason)
-    for name, reason in reasons.items():
-        command = _COMMAND.search(reason)
-        yield "set-aside", name, reason, command.group() if command else status
+    topics: set[str] = set()
+    for part, error in sight.board.aside.items():
+        name = part if isinstance(part, str) else part.topic
+        if name in topics:
+            continue
+        topics.add(name)
+        yield "set-aside", name, str(error), error.command or status
     for topic in sight.topics:
         if topic.state == "stalled":
             text = f"{topic.topic} does not move, although the source has records for it"

@@ -43,8 +43,8 @@ class TopicLooks:
         for one in standings:
             by_topic[one.tp.topic].append(one)
         reasons: dict[str, str] = {}
-        for part, reason in board.aside.items():
-            reasons.setdefault(part if isinstance(part, str) else part.topic, reason)
+        for part, error in board.aside.items():
+            reasons.setdefault(part if isinstance(part, str) else part.topic, str(error))
         names = sorted(by_topic.keys() | reasons.keys() | board.copying.records.keys())
         found = tuple(
             self._topic(name, now, board.copying, by_topic[name], reasons.get(name))

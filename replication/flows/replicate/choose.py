@@ -277,7 +277,7 @@ def refusal_errors(
             ((number, refusal),) = parts.items()
             options = f"--partition {number} --from {refusal.restart}"
         command = f"python -m replication accept FILE --flow '{flow}' --topic {topic} {options}"
-        errors[topic] = RefusedTopicError(f"{error}\n    To go on: {command}")
+        errors[topic] = RefusedTopicError(str(error), command)
     return errors
 
 

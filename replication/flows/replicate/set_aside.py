@@ -15,7 +15,11 @@ from replication.topics.retry_times import RetryTimes
 
 
 class RefusedTopicError(GuardError):
-    """Copying a topic would lose or repeat records. The text ends with a command to accept that."""
+    """Copying a topic would lose or repeat records, until somebody accepts that by *command*."""
+
+    def __init__(self, text: str, command: str) -> None:
+        self.command = command
+        super().__init__(f"{text}\n    To go on: {command}")
 
 
 ADVICE = (

@@ -43,7 +43,7 @@ def test_the_board_shows_what_a_flow_copies_sets_aside_and_translates(
     assert sum(ends.values()) == 300
     assert copying.newest_at is not None
     assert running.aside.keys() == {long}
-    assert "has 250 characters" in running.aside[long]
+    assert "has 250 characters" in str(running.aside[long])
     assert (ended.state.activity, ended.copying.generations) == ("ended", ())
     assert (ended.copying.positions, ended.copying.restarts) == (copying.positions, 0)
     assert ended.copying.map_written_at is not None
