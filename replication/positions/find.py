@@ -21,6 +21,7 @@ from replication.positions.measure import current_spans, settled_spans
 from replication.positions.place import Match
 from replication.positions.refine import refine
 from replication.positions.rule import rule_all
+from replication.positions.settle import InFlight
 from replication.positions.sides import FlowSides
 from replication.positions.spans import LogSpans
 from replication.positions.survey import Stored, survey
@@ -79,7 +80,7 @@ def find_positions(
     stored: Stored,
     accepted: Mapping[TopicPartition, Accepted],
     *,
-    is_quiet: bool = False,
+    in_flight: InFlight = "reported",
     rejected: Collection[TopicPartition] = (),
 ) -> Found:
     """Finds where the partitions of *plan* resume; writes nothing.
@@ -89,14 +90,13 @@ def find_positions(
         plan: Its topics; no query replicates them.
         stored: The offset map.
         accepted: What operators have accepted.
-        is_quiet: Whether nothing can be in flight to these partitions, because no query has
-            written to them since somebody waited for it.
+        in_flight: What may be on its way to these partitions, and is waited for.
         rejected: Partitions of which the target has rejected the next record.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
-    spans = current_spans(context, plan) if is_quiet else settled_spans(context, plan)
+    spans = settled_spans(context, plan, in_flight)
     return find_by_spans(context, plan, stored, spans, accepted, rejected)
 
 

@@ -4,18 +4,22 @@ from collections.abc import Mapping
 
 from replication.model import TopicPartition
 from replication.positions.replaced import compare_ids
-from replication.positions.settle import settled_log_ends
+from replication.positions.settle import InFlight, settled_log_ends
 from replication.positions.sides import FlowSides
 from replication.positions.spans import LogSpans
 from replication.topics.topic_plan import TopicPlan
 
 
-def settled_spans(context: FlowSides, plan: TopicPlan) -> LogSpans:
+def settled_spans(
+    context: FlowSides, plan: TopicPlan, in_flight: InFlight = "reported"
+) -> LogSpans:
     """Waits until nothing of the flow is in flight; returns the spans of *plan*'s partitions.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
+    if in_flight == "nothing":
+        return current_spans(context, plan)
     copies = _copies(plan)
     ends = settled_log_ends(
         context.target,
@@ -23,6 +27,7 @@ def settled_spans(context: FlowSides, plan: TopicPlan) -> LogSpans:
         context.started_spark,
         context.config.flow,
         shared={copy for tp, copy in copies.items() if plan.is_shared(tp)},
+        is_reported_only=in_flight == "reported",
     )
     return _spans(context, plan, ends)
 

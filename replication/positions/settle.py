@@ -6,6 +6,7 @@ tasks (10 000 records within 250 ms were seen). Positions read before that would
 
 import time
 from collections.abc import Collection
+from typing import Literal
 
 from pyspark.sql import SparkSession
 
@@ -25,10 +26,18 @@ REPORTED_STILL_SECONDS = 0.2
 """Where executors have said that nothing is in flight, or none has ever sent anything, growth can
 only be another producer's."""
 
+UNREPORTED_STILL_SECONDS = 1.0
+"""After a producer that reports to nobody was given up: a broker may still append what it has."""
+
 POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 30
 GIVE_UP_SECONDS = 30
 """For executors that were lost and may still live; those that are reached take a second."""
+
+
+InFlight = Literal["nothing", "reported", "unreported"]
+"""What of a flow may still be on its way to the target: nothing, since no query has written since
+somebody waited; what its executors report; or something that no executor knows of, too."""
 
 
 class UnsettledError(ClusterError):
@@ -42,6 +51,8 @@ def settled_log_ends(
     flow: Flow,
     patience_seconds: float = PATIENCE_SECONDS,
     shared: Collection[TopicPartition] = (),
+    *,
+    is_reported_only: bool = True,
 ) -> dict[TopicPartition, int]:
     """Waits until nothing of *flow* is in flight; returns the log ends of *partitions*.
 
@@ -54,6 +65,7 @@ def settled_log_ends(
         flow: Must not be running.
         patience_seconds: How long to wait.
         shared: Those of the remote partitions that others write, too: they may go on growing.
+        is_reported_only: Whether executors know of all that may be in flight.
 
     Raises:
         UnsettledError: Executors may still write.
@@ -65,6 +77,8 @@ def settled_log_ends(
     since, writers = time.monotonic(), ""
     is_known = spark is None or is_reported(spark)
     still_seconds = REPORTED_STILL_SECONDS if is_known else STILL_SECONDS
+    if not is_reported_only:
+        still_seconds = UNREPORTED_STILL_SECONDS
     while time.monotonic() < deadline:
         # read before the log ends, which then include every record acknowledged by now
         writers = _writers(spark, flow, patience_seconds)

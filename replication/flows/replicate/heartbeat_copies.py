@@ -5,7 +5,6 @@ an idle drain's CPU seconds. Records do not pass through Python: `jvm/calls/Hear
 """
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -20,6 +19,7 @@ from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import Copied
 from replication.offsets.runs import FinishedRuns, OffsetRun
+from replication.positions.settle import InFlight
 from replication.spark.interceptor import OWNER_ONLY
 from replication.spark.kafka_options import client_properties, named, sink_options, source_options
 from replication.topics.topic_plan import TopicPlan
@@ -29,8 +29,6 @@ MOST_OFFSETS: Final = 1000
 
 TIMEOUT_SECONDS: Final = 10.0
 """A stop and a lost lease wait for so long, where the target takes nothing."""
-
-GIVEN_UP_SECONDS: Final = 1.0
 
 Window = tuple[TopicPartition, int, int]
 """An upstream partition, the first offset and the end."""
@@ -42,6 +40,11 @@ class HeartbeatCopies:
     def __init__(self, context: FlowContext) -> None:
         self._context = context
         self._has_failed = False
+
+    @property
+    def in_flight(self) -> InFlight:
+        """What may be on its way: after a failure a broker may still append what it has."""
+        return "unreported" if self._has_failed else "reported"
 
     def may_copy(self, plan: TopicPlan, positions: Mapping[TopicPartition, Position]) -> bool:
         """Returns whether all that is new in *plan* are some heartbeats, and Spark is not there.
@@ -97,7 +100,6 @@ class HeartbeatCopies:
             self._has_failed = True
             text = str(error).partition("\n")[0]
             context.log.info("heartbeats_left_to_spark", text=text)
-            time.sleep(GIVEN_UP_SECONDS)  # what a broker has received it may still append
             return False
         finally:
             context.board.end()

@@ -307,7 +307,7 @@ class _FlowLoop:
         self._number += 1
         with spark_errors(self._flow):
             located = settle_positions(
-                self._context, added, self._map_writer, self._number, is_quiet=True
+                self._context, added, self._map_writer, self._number, "nothing"
             )
         self._remember(added, located.positions)
         note_ends(self._context, added.partitions)
@@ -346,7 +346,9 @@ class _FlowLoop:
     def _find_positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
         """Finds the positions of *plan*'s topics; those without any leave the plan."""
         with spark_errors(self._flow):
-            located = settle_positions(self._context, plan, self._map_writer, self._number)
+            located = settle_positions(
+                self._context, plan, self._map_writer, self._number, self._heartbeats.in_flight
+            )
         self._lease.has_settled = True  # nothing of the generation before was in flight
         self._remember(plan, located.positions)
         note_ends(self._context, plan.partitions)

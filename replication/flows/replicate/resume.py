@@ -5,6 +5,7 @@ from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.map_writer import MapWriter
 from replication.offsets.runs import FinishedRuns
 from replication.positions.find import Found, find_positions
+from replication.positions.settle import InFlight
 from replication.topics.topic_plan import TopicPlan
 
 
@@ -13,8 +14,7 @@ def settle_positions(
     plan: TopicPlan,
     map_writer: MapWriter,
     generation: int,
-    *,
-    is_quiet: bool = False,
+    in_flight: InFlight = "reported",
 ) -> Found:
     """Finds where the partitions of *plan* resume, and writes what is new to the offset map.
 
@@ -23,7 +23,7 @@ def settle_positions(
         plan: Its topics; no query replicates them.
         map_writer: The offset map.
         generation: The number of the next generation.
-        is_quiet: As in `find_positions`.
+        in_flight: As in `find_positions`.
 
     Raises:
         ClusterError: A cluster does not answer.
@@ -35,7 +35,7 @@ def settle_positions(
         plan,
         map_writer,
         acceptances.accepted,
-        is_quiet=is_quiet,
+        in_flight=in_flight,
         rejected=map_writer.rejected.keys(),
     )
     context.tables.record_events(context.config.flow, found.events)
