@@ -138,6 +138,14 @@ class Admin(Protocol):
     ) -> dict[TopicPartition, LogOffset | ClientFailure]:
         """Returns the first offset of a time in ms or later, or what `LATEST` and others mean."""
 
+    def ends(
+        self, partitions: Collection[TopicPartition], isolation: Isolation, timeout_s: float
+    ) -> dict[TopicPartition, int | ClientFailure]:
+        """Returns where logs end, for looks every few seconds: the cheapest question.
+
+        A partition that does not exist, or whose leader is silent, may fail at the timeout only.
+        """
+
     def create(
         self, topics: Collection[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> Answers[None]:

@@ -138,6 +138,15 @@ class ConfluentTopics:
         found = self._ask(_offset, send, timeout_s)
         return {TopicPartition(tp.topic, tp.partition): one for tp, one in found.items()}
 
+    def ends(
+        self, partitions: Collection[TopicPartition], isolation: Isolation, timeout_s: float
+    ) -> dict[TopicPartition, int | ClientFailure]:
+        """Returns where logs end."""
+        found = self.offsets(dict.fromkeys(partitions, LATEST), isolation, timeout_s)
+        return {
+            tp: one if isinstance(one, ClientFailure) else one.offset for tp, one in found.items()
+        }
+
     def create(
         self, topics: Collection[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> Answers[None]:

@@ -4,6 +4,7 @@ It speaks every security protocol of Java's clients. See `replication/jvm/calls/
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from threading import Lock
@@ -110,6 +111,23 @@ class JavaTopics:
             for tp, answer in zip(times, answers, strict=True)
         }
 
+    def ends(
+        self, partitions: Collection[TopicPartition], isolation: Isolation, timeout_s: float
+    ) -> dict[TopicPartition, int | ClientFailure]:
+        """Returns where logs end; describes nothing, and needs no JSON of a row each."""
+        numbers: dict[str, list[int]] = defaultdict(list)
+        for topic, number in partitions:
+            numbers[topic].append(number)
+        lines = ("\t".join([topic, *map(str, found)]) for topic, found in numbers.items())
+        is_committed, timeout_ms = isolation == "read_committed", int(timeout_s * 1000)
+        with java_errors(self._jvm):
+            answer = self._java.logEnds("\n".join(lines), is_committed, timeout_ms)
+        return {
+            TopicPartition(topic, number): int(end) if end.isdigit() else _failure(end)
+            for (topic, asked), line in zip(numbers.items(), answer.splitlines(), strict=True)
+            for number, end in zip(asked, line.split("\t")[1:], strict=True)
+        }
+
     def create(
         self, topics: Collection[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> Answers[None]:
@@ -150,6 +168,11 @@ class JavaTopics:
         java = getattr(self._java, method)
         with java_errors(self._jvm):
             return json.loads(java(*passed, int(timeout_s * 1000)))
+
+
+def _failure(marked: str) -> ClientFailure:
+    code = marked.removeprefix("!")
+    return ClientFailure(code, code)
 
 
 def _listing(answer: Mapping[str, Any]) -> Listing:

@@ -8,7 +8,7 @@ without a lock.
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Final
@@ -20,6 +20,7 @@ from replication.figures.observation import Observation
 from replication.flows.observe.questions import RareQuestions
 from replication.flows.observe.sight import FlowSight
 from replication.flows.observe.summary import Summary
+from replication.kafka.call import join_names
 from replication.kafka.log_ends import LogEnds
 from replication.log import Log
 from replication.model import Flow, Isolation
@@ -151,7 +152,7 @@ class Observer:
                         sight.partitions.saw(at, ends)
                     sight.context.board.saw_ends(ends)
                 with self._logged((cluster, "topics")):
-                    _check(cluster[0], client.failures)
+                    _check(cluster[0], client.denied)
 
     def _await_reports(self, sights: Sequence[FlowSight]) -> None:
         """Waits until the positions are younger than the ends.
@@ -194,7 +195,7 @@ class Observer:
             self._said.discard(what)
 
 
-def _check(alias: str, failures: Mapping[str, str]) -> None:
+def _check(alias: str, denied: Collection[str]) -> None:
     """Raises an error that names the topics of cluster *alias* that the user may not describe.
 
     An outage is said elsewhere.
@@ -202,10 +203,9 @@ def _check(alias: str, failures: Mapping[str, str]) -> None:
     Raises:
         ClusterError: There are some.
     """
-    denied = sorted(topic for topic, reason in failures.items() if "Authorization" in reason)
     if denied:
         raise ClusterError(
-            f"the lag of {len(denied)} topics of {alias} is not known: {', '.join(denied[:5])}; "
+            f"the lag of {len(denied)} topics of {alias} is not known: {join_names(denied)}; "
             "the user needs DESCRIBE on them"
         )
 

@@ -158,7 +158,7 @@ public final class AdminCalls implements AutoCloseable {
    * again.
    *
    * @param partitions lines of {@code topic number number ...}, separated by tabs
-   * @return the offsets in the same places, or {@code !} and the class of the error
+   * @return the offsets in the same places, or {@code !} and Kafka's name of the error
    */
   public String logEnds(String partitions, boolean committed, int timeoutMs) {
     return new OffsetCalls(admin, timeoutMs).logEnds(partitions, committed);

@@ -96,7 +96,7 @@ final class OffsetCalls {
               found.partitionResult(new TopicPartition(fields[0], Integer.parseInt(fields[i])));
           ends.append(end.get().offset());
         } catch (ExecutionException e) {
-          ends.append('!').append(e.getCause().getClass().getSimpleName());
+          ends.append('!').append(ClientErrors.node(e).get("code").asText());
         } catch (InterruptedException e) {
           Thread.currentThread().interrupt();
         }

@@ -190,6 +190,10 @@ def test_offsets_by_time_and_isolation(
     assert offsets(2_000) == {tp: LogOffset(1, 3_000), empty: none}
     assert offsets(9_000) == {tp: none, empty: none}
     assert offsets(NEWEST) == {tp: LogOffset(1, 3_000), empty: none}
+    assert same(admins, lambda admin: admin.ends([tp, empty], "read_committed", S)) == {
+        tp: 3,
+        empty: 0,
+    }
     for admin in admins:
         failure = admin.offsets({absent: LATEST}, "read_uncommitted", S)[absent]
         assert isinstance(failure, ClientFailure)
