@@ -20,7 +20,8 @@ from replication.control.resumes import PartitionStart
 from replication.control.starts import open_clusters, stored_map
 from replication.errors import GuardError
 from replication.state.open_storage import storage_for
-from replication.state.readers import StateReader, open_reader
+from replication.state.readers import open_reader
+from replication.state.table_reader import StateReader
 from replication.topics.acl_sync import AclHistory
 from replication.topics.config_sync import SyncHistory
 from replication.topics.conflicts import find_all_conflicts

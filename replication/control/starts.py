@@ -19,7 +19,7 @@ from replication.state.accept_requests import pending_acceptances
 from replication.state.cluster_ids import check_ids, stored_ids
 from replication.state.first_topics import FIRST_TOPICS, first_start_of
 from replication.state.offset_rows import Anchor
-from replication.state.readers import StateReader
+from replication.state.table_reader import StateReader
 from replication.topics.topic_plan import TopicPlan
 
 

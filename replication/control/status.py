@@ -13,7 +13,7 @@ from replication.control.last_process import Process, last_process
 from replication.control.witness import Answer, Witness
 from replication.model import EventKind, Flow
 from replication.state.executions import Ending, last_execution
-from replication.state.readers import StateReader
+from replication.state.table_reader import StateReader
 
 BEGINS: Final = frozenset[EventKind](
     {"set-aside", "refused", "transaction-open", "unreachable", "leaderless", "waiting"}

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.last_process import last_process
 from replication.state.paths import local_path
-from replication.state.readers import StateReader, open_reader
+from replication.state.readers import open_reader
+from replication.state.table_reader import StateReader
 from replication.state.write_requests import await_written
 
 

@@ -14,9 +14,10 @@ from replication.config.state_access import StateAccess
 from replication.errors import StateError, first_line
 from replication.model import Flow, TopicPartition
 from replication.offsets.guard import Accepted, StartOffset
+from replication.state.open_files import open_files
 from replication.state.open_storage import storage_for
 from replication.state.paths import local_path
-from replication.state.request_files import LocalFiles, open_files
+from replication.state.request_files import LocalFiles
 from replication.state.requests import NEW, Request, RequestChannel, new_path, request
 
 LOOK_SECONDS: Final = 2.0

@@ -11,7 +11,7 @@ from typing import Any, Final
 from replication.config.tree import ClusterConfig, FlowConfig
 from replication.errors import IdentityError
 from replication.model import Location
-from replication.state.readers import StateReader
+from replication.state.table_reader import StateReader
 
 CLUSTERS: Final = "clusters"
 SIDES: Final[tuple[Location, Location]] = ("source", "target")

@@ -8,10 +8,10 @@ from replication.state.delta_writer import LocalTable, RemoteTable
 from replication.state.open_storage import storage_for
 from replication.state.storage import Storage
 from replication.state.table_errors import table_errors
-from replication.state.table_reader import TableReader
+from replication.state.table_reader import StateReader
 
 
-class DeltaReader(TableReader):
+class DeltaReader(StateReader):
     """The tables of a state directory that delta-rs reaches."""
 
     def __init__(self, state_dir: str, storage: Storage | None = None) -> None:

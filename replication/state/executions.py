@@ -17,11 +17,11 @@ from replication.state.commit_lock import hold_commit_lock
 from replication.state.delta_reader import delta_table
 from replication.state.engine_mark import claim_engine
 from replication.state.folder import StateFolder
+from replication.state.open_files import open_files
 from replication.state.open_storage import storage_for
-from replication.state.readers import StateReader
-from replication.state.request_files import open_files
 from replication.state.schemas import SCHEMAS
 from replication.state.table_errors import table_errors
+from replication.state.table_reader import StateReader
 from replication.state.tables import Tables, local_tables
 
 EXECUTIONS: Final = "executions"

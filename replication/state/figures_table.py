@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from replication.figures.minutes import Minute
 from replication.model import Flow
-from replication.state.readers import StateReader
 from replication.state.sql import literal
+from replication.state.table_reader import StateReader
 
 FIGURES: Final = "figures"
 COUNTS: Final = ("records", "bytes", "lag_records", "in_flight", "restarts", "given_up")

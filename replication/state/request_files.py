@@ -1,21 +1,14 @@
 """Small files that are requests, on this machine or on a file system of Hadoop's."""
 
 import errno
-import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JJavaError
 
-from replication.config.home import connector_jars, storage_class_path
-from replication.kafka.jvm import open_jvm, pyspark_jars
-from replication.spark.hadoop import hadoop_conf
 from replication.state.paths import local_path, make_private
-from replication.state.storage import Storage
 
 MOST_BYTES: Final = 4_194_304
 """Of a request. One that accepts all partitions of the largest topic has less."""
@@ -152,39 +145,6 @@ class HadoopFiles(RequestFiles):
     def _locate(self, path: str) -> tuple[Any, Any]:
         java = self._jvm.org.apache.hadoop.fs.Path(path)
         return java.getFileSystem(self._conf), java
-
-
-@contextmanager
-def open_files(storage: Storage) -> Iterator[RequestFiles]:
-    """Yields the files under a state directory, for a process that has no Spark.
-
-    Raises:
-        SetupError: Only Hadoop's client reaches it, and Java, which that needs, does not start.
-    """
-    if (files := files_without_java(storage)) is not None:
-        yield files
-        return
-    with open_jvm(hadoop_class_path()) as jvm:
-        yield HadoopFiles(jvm, hadoop_conf(jvm, storage.access.hadoop))
-
-
-def files_without_java(storage: Storage) -> RequestFiles | None:
-    """Returns the files under a state directory; None if only Hadoop's client reaches them."""
-    if storage.is_local:
-        return LocalFiles()
-    if not storage.has_objects:
-        return None
-    # Imported here because most state directories are not on S3
-    from replication.state.object_files import ObjectFiles  # noqa: PLC0415
-
-    return ObjectFiles(storage)
-
-
-def hadoop_class_path() -> list[Path]:
-    """Returns the jars of Hadoop's client and its configuration, for a JVM without Spark."""
-    conf = os.environ.get("HADOOP_CONF_DIR")
-    storage = [Path(path) for path in (storage_class_path(),) if path]
-    return [*([Path(conf)] if conf else []), *pyspark_jars(), *connector_jars(), *storage]
 
 
 def text_of(content: bytes) -> str:

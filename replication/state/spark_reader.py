@@ -5,13 +5,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from replication.state.delta_reader import DeltaReader
-from replication.state.readers import StateReader
 from replication.state.storage import Storage
-from replication.state.table_reader import TableReader
+from replication.state.table_reader import StateReader
 from replication.state.tables import Tables, local_tables
 
 
-class SparkReader(TableReader):
+class SparkReader(StateReader):
     """Reads tables through Spark, for storage that only Spark can reach."""
 
     def __init__(self, tables: Tables) -> None:

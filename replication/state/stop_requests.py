@@ -18,9 +18,10 @@ from replication.errors import StateError, first_line
 from replication.model import Flow, Job
 from replication.state.folder import check_begun
 from replication.state.job_lock import find_job_owner
+from replication.state.open_files import open_files
 from replication.state.open_storage import storage_for
 from replication.state.paths import local_path
-from replication.state.request_files import RequestFiles, open_files
+from replication.state.request_files import RequestFiles
 from replication.state.requests import (
     ANYONE,
     Request,

@@ -60,8 +60,8 @@ NEWEST = """
 """
 
 
-class TableReader(ABC):
-    """A `StateReader` of the tables of one state directory."""
+class StateReader(ABC):
+    """What commands read of a state directory, and jobs where they start or look back."""
 
     @abstractmethod
     def path(self, table: str) -> str:
@@ -109,7 +109,7 @@ class TableReader(ABC):
 
 
 class _Offsets:
-    def __init__(self, reader: TableReader, flow: Flow) -> None:
+    def __init__(self, reader: StateReader, flow: Flow) -> None:
         self._reader = reader
         self._flow = literal(flow)
         self._path = reader.path(OFFSET_RUNS)

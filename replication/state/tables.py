@@ -38,9 +38,10 @@ from replication.state.commit_lock import hold_commit_lock
 from replication.state.counts import Counts
 from replication.state.delta_reader import delta_table
 from replication.state.folder import StateFolder
+from replication.state.open_files import files_without_java
 from replication.state.open_storage import storage_for
 from replication.state.paths import local_path
-from replication.state.request_files import HadoopFiles, RequestFiles, files_without_java
+from replication.state.request_files import HadoopFiles, RequestFiles
 from replication.state.schemas import SCHEMAS, SESSION_SETTINGS
 from replication.state.spark_writer import SparkTable
 from replication.state.storage import Storage

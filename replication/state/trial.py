@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 
 from replication.errors import StateError, first_line
 from replication.state.engine_mark import refusal_of
-from replication.state.request_files import open_files
+from replication.state.open_files import open_files
 from replication.state.storage import Storage
 
 

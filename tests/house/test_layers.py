@@ -106,6 +106,7 @@ DOORS = {
         "requests",
         "spark_reader",
         "stop_requests",
+        "table_reader",
         "tables",
         "trial",
         "write_requests",

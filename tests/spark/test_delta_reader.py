@@ -21,10 +21,10 @@ from replication.state.lease import hold_lease
 from replication.state.offset_rows import StoredProgress
 from replication.state.offset_table import OffsetTable
 from replication.state.open_storage import storage_for
-from replication.state.readers import StateReader
 from replication.state.schemas import SCHEMAS
 from replication.state.spark_reader import SparkReader, reader_of
 from replication.state.storage import OUT_OF_REACH
+from replication.state.table_reader import StateReader
 from replication.state.tables import Tables
 from tests.support.flows import flow_context
 from tests.support.frames import frame

@@ -21,7 +21,7 @@ from replication.demo.watchdog import Watchdog
 from replication.kafka.jvm import open_jvm
 from replication.spark.hadoop import hadoop_conf
 from replication.spark.session import QUICK_COMPILER
-from replication.state.request_files import hadoop_class_path
+from replication.state.open_files import hadoop_class_path
 from tests.support.local import REPOSITORY, jars
 from tests.support.process_tree import PROC, family, kill
 from tests.support.waiting import wait_until

@@ -11,7 +11,7 @@ from replication.errors import ReplicationError, StateError
 from replication.state.cluster_ids import check_ids, stored_ids
 from replication.state.open_storage import storage_for
 from replication.state.paths import local_path
-from replication.state.readers import StateReader
+from replication.state.table_reader import StateReader
 from replication.state.trial import try_folder, try_remote
 
 LITTLE_MB: Final = 1024
