@@ -19,6 +19,6 @@ class Backoff:
     longest_seconds: float
 
     def after(self, failures: int) -> float:
-        """Returns the seconds to wait after so many *failures* in a row, one or more."""
+        """Returns the seconds to wait after this many *failures* in a row, one or more."""
         doublings = min(failures - 1, _MOST_DOUBLINGS)
         return min(self.longest_seconds, self.first_seconds * 2.0**doublings)

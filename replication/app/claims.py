@@ -82,8 +82,8 @@ def open_claims(launch: Launch) -> Iterator[Claims]:
 def await_first(launch: Launch, claims: Claims, turn: Callable[[], None]) -> bool:
     """Waits until Spark is worth starting; returns False if a stop was requested meanwhile.
 
-    A standby waits for the first flow whose records it may replicate. Any other process waits for
-    a few seconds at most, in which it learns of every living owner. The other claims are made
+    A standby waits for the first flow whose records it may replicate. Other processes wait only
+    a few seconds, long enough to learn of every live owner. The other claims are made
     afterwards: a process that still waits must not keep a second one from the checkpoints.
     *turn* is called all the time.
 

@@ -1,4 +1,4 @@
-"""How a job ended, told to the platform that started it: YARN's diagnostics, a pod's status.
+"""Reports how a job ended to the platform that started it: YARN's diagnostics, a pod's status.
 
 The exit code says little there, and in cluster deploy mode it may get lost. A configuration error
 or a refusal would end the next attempt as well, so YARN is told that this attempt was the last one.

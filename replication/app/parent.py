@@ -57,7 +57,9 @@ def _watch(process: Any, script: str, file: Path) -> None:  # noqa: ANN401 - a J
     while os.getppid() == launcher:  # without its JVM this process ends
         time.sleep(POLL_SECONDS)
         if is_lost(_parent_of(process), script):
-            log.warning("script_lost", pid=script, text="spark-submit.sh has ended; the job stops")
+            log.warning(
+                "script_lost", pid=script, text="spark-submit.sh was killed; stopping the job"
+            )
             while not _ask_to_stop(file):
                 time.sleep(POLL_SECONDS)
             return

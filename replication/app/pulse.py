@@ -1,6 +1,6 @@
 """Whether the loops of a process turn, for whoever starts a process again that hangs.
 
-What waits for a cluster does not hang: a new start would wait, too. So a loop is watched only
+What waits for a cluster does not hang: a new start would wait as well. So a loop is watched only
 while it should turn often, and not while its clusters are silent.
 """
 
@@ -36,7 +36,7 @@ class Pulse:
         self._flows: dict[Flow, tuple[FlowBoard, Answering]] = {}
 
     def watch(self, flow: Flow, board: FlowBoard, clusters: Answering) -> None:
-        """Watches the loop of *flow*, too."""
+        """Watches the loop of *flow* as well."""
         self._flows[flow] = (board, clusters)
 
     def turn(self) -> None:

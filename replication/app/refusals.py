@@ -11,7 +11,7 @@ from replication.model import Flow
 
 
 def refuse(context: FlowContext, error: ReplicationError, _stop: threading.Event) -> None:
-    """Ends the flow with *error*; its watches end, too.
+    """Ends the flow with *error*; its watches end as well.
 
     Raises:
         ReplicationError: Always *error*.

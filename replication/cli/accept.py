@@ -98,4 +98,4 @@ def _print(acceptance: Acceptance, *, execute: bool, as_json: bool) -> None:
     print_table(f"to accept for {acceptance.request.topic}", HEADINGS, rows)
     if acceptance.left:
         names = ", ".join(map(str, acceptance.left))
-        click.echo(f"the topic stays set aside until these can go on, too: {names}", err=True)
+        click.echo(f"the topic stays set aside until these can go on as well: {names}", err=True)

@@ -49,8 +49,8 @@ UNKNOWN: Final = "User:MIRROR"
 def acls(file: str, form: str, given: tuple[str, ...], *, failover: bool) -> None:
     """Print the ACLs that the mirror's user needs on each cluster.
 
-    Asks no cluster. An ACL knows names and prefixes only, so a regular expression becomes the
-    prefix that it begins with.
+    Contacts no cluster. ACLs support only names and prefixes, so a regular expression is reduced
+    to its literal prefix.
     """
     config = load_config(file)
     principals = {**principals_of(config), **_given(file, config, given)}

@@ -46,7 +46,7 @@ def _by_tables(answer: FlowAnswer) -> str:
     if process is None:
         return f"{answer.state}: {answer.why}"
     if process.released is not None:
-        return f"{answer.state}: {process.host} gave it back at {_at(process.released)}"
+        return f"{answer.state}: {process.host} released it at {_at(process.released)}"
     taken = f"{process.host} took it at {_at(process.since)}"
     match answer.state:
         case "running":

@@ -19,9 +19,12 @@ from replication.model import Mode
 @click.command()
 @known_errors
 @asks_of_start("mirror", JOB_HELP)
-@click.option("--mode", type=MODES, help="Of all flows, instead of replication.mode.")
+@click.option("--mode", type=MODES, help="Mode of all flows; overrides replication.mode.")
 @click.option(
-    "--start", "checks", is_flag=True, help="First check that the job can start here, as validate."
+    "--start",
+    "checks",
+    is_flag=True,
+    help="Check first, like validate, that the job can start here.",
 )
 @click.option("--standby", is_flag=True, help="With --start: another process may run the job now.")
 @click.argument("spark", nargs=-1, metavar="[-- ARGUMENT...]")
@@ -34,7 +37,7 @@ def slots(
     the partitions, and the clusters are asked for them; one that does not answer counts as in the
     flow's last generation, so that it keeps no other flow from starting.
 
-    After -- come the arguments of spark-submit, of which the driver's memory counts: with Spark's
+    The arguments after -- are those of spark-submit; only the driver's memory is used: with Spark's
     source, Real-Time Mode needs some for each partition.
     """
     heap_mb, given = _of_spark(spark)

@@ -17,9 +17,11 @@ from replication.model import is_local_mode
 
 @click.command()
 @known_errors
-@asks_of_start(None, "Check that this job can start, too.")
+@asks_of_start(None, "Check that this job can start as well.")
 @click.option("--master", default="local", help="The Spark master of the job; default: local.")
-@click.option("--here", is_flag=True, help="Look at this machine, too: the driver will run on it.")
+@click.option(
+    "--here", is_flag=True, help="Look at this machine as well: the driver will run on it."
+)
 @click.option("--strict", is_flag=True, help="Treat every warning as a problem.")
 def validate(start: AskedStart, master: str, *, here: bool, strict: bool) -> None:
     """Check FILE without connecting to a cluster.

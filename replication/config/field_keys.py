@@ -29,7 +29,7 @@ def translate(diagnostics: Diagnostics, settings: Mapping[str, Raw]) -> dict[str
             continue
         new = _today(new, aliases)
         if new != key and new in settings:
-            diagnostics.unused(key, f"has no effect: {new} is given, too, and wins", warns=True)
+            diagnostics.unused(key, f"has no effect: {new} is given as well and wins", warns=True)
             continue
         if new != key:
             diagnostics.written[new] = key

@@ -18,10 +18,10 @@ def check_hadoop_key(diagnostics: Diagnostics, key: str) -> None:
     name = key.removeprefix(HADOOP)
     if name.startswith(_OF_SPARK):
         right = f"{HADOOP}{name.removeprefix(_OF_SPARK)}"
-        diagnostics.problem(key, f"has Spark's prefix, too; write {right}")
+        diagnostics.problem(key, f"has Spark's prefix as well; write {right}")
     elif not name or any(not part for part in name.split(".")):
         diagnostics.problem(
-            key, f"is no property of Hadoop; write for example {HADOOP}fs.s3a.endpoint"
+            key, f"is not a Hadoop property; write, for example, {HADOOP}fs.s3a.endpoint"
         )
 
 

@@ -90,7 +90,7 @@ class AclsConfig:
         flag(
             "replication.acls.prefixed.enabled",
             "false",
-            "copies ACLs for all topics with a prefix, and those for all topics (*), too",
+            "copies ACLs for all topics with a prefix, and those for all topics (*) as well",
             "not a key of MirrorMaker 2, which copies literal names only",
         ).reloadable(),
     ]

@@ -70,7 +70,7 @@ class MetricsConfig:
         flag(
             "metrics.mm2.names",
             "false",
-            "shows the figures under MirrorMaker 2's names, too, as Strimzi's exporter writes them",
+            "also shows the figures under MirrorMaker 2's names, as Strimzi's exporter writes them",
             NOT_MM2,
         ).at_top(),
     ]

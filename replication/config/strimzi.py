@@ -142,7 +142,7 @@ class _Found:
             self.paused[flow, part] = state
 
     def put(self, key: str, value: object) -> None:
-        """Sets *key*; a second connector's different value is remarked and dropped."""
+        """Sets *key*; if another connector has a different value, drops that with a remark."""
         text = _flag(value) if isinstance(value, bool) else "" if value is None else str(value)
         if (first := self.values.setdefault(key, text)) != text:
             kept, dropped = (MASK if is_secret(key) else repr(value) for value in (first, text))

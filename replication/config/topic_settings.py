@@ -113,7 +113,7 @@ class TopicsConfig:
         patterns(
             "replication.aggregate.topics",
             "",
-            "remote topics that other flows or producers write, too: names or regexes. Every flow "
+            "remote topics that others write as well: names or regexes. Every flow "
             "that writes one must name it. Its records are copied at least once",
             "not a key of MirrorMaker 2, which does not notice other writers",
         ),

@@ -240,7 +240,7 @@ def _other_spark(conf_dir: str) -> str:
     program = '. "$0" >/dev/null 2>&1 </dev/null; printf %s "$SPARK_HOME"'
     environ = {**os.environ, "SPARK_HOME": OURS}
     try:
-        done = subprocess.run(  # noqa: S603 - spark-submit runs it, too
+        done = subprocess.run(  # noqa: S603 - spark-submit runs it as well
             ["bash", "-c", program, str(script)],  # noqa: S607
             env=environ,
             capture_output=True,

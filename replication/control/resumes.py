@@ -1,7 +1,7 @@
 """Where each partition of a flow would resume, as a start would find it. Only reads.
 
 Most positions follow from offsets and ids. Where a target has records that the offset map does not
-know, as before a take-over, they are compared with the source by what a start asks, too.
+know, as before a take-over, they are compared with the source by what a start asks as well.
 """
 
 from collections.abc import Mapping

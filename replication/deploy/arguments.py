@@ -35,21 +35,21 @@ Arguments = list[tuple[str, str | None]]
 
 
 class ArgumentsError(ValueError):
-    """The user's arguments are none of spark-submit's; the text says which one, and what to do."""
+    """The arguments are not valid for spark-submit; the text says which one, and what to do."""
 
 
 def parse(words: Sequence[str]) -> Arguments:
     """Splits *words* as spark-submit does: ``--name value``, ``--name=value``, and flags.
 
     Raises:
-        ArgumentsError: A word is no option, or an option has no value.
+        ArgumentsError: A word is not an option, or an option has no value.
     """
     found: Arguments = []
     rest = iter(words)
     for word in rest:
         if not word.startswith("-"):
             raise ArgumentsError(
-                f"'{word}' is no option: after -- come spark-submit's options; arguments of the "
+                f"'{word}' is not an option: spark-submit's options follow --; arguments of the "
                 "job stand before it"
             )
         name, equals, value = word.partition("=")

@@ -2,7 +2,7 @@
 
 spark-submit ends with 1 for every failure on YARN, and with 0 on Kubernetes, but it logs how the
 application ended: on YARN the text of `replication.app.outcome`, on Kubernetes the container's end.
-A driver's pod that is deleted while it runs has no end; that is a failure, too.
+A driver's pod that is deleted while it runs has no end; that is a failure as well.
 
     python follow.py COMMAND ...    (standard library only: it runs as a file)
 """

@@ -59,8 +59,8 @@ LATE_OPTIMIZER: Final = (
     "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 "
     "-XX:Tier4BackEdgeThreshold=400000"
 )
-"""The optimizing compiler takes what ran ten times as often as by default. What only a start needs
-is left to the quick compiler; the path of the records is optimized all the same."""
+"""Raises the thresholds of the optimizing compiler tenfold. What only a start needs is left to the
+quick compiler; the path of the records is optimized all the same."""
 
 NO_HALF_DRIVER: Final = "-XX:OnOutOfMemoryError='kill -9 %p'"
 """Out of memory, the JVM would lose a thread here and there and hang: as a crash, nothing is lost,
@@ -76,7 +76,7 @@ JSON_LOG: Final = "-Dreplication.log.format=json"
 """Of the driver's JVM, whose lines conf/log4j2.properties shapes."""
 
 QUICK_LAUNCHER: Final = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
-"""Of the JVM in which spark-submit only puts the command of the driver together."""
+"""Options for the launcher JVM, which only builds the driver's command line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Lag:
 
     Args:
         records: Source offsets that are not acknowledged. An upper bound of records: transaction
-            markers and compacted records have offsets, too.
+            markers and compacted records have offsets as well.
         seconds: How long the oldest of them has been on the source; None if that is unknown.
     """
 

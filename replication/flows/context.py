@@ -156,7 +156,7 @@ class FlowContext:
         former, flow = lease.former, self.config.flow
         if former is not None and former["owner"] not in self.tally.claims:
             seen = former["renewed"]
-            with suppress(StateError):  # that it took the lease is a sign of life, too
+            with suppress(StateError):  # that it took the lease is a sign of life as well
                 newest = reader_of(self.tables).newest(OFFSET_RUNS, flow, ["flow"], ["written_at"])
                 seen = max([seen, *(row["written_at"] for row in newest)])
             epoch = None if lease.name.part else former["epoch"]

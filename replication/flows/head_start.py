@@ -12,10 +12,10 @@ from typing import Final
 from replication.model import Flow
 
 LONGEST_SECONDS: Final = 30.0
-"""For a flow that stands by, or whose cluster does not answer: its process does not wait longer."""
+"""The longest wait for a flow that is on standby, or that cannot reach a cluster."""
 
 IDLE_SECONDS: Final = 10.0
-"""After the start of a query: by then it would have copied a record, so there seems to be none."""
+"""Within this time a query would have copied a first record; afterwards there seems to be none."""
 
 POLL_SECONDS: Final = 0.1
 

@@ -26,7 +26,7 @@ from replication.state.lease import Lease
 log = Log(__name__)
 
 POLL_SECONDS = 2.0
-"""How late a failure is noticed. Each look asks the JVM twice, and a flow has up to two queries."""
+"""How long a failure may go unnoticed. A poll makes two JVM calls, for up to two queries a flow."""
 
 PAUSES: Final = Backoff(first_seconds=1.0, longest_seconds=60.0)
 

@@ -31,7 +31,7 @@ class SyncRules:
     Args:
         is_enabled: ``sync.group.offsets.enabled``.
         is_selected: Whether ``groups`` selects the group.
-        is_shared: Whether other sources write the remote topic, too.
+        is_shared: Whether other sources write the remote topic as well.
     """
 
     is_enabled: bool

@@ -26,7 +26,7 @@ CONSUMER: Final[Mapping[str, Any]] = {
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,  # the last offsets of a span may hold no record
     "queued.min.messages": 1_000,  # per partition; more is seldom needed
-    "fetch.queue.backoff.ms": 10,  # by default, a partition with so many pauses for a second
+    "fetch.queue.backoff.ms": 10,  # by default, a partition with this many pauses for a second
     "fetch.wait.max.ms": 50,  # for the end of a partition that holds nothing more
 }
 

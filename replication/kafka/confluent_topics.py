@@ -80,7 +80,7 @@ class ConfluentTopics:
         return self._list(timeout_s)
 
     def brokers(self, timeout_s: float) -> Mapping[int, str]:
-        """Asks for one topic, too, of a name that none can have, so that none is created."""
+        """Asks for one topic as well, of a name that none can have, so that none is created."""
         return self._list(timeout_s, "?").brokers
 
     def _list(self, timeout_s: float, topic: str | None = None) -> Listing:

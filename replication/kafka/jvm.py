@@ -117,7 +117,7 @@ def _jvm_of_spark() -> JVMView | None:
 def open_jvm(jars: Sequence[Path]) -> Iterator[JVMView]:
     """Yields py4j's view of a JVM with *jars* on its class path; the JVM ends with the block.
 
-    The JVM prints nothing: its stdout and stderr are discarded. It ends with this process, too.
+    The JVM prints nothing: its stdout and stderr are discarded. It ends with this process as well.
 
     Raises:
         SetupError: Java does not start.

@@ -42,7 +42,7 @@ SILENT_SECONDS: Final = 7.0
 broker's JVM, and short enough for an event within 15 s."""
 
 QUESTIONS_AT_ONCE: Final = 32
-"""To so many brokers: one that is silent must not make the others late."""
+"""To this many brokers: one that is silent must not make the others late."""
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 Leads = Mapping[int, TopicPartition]

@@ -54,8 +54,8 @@ class Limits:
     """How many series a flow may have.
 
     Args:
-        topics: At most so many topics.
-        groups: At most so many groups.
+        topics: At most this many topics.
+        groups: At most this many groups.
         partitions: Which partitions.
     """
 

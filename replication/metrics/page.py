@@ -25,7 +25,7 @@ class MetricsPage:
         look: Returns the newest observation of each flow.
         limits: How many series a flow may have.
         is_stale: Whether an observation is so old that its flow is silent.
-        mm2_names: Whether MirrorMaker 2's names are shown, too.
+        mm2_names: Whether MirrorMaker 2's names are shown as well.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from replication.mm2.regex_nodes import Char, Node, PatternChoice, Possessive, R
 LEGAL: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-*"
 """What names of topics and settings consist of. Kafka allows anything in a group's name.
 
-An ACL of all topics has the name ``*``, which the lists of topics select or exclude, too.
+An ACL of all topics has the name ``*``, which the lists of topics select or exclude as well.
 """
 
 COMMENT: Final = re.compile(r"\s[#!]")

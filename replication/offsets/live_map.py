@@ -95,7 +95,7 @@ class LiveMap:
         self._lock = Lock()
 
     def attach(self) -> None:
-        """Says that the flow's only writer adds its runs here from now on.
+        """Records that the flow's only writer adds its runs here from now on.
 
         What was loaded before is forgotten: another process may have written since.
         """
@@ -105,7 +105,7 @@ class LiveMap:
             self._forget()
 
     def detach(self) -> None:
-        """Says that this process does not write the flow's map any more; another one may."""
+        """Records that this process no longer writes the flow's map; another one may."""
         with self._lock:
             self._is_attached = False
             self._era += 1

@@ -1,6 +1,6 @@
 """What two witnesses know of one partition of a running generation. Pure.
 
-See `replication.offsets.pending`. Where others write the remote partition, too, the number of
+See `replication.offsets.pending`. Where others write the remote partition as well, the number of
 records does not give their place there, so that the executors' reports alone do.
 """
 

@@ -58,7 +58,7 @@ class PendingRuns:
         positions: Each partition's position at the start of the generation.
         spacing: Records between two borders where the source has gaps, 0 for every gap. None where
             executors do not report, so that batches alone are known.
-        shared: Partitions whose remote partition others write, too; only reports tell of them.
+        shared: Partitions whose remote partition others write as well; only reports tell of them.
     """
 
     def __init__(

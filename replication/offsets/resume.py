@@ -92,7 +92,7 @@ def plan_positions(
         earliest: The source's first offsets; none where the partition is missing.
         ends: The source's log end offsets, or its last stable ones.
         latest: Where partitions without an offset map start, unless at the earliest offset.
-        shared: Partitions whose remote partition others write, too. The length of its log says
+        shared: Partitions whose remote partition others write as well. The length of its log says
             nothing of this flow's records, so these resume at the anchor, and what was copied and
             not recorded is copied again.
     """

@@ -6,8 +6,8 @@ those that came after them. A group that is *d* records behind the end reads at 
 records again because of thinning, and never more than with MirrorMaker 2. A partition with *n*
 records keeps at most ``128 * ln(n / 64)`` joined runs: 2 600 after a year of 1000 records a second.
 
-In a remote topic that others write, too, their records lie between the runs. Nothing in a run says
-where inside it such records are, so what is joined there is left out of the map: only where it
+In a remote topic that others write as well, their records lie between the runs. Nothing in a run
+says where inside it such records are, so what is joined there is left out of the map: only where it
 starts is kept, as an anchor, and the map knows of a range without runs that anything may be in it.
 Others' records count for the spacing, and the bound holds for all records of the remote partition.
 """

@@ -38,7 +38,7 @@ def with_cut(
         pair: The upstream partition and the remote one.
         refusal: Of the partition.
         runs: Its offset map.
-        is_shared: Whether others write the remote partition, too: then only the records that the
+        is_shared: Whether others write the remote partition as well: then only the records that the
             map has are compared.
 
     Raises:

@@ -145,8 +145,8 @@ def find_problems(
 ) -> dict[TopicPartition, Refusal]:
     """Finds why partitions of *plan*, which no query replicates now, cannot resume safely.
 
-    Quick: hardly any record is read. Of a target that has not grown since its records were
-    compared, the answer is known.
+    Quick: almost no records are read. The answer for a target that has not grown since its records
+    were compared is known.
 
     Args:
         context: The flow.

@@ -37,7 +37,7 @@ GIVE_UP_SECONDS = 30
 
 InFlight = Literal["nothing", "reported", "unreported"]
 """What of a flow may still be on its way to the target: nothing, since no query has written since
-somebody waited; what its executors report; or something that no executor knows of, too."""
+somebody waited; what its executors report; or something that no executor knows of as well."""
 
 
 class UnsettledError(ClusterError):
@@ -64,7 +64,7 @@ def settled_log_ends(
         spark: The session whose executors write; None if this process has started none.
         flow: Must not be running.
         patience_seconds: How long to wait.
-        shared: Those of the remote partitions that others write, too: they may go on growing.
+        shared: Those of the remote partitions that others write as well: they may go on growing.
         is_reported_only: Whether executors know of all that may be in flight.
 
     Raises:

@@ -21,7 +21,7 @@ def find_cuts(
     resumed: Mapping[TopicPartition, int],
     remote: Mapping[TopicPartition, TopicPartition],
 ) -> dict[TopicPartition, str]:
-    """Returns what was cut, for an operator, by upstream partition; most have nothing to say.
+    """Returns what was cut, for an operator, by upstream partition; usually nothing.
 
     A record that either side no longer has is not compared: retention may have deleted it.
 

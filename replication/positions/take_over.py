@@ -61,14 +61,14 @@ def take_over(
         if first <= following <= log_ends.get(tp, 0):
             found[tp] = Match(
                 Position(following, ends[tp]),
-                f"{topic} says that MirrorMaker 2 has copied {tp} up to offset {following - 1}, "
+                f"according to {topic}, MirrorMaker 2 copied {tp} up to offset {following - 1}; "
                 "resuming after it",
                 is_taken_over=True,
             )
         else:
             end = log_ends.get(tp, first)
             warnings.append(
-                f"{topic} says that MirrorMaker 2 has copied {tp} up to offset {following - 1}, "
+                f"according to {topic}, MirrorMaker 2 copied {tp} up to offset {following - 1}, "
                 f"but {flow.source} has offsets {first} to {end}: not taken over"
             )
     return TakenOver(found, tuple(warnings))

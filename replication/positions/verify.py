@@ -79,7 +79,7 @@ def verify(
     whole = _whole(context, placed)
     most = max(LEAST_OF_PARTITION, min(MOST_OF_PARTITION, COMPARED_OFFSETS // len(whole)))
     last = {tp: _last_of(pair, most) for tp, pair in whole.items()}
-    # nothing was deleted there, and the first record was to be copied, too
+    # nothing was deleted there, and the first record was to be copied as well
     is_earliest = context.config.auto_offset_reset == "earliest"
     from_first = {tp for tp, pair in whole.items() if is_earliest and pair.copies[0] == 0}
     ends = equal_ends(context.spark, logs_of(context), list(last.values()))
@@ -203,7 +203,7 @@ def _lacked(
 def _complete(end: EqualEnds | None, *, is_sampled: bool, is_searched: bool) -> str:
     """Returns what was compared, where nothing is missing."""
     if is_searched or end is None:
-        return "all records before it are there, too"
+        return "all records before it are there as well"
     if end.records == 1:
         return "no record before it is on both sides"
     compared = f"the records before it are there in the same order ({end.records - 1} compared)"

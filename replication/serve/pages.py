@@ -127,7 +127,7 @@ def flow(
     seen: OneSeen,
     remembered: Remembered,
     wish: TopicWish,
-    state: TopicState | Literal[""] = "",  # a form sends a field without a value, too
+    state: TopicState | Literal[""] = "",  # a form sends a field without a value as well
     span: Range = "1h",
 ) -> Response:
     """Shows one flow: its figures over time, its topics."""

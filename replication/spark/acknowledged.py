@@ -25,7 +25,7 @@ SPACING_PROPERTY: Final = "replication.spacing"
 LIMITS_PROPERTY: Final = "replication.limits"
 
 TAGS: Final = {GENERATION_PROPERTY: "of each generation"}
-"""Settings of a session: its event log hides the values of task properties that are settings, too,
+"""Settings of a session: its event log hides the values of task properties that are also settings,
 and have the name of a secret. A query would put a setting that begins with ``spark`` in the place
 of the task's property."""
 

@@ -196,7 +196,7 @@ def _numbered(records: DataFrame) -> DataFrame:
 def _without_superseded(found: DataFrame, copies: DataFrame) -> DataFrame:
     """Leaves out of *found* what compaction may have removed from compacted copies.
 
-    Those are all but the last one of a key, and that one, too, if it says that the key has ended
+    Those are all but the last one of a key, and that one as well, if it says that the key has ended
     and the copy has nothing of the key.
     """
     of_key = Window.partitionBy(*PLACE, "key")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import JVMView
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession  # commands without Spark use this module, too
+    from pyspark.sql import SparkSession  # commands without Spark use this module as well
 
 
 def session_conf(spark: "SparkSession") -> Any:  # noqa: ANN401 - a Java object

@@ -1,6 +1,6 @@
 """The log of the driver's JVM: what Spark and Kafka's clients repeat is limited, and it ends first.
 
-Java does it (`jvm/plugin/LogLimit`), in the executors, too. Where our jar is missing, nothing is
+Java does it (`jvm/plugin/LogLimit`), in the executors as well. Where our jar is missing, nothing is
 limited.
 """
 

@@ -11,7 +11,7 @@ LEAST_MS = 10
 """Spark's own: a sparse topic's records wait half of it on average."""
 
 FEW_PARTITIONS_MS = 25
-"""The pause of up to 100 partitions, unless they are fewer than so many."""
+"""The pause of 25 to 100 partitions; below 25, a millisecond for each of them."""
 
 _OURS = "spark.replication.pollingDelay"
 """The pause that an earlier call set: another one may follow, for other partitions."""

@@ -1,7 +1,7 @@
 """One thread at a time, of whichever process, commits to a Delta table of a local folder.
 
-On ``file:`` two JVMs that commit the same version are both told that they have won, and one commit
-is gone; so are Delta in a JVM and delta-rs.
+On ``file:``, two JVMs that commit the same version both succeed, and one commit is lost. The same
+happens between a JVM and delta-rs.
 """
 
 import time

@@ -142,7 +142,7 @@ def _open(path: Path) -> IO[str]:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
-        raise StateError(f"the lock file {path} is no file, or another file, too: remove it")
+        raise StateError(f"the lock file {path} is no file, or another file as well: remove it")
     return os.fdopen(descriptor, "a+", encoding="utf-8")
 
 

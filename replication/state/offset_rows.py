@@ -34,8 +34,8 @@ class StoredProgress:
     """What the next start of a flow must know of all earlier ones.
 
     ``replicated_until`` is the greatest source offset ever replicated, for the newest topic id.
-    ``rows`` has the flow, of which the last compaction left ``compacted_rows``. ``placed`` are the
-    partitions whose last row is as `is_placed` says.
+    The flow has ``rows`` rows; the last compaction left ``compacted_rows`` of them. ``placed`` are
+    the partitions whose last row is as `is_placed` says.
     """
 
     last_generation: int

@@ -25,7 +25,7 @@ FEWEST_ROWS = 200
 """The fewest of a short map. Each drain adds some, and each merge of files writes all of them."""
 
 SHORT = 10
-"""A map is short if `COMPACT_AFTER_ROWS` are more than so many times its rows."""
+"""A map is short if `COMPACT_AFTER_ROWS` are more than this many times its rows."""
 
 
 def due_after(left: int, *, is_quick: bool) -> int:

@@ -43,7 +43,7 @@ class StoredTable(Protocol):
         """
 
     def append(self, rows: Rows, schema: str) -> int | None:
-        """Appends *rows* in one commit, and creates the table for the first; without any, too.
+        """Appends *rows* in one commit, and creates the table for the first; without any as well.
 
         Args:
             rows: The rows.

@@ -61,10 +61,10 @@ ValueT = TypeVar("ValueT")
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
 MOST_SMALL_FILES = 20
-"""With so many, the files of a table are merged: each read opens all of them."""
+"""With this many, the files of a table are merged: each read opens all of them."""
 
 LOOK_EVERY_APPENDS = 20
-"""Of a table whose files are counted by a query; the first append of a process looks, too."""
+"""Of a table whose files are counted by a query; the first append of a process looks as well."""
 
 MOST_UNWRITTEN_EVENTS = 10_000
 
@@ -75,7 +75,7 @@ class Tables:
     Args:
         spark: The session of the process, which starts when a table needs it.
         state_dir: A path or URI.
-        most_files: With so many small files, whoever wrote them, a table's files are merged.
+        most_files: With this many small files, whoever wrote them, a table's files are merged.
         storage: How they are reached; by default as `storage_for` says of the path or URI.
     """
 

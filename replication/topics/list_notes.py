@@ -26,7 +26,7 @@ def topic_notes(
         return
     source = config.flow.source
     if not names:
-        text = "shows no topic at all: either it has none, or its user lacks DESCRIBE on topics"
+        text = "lists no topics: it has none, or the user may not DESCRIBE them"
         yield f"{source} {text}"
         return
     for item in unmatched_items(config, selected):

@@ -31,11 +31,11 @@ class TopicPlan:
         rejected: Why other topics of the flow are not replicated, by their upstream names: a
             cluster rejects them, or two of them have one remote name.
         left_to_others: Why further topics are left to other flows, by their upstream names.
-        shared: Those of the remote names that others write, too, as the flow declares; there is
+        shared: Those of the remote names that others write as well, as the flow declares; there is
             no counting of their records, so they are copied at least once.
         has_provenance: Whether the flow marks its records, and copies none back to where it was.
         left_out: Why topics are not copied that look like copies, by their names.
-        warnings: What speaks against the lists of topics, one line each: an item without effect.
+        warnings: Warnings about the topic lists, one line each: an item without effect.
         shared_id: A warning if both clusters have one id, although they differ; "" if not.
         is_empty: Whether the lists name topics and select none, except heartbeats.
     """

@@ -97,7 +97,7 @@ def test_what_another_user_has_prepared_is_refused(tmp_path: Path) -> None:
         find_owner(lock)
     lock.unlink()
     lock.hardlink_to(victim)
-    with pytest.raises(StateError, match=r"a\.lock is no file, or another file, too: remove it"):
+    with pytest.raises(StateError, match=r"a\.lock is no file, or another file as well: remove it"):
         take_lock(lock)
     lock.unlink()
     os.mkfifo(lock)

@@ -80,9 +80,9 @@ def test_references_are_resolved(tmp_path: Path) -> None:
     ("key", "problem"),
     [
         ("A->B.hadoop.fs.x", "is a top-level key; write hadoop.fs.x"),
-        ("hadoop.spark.hadoop.fs.x", "has Spark's prefix, too; write hadoop.fs.x"),
-        ("hadoop.", "is no property of Hadoop; write for example hadoop.fs.s3a.endpoint"),
-        ("hadoop.fs..x", "is no property of Hadoop; write for example hadoop.fs.s3a.endpoint"),
+        ("hadoop.spark.hadoop.fs.x", "has Spark's prefix as well; write hadoop.fs.x"),
+        ("hadoop.", "is not a Hadoop property; write, for example, hadoop.fs.s3a.endpoint"),
+        ("hadoop.fs..x", "is not a Hadoop property; write, for example, hadoop.fs.s3a.endpoint"),
     ],
 )
 def test_what_is_wrong_with_a_key(key: str, problem: str) -> None:

@@ -80,7 +80,7 @@ def test_a_translated_key_loses_to_the_one_that_replaced_it() -> None:
 
     assert config.flows[0].topics_exclude == ("new",)
     assert config.warnings == (
-        "topics.blacklist: has no effect: topics.exclude is given, too, and wins",
+        "topics.blacklist: has no effect: topics.exclude is given as well and wins",
     )
 
 

@@ -157,7 +157,7 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
         ]
     }
     first, heard, last, *_ = ended.stdout.splitlines()
-    assert first == "A->B: failed: h1 7 gave it back at 2026-01-31T13:00:00+00:00"
+    assert first == "A->B: failed: h1 7 released it at 2026-01-31T13:00:00+00:00"
     assert heard.startswith("  its owner was not heard: cluster B (bootstrap.servers=nowhere:2)")
     assert last == (
         f"  the last end was at 2026-01-31T13:00:00+00:00: failed, exit code 3: {cause}"

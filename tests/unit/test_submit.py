@@ -115,7 +115,7 @@ def test_the_users_defaults_file_is_not_hidden(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("theirs", "problem"),
     [
-        pytest.param(["orders.yaml"], "'orders.yaml' is no option", id="a word"),
+        pytest.param(["orders.yaml"], "'orders.yaml' is not an option", id="a word"),
         pytest.param(["--conf"], "--conf needs a value", id="no value"),
     ],
 )

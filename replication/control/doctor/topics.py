@@ -128,7 +128,7 @@ def _rights(
     """Yields what the user may not do with the topics, as lines that allow it.
 
     A topic of which the user may do nothing is not listed, so those that the file names are asked
-    for, too.
+    for as well.
     """
     source, target = clusters
     copies = [remote for remote in plan.topics.values() if remote in plan.remote_ids]

@@ -1,4 +1,4 @@
-"""One query that keeps everything in step which describes a flow's remote topics."""
+"""One query that keeps what describes a flow's remote topics in step: settings, ACLs, deletions."""
 
 import time
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ from replication.spark.frames import trigger_stream
 
 
 class Sync(Protocol):
-    """One of these things. ``failure`` is the log's event for a round that failed."""
+    """One thing that is kept in step, such as settings."""
 
     @property
     def failure(self) -> Event:

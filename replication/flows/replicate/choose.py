@@ -100,7 +100,7 @@ class TopicChoice:
         return self._topics.is_due() or self._leaderless.is_due() or has_other_leaders
 
     def postpone(self) -> None:
-        """Says that the tries which were due could not be made."""
+        """Records that the retries that were due were not attempted."""
         self._topics.postpone()
         self._leaderless.postpone()
         self._unled_at = time.monotonic() + LEADER_RETRY_SECONDS

@@ -220,7 +220,7 @@ class Generation:
                 self.record_progress()
             except ProgressGapError as gap:  # `find_positions` counts what follows the gap
                 self.log.warning("progress_missing", generation=self.number, text=gap)
-                self._note_new()  # what had come before it is written below, too
+                self._note_new()  # what had come before it is written below as well
             self._checked.finish()
             self.write_pending()
         except StateError as error:  # the map writer keeps what it could not write

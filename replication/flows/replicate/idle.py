@@ -123,9 +123,9 @@ class IdlePartitions:
         flow, remote = self._context.config.flow, self._plan.topics[tp.topic]
         at, seconds = self._seen[tp].upstream, round(now - self._seen[tp].since)
         text = (
-            f"{tp} stands at offset {at} for {seconds} s, although {flow.source} has offsets up to "
+            f"{tp} has been at offset {at} for {seconds} s, although {flow.source} has offsets to "
             f"{end}: check the brokers that lead it, and those that lead {remote}-{tp.partition} "
-            f"on {flow.target}. It goes on by itself once they answer"
+            f"on {flow.target}. It resumes on its own once they answer"
         )
         columns = {**tp._asdict(), "offset_from": at, "offset_until": end}
         return NewEvent("stalled", text, "retry", columns)

@@ -41,7 +41,7 @@ class MapWriter:
         first: What existed on the source when the flow first started; None if it has not yet.
 
     Raises:
-        StateError: The offset map cannot be read; `write` raises it, too.
+        StateError: The offset map cannot be read; `write` raises it as well.
     """
 
     def __init__(self, context: FlowContext) -> None:

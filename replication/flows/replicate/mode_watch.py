@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 LOOK_SECONDS = 5.0
 LOOKS = 2
-"""So many looks in a row must agree: executors that replace each other are no change."""
+"""This many looks in a row must agree, so that an executor that is replaced is no change."""
 
 
 class ModeWatch:

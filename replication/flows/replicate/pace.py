@@ -1,4 +1,4 @@
-"""How often a flow's loop looks at its queries: less often while they have nothing to tell. Pure.
+"""How often a flow's loop looks at its queries: less often while nothing changes. Pure.
 
 A look asks the JVM several times. With 20 idle flows, two looks a second of each took a third of
 the CPU that the application used.

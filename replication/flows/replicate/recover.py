@@ -142,7 +142,7 @@ def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartit
     """Returns what *error* says of records that cannot be copied, and what an operator can do."""
     found = {
         tp: f"{flow.target} rejects a record of {tp}, offset {record.offset}: {record.text}; "
-        f"change the settings of {plan.topics[tp.topic]} there that speak against it"
+        f"change the settings of {plan.topics[tp.topic]} on {flow.target} that reject it"
         for tp, record in error.rejected.items()
         if tp.topic in plan.topics
     } | {

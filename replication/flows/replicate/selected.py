@@ -21,7 +21,7 @@ class SelectionReport:
         self._is_empty = False
 
     def report(self, plan: TopicPlan) -> None:
-        """Logs each item that selects nothing once; that the whole list does is an event."""
+        """Logs each item that selects nothing, once; records an event if none selects anything."""
         flow = self._flow
         for text in plan.warnings:
             self._log_once("topics_not_found", text)

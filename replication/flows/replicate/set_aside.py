@@ -88,7 +88,7 @@ class SetAside:
             self._times.failed(part, now)
 
     def rejoin(self, replicated: Collection[TopicOrPartition]) -> None:
-        """Ends the setting aside of what is *replicated*."""
+        """Marks everything in *replicated* as no longer set aside."""
         parts = [part for part in self.errors if part in replicated]
         self.forget(parts)
         text = "{}, which was set aside, is replicated"

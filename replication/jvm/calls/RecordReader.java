@@ -57,7 +57,7 @@ public final class RecordReader implements AutoCloseable {
   }
 
   /**
-   * Reads {@code topic} from {@code offset}, too. Partitions count from 0 in the order they are
+   * Reads {@code topic} from {@code offset} as well. Partitions count from 0 in the order they are
    * added.
    */
   public void add(String topic, int partition, long offset) {
@@ -78,9 +78,9 @@ public final class RecordReader implements AutoCloseable {
   }
 
   /**
-   * Records, then the partitions whose end was reached, big-endian: a count and so many records of
-   * partition number, offset, timestamp, whether the cluster has set it, key, value, count of
-   * headers, headers; a count and so many partition numbers. Bytes have their length before them,
+   * Records, then the partitions whose end was reached, big-endian: a count and that many records
+   * of partition number, offset, timestamp, whether the cluster has set it, key, value, count of
+   * headers, headers; a count and that many partition numbers. Bytes have their length before them,
    * -1 for null.
    */
   public byte[] poll(int timeoutMs) throws IOException {

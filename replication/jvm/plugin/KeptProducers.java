@@ -16,7 +16,7 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * <p>Spark closes them by a shutdown hook, which waits until all that they hold is written: for
  * ever, if the target does not answer. The process would live on after its lease. Records whose
- * topic was deleted wait without an end, too, and would be the first that the next topic of that
+ * topic was deleted wait without an end as well, and would be the first that the next topic of that
  * name gets. As {@link KeptConsumers} does, this reads Spark's fields by name; where that fails,
  * the process waits.
  */

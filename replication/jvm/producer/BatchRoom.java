@@ -28,7 +28,7 @@ final class BatchRoom {
     largestBatch = ofTopic - ofTopic / 16 - BATCH_OVERHEAD; // a compressed batch may be larger
   }
 
-  /** Whether a record of so many bytes may be sent while others are in flight. */
+  /** Whether a record of that many bytes may be sent while others are in flight. */
   boolean takes(int size) {
     if (isLimited()) {
       return bytes + size <= largestBatch;

@@ -129,7 +129,7 @@ public final class PartitionCopy {
     room.limit(ofProducer, ofTopic);
   }
 
-  /** Adds a record of so many bytes that is about to be sent, once there is {@link BatchRoom}. */
+  /** Adds a record of that many bytes that is about to be sent, once there is {@link BatchRoom}. */
   public synchronized void sent(long source, int size, long timestamp) throws InterruptedException {
     while (inFlight > 0 && !room.takes(size)) {
       isAwaited = true;
