@@ -141,5 +141,17 @@ class PartitionLag:
             looks.append(look)
             if len(looks) <= (LOOKS_OF_A_SPACING if spacing else EXACT_LOOKS):
                 return
-            looks.popleft()  # of the two oldest the later one says more, and goes on
-            look = looks.popleft()
+            look = self._goes_on(looks.popleft(), looks.popleft(), spacing + 1)
+
+    def _goes_on(
+        self, first: tuple[float, int], second: tuple[float, int], spacing: int
+    ) -> tuple[float, int]:
+        """Returns which of two looks is kept at the next *spacing*: the one that is missed more.
+
+        Without the first, what waits since then seems to be as old as the look before it: while
+        nothing came, that may be long ago.
+        """
+        older = self._spacings[spacing : spacing + 1]
+        before = older[0][-1][0] if older else self._base
+        is_far = before is not None and first[0] - before > second[0] - first[0]
+        return first if is_far else second
