@@ -10,6 +10,7 @@ from replication.figures.health import Condition
 from replication.figures.observation import ENDED, Observation
 
 MODES: Final[Mapping[str, str]] = {"realtime": "real-time", "microbatch": "micro-batches"}
+SOURCES: Final[Mapping[str, str]] = {"shared": "the shared source", "spark": "Spark's source"}
 
 
 def flow_lines(answer: FlowAnswer) -> Iterator[str]:
@@ -107,6 +108,8 @@ def _running(observed: Observation) -> str:
         parts.append(f"generation {observed.generation}")
         if observed.mode is not None:
             parts.append(MODES.get(observed.mode, observed.mode))
+        tasks = observed.labelled.get("source_tasks", {})
+        parts += [f"{n:.0f} tasks of {SOURCES.get(kind, kind)}" for kind, n in tasks.items()]
     return ", ".join(parts)
 
 

@@ -296,6 +296,10 @@ FIGURES: Final[tuple[Figure, ...]] = (
     Figure("state_writes_total", "counter", "", "Commits to a Delta table.", ("table",)),
     Figure("executors", "gauge", "", "Executors of Spark that live.", ("state",),
            mm2="worker count"),
+    Figure(
+        "source_tasks", "gauge", "", "Tasks that read for the flow, by their Kafka source.",
+        ("kind",), mm2="task count",
+    ),
     Figure("task_slots", "gauge", "", "Task slots of the executors, used and free.", ("state",)),
     Figure(
         "clock_skew_seconds", "gauge", "seconds",

@@ -16,6 +16,7 @@ from replication.groups.positions import GroupPosition
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import Copied
 from replication.offsets.runs import OffsetRun
+from replication.spark.sources import Reader, Reading
 from replication.topics.topic_plan import TopicPlan
 
 Activity = Literal["starting", "replicating", "waiting", "ended"]
@@ -41,6 +42,7 @@ class Copying:
     Args:
         mode: How the queries run; None before the first.
         generations: The numbers of those that run.
+        tasks: How many read for them, by their Kafka source.
         topics: What they replicate: upstream topic -> remote topic.
         positions: The next offsets of each partition on both sides, as far as the target has
             acknowledged records.
@@ -56,6 +58,7 @@ class Copying:
 
     mode: Mode | None = None
     generations: tuple[int, ...] = ()
+    tasks: Mapping[Reader, int] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
     positions: Mapping[TopicPartition, Position] = field(default_factory=dict)
     records: Mapping[str, int] = field(default_factory=dict)
@@ -159,6 +162,13 @@ class FlowBoard:
             positions={**old.positions, **starts},
         )
 
+    def reads(self, readings: Iterable[Reading]) -> None:
+        """Notes how the running generations read."""
+        tasks = Counter[Reader]()
+        for reading in readings:
+            tasks[reading.source] += reading.tasks
+        self._copying = replace(self._copying, tasks=tasks)
+
     def add(self, runs: Mapping[TopicPartition, Sequence[OffsetRun]]) -> None:
         """Adds new *runs*: acknowledged by the target, or offsets that a partition moved over."""
         counts = {tp: sum(run.count for run in found) for tp, found in runs.items()}
@@ -231,7 +241,7 @@ class FlowBoard:
 
     def end(self) -> None:
         """Notes that the loop has ended all generations; positions and sums stay."""
-        self._copying = replace(self._copying, generations=(), topics={})
+        self._copying = replace(self._copying, generations=(), tasks={}, topics={})
 
     def count_restart(self) -> None:
         """Counts one more attempt of the loop after a failure."""

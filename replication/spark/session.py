@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +28,8 @@ from replication.spark.doors import LOCAL_IP, PAGE, closed, open_doors
 from replication.spark.hadoop import set_hadoop_properties
 from replication.spark.kept_consumers import CAPACITY, room_for, slots_of_a_process
 from replication.spark.late import LateSession
-from replication.spark.sources import obstacle_in
+from replication.spark.requirements import is_loadable
+from replication.spark.sources import obstacle_to_sharing
 
 log = Log(__name__)
 
@@ -275,7 +277,8 @@ def driver_jvm() -> JVMView:
 def driver_obstacle() -> str:
     """Returns why this process's flows cannot have the shared source; empty if they can."""
     SparkContext._ensure_initialized()  # noqa: SLF001 - `SparkConf` reads spark-submit's settings
-    return obstacle_in(driver_jvm(), (name for name, _ in SparkConf().getAll()))
+    is_there = partial(is_loadable, driver_jvm())
+    return obstacle_to_sharing(is_there, (name for name, _ in SparkConf().getAll()))
 
 
 def driver_master() -> str:

@@ -1,15 +1,11 @@
-"""Which Kafka source reads the records of a flow, and how many tasks share its partitions."""
+"""Which Kafka source reads the records of a flow, and how many tasks share its partitions. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Literal
-
-from py4j.java_gateway import JVMView
 
 from replication.errors import SetupError
 from replication.model import Mode, Source
-from replication.spark.requirements import is_loadable
 
 SHARED: Final = "replication.source.SharedSource"
 """The source of ours: its tasks each read many partitions through one consumer."""
@@ -69,7 +65,7 @@ def choose_source(wanted: Source, obstacle: str) -> SourceChoice:
 
 
 def obstacle_to_sharing(is_there: Callable[[str], bool], settings: Iterable[str]) -> str:
-    """Returns why the shared source cannot be used, and what helps; empty if it can. Pure.
+    """Returns why the shared source cannot be used, and what helps; empty if it can.
 
     Args:
         is_there: Whether the driver can load a class.
@@ -87,11 +83,6 @@ def obstacle_to_sharing(is_there: Callable[[str], bool], settings: Iterable[str]
     if any(name.startswith(TOKENS) for name in settings):
         return f"only Spark's source knows the delegation tokens of {TOKENS}*: remove them"
     return ""
-
-
-def obstacle_in(jvm: JVMView, settings: Iterable[str]) -> str:
-    """Returns what `obstacle_to_sharing` says of the driver's *jvm*, and of Spark's *settings*."""
-    return obstacle_to_sharing(partial(is_loadable, jvm), settings)
 
 
 def most_tasks(cores: int, tasks_max: int | None) -> int:

@@ -61,6 +61,7 @@ def look(flow: Flow) -> Observation:
         AT.timestamp(),
         generation=3,
         mode="realtime",
+        labelled={"source_tasks": {"shared": 2.0}},
         figures={"lag_records": 1_412.0, "lag_seconds": 0.6, "records_per_second": 10_213.0},
         topics=(topic("idle", 0, 0.0), topic("orders", 7, 2.5), topic("unknown", 1_405, None)),
         events=(EventRow(AT.timestamp(), "set-aside", "no rights", "retry", {"topic": "x"}),),
@@ -71,7 +72,8 @@ def test_the_last_word_is_shown_and_soon(file: Path, flow: Flow) -> None:
     with in_time(COMMAND_SECONDS, "status"):
         shown = ok(run("status", file)).stdout.splitlines()
 
-    assert shown[0].startswith(f"{flow}: running, generation 3, real-time, heard ")
+    how = "real-time, 2 tasks of the shared source"
+    assert shown[0].startswith(f"{flow}: running, generation 3, {how}, heard ")
     assert shown[1] == "  lag 1 412 records, 0.6 s   10 213 records/s"
     (as_json,) = json.loads(ok(run("status", file, "--json")).stdout)["flows"]
     assert as_json["last_word"]["figures"]["lag_records"] == 1_412

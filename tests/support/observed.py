@@ -21,6 +21,7 @@ A_TO_B = Flow("A", "B")
 
 LABELLED = {
     "executors": {"alive": 2.0},
+    "source_tasks": {"shared": 2.0},
     "task_slots": {"used": 8.0, "free": 2.0},
     "jvm_heap_bytes": {"used": 5e8, "max": 2e9},
     "restarts_total": {"records": 1.0},

@@ -9,6 +9,7 @@ from replication.flows.board import FlowBoard
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import Copied
 from replication.offsets.runs import OffsetRun
+from replication.spark.sources import Reading
 from replication.topics.topic_plan import TopicPlan
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("u", 3)
@@ -69,14 +70,16 @@ def test_generations_end_together_and_sums_stay() -> None:
     more = TopicPartition("v", 0)
     plan = TopicPlan({"v": "A.v"}, (), {}, (more,), {"v": "s3"}, {})
     board.begin(8, "realtime", plan, {more: Position(0, 0)})
+    board.reads([Reading("realtime", "shared", 2), Reading("realtime", "shared", 1)])
     both = board.look().copying
 
     board.end()
 
     copying = board.look().copying
     assert both.generations == (7, 8)
+    assert both.tasks == {"shared": 3}
     assert both.topics == {"t": "A.t", "u": "A.u", "v": "A.v"}
-    assert (copying.generations, copying.topics) == ((), {})
+    assert (copying.generations, copying.tasks, copying.topics) == ((), {}, {})
     assert copying.positions == {**STARTS, TP: Position(105, 65), more: Position(0, 0)}
     assert copying.records == {"t": 5}
 

@@ -159,6 +159,7 @@ class FlowSight:
         }
         found["partitions"] = {state: states[state] for state in get_args(TopicState)}
         found["lease_held"] = {"records": int(lease is not None and lease.is_held)}
+        found["source_tasks"] = {str(source): n for source, n in board.copying.tasks.items()}
         if reported is not None:
             found["executors"] = {"living": reported.executors}
             found["task_slots"] = {"used": reported.tasks}

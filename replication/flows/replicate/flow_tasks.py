@@ -4,13 +4,11 @@ With Spark's source a task for each partition, as far as there are slots; with t
 few for all partitions, by the cores or ``tasks.max``, and in Real-Time Mode by the slots.
 """
 
-import time
 from collections.abc import Collection
 from functools import cached_property
 
 from replication.flows.context import FlowContext
 from replication.flows.replicate.admitted import Admitted
-from replication.flows.replicate.mode_watch import ModeWatch
 from replication.model import Mode
 from replication.spark.mode import Continuous
 from replication.spark.session import driver_obstacle, task_cores, task_slots
@@ -27,7 +25,6 @@ class FlowTasks:
 
     def __init__(self, context: FlowContext, admitted: Admitted) -> None:
         self._context = context
-        self._watch = ModeWatch()
         self._is_auto = context.config.mode == "auto"
         self._mode_now = admitted.mode_now
         self._share = admitted.share or self._all_slots
@@ -49,12 +46,11 @@ class FlowTasks:
         if self.source == "spark":
             slots = max(1, task_slots(spark))  # none before the first executor has come
             return Reading(mode, "spark", min(partitions, slots))
-        tasks = min(partitions, self._most())
-        if mode == "realtime":
-            tasks = min(tasks, self._share() - _sum(running))
-        elif not running:
-            tasks = min(tasks, task_slots(spark))
-        return Reading(mode, "shared", max(1, tasks))
+        most, held = self._context.config.tasks_max, _sum(running)
+        free = self._share() - held if mode == "realtime" else task_slots(spark)
+        if most is not None:
+            free = min(free, most - held)
+        return Reading(mode, "shared", max(1, min(partitions, self._most(), free)))
 
     def has_room(self, running: Collection[Reading]) -> bool:
         """Returns whether there may be one more generation beside those that run."""
@@ -67,7 +63,7 @@ class FlowTasks:
         return not is_continuous or tasks < self._share()
 
     def misfit(self, partitions: int, running: Collection[Reading]) -> str:
-        """Returns why the running generations no longer fit, and did not at the last look either.
+        """Returns why the running generations no longer fit the task slots of now; "" if they do.
 
         Executors come and go. With fewer slots than it needs, a Real-Time query would leave
         partitions unread without an error; with far more, it is slower than it has to be.
@@ -76,9 +72,6 @@ class FlowTasks:
             partitions: Those of the flow.
             running: How its generations read.
         """
-        return self._watch.misfit(lambda: self._misfit(partitions, running), time.monotonic())
-
-    def _misfit(self, partitions: int, running: Collection[Reading]) -> str:
         mode = next((reading.mode for reading in running), None)
         if mode is None:
             return ""
@@ -89,7 +82,7 @@ class FlowTasks:
         tasks, share = _sum(running), self._share()
         possible = min(partitions, self._most(), share)
         if tasks > share or possible >= 2 * tasks:
-            return f"{tasks} tasks run, {min(possible, share)} fit now"
+            return f"{tasks} tasks run, {possible} fit now"
         return ""
 
     def _most(self) -> int:

@@ -17,6 +17,7 @@ from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.held_back import HeldBack
 from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.mode_watch import ModeWatch
 from replication.flows.replicate.topic_ids import TopicIdWatch
 from replication.model import Mode, Position, TopicPartition
 from replication.spark.polling import limit_polling
@@ -56,6 +57,7 @@ class Generations:
         self._map_writer = map_writer
         self.mode = mode
         self._tasks = tasks
+        self._watch = ModeWatch()
         self._ids = TopicIdWatch(context, plan)
         self._running: list[tuple[Generation, IdlePartitions]] = []
         self._readings: list[Reading] = []
@@ -103,6 +105,7 @@ class Generations:
         )
         self._running.append((generation, IdlePartitions(context, plan)))
         self._readings.append(reading)
+        context.board.reads(self._readings)
         context.log.info(
             "generation_started", generation=number, mode=self.mode,
             source=reading.source, tasks=reading.tasks,
@@ -116,7 +119,9 @@ class Generations:
 
     def misfit(self) -> str:
         """Returns why they no longer fit the task slots, and did not at the last look either."""
-        return self._tasks.misfit(len(self.plan.partitions), self._readings)
+        return self._watch.misfit(
+            lambda: self._tasks.misfit(len(self.plan.partitions), self._readings), time.monotonic()
+        )
 
     def record_progress(self) -> bool:
         """Records the progress of each; true if a batch of any has finished.

@@ -1,0 +1,119 @@
+"""How many tasks share a flow's partitions, and when those that run no longer fit."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.flows.replicate.admitted import Admitted
+from replication.flows.replicate.flow_tasks import FlowTasks
+from replication.model import Mode
+from replication.spark.mode import BOOKKEEPING_SLOTS
+from replication.spark.sources import Reading
+from replication.state.tables import Tables
+from replication.upkeep.prepare import reserve_all
+from tests.support.flows import flow_context
+from tests.support.local import SPARK_SLOTS
+from tests.support.settings import ONE_FLOW, parse_settings
+
+pytestmark = pytest.mark.spark
+
+CORES = os.cpu_count() or 1
+
+
+def tasks(
+    spark: SparkSession, folder: Path, share: int | None, mode_now: Mode = "realtime", **keys: str
+) -> FlowTasks:
+    """The tasks of a flow that may hold *share* slots, None for what the session has."""
+    settings = {**ONE_FLOW, "replication.source": "shared"}
+    settings |= {key.replace("_", "."): value for key, value in keys.items()}
+    (config,) = parse_settings(settings).flows
+    admitted = Admitted(
+        reserve_all,
+        lambda: mode_now,
+        lambda: mode_now,
+        None if share is None else lambda: share,
+    )
+    return FlowTasks(flow_context(spark, Tables(spark, folder.as_uri()), config), admitted)
+
+
+def shared(count: int, mode: Mode = "realtime") -> Reading:
+    return Reading(mode, "shared", count)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "share", "running", "expected"),
+    [
+        pytest.param(1000, 100, [], 5, id="tasks.max"),
+        pytest.param(3, 100, [], 3, id="no more than partitions"),
+        pytest.param(1000, 4, [], 4, id="no more than slots"),
+        pytest.param(1000, 4, [3], 1, id="what is left of the slots"),
+        pytest.param(1000, 100, [3], 2, id="what is left of tasks.max"),
+        pytest.param(1000, 1, [], 1, id="one at least"),
+    ],
+)
+def test_tasks_of_one_more_generation(
+    spark: SparkSession,
+    tmp_path: Path,
+    partitions: int,
+    share: int,
+    running: list[int],
+    expected: int,
+) -> None:
+    found = tasks(spark, tmp_path, share, tasks_max="5")
+
+    assert found.reading(partitions, "realtime", [shared(n) for n in running]) == shared(expected)
+
+
+def test_without_tasks_max_they_follow_from_the_cores_and_the_slots(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    found = tasks(spark, tmp_path, None)
+
+    most = min(CORES, 8, SPARK_SLOTS)
+    assert found.reading(1000, "microbatch", []) == shared(most, "microbatch")
+    assert found.reading(1000, "realtime", []).tasks == min(most, SPARK_SLOTS - BOOKKEEPING_SLOTS)
+
+
+@pytest.mark.parametrize(
+    ("mode", "share", "running", "has_room"),
+    [
+        ("realtime", 100, [2], True),
+        ("realtime", 100, [2, 3], False),  # tasks.max is reached
+        ("realtime", 2, [2], False),  # the slots are taken
+        ("microbatch", 2, [2], True),  # its tasks hold no slots
+    ],
+)
+def test_a_further_generation_needs_room(
+    spark: SparkSession,
+    tmp_path: Path,
+    mode: Mode,
+    share: int,
+    running: list[int],
+    has_room: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    found = tasks(spark, tmp_path, share, tasks_max="5")
+
+    assert found.has_room([shared(n, mode) for n in running]) == has_room
+
+
+@pytest.mark.parametrize(
+    ("running", "share", "mode_now", "text"),
+    [
+        pytest.param(shared(4), 4, "realtime", "", id="they fit"),
+        pytest.param(shared(4), 3, "realtime", "4 tasks run, 3 fit now", id="slots have gone"),
+        pytest.param(shared(3), 5, "realtime", "", id="a few more are no reason"),
+        pytest.param(shared(2), 5, "realtime", "2 tasks run, 5 fit now", id="many have come"),
+        pytest.param(shared(2), 5, "microbatch", "microbatch fits now", id="another mode"),
+        pytest.param(shared(2, "microbatch"), 5, "microbatch", "", id="tasks hold no slots"),
+        pytest.param(Reading("realtime", "spark", 2), 1, "realtime", "", id="Spark's source"),
+    ],
+)
+def test_what_no_longer_fits_the_slots_is_said(
+    spark: SparkSession, tmp_path: Path, running: Reading, share: int, mode_now: Mode, text: str
+) -> None:
+    settings = {"tasks_max": "5", "replication_source": running.source}
+    found = tasks(spark, tmp_path, share, mode_now, **settings)
+
+    assert found.misfit(1000, [running]) == text
