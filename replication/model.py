@@ -77,6 +77,7 @@ EventKind = Literal[
     "table-damaged",
     "transaction-open",
     "transaction-ended",
+    "requested",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 
@@ -92,6 +93,7 @@ Reaction = Literal[
     "restart",
     "delete",
     "accept",
+    "stop",
 ]
 """How the flow reacts to an event."""
 

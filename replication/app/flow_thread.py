@@ -9,7 +9,7 @@ from typing import Protocol
 from replication.app.outcome import JobOutcome
 from replication.errors import ReplicationError
 from replication.log import Log
-from replication.model import Flow
+from replication.model import Flow, NewEvent
 from replication.state.job_lock import JobLocks
 from replication.state.stop_requests import POLL_SECONDS, StopRequests
 
@@ -48,6 +48,7 @@ class FlowThread(threading.Thread):
         flow: The flow's name.
         work: Runs the flow until the event is set or nothing is left to do.
         when_ended: Is told how the flow ended.
+        record: Takes events of the flow.
     """
 
     def __init__(
@@ -55,10 +56,12 @@ class FlowThread(threading.Thread):
         flow: Flow,
         work: Callable[[threading.Event], None],
         when_ended: WhenEnded = lambda _error, is_stopped: None,  # noqa: ARG005 - by its name
+        record: Callable[[Sequence[NewEvent]], None] = lambda _events: None,
     ) -> None:
         super().__init__(name=str(flow), daemon=True)
         self.flow = flow
         self.log = log.bind(flow)
+        self.record = record
         self.stop = threading.Event()
         self.failure: Failure | None = None
         self._work = work
@@ -117,6 +120,7 @@ def wait_for_all(
                 text = f"stop requested by {origin}" if origin else "stop requested"
                 log.bind(thread.flow).info("flow_stopping", text=text)
                 thread.stop.set()
+                thread.record(requests.events(thread.flow))
         running[0].join(POLL_SECONDS)  # its own end is noticed at once, that of others in a second
         endings.look()
         if time.monotonic() >= remind_at:

@@ -299,6 +299,7 @@ class _Application:
                 if context.config.flow in refused
                 else partial(_run_flow, context, admission, self._job),
                 partial(self._end, view, context),
+                partial(tables.record_events, context.config.flow),
             )
             for context in contexts
         ]
@@ -340,7 +341,8 @@ class _Application:
         """Returns the thread of a pair that has nothing but heartbeats."""
         outages = Outages(tables, pair.flow, [pair], self._watches)
         ended = partial(self._ends.end, pair.flow, Tally())
-        return FlowThread(pair.flow, partial(_watch, outages), ended)
+        record = partial(tables.record_events, pair.flow)
+        return FlowThread(pair.flow, partial(_watch, outages), ended, record)
 
     def _context(self, config: FlowConfig, tables: Tables, leases: LeaseBook) -> FlowContext:
         source = Cluster(config.source.alias, config.source.admin, prefers_java=True)

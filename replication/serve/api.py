@@ -164,7 +164,7 @@ def groups(seen: OneSeen, wish: GroupWish) -> dict[str, Any]:
 
 @router.get(
     "/flows/{source}/{target}/groups/{group:path}",
-    response_model=schemas.PageDocument[schemas.GroupPartitionDocument],
+    response_model=schemas.GroupPageDocument,
 )
 def group(
     seen: OneSeen,
@@ -176,8 +176,8 @@ def group(
     wish: GroupPartitionWish,
 ) -> dict[str, Any]:
     """Returns where a group is on both clusters, by partition; both clusters are asked now."""
-    rows = asked.group(flow, group)
-    if not rows:
+    rows, problems = asked.group(flow, group)
+    if not rows and not problems:
         raise ProblemError(
             404, "no-group", f"{group!r} is no group of {flow.flow} with commits; see groups"
         )
@@ -187,16 +187,19 @@ def group(
     }
     page = page_of(rows, wish, lambda row: f"{row['topic']} {row['partition']:010}", values)
     answer = _page(seen, page.items, dict, page.next, page.total)
-    return {**answer, "as_of": text_of(time.time()), "stale": False}
+    return {**answer, "as_of": text_of(time.time()), "stale": False, "problems": problems}
 
 
-@router.get("/flows/{source}/{target}/translate")
+@router.get("/flows/{source}/{target}/translate", response_model=schemas.TranslationDocument)
 def translate(
     flow: OneFlow, asked: Asked, question: Annotated[Translate, Query()]
 ) -> dict[str, Any]:
-    """Translates a group's next offset to the other cluster; with `back` from the target."""
+    """Translates a group's next offset to the other cluster; with `back` from the target.
+
+    The process that runs the flow writes its offset map first.
+    """
     where = TopicPartition(question.topic, question.partition)
-    return asked.translate(flow, Question(where, question.offset, question.back)).document()
+    return asked.translate(flow, Question(where, question.offset, question.back))
 
 
 @router.get("/flows/{source}/{target}/history", response_model=list[schemas.PointDocument])

@@ -82,7 +82,7 @@ def writer(request: Request) -> str:
 def _reason(request: Request, name: str, reason: str, action: str, flow: FlowConfig) -> str:
     """Logs a request of somebody, and returns what the flow's process is told of it."""
     client = request.client.host if request.client else "?"
-    log.bind(flow.flow).info("requested", action=action, by=name, client=client, text=reason)
+    log.bind(flow.flow).warning("requested", action=action, by=name, client=client, text=reason)
     return f"{name} by REST: {reason}".rstrip(": ")
 
 

@@ -15,8 +15,9 @@ from replication.config.values import text
 from replication.control.accept import Acceptance, plan_acceptance
 from replication.control.groups import group_status, wanted_groups
 from replication.control.starts import open_clusters, stored_map
-from replication.control.translate import Answer, Question, answer_question
+from replication.control.translate import Question, answer_question
 from replication.control.view import open_view
+from replication.control.written import open_written
 from replication.errors import StateError
 from replication.figures.document import flow_document, text_of
 from replication.model import Flow, TopicPartition
@@ -65,17 +66,18 @@ class Questions:
             404, "no-flow", f"no flow {source}->{target} is enabled; enabled: {names}"
         )
 
-    def translate(self, flow: FlowConfig, question: Question) -> Answer:
-        """Translates an offset by the table of the offset map."""
-        with open_reader(self.config.access) as state:
-            return answer_question(flow, state.offsets(flow.flow).runs, question)
+    def translate(self, flow: FlowConfig, question: Question) -> dict[str, Any]:
+        """Translates an offset by the offset map, which whoever runs the flow writes first."""
+        with open_written(self.config, flow) as (state, doubts):
+            answer = answer_question(flow, state.offsets(flow.flow).runs, question)
+        return {**answer.document(), "problems": list(doubts)}
 
-    def group(self, flow: FlowConfig, name: str) -> list[dict[str, object]]:
-        """Returns where a group is on both clusters, by partition."""
+    def group(self, flow: FlowConfig, name: str) -> tuple[list[dict[str, object]], list[str]]:
+        """Returns where a group is on both clusters, by partition, and what is in doubt."""
         with open_view(self.config, flow) as view:
             wanted = wanted_groups(flow, ())
             found = group_status(view, lambda group: group == name and wanted(group))
-        return [status.document() for status in found.statuses]
+        return [status.document() for status in found.statuses], list(found.problems)
 
     def log_ends(
         self, flow: FlowConfig, topic: str, remote: str, numbers: Sequence[int]

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from replication.figures.health import Code, Health, Severity
 from replication.figures.observation import FlowState, TopicState
 from replication.figures.registry import BY_NAME, FIGURES, Level, names_at
+from replication.groups.sync_answer import SyncCode
 
 Item = TypeVar("Item")
 State = FlowState | Literal["silent", "unknown"]
@@ -157,6 +158,13 @@ class PlaceDocument(Model):
     state: str | None = None
 
 
+class SyncDocument(Model):
+    """Why the target has the offset that it has."""
+
+    code: SyncCode
+    text: str
+
+
 class GroupPartitionDocument(Model):
     """One group in one partition; both clusters and the offset map were asked for it now."""
 
@@ -167,6 +175,7 @@ class GroupPartitionDocument(Model):
     source: PlaceDocument
     translated: dict[str, Any]
     target: PlaceDocument
+    sync: SyncDocument
 
 
 class EventDocument(Model):
@@ -241,6 +250,25 @@ class PageDocument(Model, Generic[Item]):
     total: int = Field(description="How many items all pages have.")
     as_of: Time | None
     stale: bool
+
+
+class GroupPageDocument(PageDocument[GroupPartitionDocument]):
+    """Where a group is, by partition."""
+
+    problems: list[str] = Field(description="Why the answer may be incomplete or older.")
+
+
+class TranslationDocument(Model):
+    """An offset on the other cluster."""
+
+    flow: str
+    topic: str
+    remote_topic: str
+    partition: int
+    back: bool
+    from_offset: int
+    to: dict[str, Any]
+    problems: list[str] = Field(description="Why the offset map may be older than now.")
 
 
 class ProblemDocument(Model):

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 
 from replication.config.state_access import StateAccess
 from replication.errors import StateError, first_line
-from replication.model import Flow, TopicPartition
+from replication.model import Flow, NewEvent, TopicPartition
 from replication.offsets.guard import Accepted, StartOffset
 from replication.state.open_files import open_files
 from replication.state.open_storage import storage_for
@@ -22,6 +22,9 @@ from replication.state.requests import NEW, Request, RequestChannel, new_path, r
 
 LOOK_SECONDS: Final = 2.0
 """Between two polls for requests; on a remote state directory every poll is a billed call."""
+
+_SHOWN: Final = 10
+"""Partitions that an event names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,15 @@ class AcceptRequest:
         """The same for each partition."""
         value = Accepted(self.start, self.topic_id)
         return {TopicPartition(self.topic, number): value for number in self.partitions}
+
+    @property
+    def event(self) -> NewEvent:
+        """The event that tells who has accepted what."""
+        parts = ", ".join(map(str, self.partitions[:_SHOWN]))
+        rest = len(self.partitions[_SHOWN:])
+        more = f" and {rest} more" if rest else ""
+        what = f"accept {self.topic} from {self.start} (partitions {parts}{more})"
+        return self.request.event(what, "accept", topic=self.topic)
 
     @property
     def body(self) -> dict[str, Any]:
@@ -75,6 +87,10 @@ class AcceptRequests:
             except ValueError as error:  # noqa: PERF203 - the others count
                 self._channel.invalid(each.path, error)
         return found
+
+    def events(self, requests: Iterable[AcceptRequest]) -> list[NewEvent]:
+        """Returns an event for each of *requests* of which this process has not told yet."""
+        return [each.event for each in requests if self._channel.is_news(each.request.path)]
 
     def remove(self, requests: Iterable[AcceptRequest]) -> None:
         """Removes requests that are used, or of no use any more."""

@@ -19,9 +19,10 @@ from typing import Any, Final, Literal
 from py4j.protocol import Py4JError
 
 from replication.errors import first_line
+from replication.figures.document import text_of
 from replication.log import Log
 from replication.log_events import Event
-from replication.model import Flow, Job
+from replication.model import Flow, Job, NewEvent, Reaction
 from replication.state.paths import job_name
 from replication.state.request_files import RequestFiles
 
@@ -31,6 +32,9 @@ RequestKind = Literal["stop", "accept", "write"]
 
 ANYONE: Final = "anyone"
 """The addressee of a request to whichever process runs the job."""
+
+_DIGITS: Final = 20
+"""Of the time in the name of a file."""
 
 _NAME: Final = re.compile(r"[a-z]+-.+@(?P<addressee>\w+)@\w+", re.ASCII | re.DOTALL)
 
@@ -55,6 +59,13 @@ class Request:
     def origin(self) -> str:
         """Who asked, and why, for a log; empty if the file does not say."""
         return ": ".join(part for part in (self.by, self.reason) if part)
+
+    def event(self, what: str, reaction: Reaction, **details: str | int) -> NewEvent:
+        """Returns the event that says that *what* was requested: by whom, when and why."""
+        number = self.path.rpartition("@")[2][:_DIGITS]
+        at = text_of(int(number) / 1e9) if number.isdecimal() else "at an unknown time"
+        text = f"{what}, requested {at} by {self.origin or 'nobody who is known'}"
+        return NewEvent("requested", text, reaction, details)
 
     def text(self) -> str:
         """Returns the content of the file."""
@@ -92,7 +103,7 @@ def new_path(
         job: The job.
         addressee: The address of the process that is meant; by default the one that runs the job.
     """
-    number = f"{time.time_ns():020d}{uuid.uuid4().hex}"
+    number = f"{time.time_ns():0{_DIGITS}d}{uuid.uuid4().hex}"
     return f"{prefix_of(state_dir, kind, flow, job)}{addressee}@{number}"
 
 
@@ -134,6 +145,7 @@ class RequestChannel:
         self._files = files
         self.state_dir = state_dir
         self._said: set[str] = set()
+        self._told: set[str] = set()
 
     def paths(self, kind: RequestKind) -> list[str]:
         """Lists all files named like requests of *kind*, oldest first for each addressee.
@@ -182,6 +194,12 @@ class RequestChannel:
             text = f"its requester is not told of exit code {exit_code}: {first_line(error)}"
             self.say("request_left", path=path, text=text)
             self.remove(path)
+
+    def is_news(self, path: str) -> bool:
+        """Returns whether nobody has asked this about *path* before."""
+        is_new = path not in self._told
+        self._told.add(path)
+        return is_new
 
     def say(self, event: Event, *, flow: Flow | None = None, **fields: object) -> None:
         """Logs a warning, unless it was the same before: requests are looked for every second."""

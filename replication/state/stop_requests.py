@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 
 from replication.config.state_access import StateAccess
 from replication.errors import StateError, first_line
-from replication.model import Flow, Job
+from replication.model import Flow, Job, NewEvent
 from replication.state.folder import check_begun
 from replication.state.job_lock import find_job_owner
 from replication.state.open_files import open_files
@@ -93,6 +93,11 @@ class StopRequests:
         """Returns who has asked that *flow* stops, and why; empty if no file says so."""
         origins = (found.origin for found in self._found.get(flow, {}).values())
         return next(filter(None, origins), "")
+
+    def events(self, flow: Flow) -> list[NewEvent]:
+        """Returns an event for each request to *flow* that says who asks."""
+        found = self._found.get(flow, {}).values()
+        return [each.event("stop", "stop") for each in found if each.origin]
 
     def answer(self, flow: Flow, exit_code: int = 0) -> None:
         """Answers the requests that `find` has found for *flow*: its job has ended.

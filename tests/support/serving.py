@@ -153,8 +153,15 @@ def serving(
     )
     file = folder / "mirror.yaml"
     file.write_text("\n".join(lines), encoding="utf-8")
-    config = load(file, environ={}, default_state_dir=str(folder / "state"))
-    sight = Sight([AB], look)
+    with serving_file(file, look) as served:
+        yield served
+
+
+@contextmanager
+def serving_file(file: Path, look: Callable[[Flow], Seen]) -> Iterator[Served]:
+    """Serves what *look* tells of the flows of *file*."""
+    config = load(file, environ={}, default_state_dir=str(file.parent / "state"))
+    sight = Sight([flow.flow for flow in config.flows], look)
     parts = Parts(sight, Questions(config), History(sight))
     tokens = read_tokens(config.serve.tokens_file)
     listener = open_listener(config.serve)

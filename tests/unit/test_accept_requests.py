@@ -52,6 +52,24 @@ def test_of_two_requests_the_newer_one_counts(tmp_path: Path) -> None:
     assert accepted.start == 3
 
 
+def test_who_has_accepted_what_is_told_once(tmp_path: Path) -> None:
+    request_acceptance(StateAccess(tmp_path.as_uri()), FLOW, ORDERS, "bob by REST: CHG-117")
+    requests_there = channel(tmp_path.as_uri())
+    told = []
+    for _ in range(2):  # each search of positions looks anew
+        requests = AcceptRequests(requests_there, FLOW)
+        told += requests.events(requests.find())
+
+    (event,) = told
+    assert (event.kind, event.reaction, event.details) == (
+        "requested",
+        "accept",
+        {"topic": "orders"},
+    )
+    assert event.text.startswith("accept orders from 17 (partitions 0, 3), requested 20")
+    assert event.text.endswith(": bob by REST: CHG-117")
+
+
 def test_a_removed_request_is_gone(tmp_path: Path) -> None:
     requests = AcceptRequests(channel(tmp_path.as_uri()), FLOW)
     request_acceptance(StateAccess(tmp_path.as_uri()), FLOW, ORDERS)

@@ -1,5 +1,6 @@
 """Flows fail on their own; the process ends with the exit code of the failure that came first."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import pytest
 from replication.app.flow_thread import FlowThread, wait_for_all
 from replication.app.outcome import JobOutcome
 from replication.errors import ClusterError, GuardError
-from replication.model import Flow
+from replication.model import Flow, NewEvent
 from replication.state.job_lock import JobLocks, find_job_owner, hold_jobs
 from replication.state.request_files import LocalFiles
 from replication.state.requests import Request, new_path
@@ -104,12 +105,17 @@ def test_a_request_stops_its_flow_only_and_frees_its_lock(tmp_path: Path, said: 
     with started(state_dir, until_stopped, until_other_is_free) as (threads, requests, locks):
         path = new_path(state_dir, "stop", FIRST, "mirror", locks.address(FIRST))
         LocalFiles().create(path, Request(by="ann@desk", reason="CHG-117").text())
+        recorded: list[NewEvent] = []
+        threads[0].record = recorded.extend
 
         assert wait_for_all(threads, requests, locks) == JobOutcome()
         assert [thread.stop.is_set() for thread in threads] == [True, False]
         assert requests.find() == {FIRST}
     (line,) = said.of("flow_stopping")
     assert line.text == "stop requested by ann@desk: CHG-117"
+    (event,) = recorded
+    assert (event.kind, event.reaction) == ("requested", "stop")
+    assert re.fullmatch(r"stop, requested 20\d\d-\S+Z by ann@desk: CHG-117", event.text)
 
 
 def test_the_leases_of_flows_that_end_soon_after_another_are_given_back_together(

@@ -21,6 +21,7 @@ class Acceptances:
         self.log = context.log
         self._requests = context.accept_requests
         self._found = self._requests.find()
+        context.tables.record_events(context.config.flow, self._requests.events(self._found))
         self.accepted = {
             tp: accepted for request in self._found for tp, accepted in request.accepted.items()
         }
