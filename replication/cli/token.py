@@ -1,5 +1,6 @@
 """``token``: makes a token for REST and pages."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -43,19 +44,21 @@ def token(name: str, role: Role, file: str | None) -> None:
 
 
 def _add(file: Path, line: str) -> None:
-    """Adds *line* to *file*, which only its owner may read.
+    """Appends *line* to *file*, which stays whose it is; only its owner may read a new one.
 
     Raises:
         ValueError: There are lines that are none, or a token of that name.
         StateError: It cannot be written.
     """
     try:
-        before = file.read_text(encoding="utf-8") if file.exists() else ""
-        text = f"{before.rstrip()}\n{line}\n".lstrip()
-        parse_tokens(text)
-        part = file.with_name(f"{file.name}.part")
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-            out.write(text)
-        part.replace(file)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "r+b", buffering=0) as out:
+            before = out.read()
+            begin = b"" if before.endswith(b"\n") or not before else b"\n"
+            added = begin + line.encode() + b"\n"
+            parse_tokens((before + added).decode())
+            if out.write(added) != len(added):
+                out.truncate(len(before))  # a half line would keep `serve` from starting
+                raise StateError(f"{file} cannot be written: {os.strerror(errno.ENOSPC)}")
     except OSError as error:
         raise StateError(f"{file} cannot be written: {error.strerror}") from error

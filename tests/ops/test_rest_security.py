@@ -1,6 +1,8 @@
 """Who is answered, and what an answer can do in a browser."""
 
+import os
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +11,12 @@ from urllib.parse import urlencode
 import pytest
 
 from replication.config.clients.secrets import MASK
-from replication.errors import SetupError
+from replication.errors import SetupError, StateError
 from replication.serve.run import open_listener
 from replication.serve.sight import Seen
 from replication.serve.tokens import new_token
 from tests.support.cli import run
+from tests.support.local import PYTHON, REPOSITORY
 from tests.support.serving import EVIL, Served, observed, serving
 from tests.support.settings import ONE_FLOW, parse_settings
 
@@ -199,6 +202,42 @@ def test_a_token_is_printed_once_and_kept_as_a_digest(tmp_path: Path) -> None:
     assert again.exit_code == 2
     assert "a second token of 'ann'" in again.stderr
     assert file.read_text().count("\n") == 1
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_a_file_of_tokens_stays_whose_it_is(tmp_path: Path, end: str) -> None:
+    file, link = tmp_path / "tokens", tmp_path / "link"
+    first = new_token("ann", "read")[0].line()
+    file.write_text(f"# ours\n\n{first}{end}", encoding="utf-8")
+    file.chmod(0o640)
+    if os.getuid() == 0:
+        os.chown(file, 185, 42)
+    link.symlink_to(file)
+    before = file.stat()
+
+    assert run("token", "bob", "--file", link).exit_code == 0
+
+    after = file.stat()
+    kept = [(at.st_uid, at.st_gid, at.st_mode, at.st_ino) for at in (before, after)]
+    assert kept[0] == kept[1]
+    assert link.is_symlink()
+    assert file.read_text().startswith(f"# ours\n\n{first}\nbob:read:")
+    assert [path.name for path in tmp_path.iterdir() if "part" in path.name] == []
+
+
+def test_a_full_disk_leaves_the_tokens_as_they_were(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    line = new_token("ann", "read")[0].line()
+    before = f"{line}\n{'#' * (1024 - 20 - len(line))}\n"
+    file.write_text(before, encoding="utf-8")
+    command = f"{PYTHON} -m replication token bob --file {file}"
+    bounded = ["bash", "-c", f"ulimit -f 1; trap '' XFSZ; {command}"]
+
+    made = subprocess.run(bounded, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+    assert (made.returncode, made.stdout) == (StateError.exit_code, ""), made.stderr
+    assert f"{file} cannot be written" in made.stderr
+    assert file.read_text() == before
 
 
 def bearer(token: str) -> dict[str, str]:
