@@ -48,6 +48,7 @@ from replication.serve.asked import (
     Translate,
     epoch_seconds,
 )
+from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES
 from replication.serve.paging import Value, page_of
 from replication.serve.problems import ProblemError
 from replication.serve.questions import Questions, alias_of
@@ -115,6 +116,7 @@ def topic(seen: OneSeen, topic: TopicName) -> dict[str, Any]:
 @router.get(
     "/flows/{source}/{target}/topics/{topic}/partitions",
     response_model=schemas.PageDocument[schemas.PartitionDocument],
+    dependencies=[ASKS_CLUSTERS_NOW],
 )
 def partitions(
     seen: OneSeen,
@@ -165,6 +167,7 @@ def groups(seen: OneSeen, wish: GroupWish) -> dict[str, Any]:
 @router.get(
     "/flows/{source}/{target}/groups/{group:path}",
     response_model=schemas.GroupPageDocument,
+    dependencies=[ASKS_CLUSTERS],
 )
 def group(
     seen: OneSeen,
@@ -190,7 +193,11 @@ def group(
     return {**answer, "as_of": text_of(time.time()), "stale": False, "problems": problems}
 
 
-@router.get("/flows/{source}/{target}/translate", response_model=schemas.TranslationDocument)
+@router.get(
+    "/flows/{source}/{target}/translate",
+    response_model=schemas.TranslationDocument,
+    dependencies=[ASKS_CLUSTERS],
+)
 def translate(
     flow: OneFlow, asked: Asked, question: Annotated[Translate, Query()]
 ) -> dict[str, Any]:
@@ -202,7 +209,11 @@ def translate(
     return asked.translate(flow, Question(where, question.offset, question.back))
 
 
-@router.get("/flows/{source}/{target}/history", response_model=list[schemas.PointDocument])
+@router.get(
+    "/flows/{source}/{target}/history",
+    response_model=list[schemas.PointDocument],
+    dependencies=[READS_TABLES],
+)
 def figure_history(
     flow: OneFlow, remembered: Remembered, wanted: Annotated[Stretch, Query()]
 ) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from replication.config.serve_settings import ServeConfig
 from replication.errors import ReplicationError
 from replication.log import Log
 from replication.serve import api, changes, pages
+from replication.serve.bounds import Bounds
 from replication.serve.history import History
 from replication.serve.paging import CursorError, PagingError
 from replication.serve.problems import ProblemError, problem_response
@@ -32,6 +33,8 @@ log = Log(__name__)
 STATIC: Final = Path(__file__).parent / "static"
 _STATUS: Final = {"no-answer": 404, "configuration": 422, "guard": 409}
 _REFRESH_SECONDS: Final = 5.0
+MOST_STOPS: Final = 40
+"""Flows that may be stopping at a time, each of which has a thread until it has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ def build_app(parts: Parts, serve: ServeConfig, tokens: Collection[Token], versi
     app.state.sight = parts.sight
     app.state.questions = parts.questions
     app.state.history = parts.history
+    app.state.bounds = Bounds()
+    app.state.stops = anyio.CapacityLimiter(MOST_STOPS)
     app.state.forms = Forms()
     app.state.prefix = serve.prefix
     app.state.has_tokens = bool(tokens)
@@ -87,7 +92,7 @@ def _add_probes(app: FastAPI, parts: Parts) -> None:
         return Response("ok\n", media_type="text/plain")
 
     @app.get("/readyz", include_in_schema=False)
-    def readyz() -> Response:
+    async def readyz() -> Response:
         if parts.is_ready():
             return Response("ok\n", media_type="text/plain")
         text = "what the flows have published is still being read\n"

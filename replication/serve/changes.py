@@ -2,15 +2,19 @@
 
 from typing import Annotated, Any, Literal
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, BackgroundTasks, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from replication.config.tree import FlowConfig
+from replication.errors import ReplicationError
 from replication.figures.document import flow_document
 from replication.log import Log
 from replication.serve import schemas
 from replication.serve.asked import Asked, OneFlow
+from replication.serve.bounds import ASKS_CLUSTERS
 from replication.serve.problems import ProblemError
+from replication.serve.questions import Questions
 from replication.serve.security import caller_of
 
 log = Log(__name__)
@@ -46,12 +50,16 @@ def stop(
     name = writer(request)
     asked.begun()
     if not wanted.dry_run:
-        later.add_task(asked.stop, flow, _reason(request, name, wanted.reason, "stop", flow))
+        reason = _reason(request, name, wanted.reason, "stop", flow)
+        later.add_task(_stop, asked, flow, reason, request.app.state.stops)
     return _requested(flow, wanted, {"action": "stop"})
 
 
 @router.post(
-    "/flows/{source}/{target}/accept", status_code=202, response_model=schemas.RequestedDocument
+    "/flows/{source}/{target}/accept",
+    status_code=202,
+    response_model=schemas.RequestedDocument,
+    dependencies=[ASKS_CLUSTERS],
 )
 def accept(request: Request, flow: OneFlow, asked: Asked, wanted: Accept) -> dict[str, Any]:
     """Lets a topic go on despite lost or repeated records; needs a token of the role write."""
@@ -60,6 +68,15 @@ def accept(request: Request, flow: OneFlow, asked: Asked, wanted: Accept) -> dic
     if not wanted.dry_run:
         asked.accept(flow, planned, _reason(request, name, wanted.reason, "accept", flow))
     return _requested(flow, wanted, {"action": "accept", **planned.document()})
+
+
+async def _stop(
+    asked: Questions, flow: FlowConfig, reason: str, limiter: CapacityLimiter
+) -> None:
+    try:
+        await to_thread.run_sync(asked.stop, flow, reason, limiter=limiter)
+    except ReplicationError as error:
+        log.bind(flow.flow).warning("requested", action="stop", text=f"not done: {error}")
 
 
 def writer(request: Request) -> str:

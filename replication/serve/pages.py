@@ -13,6 +13,7 @@ from fastapi import APIRouter, BackgroundTasks, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
 
 from replication.figures.document import text_of
 from replication.figures.observation import TopicState
@@ -33,6 +34,7 @@ from replication.serve.asked import (
     SettingWish,
     TopicWish,
 )
+from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES
 from replication.serve.charts import Line, chart, short, sparkline
 from replication.serve.history import History
 from replication.serve.problems import ProblemError
@@ -101,7 +103,7 @@ def error_page(request: Request, status: int, text: str, step: str) -> Response:
     return render(request, "error", status, title="Error", text=text, next_step=step)
 
 
-@router.get("/")
+@router.get("/", dependencies=[READS_TABLES])
 def overview(request: Request, known: KnownSight, remembered: Remembered) -> Response:
     """Shows all flows."""
     sights = [known.see(flow) for flow in known.flows]
@@ -121,7 +123,7 @@ def overview(request: Request, known: KnownSight, remembered: Remembered) -> Res
     )
 
 
-@router.get("/flows/{source}/{target}")
+@router.get("/flows/{source}/{target}", dependencies=[READS_TABLES])
 def flow(
     request: Request,
     seen: OneSeen,
@@ -149,7 +151,9 @@ def flow(
     )
 
 
-@router.get("/flows/{source}/{target}/topics/{topic}")
+@router.get(
+    "/flows/{source}/{target}/topics/{topic}", dependencies=[ASKS_CLUSTERS_NOW, READS_TABLES]
+)
 def topic(  # noqa: PLR0913, PLR0917 - one parameter for each of the query
     request: Request,
     seen: OneSeen,
@@ -195,7 +199,7 @@ def groups(request: Request, seen: OneSeen, wish: GroupWish) -> Response:
     )
 
 
-@router.get("/flows/{source}/{target}/groups/{group:path}")
+@router.get("/flows/{source}/{target}/groups/{group:path}", dependencies=[ASKS_CLUSTERS])
 def group(
     request: Request,
     seen: OneSeen,
@@ -299,7 +303,7 @@ async def stop(request: Request, flow: OneFlow, asked: Asked, later: BackgroundT
     return response
 
 
-@router.post("/flows/{source}/{target}/accept")
+@router.post("/flows/{source}/{target}/accept", dependencies=[ASKS_CLUSTERS])
 async def accept(request: Request, flow: OneFlow, asked: Asked) -> Response:
     """Shows what is lost and repeated if a topic goes on, and lets it after it was confirmed."""
     form = await _form(request)
@@ -317,7 +321,7 @@ async def accept(request: Request, flow: OneFlow, asked: Asked) -> Response:
     except ValidationError as error:
         text = "; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors())
         raise ProblemError(422, "invalid", text) from None
-    answer = changes.accept(request, flow, asked, wanted)
+    answer = await run_in_threadpool(changes.accept, request, flow, asked, wanted)
     return render(request, "requested", flow_name=answer["flow"], answer=answer, form=form)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from replication.config.file import load
+from replication.config.tree import MirrorConfig
 from replication.figures.health import Condition
 from replication.figures.histogram import Histogram
 from replication.figures.observation import (
@@ -141,8 +142,12 @@ def serving(
     folder: Path,
     look: Callable[[Flow], Seen],
     settings: Sequence[str] = (),
+    asking: Callable[[MirrorConfig], Questions] = Questions,
 ) -> Iterator[Served]:
-    """Serves what *look* tells of A->B, with further *settings*, lines of the file."""
+    """Serves what *look* tells of A->B, with further *settings*, lines of the file.
+
+    *asking* makes what asks clusters and tables.
+    """
     lines = (
         "clusters: [A, B]",
         "A.bootstrap.servers: 127.0.0.1:1",
@@ -153,16 +158,21 @@ def serving(
     )
     file = folder / "mirror.yaml"
     file.write_text("\n".join(lines), encoding="utf-8")
-    with serving_file(file, look) as served:
+    with serving_file(file, look, asking) as served:
         yield served
 
 
 @contextmanager
-def serving_file(file: Path, look: Callable[[Flow], Seen]) -> Iterator[Served]:
+def serving_file(
+    file: Path,
+    look: Callable[[Flow], Seen],
+    asking: Callable[[MirrorConfig], Questions] = Questions,
+) -> Iterator[Served]:
     """Serves what *look* tells of the flows of *file*."""
     config = load(file, environ={}, default_state_dir=str(file.parent / "state"))
     sight = Sight([flow.flow for flow in config.flows], look)
-    parts = Parts(sight, Questions(config), History(sight))
+    questions = asking(config)
+    parts = Parts(sight, questions, History(sight, questions.figures))
     tokens = read_tokens(config.serve.tokens_file)
     listener = open_listener(config.serve)
     with listener.socket:
