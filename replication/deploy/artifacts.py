@@ -19,7 +19,7 @@ from replication.deploy.archives import environment
 from replication.errors import ReplicationError, SetupError
 
 SOURCES: Final = ("setup.cfg", "pyproject.toml", "README.md", "jobs", "replication")
-LOCKS: Final = ("build.txt", "spark.txt")
+LOCKS: Final = ("build.txt", "spark.txt", "serve.txt")
 IMAGE: Final = ("Dockerfile", "entrypoint.sh")
 
 

@@ -22,5 +22,5 @@ def check_private(key: str, file: str) -> None:
     if mode & _OTHERS_MAY_READ:
         raise SetupError(
             f"{key}: every user of this machine may read {file}; chmod o= {file} (in a Secret of "
-            "Kubernetes: defaultMode: 0400)"
+            "Kubernetes: defaultMode: 0440, and fsGroup)"
         )

@@ -19,7 +19,7 @@ from replication.errors import SetupError
 from replication.spark.acknowledged import PLUGIN, PLUGINS
 from replication.spark.session import REQUIRED
 from replication.spark.static_settings import STATIC
-from tests.support.local import REPOSITORY, jars
+from tests.support.local import PYTHON, REPOSITORY, SCRIPT, jars
 
 DEPLOY = REPOSITORY / "conf" / "deploy"
 FINAL = {2, 5}  # a configuration error, a refusal
@@ -57,33 +57,48 @@ def test_a_job_of_the_bundle_calls_our_entry_point_with_static_settings(
     assert conf["spark.scheduler.mode"] == REQUIRED["spark.scheduler.mode"]
 
 
-def test_the_unit_is_valid_and_does_not_retry_what_a_retry_cannot_mend(tmp_path: Path) -> None:
-    unit = (DEPLOY / "single-host/replication@.service").read_text()
+@pytest.mark.parametrize(
+    ("name", "program", "final"),
+    [
+        ("replication", SCRIPT, "2 5"),
+        ("replication-serve", Path(PYTHON).parent / "replication", "2"),
+    ],
+)
+def test_a_unit_is_valid_and_does_not_retry_what_a_retry_cannot_mend(
+    tmp_path: Path, name: str, program: Path, final: str
+) -> None:
+    unit = (DEPLOY / f"single-host/{name}@.service").read_text()
 
-    assert "\nRestartPreventExitStatus=2 5\n" in unit
+    assert f"\nRestartPreventExitStatus={final}\n" in unit
     if not shutil.which("systemd-analyze"):
         pytest.skip("needs systemd-analyze")
-    installed = unit.replace(
-        "/opt/replication/spark-submit.sh", str(REPOSITORY / "spark-submit.sh")
-    )
-    (tmp_path / "replication@.service").write_text(installed)
+    there = f"/opt/replication/{program.relative_to(REPOSITORY)}"
+    assert f"\nExecStart={there} " in unit
+    (tmp_path / f"{name}@.service").write_text(unit.replace(there, str(program)))
     answer = subprocess.run(
-        [str(shutil.which("systemd-analyze")), "verify", tmp_path / "replication@orders.service"],
+        [str(shutil.which("systemd-analyze")), "verify", tmp_path / f"{name}@orders.service"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "replication@orders.service" not in answer.stderr, answer.stderr
+    assert f"{name}@orders.service" not in answer.stderr, answer.stderr
 
 
 def test_the_compose_file_runs_the_image_and_lets_it_stop_cleanly() -> None:
     compose = yaml.safe_load((DEPLOY / "single-host/compose.yaml").read_text())
 
-    (service,) = compose["services"].values()
+    service, serve = compose["services"]["mirror"], compose["services"]["serve"]
+    assert compose["services"].keys() == {"mirror", "serve"}
     assert service["command"][0] == "mirror"
     assert service["stop_grace_period"] == "90s"
-    mounted = {volume.split(":")[1] for volume in service["volumes"]}
-    assert mounted == {"/etc/replication/mirror.yaml", "/var/lib/replication"}
+    for each in (service, serve):
+        mounted = {volume.split(":")[1] for volume in each["volumes"]}
+        assert mounted == {"/etc/replication/mirror.yaml", "/var/lib/replication"}
+        assert each["image"] == "replication"
+        assert (each["read_only"], each["cap_drop"]) == (True, ["ALL"])
+    assert serve["command"] == ["replication", "serve", "/etc/replication/mirror.yaml"]
+    assert serve["network_mode"] == "host"  # 127.0.0.1 of a container of its own is nobody's
+    assert "ports" not in serve
     assert "/tmp:exec" in service["tmpfs"]  # noqa: S108 - zstd and snappy load a library from there
     recipe = (DEPLOY / "kubernetes/Dockerfile").read_text()
     assert "install -d -o spark /var/lib/replication" in recipe  # else the volume is root's

@@ -40,7 +40,7 @@ def test_the_pinned_releases_exist_for_each_python(python: str) -> None:
     assert [str(pin) for pin, needs in known.values() if not needs.contains(late)] == []
 
 
-LOCKS = ("build", "spark", "dev", "bench", "docker", "site")
+LOCKS = ("build", "spark", "dev", "bench", "docker", "site", "serve")
 
 
 def locked(name: str) -> dict[str, int]:

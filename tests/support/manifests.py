@@ -19,7 +19,24 @@ def rendered(overlay: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(answer.stdout))
 
 
-def one(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
-    """The only one of *objects* that is of this kind."""
-    (found,) = (document for document in objects if document["kind"] == kind)
+def one(objects: list[dict[str, Any]], kind: str, name: str = "") -> dict[str, Any]:
+    """The only one of *objects* that is of this kind, and has this *name* if one is given."""
+    (found,) = (
+        document
+        for document in objects
+        if document["kind"] == kind and name in {"", document["metadata"]["name"]}
+    )
     return found
+
+
+def pods(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The pods that *objects* describe, by the name of their Deployment or CronJob."""
+    specs = {
+        document["metadata"]["name"]: document["spec"]
+        for document in objects
+        if document["kind"] in {"Deployment", "CronJob"}
+    }
+    return {
+        name: (spec["jobTemplate"]["spec"] if "jobTemplate" in spec else spec)["template"]
+        for name, spec in specs.items()
+    }
