@@ -5,7 +5,7 @@ next one is not overdue and the lease's group has that process. What is not know
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -29,6 +29,8 @@ Health = Literal["ok", "degraded", "bad", "unknown"]
 
 IS_OFF: Final = "status.storage.topic is set to nothing, so that no owner says how its flow is"
 MOST_AT_ONCE: Final = 32
+TABLES_SECONDS: Final = 10.0
+"""How often the tables are read for whoever asks all the time, of flows that say nothing."""
 
 ENDINGS: Final[dict[Ending, FlowState]] = {
     "finished": "drained",
@@ -154,32 +156,37 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         self._config = config
         self._flows = flows
         self._readers: dict[Flow, StatusReader] = {}
+        self._read = _Read(frozenset(), -TABLES_SECONDS, {}, "")
 
     def __exit__(self, *_: object) -> None:
         """Closes the connections."""
         for reader in self._readers.values():
             reader.__exit__()
 
-    def ask(self, seconds: float = 0.0) -> list[FlowAnswer]:
+    def ask(self, seconds: float = 0.0, *, are_tables_wanted: bool = True) -> list[FlowAnswer]:
         """Returns how each flow is now.
 
         Args:
             seconds: How long to take in what is said since the last answer.
+            are_tables_wanted: Whether the tables are read although all flows have a word, if that
+                is quick. Else they are read of flows without one, every `TABLES_SECONDS`.
 
         Raises:
             NoAnswerError: Neither a word nor a table tells of any flow.
         """
         with ThreadPoolExecutor(min(len(self._flows), MOST_AT_ONCE) + 2, "status") as pool:
             asked = pool.submit(ask_witnesses, self._flows)
-            is_cheap = is_quick(self._config.access)
-            read = pool.submit(self._read_tables) if is_cheap else None
+            is_cheap = are_tables_wanted and is_quick(self._config.access)
+            read = pool.submit(self._read_tables, self._flows) if is_cheap else None
             heard = list(pool.map(lambda flow: self._hear(flow, seconds), self._flows))
-            if read is None and not all(one.word for one in heard):
-                read = pool.submit(self._read_tables)
+            pairs = zip(self._flows, heard, strict=True)
+            mute = [flow for flow, one in pairs if one.word is None]
+            if read is None and mute:
+                read = pool.submit(self._read_tables if are_tables_wanted else self._known, mute)
             witnesses = asked.result() | self._of_checkpoints(heard)
-            told, untold = read.result() if read else ({}, "the words of the flows say it")
+            tables = read.result() if read else NOT_READ
         answers = [
-            self._answer(flow.flow, one, witnesses[flow.flow], told.get(flow.flow), untold)
+            self._answer(flow.flow, one, witnesses[flow.flow], tables)
             for flow, one in zip(self._flows, heard, strict=True)
         ]
         if not any(one.heard.word or (one.told and one.told.process) for one in answers):
@@ -196,10 +203,10 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         alone = [flow for flow, one in pairs if one.word and one.word.part == "checkpoints"]
         return ask_witnesses(alone, "checkpoints")
 
-    def _answer(
-        self, flow: Flow, heard: Heard, witness: Witness, told: FlowStatus | None, untold: str
-    ) -> FlowAnswer:
+    def _answer(self, flow: Flow, heard: Heard, witness: Witness, tables: "_Read") -> FlowAnswer:
+        told = tables.told.get(flow)
         told = told and witnessed(told, witness, self._config.state_dir)
+        untold = tables.untold if flow in tables.flows else NOT_READ.untold
         if (word := heard.word) is None:
             state, why = judge_by_tables(told, witness)
             return FlowAnswer(flow, state, why, heard, None, witness, told, untold)
@@ -228,9 +235,31 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         nothing = words.unreadable or f"topic {reader.name} has no word of the flow"
         return Heard(words.last, "" if words.last else nothing)
 
-    def _read_tables(self) -> tuple[dict[Flow, FlowStatus], str]:
+    def _known(self, flows: Sequence[FlowConfig]) -> "_Read":
+        """Returns what was read of *flows* just now, or reads it."""
+        is_old = time.monotonic() - self._read.at >= TABLES_SECONDS
+        if is_old or not {flow.flow for flow in flows} <= self._read.flows:
+            self._read = self._read_tables(flows)
+        return self._read
+
+    def _read_tables(self, flows: Sequence[FlowConfig]) -> "_Read":
+        names = frozenset(flow.flow for flow in flows)
         try:
             with open_reader(self._config.access) as state:
-                return {flow.flow: flow_status(flow.flow, state) for flow in self._flows}, ""
+                told = {name: flow_status(name, state) for name in names}
         except ReplicationError as error:
-            return {}, str(error)
+            return _Read(names, time.monotonic(), {}, str(error))
+        return _Read(names, time.monotonic(), told, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What the tables say of *flows*, read *at* a time of the monotonic clock; or why not."""
+
+    flows: frozenset[Flow]
+    at: float
+    told: Mapping[Flow, FlowStatus]
+    untold: str
+
+
+NOT_READ: Final = _Read(frozenset(), 0.0, {}, "the words of the flows say it")

@@ -126,7 +126,7 @@ def observation(found: Mapping[str, Any]) -> Observation:
             name: Histogram.read(value) for name, value in plain.items() if isinstance(value, dict)
         },
         labelled=found["labelled"],
-        topics=tuple(map(_read_topic, found["topics"])),
+        topics=tuple(map(read_topic, found["topics"])),
         groups=tuple(
             GroupFigures(row["group"], _known(row["figures"]), row["partitions"])
             for row in found["groups"]
@@ -209,7 +209,8 @@ def _read_condition(row: Mapping[str, Any]) -> Condition:
     )
 
 
-def _read_topic(row: Mapping[str, Any]) -> TopicFigures:
+def read_topic(row: Mapping[str, Any]) -> TopicFigures:
+    """Returns what *row*, a topic of a `document`, says; it raises what `observation` does."""
     partitions: Iterable[Mapping[str, Any]] = row["partitions"]
     return TopicFigures(
         row["topic"],

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from replication.figures.document import document, observation
-from replication.figures.observation import ENDED, GroupFigures, Observation
+from replication.figures.document import document, observation, read_topic
+from replication.figures.observation import ENDED, GroupFigures, Observation, TopicFigures
 from replication.mm2.status_records import (
     Connector,
     StatusKey,
@@ -86,10 +86,13 @@ class Words:
         self.flow = flow
         self.unreadable = ""
         self._parts: dict[Part, Word] = {}
-        self._topics: dict[str, tuple[int, Mapping[str, Any]]] = {}
+        self._topics: dict[str, tuple[int, TopicFigures]] = {}
+        self._last: Word | None = None
+        self._is_known = True
 
     def take(self, key: bytes | None, value: bytes | None, said_at: float) -> None:
         """Takes a record of the status topic; what is not ours is ignored."""
+        self._is_known = False
         try:
             of, ours = StatusKey.decode(key), own_part(value)
             if of.topic is not None:
@@ -108,19 +111,24 @@ class Words:
     @property
     def last(self) -> Word | None:
         """The last word of the flow with what is known of its topics and groups; None without."""
+        if not self._is_known:  # since a record came
+            self._last = self._put_together()
+            self._is_known = True
+        return self._last
+
+    def _put_together(self) -> Word | None:
         word = next((self._parts[part] for part in CONNECTORS if part in self._parts), None)
         if word is None:
             return None
-        found = document(word.observed)
         records = self._parts.get("records")
         least = records.epoch if records is not None else 0
         # of an earlier owner: this one may not replicate the topic any more
-        known = {name: row for name, (epoch, row) in self._topics.items() if epoch >= least}
-        found["topics"] = [known[name] for name in sorted(known)]
-        checkpoints = self._parts.get("checkpoints")
-        if not word.observed.groups and checkpoints is not None:
-            found["groups"] = document(checkpoints.observed)["groups"]
-        return replace(word, observed=observation(found))
+        known = {name: topic for name, (epoch, topic) in self._topics.items() if epoch >= least}
+        topics = tuple(known[name] for name in sorted(known))
+        groups, checkpoints = word.observed.groups, self._parts.get("checkpoints")
+        if not groups and checkpoints is not None:
+            groups = checkpoints.observed.groups
+        return replace(word, observed=replace(word.observed, topics=topics, groups=groups))
 
     def _take_part(self, connector: str, ours: Mapping[str, Any], said_at: float) -> None:
         part = next((part for part, name in CONNECTORS.items() if name == connector), None)
@@ -144,8 +152,10 @@ class Words:
     def _take_topic(self, topic: str, ours: Mapping[str, Any] | None) -> None:
         if ours is None:
             self._topics.pop(topic, None)
-        elif (epoch := int(ours["epoch"])) >= self._topics.get(topic, (0, {}))[0]:
-            self._topics[topic] = (epoch, ours["row"])
+            return
+        epoch, known = int(ours["epoch"]), self._topics.get(topic)
+        if known is None or epoch >= known[0]:
+            self._topics[topic] = (epoch, read_topic(ours["row"]))
 
 
 def _is_earlier(ours: Mapping[str, Any], observed: Observation, known: Word) -> bool:

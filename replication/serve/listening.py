@@ -60,7 +60,7 @@ class Listening(AbstractContextManager["Listening"]):
 
     def _ask(self, answers: FlowAnswers) -> None:
         try:
-            self._take(answers.ask(LISTEN_SECONDS))
+            self._take(answers.ask(LISTEN_SECONDS, are_tables_wanted=False))
         except ReplicationError as error:  # no job ever began here
             self._seen = {flow: Seen(flow, text=str(error)) for flow in self._seen}
             self._over.wait(LISTEN_SECONDS)

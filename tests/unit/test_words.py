@@ -99,6 +99,30 @@ def test_topics_and_the_groups_of_another_process_are_put_together() -> None:
     assert document(last.observed) == document(replace(LOOK, topics=topics[:1], groups=groups))
 
 
+def test_the_last_word_is_put_together_when_something_came() -> None:
+    words, topic = Words(FLOW), TopicFigures("a", None, "copying", "", {"lag_records": 7.0})
+    say(words, replace(LOOK, topics=(topic,)), 1, 10.0)
+    first = words.last
+
+    assert words.last is first
+    say(words, replace(LOOK, as_of=2_000.0, topics=(topic,)), 1, 15.0)
+    later = words.last
+    assert later is not None
+    assert later is not first
+    assert (later.observed.as_of, later.observed.topics) == (2_000.0, (topic,))
+
+
+def test_a_topic_of_another_version_is_named_and_the_others_stay() -> None:
+    words, topic = Words(FLOW), TopicFigures("a", None, "copying", "", {})
+    say(words, replace(LOOK, topics=(topic,)), 1, 10.0)
+    key = topic_key("b").encode()
+    words.take(key, b'{"topic":{"replication":{"v":1,"epoch":1,"row":{"topic":"b"}}}}', 11.0)
+
+    assert words.last is not None
+    assert words.last.observed.topics == (topic,)
+    assert "another version" in words.unreadable
+
+
 VALUES = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3).map(lambda n: b"x" * n * 700))
 
 
