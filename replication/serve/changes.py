@@ -70,9 +70,7 @@ def accept(request: Request, flow: OneFlow, asked: Asked, wanted: Accept) -> dic
     return _requested(flow, wanted, {"action": "accept", **planned.document()})
 
 
-async def _stop(
-    asked: Questions, flow: FlowConfig, reason: str, limiter: CapacityLimiter
-) -> None:
+async def _stop(asked: Questions, flow: FlowConfig, reason: str, limiter: CapacityLimiter) -> None:
     try:
         await to_thread.run_sync(asked.stop, flow, reason, limiter=limiter)
     except ReplicationError as error:
