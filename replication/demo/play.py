@@ -5,6 +5,7 @@ simulates the user's environment. Exit code 0 means that both sides are equal re
 that the offset map is right.
 """
 
+import re
 import shutil
 import signal
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 from rich.console import Console
 
 from replication.config.state_access import StateAccess
+from replication.demo.child import log_end
 from replication.demo.compare import compare
 from replication.demo.findings import Finding, find
 from replication.demo.latency import LatencyProbe
@@ -40,6 +42,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PER_SECOND, PAYMENTS_PER_SECOND = 800, 200
 STALL_SECONDS = 300.0  # a busy machine takes minutes to start Spark
 POLL_SECONDS = 0.2
+SERVING = re.compile(r" event=serving text=(http://\S+)\n")
 LOG_FILE_WIDTH = 130  # wide enough for the table
 
 
@@ -80,9 +83,14 @@ def _play(scene: Scene, *, keep: bool, seconds: float, mode: Mode) -> bool:
     with screen.step(f"Filling {len(PARTITIONS)} topics on {FLOW.source}"):
         counts = fill_topics(scene.source.bootstrap)
     config = scene.write_config()
-    screen.say(f"Starting the mirror: ./spark-submit.sh --config {config} --mode {mode}")
-    arguments = ("--config", str(config), "--flow", str(FLOW), "--mode", mode)
+    serve = ("--serve",) if keep else ()
+    options = " ".join(("--mode", mode, *serve))
+    screen.say(f"Starting the mirror: ./spark-submit.sh --config {config} {options}")
+    arguments = ("--config", str(config), "--flow", str(FLOW), "--mode", mode, *serve)
     with _mirror(arguments, scene.folder / "mirror.log") as mirror:
+        page = _page(mirror) if keep else ""
+        if keep:
+            screen.say(f"Its page: {page}")
         latencies = _replicate(scene, counts, mirror, seconds)
         if not keep:
             with screen.step("Stopping the mirror (SIGTERM)"):
@@ -90,7 +98,7 @@ def _play(scene: Scene, *, keep: bool, seconds: float, mode: Mode) -> bool:
         findings = _judge(scene, latencies, is_running=keep)
         show(screen, FLOW, findings)
         if keep:
-            how_to_connect(screen, scene.source, scene.target, kafka_jars(), config)
+            how_to_connect(screen, (scene.source, scene.target), kafka_jars(), config, page)
             _until_interrupted(mirror)
             with screen.step("Stopping the mirror and both clusters"):
                 mirror.stop()
@@ -178,6 +186,20 @@ def _judge(scene: Scene, latencies: dict[str, list[float]], *, is_running: bool)
         open_reader(StateAccess(scene.state_dir)) as state,
     ):
         return find(reports, latencies, state.offsets(FLOW).runs, is_running=is_running)
+
+
+def _page(mirror: MirrorProcess) -> str:
+    """Waits until the mirror's log has the address of its page, and returns it.
+
+    Raises:
+        FlowError: The mirror ended, or the page is not there in time.
+    """
+    deadline = time.monotonic() + STALL_SECONDS
+    while not (found := SERVING.search(mirror.log.read_text(errors="replace"))):
+        if time.monotonic() > deadline:
+            raise FlowError(f"no page after {STALL_SECONDS:.0f} s; {log_end(mirror.log)}")
+        mirror.run_for(POLL_SECONDS)
+    return found.group(1)
 
 
 @contextmanager

@@ -92,9 +92,10 @@ def _ms(value: float) -> str:
 
 
 def how_to_connect(
-    screen: Screen, source: Broker, target: Broker, jars: Path, config: Path
+    screen: Screen, clusters: tuple[Broker, Broker], jars: Path, config: Path, page: str
 ) -> None:
     """Prints, for ``--keep``, what is running, how to use it and how to stop it."""
+    source, target = clusters
     tools = f"java -cp '{jars}/*' org.apache.kafka.tools"
     write = f"{tools}.ConsoleProducer --bootstrap-server {source.bootstrap} --topic orders"
     read = f"{tools}.consumer.ConsoleConsumer --bootstrap-server {target.bootstrap}"
@@ -103,6 +104,7 @@ def how_to_connect(
         "Clusters and mirror keep running:",
         f"  {source.alias}: bootstrap.servers {source.bootstrap}",
         f"  {target.alias}: bootstrap.servers {target.bootstrap}",
+        f"The mirror's page: {page}",
         "Write a record and read the copies:",
         f"  echo hello | {write}",
         f"  {read} --topic {source.alias}.orders --from-beginning",

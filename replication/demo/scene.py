@@ -62,6 +62,7 @@ class Scene:
             str(FLOW): {"enabled": True, "topics": list(PARTITIONS)},
             **dict.fromkeys(REPLICATION_FACTORS, 1),  # each cluster has one broker
             "state.dir": self.state_dir,
+            "rest.port": 0,  # any free one, for --keep
         }
         file = self.folder / "mirror.yaml"
         file.write_text(yaml.safe_dump(settings, sort_keys=False))
