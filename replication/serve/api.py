@@ -39,6 +39,7 @@ from replication.serve.asked import (
     GroupWish,
     KnownSight,
     OneFlow,
+    OneGroup,
     OneSeen,
     PartitionWish,
     Remembered,
@@ -173,9 +174,7 @@ def group(
     seen: OneSeen,
     flow: OneFlow,
     asked: Asked,
-    group: Annotated[
-        str, Path(max_length=1000, description="The name; / and spaces may be in it.")
-    ],
+    group: OneGroup,
     wish: GroupPartitionWish,
 ) -> dict[str, Any]:
     """Returns where a group is on both clusters, by partition; both clusters are asked now."""

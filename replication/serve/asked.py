@@ -147,11 +147,25 @@ class Chosen(BaseModel):
         )
 
 
+def group_of(
+    group: Annotated[
+        str, Path(max_length=1000, description="The name; / and spaces may be in it.")
+    ],
+    name: Annotated[
+        str,
+        Query(max_length=1000, description="Of a group that no path can name: groups/?name=.."),
+    ] = "",
+) -> str:
+    """Returns the group of a path, or of the query where clients would take it for a folder."""
+    return group or name
+
+
 KnownSight = Annotated[Sight, Depends(sight)]
 Asked = Annotated[Questions, Depends(questions)]
 Remembered = Annotated[History, Depends(history)]
 OneFlow = Annotated[FlowConfig, Depends(flow_of)]
 OneSeen = Annotated[Seen, Depends(seen_of)]
+OneGroup = Annotated[str, Depends(group_of)]
 
 
 def epoch_seconds(at: datetime) -> float:

@@ -28,6 +28,7 @@ from replication.serve.asked import (
     GroupWish,
     KnownSight,
     OneFlow,
+    OneGroup,
     OneSeen,
     PartitionWish,
     Remembered,
@@ -67,6 +68,7 @@ _environment.filters |= {
     "duration": duration,
     "short": short,
     "segment": lambda text: quote(text, safe=""),
+    "group_path": lambda text: f"?name={text}" if text in {".", ".."} else quote(text, safe=""),
     "path": quote,
 }
 _environment.globals["figures"] = BY_NAME
@@ -205,7 +207,7 @@ def group(
     seen: OneSeen,
     flow: OneFlow,
     asked: Asked,
-    group: str,
+    group: OneGroup,
     wish: GroupPartitionWish,
 ) -> Response:
     """Shows where a group is on both clusters, which are asked now."""

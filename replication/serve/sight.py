@@ -1,13 +1,16 @@
 """What `serve` has seen of each flow, and what it remembers of the last hours."""
 
+import math
+import sys
 import threading
 import time
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from replication.figures.observation import ENDED, Observation
+from replication.figures.observation import ENDED, Observation, TopicFigures
 from replication.model import Flow
 from replication.serve.charts import Point
 
@@ -95,48 +98,85 @@ class Sight:
         return self._memories[flow].points(figure, topic, since)
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look in a few bytes: the values of `REMEMBERED` of one topic after the other.
+
+    Args:
+        at: When.
+        flow: The figures of the flow.
+        places: The place of each topic among *values*; looks at the same topics share it.
+        values: NaN is unknown.
+    """
+
+    at: float
+    flow: Mapping[str, float]
+    places: Mapping[str, int]
+    values: "array[float]"
+
+    def value(self, figure: str, topic: str | None) -> float | None:
+        """Returns a figure of the flow, or of a topic; None if it was unknown."""
+        if topic is None:
+            return self.flow.get(figure)
+        place = self.places.get(topic)
+        if place is None or figure not in REMEMBERED:
+            return None
+        found = self.values[place * len(REMEMBERED) + REMEMBERED.index(figure)]
+        return None if math.isnan(found) else found
+
+
 @dataclass(slots=True)
 class Memory:
     """The figures of one flow for some hours: of the flow, and of topics that move or lag."""
 
-    _rows: deque[tuple[float, Mapping[str | None, Mapping[str, float]]]] = field(
-        default_factory=deque
-    )
+    _looks: deque[_Look] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, observed: Observation) -> None:
         """Remembers what was observed, unless it was before."""
         with self._lock:
-            if self._rows and self._rows[-1][0] >= observed.as_of:
+            before = self._looks[-1] if self._looks else None
+            if before is not None and before.at >= observed.as_of:
                 return
-            self._rows.append((observed.as_of, figures_of(observed)))
-            while self._rows and self._rows[0][0] < time.time() - KEPT_SECONDS:
-                self._rows.popleft()
+            topics = {topic.topic: topic.figures for topic in moving_topics(observed)}
+            names = sorted(topics)
+            places = before.places if before and list(before.places) == names else _places(names)
+            values = (topics[name].get(figure, math.nan) for name in names for figure in REMEMBERED)
+            look = _Look(observed.as_of, flow_figures(observed), places, array("d", values))
+            self._looks.append(look)
+            while self._looks and self._looks[0].at < time.time() - KEPT_SECONDS:
+                self._looks.popleft()
 
     def points(self, figure: str, topic: str | None, since: float) -> list[Point]:
         """Returns the values of *figure* since a time; None where it was unknown."""
         with self._lock:
-            rows = [row for row in self._rows if row[0] >= since]
-        return [(at, found.get(topic, {}).get(figure)) for at, found in rows]
+            looks = [look for look in self._looks if look.at >= since]
+        return [(look.at, look.value(figure, topic)) for look in looks]
 
 
-def figures_of(observed: Observation) -> dict[str | None, dict[str, float]]:
-    """Returns what is remembered of an observation, by topic; None is the flow."""
+def _places(names: Sequence[str]) -> dict[str, int]:
+    return {sys.intern(name): place for place, name in enumerate(names)}
+
+
+def flow_figures(observed: Observation) -> dict[str, float]:
+    """Returns what is remembered of the flow itself."""
     own = {name: observed.figures[name] for name in REMEMBERED if name in observed.figures}
     latency = observed.histograms.get("latency_seconds")
-    if latency is not None:
-        known = {name: latency.quantile(share) for name, share in LATENCIES.items()}
-        own |= {name: value for name, value in known.items() if value is not None}
-    moving = sorted(
-        (topic for topic in observed.topics if any(topic.figures.get(n) for n in REMEMBERED)),
+    if latency is None:
+        return own
+    known = {name: latency.quantile(share) for name, share in LATENCIES.items()}
+    return own | {name: value for name, value in known.items() if value is not None}
+
+
+def moving_topics(observed: Observation) -> list[TopicFigures]:
+    """Returns the topics that are remembered: those that lag most, then those that move."""
+    moving = (topic for topic in observed.topics if any(topic.figures.get(n) for n in REMEMBERED))
+    in_order = sorted(
+        moving,
         key=lambda topic: (
             -topic.figures.get("lag_seconds", 0),
             -topic.figures.get("records_per_second", 0),
             topic.topic,
         ),
     )
-    topics: dict[str | None, dict[str, float]] = {
-        topic.topic: {n: topic.figures[n] for n in REMEMBERED if n in topic.figures}
-        for topic in moving[:MOST_TOPICS]
-    }
-    return {None: own, **topics}
+    return in_order[:MOST_TOPICS]

@@ -11,10 +11,12 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
+from replication.config.tree import FlowConfig
 from replication.figures.observation import Observation  # noqa: TC001
+from replication.serve.questions import Questions
 from replication.serve.sight import Seen
 from tests.support.path_prefix import prefixing
-from tests.support.serving import AB, EVIL, Served, observed, serving
+from tests.support.serving import AB, EVIL, GROUPS, Served, observed, serving
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(
@@ -28,6 +30,7 @@ PATHS = (
     "/events",
     "/flows/A/B",
     "/flows/A/B/groups",
+    "/flows/A/B/groups/billing",
     "/flows/A/B/topics/orders-00001",
 )
 
@@ -44,10 +47,33 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+class Known(Questions):
+    """Knows each group without a cluster: an exact partition, and one without an answer."""
+
+    def group(self, flow: FlowConfig, name: str) -> tuple[list[dict[str, object]], list[str]]:
+        exact = {"offset": 60, "quality": "exact", "reread": 0, "text": "exact"}
+        none = {"offset": None, "quality": "none", "reread": 0, "text": "nothing replicated"}
+        rows = [
+            {
+                "group": name,
+                "topic": "orders",
+                "remote_topic": f"{flow.flow.source}.orders",
+                "partition": partition,
+                "source": {"committed": 60, "lag": 40},
+                "translated": answer,
+                "target": {"committed": None, "state": None},
+                "sync": {"code": "off", "text": "sync.group.offsets.enabled is false"},
+            }
+            for partition, answer in enumerate([exact, none])
+        ]
+        return rows, [f"the map may be older: {EVIL}"]
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     look = observed()
-    with serving(tmp_path_factory.mktemp("serve"), lambda flow: Seen(flow, look)) as found:
+    folder = tmp_path_factory.mktemp("serve")
+    with serving(folder, lambda flow: Seen(flow, look), asking=Known) as found:
         yield found
 
 
@@ -118,6 +144,17 @@ def test_a_page_needs_no_script(browser: Browser, served: Served) -> None:
     page.get_by_role("link", name="orders-00002").click()
     assert page.locator("tr[data-partition]").count() == 2
     context.close()
+
+
+def test_a_group_is_reached_whatever_its_name(page: Page, served: Served) -> None:
+    for name in GROUPS:
+        page.goto(f"{served.url}/flows/A/B/groups")
+        page.get_by_role("link", name=name, exact=True).click()
+        assert page.locator("h1").inner_text() == name
+        assert "at the next record in 1 of 2 partitions" in page.locator(".summary").inner_text()
+        assert EVIL in page.locator("p.bad").inner_text()
+    found = served.ask("/api/v1/flows/A/B/groups/?name=..").json
+    assert {row["group"] for row in found["items"]} == {".."}
 
 
 def test_keys_lead_everywhere(page: Page, served: Served) -> None:
