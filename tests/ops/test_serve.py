@@ -14,7 +14,6 @@ from tests.support.commands import start_mirror
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
-from tests.support.process_tree import kill_tree
 from tests.support.serving import Served
 from tests.support.topics import fill
 from tests.support.waiting import wait_until
@@ -66,7 +65,6 @@ def test_what_runs_is_shown_and_who_stops_it_is_recorded(
         assert (event["flow"], event["reaction"]) == (str(flow), "stop")
         assert re.fullmatch(r"stop, requested \S+Z by \S+@\S+: bob by REST: CHG-117", event["text"])
     finally:
-        kill_tree(mirror.pid)
         mirror.discard()
 
 
