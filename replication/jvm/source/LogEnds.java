@@ -17,6 +17,8 @@ import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Where the logs of a query's partitions begin and end, as the driver asks.
@@ -26,12 +28,14 @@ import org.apache.kafka.common.errors.TimeoutException;
  * looked for, and left out for a while.
  */
 final class LogEnds implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(LogEnds.class);
   private static final Duration SOON = Duration.ofSeconds(4);
   private static final long LEFT_OUT_NANOS = TimeUnit.SECONDS.toNanos(10);
 
   private final Supplier<Consumer<byte[], byte[]>> connect;
   private final long timeoutNanos;
   private final LongSupplier clock;
+  private Set<TopicPartition> said = Set.of();
   private final Set<TopicPartition> leftOut = new HashSet<>();
   private long leftOutAt;
   private Consumer<byte[], byte[]> consumer;
@@ -49,6 +53,20 @@ final class LogEnds implements AutoCloseable {
   /** The ends of those of {@code partitions} that are there and have a leader. */
   Map<TopicPartition, Long> ends(Set<TopicPartition> partitions) {
     return interruptible(() -> answered(partitions));
+  }
+
+  /** Fails if some of {@code partitions} are not {@code known}. */
+  static void checkAll(Set<TopicPartition> partitions, Map<TopicPartition, Long> known) {
+    List<String> unknown =
+        partitions.stream()
+            .filter(tp -> !known.containsKey(tp))
+            .map(TopicPartition::toString)
+            .sorted()
+            .toList();
+    if (!unknown.isEmpty()) {
+      throw new TimeoutException(
+          "no answer where partitions end, which have no leader or are deleted: " + unknown);
+    }
   }
 
   /** The first offsets of {@code partitions}. */
@@ -83,6 +101,10 @@ final class LogEnds implements AutoCloseable {
     } catch (TimeoutException e) {
       // The next answer may come.
     }
+    if (!leftOut.isEmpty() && !leftOut.equals(said)) {
+      LOG.warn("read no further until they have a leader, or deleted: {}", leftOut);
+    }
+    said = Set.copyOf(leftOut);
     leftOutAt = clock.getAsLong();
   }
 

@@ -43,6 +43,7 @@ final class SharedBatch implements Batch {
               ? logs.ends(starts.keySet())
               : SourceOffsets.parse(ends).map();
     }
+    LogEnds.checkAll(starts.keySet(), until);
     List<TaskShare.Range> ranges = SharedSource.ranges(from, until);
     PartitionTasks partitionTasks = new PartitionTasks(starts.keySet(), tasks);
     return SharedStream.shares(UUID.randomUUID().toString(), tasks, ranges, partitionTasks);

@@ -64,11 +64,7 @@ public final class SharedSource implements TableProvider {
     List<TaskShare.Range> ranges = new ArrayList<>();
     starts.forEach(
         (tp, start) -> {
-          Long end = ends.get(tp);
-          if (end == null) {
-            throw new IllegalStateException(
-                "the end of " + tp + " is unknown: its topic is gone, or it has no leader");
-          }
+          long end = ends.get(tp);
           if (end < start) {
             throw new IllegalStateException(
                 DATA_LOSS + tp + " ends at " + end + ", before offset " + start);

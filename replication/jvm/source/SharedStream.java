@@ -74,7 +74,11 @@ final class SharedStream
     Map<TopicPartition, Long> starts = ((SourceOffsets) from).map();
     if (latest == null || !isDrain) {
       Map<TopicPartition, Long> all = new HashMap<>(starts);
-      all.putAll(ends.ends(starts.keySet())); // what does not answer stands still
+      Map<TopicPartition, Long> known = ends.ends(starts.keySet());
+      if (isDrain) {
+        LogEnds.checkAll(starts.keySet(), known); // a drain that leaves records must not end well
+      }
+      all.putAll(known); // what does not answer stands still
       latest = SourceOffsets.of(all);
     }
     return most instanceof ReadMaxRows rows ? limited(starts, rows.maxRows()) : latest;

@@ -88,6 +88,18 @@ final class LogEndsTest {
   }
 
   @Test
+  void whoMustKnowAllEndsIsToldWhichAreUnknown() {
+    Map<TopicPartition, Long> known = Map.of(A, 7L);
+
+    LogEnds.checkAll(Set.of(A), known);
+    Exception error =
+        assertThrows(TimeoutException.class, () -> LogEnds.checkAll(Set.of(A, B), known));
+    assertEquals(
+        "no answer where partitions end, which have no leader or are deleted: [b-0]",
+        error.getMessage());
+  }
+
+  @Test
   void aBrokerThatDoesNotAnswerIsATimeout() {
     cluster.silent.add(B);
 

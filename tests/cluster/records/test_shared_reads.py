@@ -1,0 +1,193 @@
+"""The source that shares consumers reads what Spark's own source reads, with a few tasks."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from replication.demo.brokers import Broker
+from replication.demo.topic_log import log_ends
+from replication.demo.workload import (
+    ProducedRecord,
+    create_topic,
+    plain_records,
+    send_transactions,
+)
+from tests.support.local import Clusters, Until
+from tests.support.topics import delete_records, difficult, fill, now_ms, send, send_records
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+SHARED = "replication.source.SharedSource"
+PARTITIONS = 200
+RECORDS = 3_000
+EARLIEST = -2
+
+
+def offsets(topic: str, partitions: int, offset: int = EARLIEST) -> str:
+    return json.dumps({topic: {str(number): offset for number in range(partitions)}})
+
+
+def options(broker: Broker, topic: str, partitions: int, more: Mapping[str, str]) -> dict[str, str]:
+    """Options of either source for all records of *topic*."""
+    return {
+        "kafka.bootstrap.servers": broker.bootstrap,
+        "startingOffsets": offsets(topic, partitions),
+        "tasks": "2",
+        "assign": json.dumps({topic: list(range(partitions))}),
+        "includeHeaders": "true",
+        **more,
+    }
+
+
+def streamed(
+    spark: SparkSession, settings: Mapping[str, str], folder: Path
+) -> tuple[DataFrame, StreamingQuery]:
+    """What a drain in micro-batches reads."""
+    records = spark.readStream.format(SHARED).options(**settings).load()
+    path = str(folder / "records")
+    query = (
+        records.writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(path)
+    )
+    query.awaitTermination()
+    return spark.read.schema(records.schema).parquet(path), query
+
+
+def check_equal(found: DataFrame, expected: DataFrame, count: int) -> None:
+    """The same rows, each as often."""
+    rows = expected.collect()
+    assert len(rows) == count
+    assert in_order(found.collect()) == in_order(rows)
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row.topic, row.partition, row.offset))
+
+
+@pytest.fixture
+def two_hundred(clusters: Clusters, topic_name: str) -> str:
+    """A topic of 200 partitions with records of every kind."""
+    fill(clusters[0], topic_name, PARTITIONS, RECORDS, difficult)
+    return topic_name
+
+
+def test_two_tasks_read_two_hundred_partitions(
+    spark: SparkSession, clusters: Clusters, two_hundred: str
+) -> None:
+    settings = options(clusters[0], two_hundred, PARTITIONS, {})
+
+    shared = spark.read.format(SHARED).options(**settings).load()
+
+    assert shared.rdd.getNumPartitions() == 2
+    assert shared.schema.simpleString() == own(spark, settings).schema.simpleString()
+    check_equal(shared, own(spark, settings), RECORDS)
+
+
+def own(spark: SparkSession, settings: Mapping[str, str]) -> DataFrame:
+    """The same by Spark's own source."""
+    return spark.read.format("kafka").options(**settings).load()
+
+
+def test_micro_batches_end_in_mid_fetch_and_go_on_there(
+    spark: SparkSession, clusters: Clusters, two_hundred: str, tmp_path: Path
+) -> None:
+    settings = options(clusters[0], two_hundred, PARTITIONS, {"maxOffsetsPerTrigger": "700"})
+    starts = {"startingOffsets": offsets(two_hundred, PARTITIONS, 0)}
+
+    found, query = streamed(spark, {**settings, **starts}, tmp_path)
+
+    check_equal(found, own(spark, settings), RECORDS)
+    sizes = [batch["numInputRows"] for batch in query.recentProgress if batch["numInputRows"]]
+    assert len(sizes) > 2
+    assert max(sizes) <= 700 + PARTITIONS  # each partition's share is rounded up
+
+
+@pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
+def test_batches_end_at_markers_of_transactions(
+    level: str, spark: SparkSession, clusters: Clusters, topic_name: str, tmp_path: Path
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 5)
+    records = islice(plain_records(5, size_bytes=50, now_ms=now_ms()), 600)
+    send_transactions(clusters[0].bootstrap, topic_name, records, records_each=20, abort_every=3)
+    more = {"kafka.isolation.level": level}
+    settings = options(clusters[0], topic_name, 5, {**more, "maxOffsetsPerTrigger": "70"})
+    starts = {"startingOffsets": offsets(topic_name, 5, 0)}
+
+    found, _ = streamed(spark, {**settings, **starts}, tmp_path)
+
+    count = 400 if level == "read_committed" else 600
+    check_equal(found, own(spark, settings), count)
+    check_equal(spark.read.format(SHARED).options(**settings).load(), own(spark, settings), count)
+
+
+def test_records_that_retention_has_deleted_are_a_loss(
+    spark: SparkSession, clusters: Clusters, topic_name: str, tmp_path: Path
+) -> None:
+    fill(clusters[0], topic_name, 3, 30)
+    delete_records(clusters[0], topic_name, 5)
+    settings = options(clusters[0], topic_name, 3, {})
+    starts = {"startingOffsets": offsets(topic_name, 3, 0)}
+
+    with pytest.raises(Exception, match=r"KAFKA_DATA_LOSS: .* out of range"):
+        streamed(spark, {**settings, **starts}, tmp_path)
+
+
+def to_one_partition(count: int) -> Iterator[ProducedRecord]:
+    """A backlog of the first partition, of many fetches."""
+    yield from islice(plain_records(1, size_bytes=1_000, now_ms=now_ms()), count)
+
+
+@pytest.mark.parametrize("compression", ["producer", "zstd"])
+def test_a_backlog_does_not_wait_for_idle_partitions(
+    compression: str,
+    spark: SparkSession,
+    clusters: Clusters,
+    topic_name: str,
+    tmp_path: Path,
+    until: Until,
+) -> None:
+    """Each fetch that is for idle partitions only would take a minute here."""
+    source, target = clusters
+    create_topic(source.bootstrap, topic_name, 50, {"compression.type": compression})
+    create_topic(target.bootstrap, topic_name, 1)
+    send(source, topic_name, 50, 50)
+    send_records(source, topic_name, to_one_partition(3_000))
+    settings = options(
+        source,
+        topic_name,
+        50,
+        {
+            "startingOffsets": offsets(topic_name, 50, 0),
+            "kafka.fetch.max.wait.ms": "60000",
+            "kafka.request.timeout.ms": "90000",
+            "kafka.max.partition.fetch.bytes": "65536",
+            "kafka.max.poll.records": "10",
+        },
+    )
+    records = spark.readStream.format(SHARED).options(**settings).load()
+    query = (
+        records.select("key", "value")
+        .writeStream.format("kafka")
+        .option("kafka.bootstrap.servers", target.bootstrap)
+        .option("topic", topic_name)
+        .option("checkpointLocation", str(tmp_path))
+        .outputMode("update")
+        .trigger(realTime="5 minutes")  # type: ignore[call-overload]  # the stubs lack it
+        .start()
+    )
+    try:
+        until(
+            lambda: (
+                query.isActive and log_ends(target.bootstrap, [topic_name])[topic_name] >= 3_050
+            ),
+            50,
+        )
+    finally:
+        query.stop()
