@@ -5,6 +5,7 @@ import os
 import tempfile
 import uuid
 from pathlib import Path
+from typing import Final
 
 from py4j.protocol import Py4JError
 
@@ -12,6 +13,9 @@ from replication.errors import StateError, first_line
 from replication.state.engine_mark import refusal_of
 from replication.state.open_files import open_files
 from replication.state.storage import Storage
+
+TRIED_BYTES: Final = 2**18
+"""A disk that is full, or a quota that is used up, may still take a few bytes."""
 
 
 def try_folder(folder: Path) -> None:
@@ -24,7 +28,7 @@ def try_folder(folder: Path) -> None:
         first, second = Path(made, "first"), Path(made, "second")
         with first.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            file.write("x")
+            file.write("x" * TRIED_BYTES)
             file.flush()
             os.fsync(file.fileno())
         first.replace(second)

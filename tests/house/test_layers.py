@@ -114,6 +114,7 @@ DOORS = {
     "kafka": {
         "acls",
         "api",
+        "api_versions",
         "call",
         "certificate",
         "client_check",
@@ -125,7 +126,9 @@ DOORS = {
         "jvm",
         "listener",
         "log_ends",
+        "own_certificates",
         "ownership",
+        "quorum",
         "reach",
         "reader",
         "rejections",

@@ -8,12 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from replication.control.doctor.clusters import (
-    Met,
-    judge_addresses,
-    judge_brokers,
-    judge_certificate,
-)
+from replication.control.doctor.certificates import judge_certificate
+from replication.control.doctor.clusters import Met, judge_addresses, judge_brokers
 from replication.control.doctor.host import judge_size
 from replication.control.doctor.judgement import Judgement, exit_code, script, told, unknown, worst
 from replication.control.doctor.lease import judge_lease

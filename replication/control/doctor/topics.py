@@ -16,7 +16,12 @@ from replication.kafka.diagnosis import CallError
 from replication.kafka.rejections import Rejections
 from replication.topics.needed_acls import Resource, describe_acls, named_topics
 from replication.topics.topic_plan import TopicPlan
-from replication.upkeep.prepare import look, topic_warnings, without_refused
+from replication.upkeep.prepare import (
+    look,
+    topic_warnings,
+    unwritable_topics,
+    without_refused,
+)
 
 MOST_ROWS: Final = 20
 """Of single topics that would be set aside."""
@@ -172,10 +177,12 @@ def _settings(
     hidden = [*_hidden(source, plan.topics), *_hidden(target, plan.topics.values())]
     for text in hidden:
         yield told(what, f"unknown: {text}", "unknown")
-    losses = topic_warnings(plan, source, target)
+    losses, unwritable = topic_warnings(plan, source, target), unwritable_topics(plan, target)
     for text in losses:
         yield told(what, text, "warning")
-    if not hidden and not losses:
+    for text in unwritable.values():
+        yield told(what, text, "problem", GuardError.exit_code)
+    if not hidden and not losses and not unwritable:
         yield Judgement(what=what, found="the target's topics keep and take what the source's do")
 
 
