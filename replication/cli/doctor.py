@@ -5,7 +5,15 @@ import sys
 
 import click
 
-from replication.cli.options import AS_JSON, CLUSTERS, FILE, known_errors, print_json, print_table
+from replication.cli.options import (
+    AS_JSON,
+    CLUSTERS,
+    FILE,
+    known_errors,
+    print_json,
+    print_table,
+    say,
+)
 from replication.config.file import load_config
 from replication.control.doctor.examine import Start, examine, examine_rest
 from replication.control.doctor.judgement import exit_code, script, worst
@@ -47,9 +55,10 @@ def doctor(*, file: str, clusters: str, master: str, fix_commands: bool, as_json
         print_json({"verdict": worst(found), "exit_code": code, "findings": rows})
     elif fix_commands:
         for line in script(found):
-            click.echo(line)
+            say(line)
     else:
-        rows_of_table = ((one.what, one.found, one.verdict, one.next_step) for one in found)
+        cells = ((one.what, one.found, one.verdict, one.next_step) for one in found)
+        rows_of_table = (tuple(" ".join(cell.split()) for cell in row) for row in cells)
         print_table(f"what a start of {file} would meet", HEADINGS, rows_of_table)
     sys.exit(code)
 

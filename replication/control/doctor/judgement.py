@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from replication.errors import ReplicationError
+from replication.errors import ReplicationError, printable
 
 Verdict = Literal["ok", "warning", "unknown", "problem"]
 
@@ -97,8 +97,13 @@ def script(findings: Iterable[Judgement]) -> Iterator[str]:
     for finding in findings:
         if finding.verdict == "ok" or not finding.next_step:
             continue
-        lines = finding.commands or (f"# {finding.next_step}",)
+        lines = finding.commands or (_comment(finding.next_step),)
         if new := [line for line in lines if line not in said]:
             said.update(new)
-            yield f"# {finding.what}: {finding.found}"
+            yield _comment(f"{finding.what}: {finding.found}")
             yield from new
+
+
+def _comment(text: str) -> str:
+    """Returns *text* as one comment of a shell: a second line of it would be run."""
+    return f"# {printable(' '.join(text.split()))}"
