@@ -129,6 +129,7 @@ DOORS = {
         "own_certificates",
         "ownership",
         "quorum",
+        "quotas",
         "reach",
         "reader",
         "rejections",

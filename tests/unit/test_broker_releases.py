@@ -21,6 +21,7 @@ from replication.kafka.api_versions import (
     served_versions,
 )
 from replication.kafka.quorum import skew_between
+from replication.kafka.quotas import Quota
 from replication.model import Topic, TopicSetting
 from replication.topics.in_sync import too_few_in_sync
 
@@ -174,3 +175,30 @@ def test_a_java(said: str, problem: str) -> None:
     assert bool(text) == bool(problem)
     assert problem in text
     assert text.endswith("; install a JDK 17 or 21, or set JAVA_HOME to one") == bool(problem)
+
+
+@pytest.mark.parametrize(
+    ("of", "effect"),
+    [
+        ({"user": "mirror"}, "holds back"),
+        ({"user": None}, "holds back"),
+        ({"user": "other"}, ""),
+        ({"user": "mirror", "client-id": None}, "holds back"),
+        ({"user": "mirror", "client-id": "other"}, ""),
+        ({"client-id": "mirror-1"}, "holds back"),
+        ({"ip": "10.0.0.1"}, ""),
+    ],
+)
+def test_whom_a_quota_holds_back(of: dict[str, str | None], effect: str) -> None:
+    quota = Quota(of, "producer_byte_rate", 1e6)
+
+    assert quota.holds_back("mirror", "mirror-1") == bool(effect)
+
+
+def test_the_line_that_removes_a_quota() -> None:
+    quota = Quota({"user": None, "client-id": "a b"}, "producer_byte_rate", 1e6)
+
+    assert quota.removal("b:1") == (
+        "kafka-configs --bootstrap-server b:1 --alter --entity-type users --entity-default "
+        "--entity-type clients --entity-name 'a b' --delete-config producer_byte_rate"
+    )

@@ -1,6 +1,7 @@
 """What the brokers of a cluster are: their releases, and their clock."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from replication.control.doctor.judgement import Judgement, unknown
@@ -8,6 +9,32 @@ from replication.errors import ClusterError, ReplicationError, first_line
 from replication.kafka.api_versions import Need, lacking, release_of, served_versions
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.quorum import Quorum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCluster:
+    """A cluster of the file.
+
+    Args:
+        alias: Its name there.
+        admin: The properties of its admin client.
+        user: ``User:mirror``; "" if the login names none.
+        is_source: Whether a flow reads from it.
+        is_target: Whether a flow, or a heartbeat, is written to it.
+    """
+
+    alias: str
+    admin: Mapping[str, str]
+    user: str = ""
+    is_source: bool = False
+    is_target: bool = False
+
+    @property
+    def sides(self) -> list[str]:
+        """Of flows on which it is."""
+        on = (("source", self.is_source), ("target", self.is_target))
+        return [side for side, is_on in on if is_on]
+
 
 APART_SECONDS: Final = 2.0
 """From so much on two clocks are apart: those that NTP keeps are within a tenth of a second."""

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
 
-from replication.control.doctor.brokers import look_at_clock, look_at_releases
+from replication.control.doctor.brokers import AskedCluster, look_at_clock, look_at_releases
 from replication.control.doctor.certificates import look_at_certificate
 from replication.control.doctor.judgement import Judgement, Verdict, failed, unknown
+from replication.control.doctor.quotas import look_at_quotas
 from replication.control.partitions import PATIENCE_SECONDS
 from replication.errors import ClusterError, ReplicationError
 from replication.kafka.cluster import Cluster
@@ -18,18 +19,9 @@ Met = Mapping[str, Silence | None]
 """Why each address does not answer; None for one that does."""
 
 
-def look_at_cluster(
-    alias: str, admin: Mapping[str, str], *, is_source: bool, is_target: bool
-) -> Iterator[Judgement]:
-    """Yields what is found of the cluster *alias*, asked with the properties *admin*.
-
-    Args:
-        alias: The cluster.
-        admin: Of its admin client.
-        is_source: Whether a flow reads from it.
-        is_target: Whether a flow, or a heartbeat, is written to it.
-    """
-    sides = [side for side, is_on in (("source", is_source), ("target", is_target)) if is_on]
+def look_at_cluster(asked: AskedCluster) -> Iterator[Judgement]:
+    """Yields what is found of a cluster."""
+    alias, admin = asked.alias, asked.admin
     servers = [one.strip() for one in admin.get("bootstrap.servers", "").split(",") if one.strip()]
     addresses = [server.rpartition("://")[2] for server in servers]
     met = _ask(admin, addresses)
@@ -50,7 +42,7 @@ def look_at_cluster(
     answering = [address for address, silence in met.items() if silence is None]
     if admin.get("security.protocol", "PLAINTEXT").upper().endswith("SSL"):
         yield from (look_at_certificate(alias, address) for address in answering)
-    yield from look_at_releases(alias, admin, answering, sides)
+    yield from look_at_releases(alias, admin, answering, asked.sides)
     try:
         with Cluster(alias, admin, patience_s=PATIENCE_SECONDS) as cluster:
             uid, brokers = cluster.cluster_id(), sorted(cluster.brokers())
@@ -63,6 +55,7 @@ def look_at_cluster(
     yield from judge_brokers(f"brokers of {alias}", alias, advertised)
     if not any(advertised.values()):
         yield look_at_clock(alias, admin)
+        yield from look_at_quotas(asked)
 
 
 def judge_addresses(what: str, alias: str, met: Met) -> Iterator[Judgement]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.clients import admins_of, clients_of, principals_of
+from replication.control.doctor.brokers import AskedCluster
 from replication.control.doctor.certificates import look_at_own
 from replication.control.doctor.clusters import look_at_cluster
 from replication.control.doctor.host import (
@@ -121,13 +122,19 @@ def _look_at_own_stores(config: MirrorConfig) -> Iterator[Judgement]:
 
 
 def _look_at_clusters(config: MirrorConfig) -> list[Judgement]:
-    admins = admins_of(config)
+    admins, principals = admins_of(config), principals_of(config)
     sources = {flow.flow.source for flow in config.flows}
     targets = {flow.flow.target for flow in config.flows} | {one.alias for one in config.heartbeats}
 
     def look(alias: str) -> list[Judgement]:
-        is_on = {"is_source": alias in sources, "is_target": alias in targets}
-        return _guarded(f"cluster {alias}", lambda: look_at_cluster(alias, admins[alias], **is_on))
+        asked = AskedCluster(
+            alias=alias,
+            admin=admins[alias],
+            user=principals.get(alias, ""),
+            is_source=alias in sources,
+            is_target=alias in targets,
+        )
+        return _guarded(f"cluster {alias}", lambda: look_at_cluster(asked))
 
     with ThreadPoolExecutor(AT_ONCE, "doctor") as pool:
         return [finding for rows in pool.map(look, admins) for finding in rows]
