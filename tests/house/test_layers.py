@@ -83,7 +83,7 @@ DOORS = {
         "to_copy",
         "verdicts",
     },
-    "upkeep": {"acls", "checkpoints", "groups", "prepare", "settings"},
+    "upkeep": {"acls", "checkpoints", "groups", "prepare", "rights", "settings"},
     "state": {
         "accept_requests",
         "claim",

@@ -212,6 +212,10 @@ def test_a_missing_permission_is_mended_by_the_line_that_is_printed(
     assert code == 5
     commands = [command for row in rows for command in row["commands"]]
     assert f"--operation {operation} --topic '{remote}{topic_name}'" in str(commands)
+    plan = run("plan", strict_file)
+    assert plan.exit_code == 5
+    assert f"{remote}{topic_name}" in plan.stderr
+    assert "kafka-acls --bootstrap-server" in plan.stderr
     script = run("doctor", strict_file, "--fix-commands").stdout.splitlines()
     grant_printed(strict, script)
     until(lambda: look(strict_file) == (0, []), 60)  # brokers hear of rules a moment later

@@ -18,7 +18,7 @@ from replication.control.doctor.host import (
     look_at_machine,
     look_at_versions,
 )
-from replication.control.doctor.judgement import YOURS, Judgement, failed, told
+from replication.control.doctor.judgement import Judgement, failed, told
 from replication.control.doctor.lease import look_at_leases
 from replication.control.doctor.ports import look_at_ports
 from replication.control.doctor.state_dir import look_at_identity, look_at_state_dir
@@ -32,6 +32,7 @@ from replication.kafka.jvm import shared_jvm
 from replication.model import Flow, Mode
 from replication.spark.mode import BATCH_MODES, Continuous
 from replication.state.readers import open_reader
+from replication.topics.needed_acls import YOURS
 
 AT_ONCE: Final = 8
 

@@ -12,8 +12,6 @@ Verdict = Literal["ok", "warning", "unknown", "problem"]
 WORST_FIRST: Final[tuple[Verdict, ...]] = ("problem", "unknown", "warning", "ok")
 COMMAND: Final = re.compile(r"kafka-(?:acls|configs|topics) --[^()]+")
 AS_SAID: Final = "do what this row says"
-YOURS: Final = "User:YOURS"
-"""What the texts of calls have in the place of a user that they do not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
