@@ -1,12 +1,14 @@
 """What the mirror's user may not do with the topics of a flow. Changes nothing."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from replication.config.tree import FlowConfig
 from replication.kafka.cluster import Cluster
-from replication.kafka.permissions import Operation
 from replication.topics.needed_acls import Resource, describe_acls, named_topics
 from replication.topics.topic_plan import TopicPlan
+
+Operation = Literal["READ", "WRITE"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def missing_rights(
     """Returns what a flow needs of topics that exist, and its user may not do.
 
     A topic of which the user may do nothing is not listed, so those that the file names are asked
-    for, too.
+    for as well.
 
     Raises:
         ClusterError: A cluster does not answer.

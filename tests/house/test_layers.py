@@ -94,6 +94,7 @@ DOORS = {
         "figures_table",
         "first_topics",
         "folder",
+        "folder_trial",
         "job_lock",
         "lease",
         "lease_book",

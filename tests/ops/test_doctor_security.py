@@ -165,7 +165,6 @@ def test_a_quota_that_holds_the_user_back(
 ) -> None:
     file = secured_flow.file("SCRAM")
     set_quota(secured.broker, USER, "consumer_byte_rate", 1000.0)
-    set_quota(secured.broker, USER, "producer_byte_rate", 1000.0)  # nothing is written there
     set_quota(secured.broker, "somebody-else", "consumer_byte_rate", 1.0)
     try:
         until(lambda: look(file) != (0, []), 60)  # brokers hear of quotas a moment later
@@ -181,7 +180,6 @@ def test_a_quota_that_holds_the_user_back(
     assert only(rows)["commands"] == [line]
     assert "consumer_byte_rate=1000 (user mirror)" in only(rows)["found"]
     until(lambda: look(file) == (0, []), 60)
-    set_quota(secured.broker, USER, "producer_byte_rate", None)
     set_quota(secured.broker, "somebody-else", "consumer_byte_rate", None)
 
 

@@ -14,7 +14,7 @@ from replication.demo.workload import create_topic
 from replication.kafka.cluster import Cluster
 from replication.model import NewTopic
 from tests.support.cli import run
-from tests.support.doctored import assert_healthy, look, look_from, only, problem
+from tests.support.doctored import assert_healthy, look, look_from, only, problem, start_from
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import write_config
@@ -146,7 +146,11 @@ def test_a_disk_that_takes_no_more(file: Path) -> None:
     assert code == 7
     assert problem(rows)["found"] == "cannot be used: File too large"
     assert "that its disk is well" in problem(rows)["next_step"]
+    started = start_from(["prlimit", "--fsize=4096"], file)
+    assert started.returncode == 7
+    assert "cannot be used: File too large; check that state.dir" in started.stderr
     assert look_from(["prlimit", "--fsize=unlimited"], file) == (0, [])
+    assert start_from([], file).returncode == 0
 
 
 def test_a_state_dir_in_which_nobody_can_write(

@@ -10,6 +10,7 @@ from typing import Any
 from tests.support.cli import run
 from tests.support.local import REPOSITORY
 
+REPLICATION = (sys.executable, "-m", "replication")
 Row = dict[str, Any]
 
 
@@ -21,12 +22,18 @@ def look(file: Path, *options: str) -> tuple[int, list[Row]]:
 
 def look_from(command: Sequence[str], file: Path) -> tuple[int, list[Row]]:
     """As `look`, by a process of its own that *command* starts: `prlimit` and its options."""
-    own = [sys.executable, "-m", "replication", "doctor", str(file), "--json"]
-    done = subprocess.run(
-        [*command, *own], cwd=REPOSITORY, capture_output=True, text=True, check=False
-    )
+    done = _process([*command, *REPLICATION, "doctor", str(file), "--json"])
     assert done.stdout, done.stderr
     return _judged(done.returncode, done.stdout)
+
+
+def start_from(command: Sequence[str], file: Path) -> "subprocess.CompletedProcess[str]":
+    """What spark-submit.sh asks before a start, by a process that *command* starts."""
+    return _process([*command, *REPLICATION, "slots", str(file), "--start"])
+
+
+def _process(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
 
 
 def only(rows: list[Row]) -> Row:
