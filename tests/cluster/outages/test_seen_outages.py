@@ -19,12 +19,13 @@ from replication.demo.workload import ProducedRecord, sending
 from replication.errors import StateError
 from replication.model import EventKind, Mode
 from tests.support.flows import RunningFlow, flow_config, unique_flow
+from tests.support.gate.clock import Limit
 from tests.support.local import Clusters
 from tests.support.process_tree import paused
 from tests.support.stored import reader, stored
 from tests.support.topics import copied, fill, plain, send
 from tests.support.two_brokers import create_spread_topic, two_brokers
-from tests.support.waiting import in_time
+from tests.support.waiting import in_time, measured
 
 pytestmark = [
     pytest.mark.cluster,
@@ -99,7 +100,7 @@ def test_an_outage_is_said_of_the_flow_that_it_hits(
     other.until(lambda: log_ends(clusters[1].bootstrap, [copy])[copy] >= 100)
 
     with away(own_process, how):
-        gone = time.monotonic()
+        gone, began = time.monotonic(), Limit(SAID_SECONDS)
         with in_time(SAID_SECONDS, "the event of the outage"):
             hit.until(lambda: outages(hit) == [("unreachable", cluster)])
         assert troubles(hit) == [("unreachable", cluster)]
@@ -111,7 +112,8 @@ def test_an_outage_is_said_of_the_flow_that_it_hits(
     [end] = stored(hit.tables, "events", "kind = 'reachable'")
     found = re.fullmatch(rf"cluster {cluster} answers again after (\d+) s", end.text)
     assert found
-    assert down - 1 <= int(found[1]) <= seen + 3  # from its last answer on
+    with measured("the length of the outage", began):
+        assert down - 1 <= int(found[1]) <= seen + 3  # from its last answer on
     hit.until(lambda: troubles(hit) == [])
     send(both[0], topic_name, 1, 50)
     hit.until(lambda: copied(both, topic_name) >= 150)
