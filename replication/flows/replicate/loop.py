@@ -369,10 +369,9 @@ class _FlowLoop:
         positions = self._find_positions(plan)
         self._lease.check()
         self._number += 1
-        if copy_up_to_rejected(
-            self._context, plan, self._map_writer, positions, number=self._number
-        ):
-            positions = self._find_positions(plan)
+        written, number = self._map_writer, self._number
+        if copy_up_to_rejected(self._context, plan, written, positions, number=number):
+            return self._find_positions(plan)
         return positions
 
     def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
