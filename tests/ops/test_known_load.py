@@ -32,6 +32,10 @@ PER_SECOND = 2000
 SIZE = 500
 
 
+CONSUMER_SECONDS = 0.1
+"""A consumer in Python needs some of it to get a record, and its machine the rest."""
+
+
 def latencies(broker: Broker, topic: str, over: threading.Event, found: list[float]) -> None:
     """Measures as a consumer of the target does, on the same clock."""
     consumer = Consumer(
@@ -97,8 +101,10 @@ def test_records_bytes_and_latency_are_those_of_the_load(
     for share in (0.5, 0.99):
         own = latency.quantile(share)
         assert own is not None
+        seen_after = ages[int(share * len(ages)) - 1]
         with measured("when a consumer of the test gets the records", began):
-            assert abs(bucket(own) - bucket(ages[int(share * len(ages)) - 1])) <= 1
+            assert bucket(own) <= bucket(seen_after) + 1
+            assert bucket(seen_after) <= bucket(own + CONSUMER_SECONDS) + 1
 
 
 def test_a_drain_has_counted_all_that_it_copied(
