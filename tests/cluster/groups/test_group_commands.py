@@ -17,6 +17,7 @@ from tests.support.failover import PARTITIONS, drain, send, table
 from tests.support.groups import commit, committed
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
+from tests.support.topics import delete_topic
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -63,6 +64,32 @@ def test_the_table_of_groups(
         ],
         "problems": [],
     }
+
+
+def test_a_group_of_a_topic_that_was_created_again_is_named_and_has_no_offset(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    """Its offset means another record than that of the offset map."""
+    source, _ = clusters
+    group, tp = f"g-{topic_name}", TopicPartition(topic_name, 0)
+    file = write_config(tmp_path, clusters, topic_name)
+    create_topic(source.bootstrap, topic_name, PARTITIONS)
+    send(source, topic_name, 300)
+    drain(spark, clusters, tmp_path, topic_name)
+    delete_topic(source, topic_name)
+    create_topic(source.bootstrap, topic_name, PARTITIONS)
+    send(source, topic_name, 30)
+    commit(source, group, {tp: Committed(5)})
+
+    (shown,) = json.loads(ok(run("groups", file, "--group", group, "--json")).stdout)["groups"]
+    exported = run("export-offsets", file, "--group", group, "--json")
+
+    assert shown["translated"]["offset"] is None
+    assert shown["sync"]["code"] == "no-offset"
+    assert "deleted or created again" in shown["sync"]["text"]
+    found = json.loads(exported.stdout)
+    assert found["offsets"] == []
+    assert f"group {group} on {tp}: offset 5 has no answer" in "".join(found["problems"])
 
 
 def test_offsets_and_moves_as_json(
