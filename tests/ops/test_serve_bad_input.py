@@ -1,0 +1,169 @@
+"""`serve` as a process beside real clusters: odd names in every view, no state.dir, a long day."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from replication.config.file import load_config
+from replication.demo.workload import create_topic
+from replication.figures.observation import GroupFigures, TopicFigures
+from replication.figures.words import Holder
+from replication.flows.publish.publisher import FlowPublisher
+from replication.model import Flow
+from tests.support.cli import ok, run
+from tests.support.flows import unique_flow
+from tests.support.local import PYTHON, Clusters
+from tests.support.mirror_files import write_config
+from tests.support.running_process import RunningProcess
+from tests.support.serving import Reply, Served, observed
+from tests.support.waiting import wait_until
+from tests.support.watched import commit
+
+pytestmark = pytest.mark.cluster
+
+LONG = "t" * 249
+"""As long as Kafka allows. Its copy would be longer, so it is set aside."""
+
+ODD = ("a/b", "with space", "grün-日本", "%2F?#&=", "'quoted\" <b>", "//", "a/b/c?x=1")
+START_SECONDS = 60.0
+TOPICS = 20
+WARM_REQUESTS, REQUESTS = 500, 2000
+MOST_GROWTH = 24 << 20
+
+
+@pytest.fixture
+def flow() -> Flow:
+    """A flow that no other test has."""
+    return unique_flow()
+
+
+@pytest.fixture
+def file(clusters: Clusters, tmp_path: Path, topic_name: str, flow: Flow) -> Path:
+    """A file of that flow, whose owner has just said how it is."""
+    more = {"rest.port": 0, "status.publish.interval.seconds": 600}  # so that the word stays fresh
+    file = write_config(tmp_path, clusters, topic_name, more, flow)
+    figures = {"lag_records": 3.0, "lag_seconds": 1.5, "records_total": 7.0}
+    many = observed(TOPICS - 1)
+    look = replace(
+        many,
+        flow=flow,
+        topics=(
+            *many.topics,
+            TopicFigures(LONG, None, "set-aside", "its name is too long", figures),
+        ),
+        groups=tuple(GroupFigures(name, {"group_lag_records": 5.0}, {"exact": 1}) for name in ODD),
+    )
+    publisher = FlowPublisher(load_config(str(file)).flows[0])
+    publisher.publish(look, {"records": Holder(1, "", "host/A->B/1")})
+    publisher.close()
+    return file
+
+
+@contextmanager
+def serving(file: Path) -> Iterator[tuple[Served, RunningProcess]]:
+    """`serve` of *file*, once it has heard of the flow."""
+    log = file.with_name("serve.log")
+    command = [str(PYTHON), "-m", "replication", "serve", str(file)]
+    with RunningProcess("serve", command, log) as process:
+
+        def address() -> str:
+            found = re.search(r"event=serving text=(http://\S+)/$", log.read_text(), re.MULTILINE)
+            return found[1] if found else ""
+
+        wait_until(process.while_running(address), START_SECONDS)
+        served = Served(address())
+        wait_until(
+            process.while_running(lambda: served.ask("/readyz").status == 200), START_SECONDS
+        )
+        yield served, process
+
+
+def answered(served: Served, path: str) -> Reply:
+    """The answer of a path that asks the clusters, which may be too busy at first."""
+    replies: list[Reply] = []
+
+    def ask() -> bool:
+        replies.append(served.ask(path))
+        return replies[-1].status == 200
+
+    wait_until(ask, START_SECONDS)
+    return replies[-1]
+
+
+def test_odd_names_are_themselves_in_every_view(
+    clusters: Clusters, file: Path, flow: Flow, topic_name: str
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+    for group in ODD:
+        commit(clusters[0], group, topic_name, 0)
+    at = f"/flows/{flow.source}/{flow.target}"
+    with serving(file) as (served, _):
+        wait_until(lambda: served.ask(f"/api/v1{at}").json["state"] == "running", START_SECONDS)
+
+        listed = served.ask(f"/api/v1{at}/groups").json["items"]
+        assert {item["group"] for item in listed} == set(ODD)
+        page = unescape(served.ask(f"{at}/groups").text)
+        for group in ODD:
+            path = f"{at}/groups/{quote(group, safe='')}"
+            assert path in page
+            answered(served, path)
+            (item,) = answered(served, f"/api/v1{path}").json["items"]
+            assert item["group"] == group
+        families = text_string_to_metric_families(served.ask("/metrics").text)
+        samples = [sample for family in families for sample in family.samples]
+        assert {
+            one.labels["group"] for one in samples if one.name.endswith("group_lag_records")
+        } == {*ODD}
+        assert {one.labels["topic"] for one in samples if one.name.endswith("set_aside")} == {LONG}
+        assert served.ask(f"/api/v1{at}/topics/{LONG}").json["reason"] == "its name is too long"
+        assert LONG in served.ask(f"{at}/topics/{LONG}").text
+    shown = json.loads(ok(run("lag", file, "--json", "--topic", LONG)).stdout)
+    assert LONG in json.dumps(shown)
+    status = json.loads(ok(run("status", file, "--json")).stdout)
+    assert all(group in json.dumps(status, ensure_ascii=False) for group in ("a/b", "grün-日本"))
+
+
+def test_without_a_state_dir_of_its_own_it_shows_what_the_owner_says(
+    file: Path, flow: Flow
+) -> None:
+    """The tables may be on another host: history is what `serve` has seen itself."""
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join(line for line in lines if not line.startswith("state.dir")))
+    at = f"/api/v1/flows/{flow.source}/{flow.target}"
+    with serving(file) as (served, _):
+        wait_until(lambda: served.ask(at).json["state"] == "running", START_SECONDS)
+        assert served.ask(f"{at}/topics").json["total"] == TOPICS
+        points = served.ask(f"{at}/history?figure=lag_seconds").json
+        assert points
+        for path in ("/", f"/flows/{flow.source}/{flow.target}", "/events", "/api/v1/events"):
+            assert served.ask(path).status == 200, path
+
+
+def test_pages_that_stay_open_cost_no_memory(file: Path, flow: Flow) -> None:
+    """A page that renews itself each five seconds asks 17 000 times a day."""
+    at = f"/flows/{flow.source}/{flow.target}"
+    paths = ("/", at, f"{at}/groups", f"/api/v1{at}/topics", "/metrics", "/api/v1/flows")
+    with serving(file) as (served, process):
+        wait_until(lambda: served.ask(f"/api/v1{at}").json["state"] == "running", START_SECONDS)
+
+        def ask(count: int) -> int:
+            for number in range(count):
+                assert served.ask(paths[number % len(paths)]).status == 200
+            return resident(process.pid)
+
+        warm = ask(WARM_REQUESTS)
+        assert ask(REQUESTS) - warm < MOST_GROWTH
+
+
+def resident(pid: int) -> int:
+    """The bytes of memory that a process has."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
