@@ -1,36 +1,175 @@
-"""What happens to a running mirror makes alerts fire in a real Prometheus, and its end clears them.
+"""What happens to a running mirror makes each alert fire in a real Prometheus; its end clears it.
 
-The rules are those of conf/monitoring with a second in place of minutes.
+The rules are those of conf/monitoring with seconds in place of minutes. One mirror serves most
+tests, each of which has topics of its own.
 """
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from replication.demo.ports import free_port
-from replication.figures.registry import PREFIX
-from tests.support.driver import running, with_port
-from tests.support.process_tree import kill_tree
-from tests.support.prometheus import hasty, scraping
-from tests.support.waiting import wait_until
+from replication.demo.brokers import Broker, BrokerSettings
+from replication.demo.brokers import running as running_brokers
+from replication.demo.mirror_process import MirrorProcess
+from replication.state.commit_lock import hold_commit_lock
+from tests.support.commands import replication, start_mirror
+from tests.support.driver import page
+from tests.support.known_load import load
+from tests.support.local import Clusters
+from tests.support.process_tree import family, paused
+from tests.support.standalone import WorkerSize, standalone
+from tests.support.topics import delete_topic, fill, send
+from tests.support.watched import Watched, commit, member, watched
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job]
 
-SECONDS = 60.0
+OLD, NEW = 100, 50
+MIRROR: dict[str, object] = {
+    "emit.checkpoints.interval.seconds": 1,
+    "emit.heartbeats.enabled": False,  # a job of its own emits them
+    "heartbeats.replication.enabled": True,
+    "metrics.mm2.names": True,
+    "refresh.groups.interval.seconds": 2,
+    "state.write.interval.seconds": 1,
+    "status.publish.interval.seconds": 1,
+    "sync.group.offsets.enabled": True,
+    "sync.group.offsets.interval.seconds": 1,
+}
 
 
-def test_a_killed_driver_is_down_until_it_runs_again(file: Path, tmp_path: Path) -> None:
-    port = free_port()
-    own = with_port(file, port)
-    with scraping(tmp_path, port, rules_file=hasty(tmp_path)) as prometheus:
-        with running(own, port) as mirror:
-            is_running = f'{PREFIX}flow_state{{state="running"}} == 1'
-            wait_until(lambda: prometheus.query(is_running), SECONDS)
-            assert "DriverDown" not in prometheus.alerts()
-            (series,) = prometheus.query(f"{PREFIX}info")
-            assert series["metric"]["runs"] == "mirror"
-            kill_tree(mirror.pid)
-            wait_until(lambda: "DriverDown" in prometheus.alerts(), SECONDS)
-        with running(own, port):
-            wait_until(lambda: "DriverDown" not in prometheus.alerts(), SECONDS)
-            wait_until(lambda: prometheus.query(is_running), SECONDS)
+@pytest.fixture(scope="module")
+def mirror(
+    broker_settings: BrokerSettings, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Watched]:
+    """A mirror between clusters of its own, which tests may pause."""
+    folder = tmp_path_factory.mktemp("causes")
+    source, target = (Broker(name, folder / name, broker_settings) for name in ("from", "to"))
+    with running_brokers(source, target), watched(folder, (source, target), MIRROR) as found:
+        fill(source, found.topic("always"), 1, OLD)  # goes on, and the flow with it
+        found.until_copied(found.topic("always"), OLD)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def heartbeats(mirror: Watched) -> Iterator[MirrorProcess]:
+    """A job that emits the heartbeats of the source."""
+    file = mirror.file.with_name("heartbeats.yaml")
+    text = mirror.file.read_text().replace("/state", "/state-of-heartbeats")
+    text = text.replace("emit.heartbeats.enabled: false", "emit.heartbeats.enabled: true")
+    file.write_text(text.replace(f"metrics.port: {mirror.port}", "metrics.port: 0"))
+    job = start_mirror(file, file.with_suffix(".log"), "--job", "heartbeats")
+    try:
+        yield job
+    finally:
+        job.discard()
+
+
+def created_again(mirror: Watched, name: str) -> str:
+    """A topic that was deleted and created again, so that it is set aside."""
+    topic = mirror.topic(name)
+    fill(mirror.source, topic, 1, OLD)
+    commit(mirror.source, name, topic, OLD)
+    mirror.until_copied(topic, OLD)
+    mirror.until(lambda: mirror.figure("group_position_age_seconds", group=name) == 0)
+    delete_topic(mirror.source, topic)
+    fill(mirror.source, topic, 1, NEW)
+    commit(mirror.source, name, topic, NEW)
+    mirror.until_fires("TopicSetAside", topic=topic)
+    return topic
+
+
+def test_a_topic_that_was_created_again_is_set_aside_until_it_is_accepted(mirror: Watched) -> None:
+    topic, group = created_again(mirror, "again"), "again"
+    mirror.until_fires("GroupPositionOld", group=group)
+    assert topic in replication("groups", mirror.file).stdout
+    shown = replication("status", mirror.file).stdout
+    assert re.search(rf"accept FILE --flow '{mirror.flow}' --topic {topic}", shown), shown
+
+    accepting = ("--flow", str(mirror.flow), "--topic", topic, "--from", "latest", "--execute")
+    accepted = replication("accept", mirror.file, *accepting)
+    assert accepted.returncode == 0, accepted.stderr
+    mirror.until_fires("RecordsGivenUp", cause="source-recreated")
+    mirror.until_clear("TopicSetAside", topic=topic)
+    assert mirror.figure("given_up_offsets_total", cause="source-recreated") == NEW
+    assert topic in replication("events", mirror.file, "--kind", "jumped").stdout
+    send(mirror.source, topic, 1, NEW)
+    mirror.until_copied(topic, OLD + NEW)
+    commit(mirror.source, group, topic, 2 * NEW)
+    mirror.until_clear("GroupPositionOld", group=group)
+    mirror.until_clear("RecordsGivenUp")
+
+
+def test_a_group_that_is_active_on_the_target_is_blocked(mirror: Watched) -> None:
+    topic, group = mirror.topic("busy"), "busy"
+    fill(mirror.source, topic, 1, OLD)
+    commit(mirror.source, group, topic, OLD)
+    mirror.until_copied(topic, OLD)
+    with member(mirror.target, group, mirror.remote(topic)):
+        mirror.until_fires("GroupBlocked", group=group)
+        assert group in replication("groups", mirror.file).stdout
+    mirror.until_clear("GroupBlocked", group=group)
+
+
+def test_an_offset_map_that_cannot_be_written(mirror: Watched) -> None:
+    """A file is in the place of its table; then another process has the lock of its commits."""
+    topic, state = mirror.topic("unwritten"), mirror.file.parent / "state"
+    fill(mirror.source, topic, 1, OLD)
+    mirror.until_copied(topic, OLD)
+    with load(mirror.source, topic, 1, 10, 20) as sent:
+        table = state / "offset_runs"
+        away = table.rename(state / "away")
+        table.touch()
+        try:
+            mirror.until_fires("StateNotWritten", table="offset_runs")
+        finally:
+            table.unlink()
+            away.rename(table)
+        mirror.until_clear("StateNotWritten")
+        with hold_commit_lock(state / "_locks" / "offset_runs.commit"):
+            mirror.until_fires("MapOld")
+        mirror.until_clear("MapOld")
+    mirror.until_copied(topic, OLD + sent.records)
+
+
+def test_heartbeats_that_stop(mirror: Watched, heartbeats: MirrorProcess) -> None:
+    mirror.until(lambda: mirror.figure("heartbeat_timestamp_seconds"))
+    mirror.until_clear("HeartbeatsMissing")
+    with paused(family(heartbeats.pid)):
+        mirror.until_fires("HeartbeatsMissing")
+    mirror.until_clear("HeartbeatsMissing")
+
+
+@pytest.mark.parametrize("name", ["source", "target"])
+def test_a_cluster_that_is_silent(mirror: Watched, name: str) -> None:
+    """Nothing hangs: a new start would wait for it, too."""
+    broker: Broker = getattr(mirror, name)
+    alias = getattr(mirror.flow, name)
+    with paused(family(broker.pid or 0)):
+        mirror.until_fires("ClusterUnreachable", cluster=alias)
+        if name == "target":
+            mirror.until_fires("NoOwner")
+        assert page(mirror.port, "/livez")[0] == 200
+    mirror.until_clear("ClusterUnreachable", cluster=alias)
+    mirror.until_clear("NoOwner")
+
+
+def test_executors_that_are_silent_or_lost(clusters: Clusters, tmp_path: Path) -> None:
+    with (
+        standalone(tmp_path / "spark", workers=1, size=WorkerSize(cores=4)) as spark,
+        watched(tmp_path, clusters, MIRROR, ("--", *spark.job_arguments())) as mirror,
+    ):
+        topic = mirror.topic("one")
+        fill(mirror.source, topic, 1, OLD)
+        mirror.until_copied(topic, OLD)
+        (worker,) = spark.workers
+        with paused(worker.executors()):
+            mirror.until_fires("ReportsLate")
+        mirror.until_clear("ReportsLate")
+        assert mirror.figure("restarts_total", part="records") == 0
+        worker.kill_executors()
+        mirror.until_fires("Restarting", part="records")
+        send(mirror.source, topic, 1, NEW)
+        mirror.until_copied(topic, OLD + NEW)
+        mirror.until_clear("Restarting")

@@ -156,6 +156,9 @@ def _is_ready(port: int) -> bool:
 
 SOONER = {
     "FlowSilent": ("> 60", "> 10"),
+    "LagHigh": ("> 60", "> 10"),
+    "LagVeryHigh": ("> 300", "> 20"),
+    "LagGrowing": ("> 30", "> 5"),
     "HeartbeatsMissing": ("> 60", "> 10"),
     "MapOld": ("> 600", "> 10"),
     "GroupPositionOld": ("> 300", "> 5"),
