@@ -15,7 +15,6 @@ from replication.cli.options import (
     known_errors,
     print_json,
     print_table,
-    say,
 )
 from replication.config.file import load_config
 from replication.control.flow_answers import FlowAnswer, FlowAnswers
@@ -69,7 +68,7 @@ def lag(
         print_json({"flows": [_document(one, topics, top) for one in found]})
         return
     for one in found:
-        say(f"{one.flow}: {first_line(one)}")
+        click.echo(f"{one.flow}: {first_line(one)}")
         chosen = _chosen(one, topics, top)
         if chosen and partitions:
             print_table(f"partitions of {one.flow}", PARTITION_HEADINGS, _partition_rows(chosen))

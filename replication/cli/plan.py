@@ -11,7 +11,6 @@ from replication.cli.options import (
     known_errors,
     print_json,
     print_table,
-    say,
 )
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
@@ -117,7 +116,7 @@ def _print(plan: FlowPlan) -> None:
     if acls:
         print_table(f"ACLs to change for {flow}", ACL_HEADINGS, acls)
     for text in plan.warnings:
-        say(f"warning: {text}")
+        click.echo(f"warning: {text}")
 
 
 def _print_settings(plan: FlowPlan) -> None:

@@ -47,7 +47,6 @@ class Found:
         refused: Why continuing would lose or repeat records, by upstream partition.
         gone: Topics that were deleted on one of the clusters since the plan was made.
         warnings: Why positions of MirrorMaker 2 cannot be used, one line each.
-        held: As in `LogSpans`.
     """
 
     verdicts: Mapping[TopicPartition, Verdict]
@@ -61,7 +60,6 @@ class Found:
     refused: Mapping[TopicPartition, Refusal] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
-    held: frozenset[TopicPartition] = frozenset()
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
@@ -135,7 +133,6 @@ def find_by_spans(
         refused=_refused(spans, ruled),
         gone=_gone(spans, ruled),
         warnings=compared.warnings,
-        held=spans.held,
     )
 
 

@@ -36,7 +36,6 @@ LISTENERS: Final = {
     "TLS": "SSL",
     "MTLS": "SSL",
     "EXPIRED": "SSL",
-    "SOON": "SSL",
     "ELSEWHERE": "SSL",
     "SCRAM": "SASL_SSL",
     "PLAIN": "SASL_SSL",
@@ -196,7 +195,7 @@ def _listeners(ports: Mapping[str, int], controller: int) -> dict[str, str]:
 
 
 def _stores(certificates: Certificates) -> dict[str, str]:
-    stores = {"EXPIRED": "expired", "SOON": "soon", "ELSEWHERE": "elsewhere"}
+    stores = {"EXPIRED": "expired", "ELSEWHERE": "elsewhere"}
     properties = {"listener.name.mtls.ssl.client.auth": "required"}
     for listener, protocol in LISTENERS.items():
         if protocol.endswith("SSL"):

@@ -85,6 +85,11 @@ final class ClientSettings implements Serializable {
     return timeoutMs;
   }
 
+  /** How long the driver waits for an answer. */
+  long answerMs() {
+    return number(ConsumerConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, 60_000);
+  }
+
   /** What a task's share of the memory is. */
   long mostBytes() {
     return BYTES / tasks;
@@ -124,7 +129,7 @@ final class ClientSettings implements Serializable {
   }
 
   private static String quarter(long bytes) {
-    return String.valueOf(Math.max(LEAST_FETCH, bytes / 4));
+    return String.valueOf(Math.min(bytes, Math.max(LEAST_FETCH, bytes / 4)));
   }
 
   /** The bytes of some records' keys and values. */

@@ -41,7 +41,7 @@ final class LogEnds implements AutoCloseable {
   private Consumer<byte[], byte[]> consumer;
 
   LogEnds(ClientSettings settings) {
-    this(settings::connect, settings.timeoutMs(), System::nanoTime);
+    this(settings::connect, settings.answerMs(), System::nanoTime);
   }
 
   LogEnds(Supplier<Consumer<byte[], byte[]>> connect, long timeoutMs, LongSupplier clock) {
@@ -83,12 +83,19 @@ final class LogEnds implements AutoCloseable {
     for (Duration patience = SOON; true; patience = patience.multipliedBy(2)) {
       Set<TopicPartition> asked = new HashSet<>(partitions);
       asked.removeAll(leftOut);
+      if (asked.isEmpty()) {
+        return Map.of();
+      }
+      long left = begun + timeoutNanos - clock.getAsLong();
+      if (left <= 0) {
+        throw new TimeoutException(
+            String.format(
+                "no answer where %d partitions end, such as %s",
+                asked.size(), asked.iterator().next()));
+      }
       try {
-        return client().endOffsets(asked, patience);
+        return client().endOffsets(asked, Duration.ofNanos(Math.min(left, patience.toNanos())));
       } catch (TimeoutException e) {
-        if (clock.getAsLong() - begun > timeoutNanos) {
-          throw e;
-        }
         leaveOut(partitions);
       }
     }

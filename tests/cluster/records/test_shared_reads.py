@@ -44,20 +44,25 @@ def options(broker: Broker, topic: str, partitions: int, more: Mapping[str, str]
     }
 
 
-def streamed(
-    spark: SparkSession, settings: Mapping[str, str], folder: Path
-) -> tuple[DataFrame, StreamingQuery]:
-    """What a drain in micro-batches reads."""
+def drain(spark: SparkSession, settings: Mapping[str, str], folder: Path) -> StreamingQuery:
+    """Begins to read what is there in micro-batches."""
     records = spark.readStream.format(SHARED).options(**settings).load()
-    path = str(folder / "records")
-    query = (
+    return (
         records.writeStream.format("parquet")
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)
-        .start(path)
+        .start(str(folder / "records"))
     )
+
+
+def streamed(
+    spark: SparkSession, settings: Mapping[str, str], folder: Path
+) -> tuple[DataFrame, StreamingQuery]:
+    """What a drain reads."""
+    query = drain(spark, settings, folder)
     query.awaitTermination()
-    return spark.read.schema(records.schema).parquet(path), query
+    schema = spark.read.format(SHARED).options(**settings).load().schema
+    return spark.read.schema(schema).parquet(str(folder / "records")), query
 
 
 def check_equal(found: DataFrame, expected: DataFrame, count: int) -> None:

@@ -2,6 +2,7 @@ package replication.source;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
 import java.util.Collection;
@@ -103,6 +104,8 @@ final class LogEndsTest {
   void aBrokerThatDoesNotAnswerIsATimeout() {
     cluster.silent.add(B);
 
-    assertThrows(TimeoutException.class, this::ask);
+    Exception error = assertThrows(TimeoutException.class, this::ask);
+    assertEquals(60, Duration.ofNanos(now).toSeconds(), "how long that took");
+    assertTrue(error.getMessage().startsWith("no answer where 2 partitions end, such as "));
   }
 }
