@@ -144,7 +144,8 @@ class Topic:
     """A topic as a cluster describes it. ``topic_id`` changes when a topic is recreated.
 
     ``leaders`` are the brokers that lead the partitions, in their order; None where none leads now:
-    ``leaderless`` partitions can be neither read nor written.
+    ``leaderless`` partitions can be neither read nor written. ``in_sync`` has for each partition
+    how many of its replicas have all of it, and how many it should have.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Topic:
     partitions: int
     leaderless: frozenset[int] = field(default=frozenset(), compare=False)
     leaders: tuple[int | None, ...] = field(default=(), compare=False)
+    in_sync: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

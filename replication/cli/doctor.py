@@ -5,12 +5,20 @@ import sys
 
 import click
 
-from replication.cli.options import AS_JSON, CLUSTERS, FILE, known_errors, print_json, print_table
+from replication.cli.options import (
+    AS_JSON,
+    CLUSTERS,
+    FILE,
+    known_errors,
+    print_json,
+    print_table,
+    say,
+)
 from replication.config.file import load_config
-from replication.control.doctor.examine import Start, examine
+from replication.control.doctor.examine import Start, examine, examine_rest
 from replication.control.doctor.judgement import exit_code, script, worst
 from replication.deploy.arguments import DRIVER_MEMORY, megabytes
-from replication.errors import SetupError
+from replication.errors import ConfigError, SetupError
 
 HEADINGS = ("what", "found", "verdict", "next step")
 
@@ -30,25 +38,27 @@ def doctor(*, file: str, clusters: str, master: str, fix_commands: bool, as_json
     """Say what would keep the flows from running, or hurts later.
 
     Creates nothing on a cluster. What cannot be looked at is unknown, with the reason. Exits with 0
-    if a start would run, as far as known; else with the code of the first problem: 2, 3 or 7 as a
-    start would end, and 5 if a topic would not be replicated.
+    if a start would run, as far as known; else with the code of the first problem: 2, 3, 6 or 7 as
+    a start would end, and 5 if a topic would not be replicated.
     """
-    start = Start(
-        config=load_config(file, clusters),
-        master=master,
-        heap_mb=_heap_mb(),
-        environ=os.environ,
-    )
-    found = examine(start)
+    heap_mb = _heap_mb()
+    try:
+        config = load_config(file, clusters)
+    except ConfigError as error:
+        found = examine_rest(error, os.environ)
+    else:
+        start = Start(config=config, master=master, heap_mb=heap_mb, environ=os.environ)
+        found = examine(start)
     code = exit_code(found)
     if as_json:
         rows = [finding.document() for finding in found]
         print_json({"verdict": worst(found), "exit_code": code, "findings": rows})
     elif fix_commands:
         for line in script(found):
-            click.echo(line)
+            say(line)
     else:
-        rows_of_table = ((one.what, one.found, one.verdict, one.next_step) for one in found)
+        cells = ((one.what, one.found, one.verdict, one.next_step) for one in found)
+        rows_of_table = (tuple(" ".join(cell.split()) for cell in row) for row in cells)
         print_table(f"what a start of {file} would meet", HEADINGS, rows_of_table)
     sys.exit(code)
 

@@ -17,6 +17,7 @@ from replication.cli.options import (
     json_line,
     known_errors,
     print_json,
+    say,
 )
 from replication.config.file import load_config
 from replication.control.event_log import LoggedEvent, read_events
@@ -78,7 +79,7 @@ def events(
     def found() -> list[LoggedEvent]:
         rows, note = read_events(config, flows)
         if note and not shown:
-            click.echo(f"note: {note}", err=True)
+            say(f"note: {note}", err=True)
         return [
             row
             for row in rows
@@ -104,7 +105,10 @@ def events(
 
 def _show(rows: Iterable[LoggedEvent], *, as_json: bool) -> None:
     for row in rows:
-        click.echo(json_line(row.document()) if as_json else _line(row))
+        if as_json:
+            click.echo(json_line(row.document()))
+        else:
+            say(_line(row))
 
 
 def _line(row: LoggedEvent) -> str:

@@ -16,6 +16,7 @@ from replication.cli.options import (
     known_errors,
     print_json,
     print_table,
+    say,
 )
 from replication.config.file import load_config
 from replication.config.tree import ClusterConfig, MirrorConfig
@@ -135,7 +136,7 @@ def apply_offsets(*, file: str, cluster: str, offsets: Path, execute: bool, as_j
         found = planned_moves(topics, groups, wanted)
         _print_moves(found, execute=execute, as_json=as_json)
         for warning in found.doubts.warnings:
-            click.echo(f"warning: {warning}", err=True)
+            say(f"warning: {warning}", err=True)
         if found.doubts.problems:
             raise ConfigError(str(offsets), found.doubts.problems)
         if execute:
@@ -186,7 +187,7 @@ def _print_moves(found: Moves, *, execute: bool, as_json: bool) -> None:
 def _write(found: GroupOffsets, cluster: str, output: Path | None, *, as_json: bool) -> None:
     """Writes the offsets, and the problems to stderr or into the JSON document."""
     for problem in found.problems:
-        click.echo(problem, err=True)
+        say(problem, err=True)
     text = json_text(found.document(cluster)) + "\n" if as_json else to_csv(found.offsets)
     if output is None:
         sys.stdout.write(text)

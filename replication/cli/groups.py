@@ -12,6 +12,7 @@ from replication.cli.options import (
     known_errors,
     print_json,
     print_table,
+    say,
 )
 from replication.config.file import load_config
 from replication.control.groups import GroupStatus, group_status, wanted_groups
@@ -45,7 +46,7 @@ def groups(*, file: str, name: str | None, groups: Sequence[str], as_json: bool)
     with open_view(config, flow) as view:
         table = group_status(view, wanted_groups(flow, groups))
     for problem in table.problems:
-        click.echo(problem, err=True)
+        say(problem, err=True)
     if as_json:
         print_json({"flow": str(flow.flow), **table.document()})
     else:

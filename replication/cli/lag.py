@@ -15,6 +15,7 @@ from replication.cli.options import (
     known_errors,
     print_json,
     print_table,
+    say,
 )
 from replication.config.file import load_config
 from replication.control.flow_answers import FlowAnswer, FlowAnswers
@@ -68,7 +69,7 @@ def lag(
         print_json({"flows": [_document(one, topics, top) for one in found]})
         return
     for one in found:
-        click.echo(f"{one.flow}: {first_line(one)}")
+        say(f"{one.flow}: {first_line(one)}")
         chosen = _chosen(one, topics, top)
         if chosen and partitions:
             print_table(f"partitions of {one.flow}", PARTITION_HEADINGS, _partition_rows(chosen))

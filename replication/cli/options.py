@@ -9,7 +9,7 @@ from typing import ParamSpec, get_args
 import click
 
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.errors import ConfigError, ReplicationError
+from replication.errors import ConfigError, ReplicationError, printable
 from replication.log import print_failure
 from replication.model import Flow, Job, Mode
 
@@ -123,17 +123,27 @@ def print_json(document: object) -> None:
     click.echo(json_text(document))
 
 
+def say(line: str, *, err: bool = False) -> None:
+    """Prints one line, whatever names of groups and texts of brokers are in it."""
+    click.echo(printable(line), err=err)
+
+
 def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Prints a table as wide as the terminal, or wide enough for a file."""
+    """Prints a table as wide as the terminal, or wide enough for a file.
+
+    A group may be called anything: what looks like markup, or controls a terminal, is shown as it
+    is.
+    """
     # Imported here because it costs 0.1 s, which commands without a table need not wait for.
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
-    table = Table(title=title)
+    table = Table(title=Text(printable(title)))
     for heading in headings:
         table.add_column(heading)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(printable(cell)) for cell in row))
     console = Console()
     if not console.is_terminal:
         console.width = FILE_WIDTH

@@ -11,6 +11,7 @@ from replication.cli.options import (
     known_errors,
     print_json,
     print_table,
+    say,
 )
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
@@ -116,7 +117,7 @@ def _print(plan: FlowPlan) -> None:
     if acls:
         print_table(f"ACLs to change for {flow}", ACL_HEADINGS, acls)
     for text in plan.warnings:
-        click.echo(f"warning: {text}")
+        say(f"warning: {text}")
 
 
 def _print_settings(plan: FlowPlan) -> None:

@@ -13,9 +13,11 @@ from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.file_check import start_problems
 from replication.control.machine import look, problems, warnings
-from replication.errors import ConfigError, SetupError
-from replication.model import RECORDS, Job
+from replication.errors import ConfigError, SetupError, StateError
+from replication.model import RECORDS, Job, is_local_mode
+from replication.state.folder_trial import folder_obstacle
 from replication.state.job_lock import refuse_second_process
+from replication.state.paths import local_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class AskedStart:
         Raises:
             ConfigError: Something in the file keeps it from that.
             SetupError: Something on this machine does.
+            StateError: The state directory takes no files.
         """
         machine = look(self.config, os.environ)
         for warning in warnings(machine, heap_mb):
@@ -55,6 +58,10 @@ class AskedStart:
         if of_machine:
             lines = "".join(f"\n  - {problem}" for problem in of_machine)
             raise SetupError(f"this machine has {len(of_machine)} problem(s):{lines}")
+        folder = local_path(self.config.state_dir) if is_local_mode(master) else None
+        obstacle, step = folder_obstacle(folder) if folder else ("", "")
+        if obstacle:
+            raise StateError(f"state.dir {folder} {obstacle}; {step}")
 
     def refuse_second(self) -> None:
         """Makes sure that no other process runs the job.

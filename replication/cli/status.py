@@ -17,6 +17,7 @@ from replication.cli.options import (
     known_errors,
     print_json,
     print_table,
+    say,
 )
 from replication.config.file import load_config
 from replication.control.flow_answers import FlowAnswer, FlowAnswers
@@ -84,7 +85,7 @@ def _show(answers: Sequence[FlowAnswer], *, as_json: bool) -> None:
         return
     for one in answers:
         for line in flow_lines(one):
-            click.echo(line)
+            say(line)
         if one.told is not None and one.told.troubles:
             print_table(f"{one.flow} does not replicate", HEADINGS, map(_cells, one.told.troubles))
 
@@ -95,9 +96,9 @@ def _check(answers: Sequence[FlowAnswer]) -> int:
     doubtful = [one for one in answers if one.health == "unknown"]
     if not bad and not doubtful:
         shown = answers if len(answers) == 1 else ()
-        click.echo(next(_brief(shown), f"OK: {len(answers)} flows are well"))
+        say(next(_brief(shown), f"OK: {len(answers)} flows are well"))
         return 0
-    click.echo("; ".join(_brief([*bad, *doubtful])))
+    say("; ".join(_brief([*bad, *doubtful])))
     return UnhealthyError.exit_code if bad else ClusterError.exit_code
 
 

@@ -9,6 +9,7 @@ from replication.cli.options import (
     chosen_flow,
     known_errors,
     print_json,
+    say,
 )
 from replication.config.file import load_config
 from replication.control.translate import Question, answer_question, no_answer
@@ -52,7 +53,7 @@ def translate(
     with open_written(config, flow) as (state, doubts):
         answer = answer_question(flow, state.offsets(flow.flow).runs, question)
     for doubt in doubts:
-        click.echo(doubt, err=True)
+        say(doubt, err=True)
     if as_json:
         print_json(answer.document())
     if isinstance(answer.translation, NoAnswer):

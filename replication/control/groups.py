@@ -93,7 +93,7 @@ def group_status(view: FlowView, is_wanted: IsWanted) -> GroupTable:
     starts = view.source.earliest(partitions)
     statuses = []
     for position in positions:
-        tp, offset = position.upstream, position.committed.offset
+        tp, offset = position.upstream, position.reads_from
         on_target = committed.get(position.group, {}).get(position.remote)
         there = on_target.offset if on_target else None
         state = states.get(position.group, "")

@@ -5,6 +5,7 @@
 
 import os
 import pwd
+import re
 import resource
 import socket
 import subprocess
@@ -31,6 +32,7 @@ NOEXEC: Final[int] = getattr(os, "ST_NOEXEC", 0)  # Python knows it on Linux onl
 OURS: Final = "ours"
 CONTAINER_MEMORY: Final = Path("/sys/fs/cgroup/memory.max")
 SECONDS: Final = 10.0
+_SLOTS: Final = re.compile(r"local\[(\d+|\*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +179,14 @@ def open_files_limit() -> int | None:
     """Returns how many files a JVM may open, with the soft limit raised; None if any number."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return None if hard == resource.RLIM_INFINITY else hard
+
+
+def slots_of(master: str) -> int | None:
+    """Returns the task slots that a local *master* names; None where it names none."""
+    found = _SLOTS.match(master)
+    if found is None:
+        return None
+    return os.cpu_count() if found[1] == "*" else int(found[1])
 
 
 def _writable(name: str, folder: Path) -> MachinePlace:

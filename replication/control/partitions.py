@@ -7,14 +7,14 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
 from replication.topics.topic_plan import TopicPlan
-from replication.upkeep.prepare import look, without_refused
+from replication.upkeep.prepare import look, unwritable_topics, without_refused
 
 PATIENCE_SECONDS: Final = 3.0
 """For a cluster that does not answer at all: the start goes on without, and asks it again."""
 
 
-def partitions_now(flow: FlowConfig) -> tuple[int, str]:
-    """Returns how many partitions a start of *flow* would replicate now, and a warning or "".
+def partitions_now(flow: FlowConfig) -> tuple[int, tuple[str, ...]]:
+    """Returns how many partitions a start of *flow* would replicate now, and warnings.
 
     Topics that the target would not create count: it may grow while the job runs.
 
@@ -26,10 +26,11 @@ def partitions_now(flow: FlowConfig) -> tuple[int, str]:
         Cluster(flow.source.alias, flow.source.admin, patience_s=PATIENCE_SECONDS) as source,
         Cluster(flow.target.alias, flow.target.admin, patience_s=PATIENCE_SECONDS) as target,
     ):
-        plan, warning = look(flow, source, target), ""
+        plan, warnings = look(flow, source, target), list[str]()
         with suppress(ClusterError):  # the start meets that itself, and says it
-            warning = set_aside_warning(flow, plan, without_refused(plan, target))
-        return len(plan.partitions), warning
+            warnings.append(set_aside_warning(flow, plan, without_refused(plan, target)))
+            warnings += unwritable_topics(plan, target).values()
+        return len(plan.partitions), tuple(filter(None, warnings))
 
 
 def set_aside_warning(flow: FlowConfig, plan: TopicPlan, left: TopicPlan) -> str:

@@ -22,10 +22,17 @@ from replication.model import NewTopic, TopicAcl
 from replication.topics.acl_sync import AclHistory, AclPlan
 from replication.topics.config_sync import SyncHistory
 from replication.topics.list_notes import group_notes, names_groups
+from replication.topics.needed_acls import YOURS
 from replication.topics.selection import writers_of
 from replication.topics.topic_plan import TopicPlan
 from replication.upkeep.acls import plan_acl_sync
-from replication.upkeep.prepare import look, topic_warnings, without_refused
+from replication.upkeep.prepare import (
+    look,
+    topic_warnings,
+    unwritable_topics,
+    without_refused,
+)
+from replication.upkeep.rights import MissingRight, missing_rights
 from replication.upkeep.settings import TopicChanges, plan_config_sync
 
 NO_ACLS = AclPlan()
@@ -64,6 +71,8 @@ class FlowPlan:
         cluster_ids: The own ids of its two clusters, by alias.
         warnings: Which remote topics would not keep what is copied to them, which internal topics
             are not as they must be, and a missing permission, one line each.
+        unwritable: Why remote topics take no records now, by upstream names.
+        lacking: What the user may not do with topics.
     """
 
     config: FlowConfig
@@ -74,6 +83,8 @@ class FlowPlan:
     acls: AclPlan = NO_ACLS
     cluster_ids: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    unwritable: Mapping[str, str] = field(default_factory=dict)
+    lacking: tuple[MissingRight, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -82,7 +93,12 @@ class FlowPlan:
         unsafe = (start for start in self.starts if start.origin == "problem")
         lines = (f"{start.partition}: {start.reason}" for start in unsafe)
         leaderless = (f"{tp}: no broker leads it on one side" for tp in self.topics.leaderless)
-        return (*aside, *leaderless, *lines)
+        lacking = (
+            f"{right}; {right.line(YOURS)}"
+            for right in self.lacking
+            if right.topic not in self.topics.rejected
+        )
+        return (*aside, *leaderless, *lacking, *self.unwritable.values(), *lines)
 
     def acl_changes(self) -> Iterator[tuple[str, TopicAcl]]:
         """Yields what is to be done, with each ACL; ``keep``: gone on the source, not removed."""
@@ -184,6 +200,8 @@ def plan_flow(
             *notes,
             *not_taken,
         ),
+        unwritable_topics(topics, target),
+        missing_rights(config, topics, source, target),
     )
 
 

@@ -39,14 +39,14 @@ class Sizing:
         unanswered: Flows whose cluster does not answer, and why: they count as in their last
             generation, so that they do not keep the others from starting.
         small_heap: What the driver's heap is too small for; empty if it suffices.
-        set_aside: Which topics the targets will not create, a line for each flow.
+        left_out: Which topics the targets will not create, or take no records for, a line each.
     """
 
     slots: int
     partitions: Mapping[Mode, int]
     unanswered: Mapping[Flow, str]
     small_heap: str
-    set_aside: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def warnings(self) -> tuple[str, ...]:
         """Returns what an operator should know before the start."""
@@ -54,7 +54,7 @@ class Sizing:
             f"slots of {flow} as in its last generation: {reason}"
             for flow, reason in self.unanswered.items()
         )
-        return (*silent, *self.set_aside, *filter(None, [self.small_heap]))
+        return (*silent, *self.left_out, *filter(None, [self.small_heap]))
 
     def document(self) -> dict[str, object]:
         """Returns what a program reads."""
@@ -106,36 +106,36 @@ def size_start(
         ClusterError: A cluster rejects a request.
         SetupError: The process may not open as many files, or a flow cannot have its source.
     """
-    partitions, unanswered, set_aside = Counter[Mode](), dict[Flow, str](), list[str]()
+    partitions, unanswered, left_out = Counter[Mode](), dict[Flow, str](), list[str]()
     with ThreadPoolExecutor(FLOWS_AT_ONCE) as pool:
         found = pool.map(partial(_count, config, settings), flows)
-        for flow, (count, silence, warning) in zip(flows, found, strict=True):
+        for flow, (count, silence, warnings) in zip(flows, found, strict=True):
             partitions[mode or flow.mode] += count
             if silence:
                 unanswered[flow.flow] = silence
-            set_aside += filter(None, [warning])
+            left_out += warnings
     files = open_files_limit()
     if problem := few_files(partitions, len(flows), files):
         raise SetupError(problem)
     slots = local_slots(partitions, most_continuous(heap_mb, len(flows), files))
     heap = small_heap(partitions, heap_mb)
-    return Sizing(slots, partitions, unanswered, heap, tuple(set_aside))
+    return Sizing(slots, partitions, unanswered, heap, tuple(left_out))
 
 
 def _count(
     config: MirrorConfig, settings: Collection[str], flow: FlowConfig
-) -> tuple[int, str, str]:
-    """Returns the partitions of *flow*, why they are those of its last generation, and a warning.
+) -> tuple[int, str, tuple[str, ...]]:
+    """Returns the partitions of *flow*, why they are those of its last generation, and warnings.
 
-    Both texts are empty where there is nothing to say. With the shared source the number of tasks
-    is known without a look at the clusters.
+    The reason is empty where the clusters answer. With the shared source the number of tasks is
+    known without a look at the clusters.
     """
     if (tasks := shared_tasks(flow, settings)) is not None:
-        return tasks, "", ""
+        return tasks, "", ()
     try:
-        count, warning = partitions_now(flow)
+        count, warnings = partitions_now(flow)
     except CallError as error:
         if not error.is_temporary:
             raise
-        return partitions_then(config, flow), str(error), ""
-    return count, "", warning
+        return partitions_then(config, flow), str(error), ()
+    return count, "", warnings

@@ -93,7 +93,7 @@ def find_starts(
     source, target = clusters
     found = {cluster.alias: cluster.cluster_id() for cluster in clusters}
     check_ids(config, stored.state_dir, stored.cluster_ids, found)
-    remote = {tp: topics.copy_of(tp) for tp in topics.partitions}
+    remote = topics.copies
     found_ends = target.log_ends(remote.values())
     spans = LogSpans(
         source.earliest(topics.partitions),

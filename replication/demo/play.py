@@ -10,7 +10,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -98,8 +98,10 @@ def _play(scene: Scene, *, keep: bool, seconds: float, mode: Mode) -> bool:
         findings = _judge(scene, latencies, is_running=keep)
         show(screen, FLOW, findings)
         if keep:
-            how_to_connect(screen, (scene.source, scene.target), kafka_jars(), config, page)
-            _until_interrupted(mirror)
+            with suppress(KeyboardInterrupt):
+                how_to_connect(screen, (scene.source, scene.target), kafka_jars(), config, page)
+                while True:
+                    mirror.run_for(3600)
             with screen.step("Stopping the mirror and both clusters"):
                 mirror.stop()
     return all(finding.is_right for finding in findings)
@@ -219,11 +221,3 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _until_interrupted(mirror: MirrorProcess) -> None:
-    try:
-        while True:
-            mirror.run_for(3600)
-    except KeyboardInterrupt:
-        return

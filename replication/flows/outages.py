@@ -103,8 +103,11 @@ class Outages(AbstractContextManager["Outages"]):
 
     @property
     def leaderless(self) -> frozenset[TopicPartition]:
-        """The upstream partitions of which it has said that no broker of the source leads them."""
-        return self._leaders[0].said
+        """The upstream partitions that, as it has said, no broker of a cluster leads.
+
+        On the target that is said of their copies.
+        """
+        return frozenset().union(*(leaders.said for leaders in self._leaders))
 
     @property
     def silences(self) -> Mapping[str, ObservedSilence | None]:

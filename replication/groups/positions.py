@@ -13,13 +13,28 @@ GroupPartition = tuple[str, TopicPartition]
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """A group's committed offset on the source, and its translation to the target."""
+    """A group's committed offset on the source, and its translation to the target.
+
+    Args:
+        group: Its name.
+        upstream: The partition on the source.
+        remote: Its copy on the target.
+        committed: What the group has committed there.
+        answer: The translation.
+        empty_until: The source offset up to which no record follows; 0 if that is unknown.
+    """
 
     group: str
     upstream: TopicPartition
     remote: TopicPartition
     committed: Committed
     answer: Translation
+    empty_until: int = 0
+
+    @property
+    def reads_from(self) -> int:
+        """The first source offset from which on there may be a record for the group."""
+        return max(self.committed.offset, self.empty_until)
 
     @property
     def key(self) -> GroupPartition:

@@ -226,7 +226,8 @@ def _listing(metadata: Any) -> Listing:  # noqa: ANN401 - a class without a publ
 def _topic(found: TopicDescription) -> Topic:
     leaders = tuple(_id(info.leader) for info in found.partitions)
     without = frozenset(partition for partition, leader in enumerate(leaders) if leader is None)
-    return Topic(found.name, str(found.topic_id), len(leaders), without, leaders)
+    in_sync = tuple((len(info.isr), len(info.replicas)) for info in found.partitions)
+    return Topic(found.name, str(found.topic_id), len(leaders), without, leaders, in_sync)
 
 
 def _id(broker: Node | None) -> int | None:

@@ -27,6 +27,8 @@ log = Log(__name__)
 PARTITION: Final = 0
 TOO_LARGE: Final = frozenset({"MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 """Of one record, which is rejected whatever the others are."""
+UNANSWERED: Final = ClientFailure("_TIMED_OUT", "no answer; it may be written")
+"""What became of a record that the client could neither deliver nor give up in all its time."""
 COMPACTED: Final = (("cleanup.policy", "compact"),)
 
 
@@ -140,18 +142,17 @@ class InternalTopic:
             raise self._failed(silence)
         if self._sender is None:
             self._opened().connect(self.name)
-        failures: dict[int, ClientFailure] = {}
+        fates: dict[int, ClientFailure | None] = dict.fromkeys(range(len(records)), UNANSWERED)
 
         def done(at: int, failure: ClientFailure | None) -> None:
-            if failure is not None:
-                failures[at] = failure
+            fates[at] = failure
 
         sender = self._opened()
         for at, (key, value) in enumerate(records):
             sender.send(self._at, key, value, partial(done, at))
         # longer than the delivery timeout, so that every record is delivered or fails
         sender.flush(2 * timeout_s(self._properties))
-        return failures
+        return {at: fate for at, fate in fates.items() if fate is not None}
 
     def records(self) -> list[KafkaRecord]:
         """Returns all records of the topic, oldest first; none if it does not exist.

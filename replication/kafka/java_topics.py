@@ -183,7 +183,8 @@ def _listing(answer: Mapping[str, Any]) -> Listing:
 def _topic(answer: Mapping[str, Any]) -> Topic:
     leaders = tuple(answer["leaders"])
     without = frozenset(partition for partition, leader in enumerate(leaders) if leader is None)
-    return Topic(answer["name"], answer["id"], len(leaders), without, leaders)
+    in_sync = tuple((found, wanted) for found, wanted in answer["inSync"])
+    return Topic(answer["name"], answer["id"], len(leaders), without, leaders, in_sync)
 
 
 def _rights(answer: list[str] | None) -> frozenset[str] | None:

@@ -164,6 +164,18 @@ class OffsetMap:
             return Ahead(offset, reread)
         return Bounded(offset, reread) if reread else Exact(offset)
 
+    def empty_until(self, committed: int) -> int:
+        """Returns up to which source offset no record follows *committed*, as far as is replicated.
+
+        Behind the last record of a transaction its marker has an offset, which no group commits.
+
+        Raises:
+            ValueError: *committed* is negative.
+        """
+        answer, end = self.translate(committed), self.replicated_until
+        is_read = isinstance(answer, Exact) and answer == self.translate(max(0, end))
+        return max(committed, end) if is_read else committed
+
     def _reread_on_target(self, committed: int, offset: int) -> int:
         """Returns how many records < *committed* can be at or after *offset*, or yet arrive."""
         reread = max(0, committed - self._runs[-1].src_until)

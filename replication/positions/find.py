@@ -47,6 +47,7 @@ class Found:
         refused: Why continuing would lose or repeat records, by upstream partition.
         gone: Topics that were deleted on one of the clusters since the plan was made.
         warnings: Why positions of MirrorMaker 2 cannot be used, one line each.
+        held: As in `LogSpans`.
     """
 
     verdicts: Mapping[TopicPartition, Verdict]
@@ -60,6 +61,7 @@ class Found:
     refused: Mapping[TopicPartition, Refusal] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
+    held: frozenset[TopicPartition] = frozenset()
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
@@ -133,6 +135,7 @@ def find_by_spans(
         refused=_refused(spans, ruled),
         gone=_gone(spans, ruled),
         warnings=compared.warnings,
+        held=spans.held,
     )
 
 

@@ -1,6 +1,7 @@
 """Reads where the logs of both sides begin and end."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from replication.model import TopicPartition
 from replication.positions.replaced import compare_ids
@@ -13,15 +14,15 @@ from replication.topics.topic_plan import TopicPlan
 def settled_spans(
     context: FlowSides, plan: TopicPlan, in_flight: InFlight = "reported"
 ) -> LogSpans:
-    """Waits until nothing of the flow is in flight; returns the spans of *plan*'s partitions.
+    """Waits until nothing is in flight to *plan*'s partitions; returns their spans.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
     if in_flight == "nothing":
         return current_spans(context, plan)
-    copies = _copies(plan)
-    ends = settled_log_ends(
+    copies = plan.copies
+    settled = settled_log_ends(
         context.target,
         list(copies.values()),
         context.started_spark,
@@ -29,7 +30,7 @@ def settled_spans(
         shared={copy for tp, copy in copies.items() if plan.is_shared(tp)},
         is_reported_only=in_flight == "reported",
     )
-    return _spans(context, plan, ends)
+    return replace(_spans(context, plan, settled.ends), held=settled.held)
 
 
 def current_spans(context: FlowSides, plan: TopicPlan) -> LogSpans:
@@ -38,15 +39,11 @@ def current_spans(context: FlowSides, plan: TopicPlan) -> LogSpans:
     Raises:
         ClusterError: A cluster does not answer.
     """
-    return _spans(context, plan, context.target.log_ends(_copies(plan).values()))
-
-
-def _copies(plan: TopicPlan) -> dict[TopicPartition, TopicPartition]:
-    return {tp: plan.copy_of(tp) for tp in plan.partitions}
+    return _spans(context, plan, context.target.log_ends(plan.copies.values()))
 
 
 def _spans(context: FlowSides, plan: TopicPlan, ends: Mapping[TopicPartition, int]) -> LogSpans:
-    copies = _copies(plan)
+    copies = plan.copies
     return LogSpans(
         context.source.earliest(copies),
         context.source.log_ends(copies, context.config.isolation),

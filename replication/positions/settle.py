@@ -5,8 +5,8 @@ tasks (10 000 records within 250 ms were seen). Positions read before that would
 """
 
 import time
-from collections.abc import Collection
-from typing import Literal
+from collections.abc import Collection, Mapping
+from typing import Literal, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -14,7 +14,12 @@ from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
 from replication.log import Log
 from replication.model import Flow, TopicPartition
-from replication.spark.acknowledged import await_silence, is_reported
+from replication.spark.acknowledged import (
+    Flying,
+    await_silence,
+    await_silence_of,
+    is_reported,
+)
 from replication.spark.interceptor import unacknowledged
 from replication.spark.requirements import has_interceptor
 from replication.spark.session import jvm_of, task_slots
@@ -44,6 +49,18 @@ class UnsettledError(ClusterError):
     """Records are still on their way. Waiting helps: the producers give none of them up."""
 
 
+class Settled(NamedTuple):
+    """Logs that stand still.
+
+    Args:
+        ends: Of the partitions that somebody asked for.
+        held: Other remote partitions, to which records of the flow are on their way.
+    """
+
+    ends: Mapping[TopicPartition, int]
+    held: frozenset[TopicPartition] = frozenset()
+
+
 def settled_log_ends(
     target: Cluster,
     partitions: Collection[TopicPartition],
@@ -53,8 +70,8 @@ def settled_log_ends(
     shared: Collection[TopicPartition] = (),
     *,
     is_reported_only: bool = True,
-) -> dict[TopicPartition, int]:
-    """Waits until nothing of *flow* is in flight; returns the log ends of *partitions*.
+) -> Settled:
+    """Waits until nothing of *flow* is in flight to *partitions*; returns their log ends.
 
     Waits for executors that were lost and may still live, until they must have ended.
 
@@ -74,26 +91,26 @@ def settled_log_ends(
     """
     deadline = time.monotonic() + patience_seconds
     own: dict[TopicPartition, int] = {}
-    since, writers = time.monotonic(), ""
+    since, flying = time.monotonic(), Flying()
     is_known = spark is None or is_reported(spark)
     still_seconds = REPORTED_STILL_SECONDS if is_known else STILL_SECONDS
     if not is_reported_only:
         still_seconds = UNREPORTED_STILL_SECONDS
     while time.monotonic() < deadline:
         # read before the log ends, which then include every record acknowledged by now
-        writers = _writers(spark, flow, patience_seconds)
+        flying = _in_flight(spark, flow, partitions, patience_seconds)
         ends = target.log_ends(partitions)
         now = {tp: end for tp, end in ends.items() if tp not in shared}
         if now != own:
             own, since = now, time.monotonic()
-        elif not writers and time.monotonic() - since >= still_seconds:
-            return ends
+        elif not flying.writers and time.monotonic() - since >= still_seconds:
+            return Settled(ends, flying.held)
         time.sleep(POLL_SECONDS)
     after = f"{patience_seconds:g} s after the flow stopped"
-    if writers:
+    if flying.writers:
         raise UnsettledError(
-            f"executors may still write to cluster {target.alias} {after} ({writers}): check that "
-            "all its brokers answer and that lost executors have ended"
+            f"executors may still write to cluster {target.alias} {after} ({flying.writers}): "
+            "check that all its brokers answer and that lost executors have ended"
         )
     raise ClusterError(
         f"the topics on cluster {target.alias} still grow {after}, although no executor writes to "
@@ -115,13 +132,18 @@ def give_up_in_flight(spark: SparkSession | None, flow: Flow) -> None:
         log.bind(flow).warning("records_in_flight", text=text)
 
 
-def _writers(spark: SparkSession | None, flow: Flow, patience_seconds: float) -> str:
-    """Returns which executors may still write, and why; empty if none, or where nobody counts."""
+def _in_flight(
+    spark: SparkSession | None,
+    flow: Flow,
+    partitions: Collection[TopicPartition],
+    patience_seconds: float,
+) -> Flying:
+    """Returns what may still be written, by partition where executors report; or nobody counts."""
     if spark is None:
-        return ""
+        return Flying()
     if is_reported(spark):
-        return await_silence(spark, flow, patience_seconds)
+        return await_silence_of(spark, flow, partitions, patience_seconds)
     if not has_interceptor(jvm_of(spark)):
-        return ""
+        return Flying()
     records = unacknowledged(spark, flow, task_slots(spark))
-    return f"{records} records are in flight" if records else ""
+    return Flying(f"{records} records are in flight" if records else "")

@@ -16,12 +16,15 @@ class LogSpans:
         target_ends: The log ends of the remote partitions.
         replaced: The upstream topics that were not those of the plan any more when the offsets had
             been read.
+        held: Remote partitions of other topics or partitions of the flow, to which records were on
+            their way all that time.
     """
 
     earliest: Mapping[TopicPartition, int]
     source_ends: Mapping[TopicPartition, int]
     target_ends: Mapping[TopicPartition, int]
     replaced: frozenset[str] = frozenset()
+    held: frozenset[TopicPartition] = frozenset()
 
     def source(self, tp: TopicPartition) -> tuple[int, int]:
         """Returns the source's first offset of *tp*, and its log end."""

@@ -5,9 +5,9 @@ may still write: one whose driver is silent ends by itself, and the driver count
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
@@ -178,6 +178,39 @@ def await_silence(
     while (writers := str(driver.mayWrite(str(flow), since))) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)  # executors report on their own schedule
     return writers
+
+
+class Flying(NamedTuple):
+    """What a flow that does not run has on its way to the target.
+
+    Args:
+        writers: Which executors may still write to partitions that somebody asks for, and why;
+            empty if none.
+        held: The other remote partitions to which records are on their way.
+    """
+
+    writers: str = ""
+    held: frozenset[TopicPartition] = frozenset()
+
+
+def await_silence_of(
+    spark: SparkSession, flow: Flow, partitions: Collection[TopicPartition], seconds: float
+) -> Flying:
+    """Waits as `await_silence` does, until no executor can write to the remote *partitions*.
+
+    What is on its way to others does not matter to them: a broker that is silent would hold up all.
+    """
+    driver: Any = _driver(spark)
+    since, deadline = driver.now(), time.monotonic() + seconds
+    while writers := str(driver.mayWrite(str(flow), since)):
+        lines = (line.split("\t") for line in str(driver.held(str(flow), since)).splitlines())
+        held = frozenset(TopicPartition(topic, int(number)) for topic, number in lines)
+        if held and held.isdisjoint(partitions):
+            return Flying(held=held)
+        if time.monotonic() >= deadline:
+            return Flying(writers)
+        time.sleep(POLL_SECONDS)  # executors report on their own schedule
+    return Flying()
 
 
 def _driver(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's own

@@ -111,7 +111,7 @@ def choose_mode(
     if wanted in BATCH_MODES:
         return ModeChoice(wanted, "as configured")
     old = "" if has_realtime else _old_spark(spark)
-    obstacle = old or _too_few_slots(slots, needs)
+    obstacle = old or too_few_slots(slots, needs)
     if not obstacle:
         return ModeChoice("realtime", f"{slots} task slots suffice for {needs}")
     if wanted == "realtime":
@@ -202,7 +202,7 @@ def _old_spark(spark: str) -> str:
     return ""
 
 
-def _too_few_slots(slots: int, needs: Continuous) -> str:
+def too_few_slots(slots: int, needs: Continuous) -> str:
     """Returns how many slots are missing, and the next step; empty if none is."""
     if slots >= needs.slots:
         return ""

@@ -1,5 +1,6 @@
 """Reads the Delta tables without Spark: commands answer in milliseconds instead of seconds."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ from replication.config.state_access import StateAccess
 from replication.state.delta_writer import LocalTable, RemoteTable
 from replication.state.open_storage import storage_for
 from replication.state.storage import Storage
-from replication.state.table_errors import table_errors
+from replication.state.table_errors import asked_again, table_errors
 from replication.state.table_reader import StateReader
 
 
@@ -23,6 +24,9 @@ class DeltaReader(StateReader):
 
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:
         """Returns the rows that *sql* selects from *table*; none if the table does not exist."""
+        return asked_again(partial(self._query, table, sql))
+
+    def _query(self, table: str, sql: str) -> list[dict[str, Any]]:
         with table_errors("read", table, self.path(table)):
             stored = delta_table(self._storage, table)
             return stored.query(sql) if stored.exists() else []

@@ -22,6 +22,10 @@ REACTION_SECONDS: Final = 4
 AFTER_ANY_END: Final = max(SILENCE_SECONDS, EXECUTOR_SECONDS) + REACTION_SECONDS
 """The wait if nothing is known of the last owner but that it has lost the lease."""
 
+AFTER_DEATH: Final = REACTION_SECONDS
+"""The wait if the last owner's process is dead, with all its tasks: the JVM of a Python that was
+killed notices that, and gives its producers 3 s (`jvm/plugin/KeptProducers`)."""
+
 HEARTBEAT_SECONDS: Final = SESSION_SECONDS // 5
 
 AFTER_EXPULSION: Final = AFTER_ANY_END - (SESSION_SECONDS - HEARTBEAT_SECONDS)
@@ -48,7 +52,7 @@ class LastOwner:
     executors: str | None = None
 
     def has_died(self, machine: str) -> bool:
-        """Returns whether all has ended, for a process that holds *machine*'s lock by now."""
+        """Returns whether it is dead, for a process that holds *machine*'s lock by now."""
         return self.executors == "local" and self.machine == machine
 
 
@@ -67,8 +71,8 @@ def handover_seconds(
     if seen:
         is_seen = last is not None and last.owner == seen
         if last is not None and is_seen and (last.released or last.has_died(machine)):
-            return 0.0
+            return 0.0 if last.released else AFTER_DEATH
         return AFTER_EXPULSION
     if last is not None and not last.released:
-        return 0.0 if last.has_died(machine) else AFTER_ANY_END
+        return AFTER_DEATH if last.has_died(machine) else AFTER_ANY_END
     return 0.0 if joined_in <= QUICK_JOIN_SECONDS else AFTER_ANY_END

@@ -7,16 +7,18 @@ where it queries, and what its Rust panics with; both put the cause last.
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from replication.errors import StateError, printable
 from replication.state.schemas import odd_column
+
+ValueT = TypeVar("ValueT")
 
 MOST_CHARACTERS: Final = 500
 """Of a cause. The libraries add the tree of a query, or the whole log."""
@@ -105,6 +107,17 @@ def table_errors(verb: str, table: str, path: str) -> Iterator[None]:
             reason = f"{reason} ({odd} is a folder)"
         is_damaged = _is_lost(str(error)) if "://" in path else Path(path).parent.is_dir()
         raise state_error(verb, table, path, reason, is_damaged=is_damaged) from error
+
+
+def asked_again(ask: Callable[[], ValueT]) -> ValueT:
+    """Returns what *ask* reads; asks once more before a table counts as damaged.
+
+    A merge beside a read removes files that the read has found a moment before.
+    """
+    try:
+        return ask()
+    except DamagedTableError:
+        return ask()
 
 
 @contextmanager

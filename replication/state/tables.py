@@ -12,7 +12,7 @@ from copy import copy
 from datetime import datetime, timezone
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -49,14 +49,14 @@ from replication.state.stored_table import Before, Query, Replacement, StoredTab
 from replication.state.table_errors import (
     LOST_IN_SPARK,
     DamagedTableError,
+    ValueT,
+    asked_again,
     odd_rows,
     state_error,
     table_errors,
 )
 
 log = Log(__name__)
-
-ValueT = TypeVar("ValueT")
 
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
@@ -159,8 +159,7 @@ class Tables:
             table: A key of `SCHEMAS`.
             rows: Columns by name; an absent one is null.
         """
-        values = list(rows)
-        if not values:
+        if not (values := list(rows)):
             return
         files = self.mended(table, values[0]["flow"], partial(self._append, table, values))
         if files is not None and files >= self._most_files:
@@ -183,10 +182,8 @@ class Tables:
 
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:
         """Returns the rows that *sql* selects from *table*, as `StoredTable.query` does."""
-        if not self.exists(table):
-            return []
-        with self.state_errors("read", table):
-            return self._stored(table).query(sql)
+        ask = self.state_errors("read", table)(lambda: self._stored(table).query(sql))
+        return asked_again(ask) if self.exists(table) else []
 
     def rewrite(
         self, table: str, condition: str, parts: Callable[[Query], Iterable[Replacement]], verb: str

@@ -1,10 +1,6 @@
-"""Does once, for whoever asks, what a job does in a state directory; leaves nothing behind."""
+"""Does once what a job does in a state directory that is not on this machine."""
 
-import fcntl
-import os
-import tempfile
 import uuid
-from pathlib import Path
 
 from py4j.protocol import Py4JError
 
@@ -12,24 +8,6 @@ from replication.errors import StateError, first_line
 from replication.state.engine_mark import refusal_of
 from replication.state.open_files import open_files
 from replication.state.storage import Storage
-
-
-def try_folder(folder: Path) -> None:
-    """Writes, locks, renames and lists a file in *folder*, which is on this machine.
-
-    Raises:
-        OSError: Something of it fails.
-    """
-    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=folder) as made:
-        first, second = Path(made, "first"), Path(made, "second")
-        with first.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            file.write("x")
-            file.flush()
-            os.fsync(file.fileno())
-        first.replace(second)
-        if list(Path(made).iterdir()) != [second]:
-            raise OSError(f"a renamed file is not listed in {made}")
 
 
 def try_remote(storage: Storage) -> None:

@@ -20,6 +20,8 @@ ResourceKind = Literal["topic", "group", "cluster"]
 READ_SOURCE: Final = ("READ", "DESCRIBE_CONFIGS")
 INTERNAL: Final = ("CREATE", "READ", "WRITE", "DESCRIBE_CONFIGS")
 CLUSTER: Final = "kafka-cluster"
+YOURS: Final = "User:YOURS"
+"""In the place of a user whose name is not known, as in the texts of calls."""
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._-]+")
 _BEGINNING: Final = re.compile(r"(?:[A-Za-z0-9_-]|\\\.|\.(?![*+?{]))*")

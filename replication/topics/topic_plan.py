@@ -60,6 +60,11 @@ class TopicPlan:
         """Returns the remote partition of the upstream partition *tp*."""
         return TopicPartition(self.topics[tp.topic], tp.partition)
 
+    @property
+    def copies(self) -> dict[TopicPartition, TopicPartition]:
+        """The remote partitions, by upstream partition."""
+        return {tp: self.copy_of(tp) for tp in self.partitions}
+
     def is_shared(self, tp: TopicPartition) -> bool:
         """Returns whether others also write the remote topic of the upstream partition *tp*."""
         return self.topics[tp.topic] in self.shared

@@ -121,8 +121,9 @@ class Translator:
         if known and known.committed == committed and known.topic_map is topic_map:
             return known
         answer = topic_map.offsets.translate(committed.offset) if topic_map else NEVER_REPLICATED
+        empty = topic_map.offsets.empty_until(committed.offset) if topic_map else 0
         partition = TopicPartition(remote, upstream.partition)
-        position = GroupPosition(group, upstream, partition, committed, answer)
+        position = GroupPosition(group, upstream, partition, committed, answer, empty)
         return _Known(committed, topic_map, position)
 
     def _find_recreated(self, known: Mapping[GroupPartition, _Known]) -> None:

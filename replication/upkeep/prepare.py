@@ -13,6 +13,7 @@ from replication.kafka.same_cluster import are_one, have_one_id
 from replication.log import Log
 from replication.model import Topic
 from replication.topics.configs import describe_losses, settings_to_create
+from replication.topics.in_sync import too_few_in_sync
 from replication.topics.list_notes import names_settings, setting_notes, topic_notes
 from replication.topics.selection import (
     remote_topics,
@@ -206,6 +207,25 @@ def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[s
         for topic, phrases in losses.items()
         if phrases
     )
+
+
+def unwritable_topics(plan: TopicPlan, target: Cluster) -> dict[str, str]:
+    """Returns why *target* takes no records for remote topics of *plan* now, by upstream names.
+
+    Topics that do not exist yet, or whose settings the cluster does not show, are not judged.
+
+    Raises:
+        ClusterError: The target does not answer.
+    """
+    rejections = Rejections()
+    topics = rejections.call(target.describe, plan.remote_ids)
+    settings = rejections.call(target.topic_config, topics)
+    found = {
+        name: too_few_in_sync(topics[remote], settings[remote], target.alias, target.servers)
+        for name, remote in plan.topics.items()
+        if remote in topics and remote in settings
+    }
+    return {name: text for name, text in found.items() if text}
 
 
 def _check_clusters(config: FlowConfig, source: Cluster, target: Cluster) -> str:

@@ -31,7 +31,7 @@ from replication.state.stored_table import Query, Replacement
 from replication.state.table_errors import DamagedTableError, table_errors
 from tests.support.damage import DAMAGES
 from tests.support.hadoop import hadoop_clients, mini_hadoop
-from tests.support.s3 import BUCKET, forgetful, s3_server
+from tests.support.s3 import BUCKET, forgetful, lossy, s3_server
 
 pytestmark = pytest.mark.cluster
 
@@ -134,6 +134,24 @@ def test_a_writer_that_is_killed_leaves_a_table_with_all_that_it_was_told_of(
     found = epochs(storage)
     assert set(found) >= {*acknowledged, 999}
     assert len(found) == len(set(found)) <= len(acknowledged) + 3 + 1, "one in flight at each kill"
+
+
+def test_the_rows_of_a_commit_whose_answer_is_lost_count_once(
+    place: StateAccess, storage: Storage
+) -> None:
+    """delta-rs makes it again, and adds the same file, which the table then has once."""
+    if not place.state_dir.startswith("s3a"):
+        pytest.skip("asks a server between the mirror and S3")
+    with lossy(place.hadoop["fs.s3a.endpoint"]) as (url, lost):
+        behind = {**place.hadoop, "fs.s3a.endpoint": url}
+        access = replace(storage.access, hadoop=behind)
+        # in a process of its own: delta-rs holds Python's lock while it reads
+        process = writer(storage_for(access), 0, 4)
+        told, _ = process.communicate("begin\n", timeout=240)
+
+    assert told.split() == ["0", "1", "2", "3"]
+    assert epochs(storage) == [0, 1, 2, 3]
+    assert lost
 
 
 def run(number: int) -> dict[str, Any]:

@@ -21,6 +21,7 @@ final class DriverReportsCheck {
     checkGenerations();
     checkNumbers();
     checkSilence();
+    checkHeld();
     checkAbandoned();
     checkLost();
     checkUnheard();
@@ -145,6 +146,30 @@ final class DriverReportsCheck {
     now.report(2, 6, "flow\tC->B\t7\t7");
     check(now.mayWrite(since).isEmpty(), "a flow that the newest report does not name");
     check(!DriverReports.mayWrite("C->B", since).isEmpty(), "are those of that flow");
+  }
+
+  /** Where the only records in flight are, once each executor has said it and runs no task. */
+  private static void checkHeld() {
+    DriverReportsCheck now = new DriverReportsCheck(60_000);
+    now.report(1, 0);
+    now.report(2, 0);
+    long since = DriverReports.now();
+    check(DriverReports.held("A->B", since).isEmpty(), "nobody has reported yet");
+    now.report(1, 1, "flow\tA->B\t5\t0", "held\tA->B\tt\t0");
+    now.report(1, 2, "flow\tA->B\t5\t0", "held\tA->B\tt\t0", "held\tA->B\tt\t1");
+    check(DriverReports.held("A->B", since).isEmpty(), "the other one has not reported yet");
+    now.report(2, 1);
+    now.report(2, 2, "flow\tA->B\t1\t0");
+    check(DriverReports.held("A->B", since).isEmpty(), "the other one does not say where");
+    now.report(2, 3, "flow\tA->B\t1\t1", "held\tA->B\tt\t2");
+    check(DriverReports.held("A->B", since).isEmpty(), "the other one runs a task");
+    now.report(2, 4, "flow\tA->B\t1\t0", "flow\tC->B\t7\t0", "held\tA->B\tt\t2");
+    check(DriverReports.held("A->B", since).equals("t\t0\nt\t1\nt\t2"), "all partitions");
+    check(DriverReports.held("C->B", since).isEmpty(), "another flow");
+    now.report(1, 3);
+    check(DriverReports.held("A->B", since).equals("t\t2"), "the newest reports");
+    DriverReports.lost("1");
+    check(DriverReports.held("A->B", since).isEmpty(), "a lost one may write anywhere");
   }
 
   /** Each executor is told to give up what a flow has in flight, until nothing of it is. */

@@ -105,6 +105,19 @@ def test_what_is_published_is_read_and_connect_reads_it_too(
         assert target.describe([topic])[topic].partitions == 5
 
 
+def test_no_look_is_written_behind_the_end_of_its_flow(
+    config: FlowConfig, publisher: FlowPublisher
+) -> None:
+    look = seen(config.flow, "orders")
+    publisher.publish(replace(look, state="drained", as_of=1_001.0), holders(1))
+    publisher.publish(look, holders(1))  # by a thread that was late
+    publisher.publish(replace(look, as_of=1_002.0), holders(1))
+
+    found = read(config)
+    assert found is not None
+    assert found.state == "drained"
+
+
 def test_a_topic_that_exists_is_used_as_it_is_and_one_that_was_deleted_is_back_at_once(
     clusters: Clusters, config: FlowConfig, publisher: FlowPublisher, said: SaidLines
 ) -> None:

@@ -31,7 +31,8 @@ class Certificates:
 def make_certificates(folder: Path) -> Certificates:
     """Makes the stores that the tests need.
 
-    ``broker``, ``expired``, ``elsewhere`` (another host's name), ``client`` as PKCS12;
+    ``broker``, ``expired``, ``soon`` (ends in days), ``elsewhere`` (another host's name),
+    ``client`` as PKCS12;
     ``client.jks``; ``client.pem`` with an encrypted key, then the certificates; ``trust.p12``,
     ``trust.jks``, ``trust.pem`` with the authority's certificate; ``stranger.p12`` trusts another.
     """
@@ -44,6 +45,7 @@ def make_certificates(folder: Path) -> Certificates:
     _trust(folder, "stranger.p12", "PKCS12", "other-ca")
     _signed(folder, "broker", HERE)
     _signed(folder, "expired", HERE, days=0)  # it ends as it begins
+    _signed(folder, "soon", HERE, days=10)
     _signed(folder, "elsewhere", "DNS:elsewhere.example.com")
     _signed(folder, "client", HERE)
     _convert(folder, "client.p12", "client.jks", "JKS")

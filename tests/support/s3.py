@@ -1,6 +1,7 @@
 """An S3 server on this machine: moto's, in an environment of its own. MOTO_SERVER names it."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -29,16 +30,27 @@ SETTINGS = {
 }
 
 
-class _Forgetful(BaseHTTPRequestHandler):
-    """Passes requests on to a server without the condition, as a server that does not know it."""
+EVEN = re.compile(r"/_delta_log/\d+[02468]\.json")
+
+
+class _PassesOn(BaseHTTPRequestHandler):
+    """Passes requests on to a server."""
+
+    without = ""  # the name of a header
+
+    def _loses_answer(self) -> bool:
+        return False
 
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        headers = {k: v for k, v in self.headers.items() if k.lower() != "if-none-match"}
+        headers = {k: v for k, v in self.headers.items() if k.lower() != self.without}
         server = HTTPConnection(HOST, self.server.server_port_behind, timeout=30)  # type: ignore[attr-defined]
         server.request(self.command, self.path, body, headers)
         answer = server.getresponse()
         content = answer.read()
+        if self._loses_answer():
+            self.close_connection = True
+            return
         self.send_response_only(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in {"transfer-encoding", "content-length", "connection"}:
@@ -53,13 +65,44 @@ class _Forgetful(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
+class _Forgetful(_PassesOn):
+    """Passes requests on without the condition, as a server that does not know it."""
+
+    without = "if-none-match"
+
+
+class _Lossy(_PassesOn):
+    """The first answers to every other commit are lost, as with a connection that breaks."""
+
+    def _loses_answer(self) -> bool:
+        lost: set[str] = self.server.lost  # type: ignore[attr-defined]
+        if self.command == "PUT" and EVEN.search(self.path) and self.path not in lost:
+            lost.add(self.path)
+            return True
+        return False
+
+
 @contextmanager
 def forgetful(url: str) -> Iterator[str]:
     """The address of a server before *url* that knows no conditional put, for the block."""
-    with ThreadingHTTPServer((HOST, 0), _Forgetful) as server:
+    with _served(url, _Forgetful) as (address, _):
+        yield address
+
+
+@contextmanager
+def lossy(url: str) -> Iterator[tuple[str, set[str]]]:
+    """The address of a server before *url* that loses answers to commits, and to which."""
+    with _served(url, _Lossy) as served:
+        yield served
+
+
+@contextmanager
+def _served(url: str, handler: type[_PassesOn]) -> Iterator[tuple[str, set[str]]]:
+    with ThreadingHTTPServer((HOST, 0), handler) as server:
+        server.lost = lost = set[str]()  # type: ignore[attr-defined]
         server.server_port_behind = int(url.rpartition(":")[2])  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://{HOST}:{server.server_port}"
+        yield f"http://{HOST}:{server.server_port}", lost
         server.shutdown()
 
 

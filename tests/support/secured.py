@@ -36,6 +36,7 @@ LISTENERS: Final = {
     "TLS": "SSL",
     "MTLS": "SSL",
     "EXPIRED": "SSL",
+    "SOON": "SSL",
     "ELSEWHERE": "SSL",
     "SCRAM": "SASL_SSL",
     "PLAIN": "SASL_SSL",
@@ -195,7 +196,7 @@ def _listeners(ports: Mapping[str, int], controller: int) -> dict[str, str]:
 
 
 def _stores(certificates: Certificates) -> dict[str, str]:
-    stores = {"EXPIRED": "expired", "ELSEWHERE": "elsewhere"}
+    stores = {"EXPIRED": "expired", "SOON": "soon", "ELSEWHERE": "elsewhere"}
     properties = {"listener.name.mtls.ssl.client.auth": "required"}
     for listener, protocol in LISTENERS.items():
         if protocol.endswith("SSL"):

@@ -51,11 +51,15 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server, by its address; *tls* is whom its clients trust, and who they are."""
+    """A server, by its address; *tls* is whom its clients trust, and who they are.
+
+    *patience* is for how many seconds an answer is waited for.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     tls: ssl.SSLContext | None = None
+    patience: float = 30
 
     @property
     def host(self) -> str:
@@ -69,9 +73,9 @@ class Served:
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
         connection = (
-            http.client.HTTPSConnection(self.host, timeout=30, context=self.tls)
+            http.client.HTTPSConnection(self.host, timeout=self.patience, context=self.tls)
             if self.tls
-            else http.client.HTTPConnection(self.host, timeout=30)
+            else http.client.HTTPConnection(self.host, timeout=self.patience)
         )
         try:
             connection.request(method, path, body, {**self.headers, **(headers or {})})

@@ -54,6 +54,11 @@ def create_movable_topic(broker: Broker, topic: str) -> None:
     _create_topic(broker, topic, [[2, 1]])
 
 
+def keep_groups_on(broker: Broker, number: int) -> None:
+    """Lets the broker *number* coordinate all groups, leases too; before there is any."""
+    _create_topic(broker, "__consumer_offsets", [[number]] * 4)
+
+
 def could_elect_preferred_leader(broker: Broker, topic: str) -> bool:
     """Makes the first replica of partition 0 lead it; false if it cannot, or did already."""
     admin: Any = AdminClient({"bootstrap.servers": broker.bootstrap})

@@ -62,6 +62,22 @@ def in_time(seconds: float, what: str) -> Iterator[Limit]:
         raise Late(f"{what} took longer", limit)
 
 
+@contextmanager
+def measured(what: str, began: Limit) -> Iterator[None]:
+    """Runs the block, which asserts seconds of the wall: `Late` if it fails.
+
+    On a machine that hardly ran the test, they say something about the machine.
+
+    Args:
+        what: Was measured.
+        began: A limit that was made where the measuring began.
+    """
+    try:
+        yield
+    except AssertionError as error:
+        raise Late(f"{what}: {error}", began) from error
+
+
 def missed_limit(error: BaseException | None, limit: Limit) -> Late | None:
     """The missed limit that *error* is, or was raised because of; None if it is a wrong result.
 

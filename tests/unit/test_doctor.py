@@ -8,18 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from replication.control.doctor.clusters import (
-    Met,
-    judge_addresses,
-    judge_brokers,
-    judge_certificate,
-)
+from replication.control.doctor.certificates import judge_certificate
+from replication.control.doctor.clusters import Met, judge_addresses, judge_brokers
 from replication.control.doctor.host import judge_size
 from replication.control.doctor.judgement import Judgement, exit_code, script, told, unknown, worst
 from replication.control.doctor.lease import judge_lease
 from replication.control.doctor.ports import judge_port
 from replication.control.doctor.state_dir import judge_space
-from replication.control.doctor.topics import MOST_ROWS, judge_plan, missing_right
+from replication.control.doctor.topics import MOST_ROWS, judge_plan, judge_right
 from replication.control.partitions import set_aside_warning
 from replication.control.witness import Witness
 from replication.kafka.certificate import valid_until
@@ -27,6 +23,7 @@ from replication.kafka.reach import Silence
 from replication.model import Flow, NewTopic, TopicPartition
 from replication.state.file_lock import LockOwner
 from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.rights import MissingRight
 from tests.support.remote_topics import flow_config
 
 NOW = datetime(2026, 11, 26, tzinfo=timezone.utc)
@@ -133,11 +130,11 @@ def test_a_text_without_a_step_leads_to_itself() -> None:
 
 
 def test_the_line_of_a_missing_right_names_user_operation_and_topic() -> None:
-    found = missing_right("B", "b:1", "DESCRIBE_CONFIGS", "A.orders", {"B": "User:mirror"})
+    found = judge_right(MissingRight("B", "b:1", "WRITE", "A.orders"), {"B": "User:mirror"})
 
     line = (
         "kafka-acls --bootstrap-server b:1 --add --allow-principal 'User:mirror' "
-        "--operation DescribeConfigs --topic 'A.orders'"
+        "--operation Write --topic 'A.orders'"
     )
     assert found.commands == (line,)
     assert found.verdict == "problem"
@@ -160,13 +157,13 @@ def test_the_code_is_that_of_the_first_problem() -> None:
 
 
 def test_what_mends_it_is_a_script_without_repetitions() -> None:
-    acl = missing_right("B", "b:1", "READ", "t", {"B": "User:mirror"})
+    acl = judge_right(MissingRight("B", "b:1", "READ", "t"), {"B": "User:mirror"})
     words = Judgement(what="heap", found="small", verdict="warning", next_step="DRIVER_MEMORY=4g")
 
     lines = list(script([acl, Judgement(what="a", found="b"), words, acl, words]))
 
     assert lines == [
-        "# permissions on B: READ on topic t is not allowed",
+        "# permissions on B: READ on topic t of B is not allowed",
         *acl.commands,
         "# heap: small",
         "# DRIVER_MEMORY=4g",
@@ -207,7 +204,7 @@ def test_a_port_that_the_running_job_may_have_is_unknown() -> None:
 
 @pytest.mark.parametrize(
     ("free_mb", "verdict", "code"),
-    [(10, "problem", 7), (64, "warning", 0), (1023, "warning", 0), (1024, "ok", 0)],
+    [(64, "warning", 0), (1023, "warning", 0), (1024, "ok", 0)],
 )
 def test_free_space(free_mb: int, verdict: str, code: int) -> None:
     found = judge_space("state.dir /x", free_mb, is_new=False)

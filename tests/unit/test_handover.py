@@ -5,6 +5,7 @@ import pytest
 from replication.kafka.ownership import REBALANCE_SECONDS, SESSION_SECONDS, SILENCE_SECONDS
 from replication.state.handover import (
     AFTER_ANY_END,
+    AFTER_DEATH,
     AFTER_EXPULSION,
     EXECUTOR_SECONDS,
     HEARTBEAT_SECONDS,
@@ -26,7 +27,9 @@ OF_AN_EARLIER_VERSION = LastOwner("first", released=False)
     [
         pytest.param(None, 0, id="the first owner"),
         pytest.param(RELEASED, 0, id="released"),
-        pytest.param(CRASHED_HERE, 0, id="its lock is ours, and its tasks ran in its process"),
+        pytest.param(
+            CRASHED_HERE, AFTER_DEATH, id="its lock is ours, and its tasks ran in its process"
+        ),
         pytest.param(CRASHED_ELSEWHERE, AFTER_ANY_END, id="of another machine"),
         pytest.param(DRIVER_CRASHED_HERE, AFTER_ANY_END, id="its executors may live on"),
         pytest.param(OF_AN_EARLIER_VERSION, AFTER_ANY_END, id="of an earlier version"),
@@ -40,7 +43,9 @@ def test_a_process_that_the_group_names_at_once(last: LastOwner | None, seconds:
     ("last", "seconds"),
     [
         pytest.param(RELEASED, 0, id="released"),
-        pytest.param(CRASHED_HERE, 0, id="its lock is ours, and its tasks ran in its process"),
+        pytest.param(
+            CRASHED_HERE, AFTER_DEATH, id="its lock is ours, and its tasks ran in its process"
+        ),
         pytest.param(CRASHED_ELSEWHERE, AFTER_EXPULSION, id="of another machine"),
         pytest.param(DRIVER_CRASHED_HERE, AFTER_EXPULSION, id="its executors may live on"),
         pytest.param(None, AFTER_EXPULSION, id="its state directory is another one"),

@@ -49,6 +49,35 @@ def test_bytes_and_files_stay_bounded_over_many_processes(tmp_path: Path, table:
     assert most < 5 * MOST_FILES
 
 
+class BesideMerge(LocalTable):
+    """Opens the table a moment before a merge that keeps no file of before."""
+
+    is_first = True
+
+    def _open(self) -> DeltaTable:
+        opened = super()._open()
+        if self.is_first:
+            self.is_first = False
+            LocalTable(self._folder).merge_files(only_small=True)
+        return opened
+
+
+def test_a_table_that_is_merged_while_it_is_read_is_asked_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "offset_runs"
+    append(folder, 0)
+    LocalTable(folder).set_properties(AT_ONCE)
+    beside = BesideMerge(folder)
+    for epoch in range(3):
+        append(folder, epoch)
+    monkeypatch.setattr("replication.state.delta_reader.delta_table", lambda *_: beside)
+
+    found = DeltaReader(tmp_path.as_uri()).query("offset_runs", "SELECT generation FROM {table}")
+
+    assert len(found) == 4
+
+
 def test_files_that_have_left_the_table_go_although_a_checkpoint_has_forgotten_them(
     tmp_path: Path,
 ) -> None:

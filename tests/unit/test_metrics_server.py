@@ -5,9 +5,8 @@ import json
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -23,6 +22,7 @@ from replication.flows.board import FlowBoard
 from replication.model import Flow
 from tests.support.observed import A_TO_B, NOW, observed
 from tests.support.settings import ONE_FLOW, parse_settings
+from tests.support.waiting import wait_until
 
 HOST = "127.0.0.1"
 
@@ -60,12 +60,12 @@ def running(
 
 def wait_for(port: int) -> None:
     """Waits until something listens at *port*."""
-    for _ in range(200):
+
+    def listens() -> bool:
         with socket.socket() as probe:
-            if probe.connect_ex((HOST, port)) == 0:
-                return
-        threading.Event().wait(0.02)
-    raise AssertionError(f"nothing listens at {port}")
+            return probe.connect_ex((HOST, port)) == 0
+
+    wait_until(listens, 5)
 
 
 def test_without_a_port_nothing_listens() -> None:
@@ -163,11 +163,7 @@ def test_callers_that_say_nothing_do_not_keep_others_out_for_long(
         for _ in range(MOST_CONNECTIONS):
             all_.enter_context(socket.create_connection((HOST, port)))
         assert get(port, "/livez")[0] == 503
-        for _ in range(200):
-            if get(port, "/livez")[0] == 200:
-                return
-            threading.Event().wait(0.05)
-        raise AssertionError("the silent ones still have all places")
+        wait_until(lambda: get(port, "/livez")[0] == 200, 10)
 
 
 def test_a_taken_port_costs_the_view_only_and_is_taken_over(
@@ -181,21 +177,16 @@ def test_a_taken_port_costs_the_view_only_and_is_taken_over(
         wait_for(port)
         second = [observed(state="standby")]
         with served(metrics(port), (), lambda: second, Pulse()):
-            for _ in range(200):
-                if any("metrics_not_served" in record.message for record in caplog.records):
-                    break
-                threading.Event().wait(0.05)
+            wait_until(lambda: "metrics_not_served" in caplog.text, 10)
             assert get(port, "/readyz")[1] == "A->B running\n"
             other.close()
-            deadline = time.monotonic() + 4 * RETRY_SECONDS
-            while time.monotonic() < deadline:
-                try:
-                    if get(port, "/readyz")[1] == "A->B standby\n":
-                        break
-                except OSError:
-                    threading.Event().wait(0.1)
-            else:
-                raise AssertionError("the port was not taken over")
+
+            def is_taken_over() -> bool:
+                with suppress(OSError):
+                    return get(port, "/readyz")[1] == "A->B standby\n"
+                return False
+
+            wait_until(is_taken_over, 2 * RETRY_SECONDS)
     said = [r.getMessage() for r in caplog.records if "metrics_not_served" in r.getMessage()]
     assert len(said) == 1
     assert "Write another metrics.port" in said[0]
@@ -203,13 +194,13 @@ def test_a_taken_port_costs_the_view_only_and_is_taken_over(
 
 
 def test_a_loop_that_does_not_turn_fails_livez(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulses, "LONGEST_TURN", 0.2)
     board, clusters, pulse = FlowBoard(), Clusters(), Pulse()
     pulse.watch(A_TO_B, board, clusters)
     with running([observed()], pulse) as port:
         assert get(port, "/livez")[0] == 200  # nothing turns yet, as while Spark starts
         board.turn()
-        threading.Event().wait(0.3)
+        assert get(port, "/livez")[0] == 200
+        monkeypatch.setattr(pulses, "LONGEST_TURN", 0.0)  # any time is too long
         status, text = get(port, "/livez")
         assert (status, text.startswith("the loop of the flow A->B has not turned for")) == (
             503, True,
@@ -220,19 +211,17 @@ def test_a_loop_that_does_not_turn_fails_livez(monkeypatch: pytest.MonkeyPatch) 
         board.rest()
         assert get(port, "/livez")[0] == 200
         pulse.turn()
-        assert get(port, "/livez")[0] == 200
-        threading.Event().wait(0.3)
         assert get(port, "/livez")[1].startswith("the loop of the process has not turned for")
 
 
 def test_a_jvm_that_does_not_answer_stops_the_pulse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulses, "LONGEST_TURN", 0.2)
+    monkeypatch.setattr(pulses, "LONGEST_TURN", 0.0)  # any time is too long
     hangs = threading.Event()
-    pulse = Pulse(lambda: hangs.wait(5))
+    pulse = Pulse(lambda: hangs.wait(120))
     hung = threading.Thread(target=pulse.turn)
     hung.start()
-    threading.Event().wait(0.4)
-    assert pulse.find_hung()
+    wait_until(pulse.find_hung, 10)
     hangs.set()
     hung.join()
+    monkeypatch.undo()
     assert not pulse.find_hung()

@@ -12,6 +12,7 @@ import pytest
 from replication.demo.ports import HOST, free_port
 from replication.kafka import reach
 from replication.kafka.reach import Reach, Silence, with_answering_servers
+from tests.support.waiting import in_time
 
 ANSWER = struct.pack(">ihi", 1, 0, 0)
 
@@ -133,9 +134,8 @@ def test_a_cluster_is_given_up_after_the_bound_and_then_at_once() -> None:
 
     assert both.await_answer(0.5) is not None
     assert time.monotonic() - started >= 0.5
-    again = time.monotonic()
-    assert both.await_answer(0.5) is not None
-    assert time.monotonic() - again < 0.5
+    with in_time(0.25, "an answer that is known"):
+        assert both.await_answer(0.5) is not None
 
 
 @pytest.mark.usefixtures("quick")
@@ -156,15 +156,15 @@ def test_a_cluster_that_comes_back_within_the_bound_is_not_given_up() -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_an_old_silence_says_nothing_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "FRESH_SECONDS", 0.2)
+    monkeypatch.setattr(reach, "FRESH_SECONDS", 0.9)
     one = Reach(closed(), is_tls=False)
     one.look()
     assert one.given_up(0.0) is not None
-    time.sleep(0.3)  # the time after which it is old, as a rule of its own
+    time.sleep(1)  # the time after which it is old, as a rule of its own
 
     assert one.given_up(0.0) is None
     one.look()
-    assert one.given_up(0.25) is None, "the silence began anew"
+    assert one.given_up(0.95) is None, "the silence began anew"
 
 
 def test_who_has_just_answered_is_not_asked(listener: Listener) -> None:
@@ -175,7 +175,6 @@ def test_who_has_just_answered_is_not_asked(listener: Listener) -> None:
     assert listener.asked == 0
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_new_client_begins_with_addresses_that_answer(listener: Listener) -> None:
     mute = Listener()
     mute.answer = None

@@ -29,10 +29,12 @@ def end_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Any]:
 def test_where_executors_report_a_short_standstill_is_enough(
     end_at: Callable[[float], Any],
 ) -> None:
-    assert settled_log_ends(end_at(0.7), [REMOTE], None, FLOW) == {REMOTE: 5}
+    assert settled_log_ends(end_at(0.7), [REMOTE], None, FLOW).ends == {REMOTE: 5}
 
 
 def test_what_a_broker_may_still_append_is_waited_for(end_at: Callable[[float], Any]) -> None:
     target = end_at(0.7)
 
-    assert settled_log_ends(target, [REMOTE], None, FLOW, is_reported_only=False) == {REMOTE: 6}
+    settled = settled_log_ends(target, [REMOTE], None, FLOW, is_reported_only=False)
+
+    assert settled.ends == {REMOTE: 6}

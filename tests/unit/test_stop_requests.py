@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from replication.config.state_access import StateAccess
 from replication.errors import StateError
 from replication.model import Flow
+from replication.state.accept_requests import AcceptRequests
 from replication.state.job_lock import hold_jobs
 from replication.state.request_files import LocalFiles
 from replication.state.requests import ANYONE, addressee_of, new_path, request
 from replication.state.stop_requests import StopRequests, request_and_wait, request_stop
 from tests.support.local import Until
 from tests.support.requests import channel
+from tests.support.said import SaidLines
 
 FLOW, BACK = Flow("A", "B"), Flow("B", "A")
 STRAYS = [
@@ -45,6 +47,24 @@ def test_a_stray_file_is_logged_once_and_hides_no_request(
 
     assert [stray in line for line in caplog.messages] == [True], "once"
     assert "Remove it" in caplog.text
+
+
+def test_a_folder_that_cannot_be_listed_is_said_once_for_each_kind_and_asks_for_nothing(
+    tmp_path: Path, said: SaidLines
+) -> None:
+    state_dir = tmp_path.as_uri()
+    (tmp_path / "_control").write_text("a file in its place")
+    requests, acceptances = everything(state_dir), AcceptRequests(channel(state_dir), FLOW)
+
+    assert requests.find() == requests.find() == set()
+    assert acceptances.find() == acceptances.find() == []
+
+    lines = said.of("requests_unreadable")
+    assert [(line.fields["kind"], line.flow) for line in lines] == [
+        ("stop", ""),
+        ("accept", "A->B"),
+    ]
+    assert all("Not a directory" in line.text for line in lines)
 
 
 def test_what_cannot_be_removed_hides_no_request(

@@ -3,27 +3,25 @@
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
-from datetime import datetime, timezone
-from typing import Final
 
+from replication.control.doctor.brokers import AskedCluster, look_at_clock, look_at_releases
+from replication.control.doctor.certificates import look_at_certificate
 from replication.control.doctor.judgement import Judgement, Verdict, failed, unknown
+from replication.control.doctor.quotas import look_at_quotas
 from replication.control.partitions import PATIENCE_SECONDS
 from replication.errors import ClusterError, ReplicationError
-from replication.kafka.certificate import served_until
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import NEXT_STEPS
 from replication.kafka.listener import find_mismatch
 from replication.kafka.reach import ANSWER_SECONDS, LOOK_SECONDS, MUTE, Silence, reach_of
 
-DAYS_LEFT: Final = 21
-"""From so few days of a certificate on there is a warning."""
-
 Met = Mapping[str, Silence | None]
 """Why each address does not answer; None for one that does."""
 
 
-def look_at_cluster(alias: str, admin: Mapping[str, str]) -> Iterator[Judgement]:
-    """Yields what is found of the cluster *alias*, asked with the properties *admin*."""
+def look_at_cluster(asked: AskedCluster) -> Iterator[Judgement]:
+    """Yields what is found of a cluster."""
+    alias, admin = asked.alias, asked.admin
     servers = [one.strip() for one in admin.get("bootstrap.servers", "").split(",") if one.strip()]
     addresses = [server.rpartition("://")[2] for server in servers]
     met = _ask(admin, addresses)
@@ -41,9 +39,10 @@ def look_at_cluster(alias: str, admin: Mapping[str, str]) -> Iterator[Judgement]
         else:
             yield unknown(f"login to {alias}", "no address of the cluster answers")
         return
+    answering = [address for address, silence in met.items() if silence is None]
     if admin.get("security.protocol", "PLAINTEXT").upper().endswith("SSL"):
-        answering = [address for address, silence in met.items() if silence is None]
-        yield from (_look_at_certificate(alias, address) for address in answering)
+        yield from (look_at_certificate(alias, address) for address in answering)
+    yield from look_at_releases(alias, admin, answering, asked.sides)
     try:
         with Cluster(alias, admin, patience_s=PATIENCE_SECONDS) as cluster:
             uid, brokers = cluster.cluster_id(), sorted(cluster.brokers())
@@ -52,7 +51,11 @@ def look_at_cluster(alias: str, admin: Mapping[str, str]) -> Iterator[Judgement]
         return
     found = f"{len(brokers)} broker(s), cluster id {uid}"
     yield Judgement(what=f"login to {alias}", found=found)
-    yield from judge_brokers(f"brokers of {alias}", alias, _ask(admin, brokers))
+    advertised = _ask(admin, brokers)
+    yield from judge_brokers(f"brokers of {alias}", alias, advertised)
+    if not any(advertised.values()):
+        yield look_at_clock(alias, admin)
+        yield from look_at_quotas(asked)
 
 
 def judge_addresses(what: str, alias: str, met: Met) -> Iterator[Judgement]:
@@ -83,27 +86,6 @@ def judge_brokers(what: str, alias: str, met: Met) -> Iterator[Judgement]:
         yield Judgement(what=what, found=f"{', '.join(met)} answer")
 
 
-def judge_certificate(what: str, until: datetime, now: datetime) -> Judgement:
-    """Returns what follows from a certificate that is valid *until* then."""
-    days = (until - now).days
-    if until <= now:
-        return Judgement(
-            what=what,
-            found=f"ended on {until:%Y-%m-%d}",
-            verdict="problem",
-            next_step="renew the certificate in the broker's ssl.keystore.location",
-            exit_code=ClusterError.exit_code,
-        )
-    step = "renew it in the broker's ssl.keystore.location before it ends"
-    is_near = days < DAYS_LEFT
-    return Judgement(
-        what=what,
-        found=f"valid until {until:%Y-%m-%d}, {days} days left",
-        verdict="warning" if is_near else "ok",
-        next_step=step if is_near else "",
-    )
-
-
 def _silent(what: str, alias: str, met: Met, verdict: Verdict) -> Judgement:
     silent = {address: why for address, why in met.items() if why}
     codes = dict.fromkeys(why.code for why in silent.values())
@@ -114,14 +96,6 @@ def _silent(what: str, alias: str, met: Met, verdict: Verdict) -> Judgement:
         next_step="; ".join(NEXT_STEPS[code].format(alias=alias) for code in codes),
         exit_code=ClusterError.exit_code if verdict == "problem" else 0,
     )
-
-
-def _look_at_certificate(alias: str, address: str) -> Judgement:
-    what = f"certificate of {alias} at {address}"
-    try:
-        return judge_certificate(what, served_until(address), datetime.now(timezone.utc))
-    except (OSError, ValueError) as error:
-        return unknown(what, str(error))
 
 
 def _ask(admin: Mapping[str, str], addresses: list[str]) -> Met:

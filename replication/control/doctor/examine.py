@@ -7,26 +7,32 @@ from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.clients import admins_of, clients_of, principals_of
+from replication.control.doctor.brokers import AskedCluster
+from replication.control.doctor.certificates import look_at_own
 from replication.control.doctor.clusters import look_at_cluster
 from replication.control.doctor.host import (
     judge_size,
+    judge_slots,
     look_at_file,
+    look_at_java,
     look_at_machine,
     look_at_versions,
 )
-from replication.control.doctor.judgement import YOURS, Judgement, failed, told
+from replication.control.doctor.judgement import Judgement, failed, told
 from replication.control.doctor.lease import look_at_leases
 from replication.control.doctor.ports import look_at_ports
 from replication.control.doctor.state_dir import look_at_identity, look_at_state_dir
 from replication.control.doctor.topics import FlowLook, look_at_flow
 from replication.control.loops import check_loops
-from replication.control.machine import open_files_limit
+from replication.control.machine import open_files_limit, slots_of
 from replication.control.sizing import shared_tasks
 from replication.errors import ConfigError, ReplicationError, SetupError
 from replication.kafka.client_check import rejected_properties
-from replication.kafka.jvm import kafka_jars, open_jvm
+from replication.kafka.jvm import shared_jvm
 from replication.model import Flow, Mode
+from replication.spark.mode import BATCH_MODES, Continuous
 from replication.state.readers import open_reader
+from replication.topics.needed_acls import YOURS
 
 AT_ONCE: Final = 8
 
@@ -48,6 +54,15 @@ class Start:
     environ: Mapping[str, str]
 
 
+def examine_rest(error: ConfigError, environ: Mapping[str, str]) -> tuple[Judgement, ...]:
+    """Returns what is found without a file that can be read: its problems, and this machine's."""
+    return (
+        *(told("the file", text, "problem", error.exit_code) for text in error.problems),
+        *look_at_java(environ),
+        *look_at_versions(),
+    )
+
+
 def examine(start: Start) -> tuple[Judgement, ...]:
     """Returns all that is found, in the order in which a start meets it.
 
@@ -57,10 +72,12 @@ def examine(start: Start) -> tuple[Judgement, ...]:
     found = [
         *_guarded("the file", lambda: look_at_file(config, start.master)),
         *_guarded("the file", lambda: _look_at_clients(config)),
+        *_guarded("stores", lambda: _look_at_own_stores(config)),
         *_guarded(
             "this machine",
             lambda: look_at_machine(config, start.master, start.heap_mb, start.environ),
         ),
+        *look_at_java(start.environ),
         *look_at_versions(),
         *_guarded("ports", lambda: look_at_ports(config)),
         *_guarded("state.dir", lambda: look_at_state_dir(config)),
@@ -90,8 +107,7 @@ def _guarded(what: str, look: Callable[[], Iterator[Judgement]]) -> list[Judgeme
 def _look_at_clients(config: MirrorConfig) -> Iterator[Judgement]:
     what = "properties of the clients"
     try:
-        with open_jvm(kafka_jars()) as jvm:
-            problems = rejected_properties(jvm, clients_of(config))
+        problems = rejected_properties(shared_jvm(), clients_of(config))
     except SetupError as error:  # without Java no job starts either
         yield failed(what, error)
         return
@@ -101,11 +117,25 @@ def _look_at_clients(config: MirrorConfig) -> Iterator[Judgement]:
         yield Judgement(what=what, found="Java's client takes them")
 
 
+def _look_at_own_stores(config: MirrorConfig) -> Iterator[Judgement]:
+    for alias, admin in admins_of(config).items():
+        yield from look_at_own(alias, admin)
+
+
 def _look_at_clusters(config: MirrorConfig) -> list[Judgement]:
-    admins = admins_of(config)
+    admins, principals = admins_of(config), principals_of(config)
+    sources = {flow.flow.source for flow in config.flows}
+    targets = {flow.flow.target for flow in config.flows} | {one.alias for one in config.heartbeats}
 
     def look(alias: str) -> list[Judgement]:
-        return _guarded(f"cluster {alias}", lambda: look_at_cluster(alias, admins[alias]))
+        asked = AskedCluster(
+            alias=alias,
+            admin=admins[alias],
+            user=principals.get(alias, ""),
+            is_source=alias in sources,
+            is_target=alias in targets,
+        )
+        return _guarded(f"cluster {alias}", lambda: look_at_cluster(asked))
 
     with ThreadPoolExecutor(AT_ONCE, "doctor") as pool:
         return [finding for rows in pool.map(look, admins) for finding in rows]
@@ -129,6 +159,12 @@ def _look_at_size(start: Start, sights: Mapping[Flow, FlowLook]) -> Iterator[Jud
         tasks[flow.flow] = sights[flow.flow].partitions if shared is None else shared
         modes[flow.flow] = flow.mode
     yield from judge_size(tasks, modes, start.heap_mb, open_files_limit())
+    continuous = [flow for flow in start.config.flows if flow.mode not in BATCH_MODES]
+    counts = [tasks[flow.flow] or 0 for flow in continuous if shared_tasks(flow) is None]
+    given = slots_of(start.master)
+    if given is not None and None not in tasks.values():
+        needs = Continuous(sum(counts), len(continuous) - len(counts))
+        yield judge_slots(needs, given, is_needed="realtime" in modes.values())
 
 
 def _look_at_identities(

@@ -6,13 +6,20 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from replication.config.tree import MirrorConfig
-from replication.control import machine
+from replication.control import java, machine
 from replication.control.doctor.judgement import Judgement, told, unknown
 from replication.control.file_check import start_problems
-from replication.errors import ConfigError, SetupError
+from replication.errors import ConfigError, FlowError, SetupError
 from replication.kafka.jvm import kafka_jars
 from replication.model import Flow, Mode
-from replication.spark.mode import few_files, local_slots, most_continuous, small_heap
+from replication.spark.mode import (
+    Continuous,
+    few_files,
+    local_slots,
+    most_continuous,
+    small_heap,
+    too_few_slots,
+)
 
 PACKAGES: Final = ("pyspark", "delta-spark", "deltalake", "confluent-kafka")
 
@@ -40,6 +47,15 @@ def look_at_machine(
         yield told("this machine", text, "warning", separator=": ")
     if not problems and not warnings:
         yield Judgement(what="this machine", found=f"{seen.host}, {seen.memory_mb} MB")
+
+
+def look_at_java(environ: Mapping[str, str]) -> Iterator[Judgement]:
+    """Yields whether Spark runs on the Java that a start would take."""
+    found, problem = java.look(environ)
+    if problem:
+        yield told("Java", problem, "problem", SetupError.exit_code)
+    else:
+        yield Judgement(what="Java", found=found)
 
 
 def look_at_versions() -> Iterator[Judgement]:
@@ -94,3 +110,26 @@ def judge_size(
     else:
         limit = "any number" if files is None else files
         yield Judgement(what="open files", found=f"{limit} may be open, which suffices")
+
+
+def judge_slots(needs: Continuous, given: int, *, is_needed: bool) -> Judgement:
+    """Returns what follows from the slots of ``--master``.
+
+    Args:
+        needs: What the flows need in Real-Time Mode.
+        given: How many there are.
+        is_needed: Whether a flow runs in no other mode.
+    """
+    what = "slots of --master"
+    obstacle = too_few_slots(given, needs) if needs.partitions or needs.sharing else ""
+    if not obstacle:
+        return Judgement(what=what, found=f"{given} suffice")
+    consequence = "" if is_needed else ": auto takes micro-batches"
+    return Judgement(
+        what=what,
+        found=f"Real-Time Mode needs {obstacle.rpartition(';')[0]}{consequence}",
+        verdict="problem" if is_needed else "warning",
+        next_step=f"start with MASTER=local[{needs.slots}] or more, or without it, so that the "
+        "start counts the slots",
+        exit_code=FlowError.exit_code if is_needed else 0,
+    )

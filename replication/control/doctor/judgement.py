@@ -5,15 +5,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from replication.errors import ReplicationError
+from replication.errors import ReplicationError, printable
 
 Verdict = Literal["ok", "warning", "unknown", "problem"]
 
 WORST_FIRST: Final[tuple[Verdict, ...]] = ("problem", "unknown", "warning", "ok")
 COMMAND: Final = re.compile(r"kafka-(?:acls|configs|topics) --[^()]+")
 AS_SAID: Final = "do what this row says"
-YOURS: Final = "User:YOURS"
-"""What the texts of calls have in the place of a user that they do not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +95,13 @@ def script(findings: Iterable[Judgement]) -> Iterator[str]:
     for finding in findings:
         if finding.verdict == "ok" or not finding.next_step:
             continue
-        lines = finding.commands or (f"# {finding.next_step}",)
+        lines = finding.commands or (_comment(finding.next_step),)
         if new := [line for line in lines if line not in said]:
             said.update(new)
-            yield f"# {finding.what}: {finding.found}"
+            yield _comment(f"{finding.what}: {finding.found}")
             yield from new
+
+
+def _comment(text: str) -> str:
+    """Returns *text* as one comment of a shell: a second line of it would be run."""
+    return f"# {printable(' '.join(text.split()))}"

@@ -1,6 +1,5 @@
 """Whether state.dir can be used, and whether it is of the clusters that the file names."""
 
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -9,16 +8,14 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.doctor.judgement import Judgement, failed, unknown
 from replication.errors import ReplicationError, StateError
 from replication.state.cluster_ids import check_ids, stored_ids
+from replication.state.folder_trial import SPACE_STEP, existing, folder_obstacle, free_mb
 from replication.state.open_storage import storage_for
 from replication.state.paths import local_path
 from replication.state.table_reader import StateReader
-from replication.state.trial import try_folder, try_remote
+from replication.state.trial import try_remote
 
 LITTLE_MB: Final = 1024
 """From so little free space on there is a warning: the tables need megabytes a day."""
-
-NOTHING_MB: Final = 64
-FOLDER_STEP: Final = "check that state.dir is writable by this user, and that its disk is well"
 
 
 def look_at_state_dir(config: MirrorConfig) -> Iterator[Judgement]:
@@ -39,33 +36,22 @@ def look_at_state_dir(config: MirrorConfig) -> Iterator[Judgement]:
 
 
 def _look_at_folder(folder: Path) -> Iterator[Judgement]:
-    above = next(path for path in (folder, *folder.parents) if path.exists())
-    what = f"state.dir {folder}"
-    try:
-        try_folder(above)
-        free_mb = shutil.disk_usage(above).free // 2**20
-    except OSError as error:
-        yield Judgement(
-            what=what,
-            found=f"cannot be used: {error.strerror or error}",
-            verdict="problem",
-            next_step=FOLDER_STEP,
-            exit_code=StateError.exit_code,
-        )
-        return
-    yield judge_space(what, free_mb, is_new=above != folder)
-
-
-def judge_space(what: str, free_mb: int, *, is_new: bool) -> Judgement:
-    """Returns what follows from *free_mb* MB of free space under a folder that can be written."""
-    does = "will be made" if is_new else "can be written, locked and listed"
-    found = f"{does}; {free_mb} MB are free"
-    step = "free space on that disk, or name another folder in state.dir"
-    if free_mb < NOTHING_MB:
+    what, (obstacle, step) = f"state.dir {folder}", folder_obstacle(folder)
+    if obstacle:
         code = StateError.exit_code
-        return Judgement(what=what, found=found, verdict="problem", next_step=step, exit_code=code)
-    if free_mb < LITTLE_MB:
-        return Judgement(what=what, found=found, verdict="warning", next_step=step)
+        yield Judgement(
+            what=what, found=obstacle, verdict="problem", next_step=step, exit_code=code
+        )
+    else:
+        yield judge_space(what, free_mb(existing(folder)), is_new=not folder.exists())
+
+
+def judge_space(what: str, left: int, *, is_new: bool) -> Judgement:
+    """Returns what follows from *left* MB of free space under a folder that can be written."""
+    does = "will be made" if is_new else "can be written, locked and listed"
+    found = f"{does}; {left} MB are free"
+    if left < LITTLE_MB:
+        return Judgement(what=what, found=found, verdict="warning", next_step=SPACE_STEP)
     return Judgement(what=what, found=found)
 
 

@@ -7,16 +7,22 @@ from typing import Final
 
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig
-from replication.control.doctor.judgement import YOURS, Judgement, failed, told, unknown
+from replication.control.doctor.judgement import Judgement, failed, told, unknown
 from replication.control.partitions import PATIENCE_SECONDS
 from replication.control.plan import find_internal_topics
 from replication.errors import GuardError, ReplicationError
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.kafka.rejections import Rejections
-from replication.topics.needed_acls import Resource, describe_acls, named_topics
+from replication.topics.needed_acls import YOURS
 from replication.topics.topic_plan import TopicPlan
-from replication.upkeep.prepare import look, topic_warnings, without_refused
+from replication.upkeep.prepare import (
+    look,
+    topic_warnings,
+    unwritable_topics,
+    without_refused,
+)
+from replication.upkeep.rights import MissingRight, missing_rights
 
 MOST_ROWS: Final = 20
 """Of single topics that would be set aside."""
@@ -125,41 +131,26 @@ def _rights(
     clusters: tuple[Cluster, Cluster],
     principals: Principals,
 ) -> Iterator[Judgement]:
-    """Yields what the user may not do with the topics, as lines that allow it.
-
-    A topic of which the user may do nothing is not listed, so those that the file names are asked
-    for as well.
-    """
+    """Yields what the user may not do with the topics, as lines that allow it."""
     source, target = clusters
-    copies = [remote for remote in plan.topics.values() if remote in plan.remote_ids]
-    lacking = [
-        *(
-            (source, "READ", name)
-            for name in source.denied("READ", plan.topics.keys() | named_topics(config))
-        ),
-        *((target, "WRITE", name) for name in target.denied("WRITE", copies)),
-        *((target, "READ", name) for name in target.denied("READ", copies)),
-    ]
-    for cluster, operation, name in lacking:
-        yield missing_right(cluster.alias, cluster.servers, operation, name, principals)
+    lacking = missing_rights(config, plan, source, target)
+    for right in lacking:
+        yield judge_right(right, principals)
     if not lacking:
         names = f"{source.alias} and {target.alias}"
         found = "the user may read and write the topics that exist"
         yield Judgement(what=f"permissions on {names}", found=found)
 
 
-def missing_right(
-    alias: str, servers: str, operation: str, topic: str, principals: Principals
-) -> Judgement:
-    """Returns that *operation* on *topic* is not allowed, with the line that allows it."""
-    grants = {Resource("topic", topic): (operation,)}
-    lines = tuple(describe_acls(grants, principals.get(alias, YOURS), servers))
+def judge_right(right: MissingRight, principals: Principals) -> Judgement:
+    """Returns what follows from a right that is missing, with the line that gives it."""
+    line = right.line(principals.get(right.alias, YOURS))
     return Judgement(
-        what=f"permissions on {alias}",
-        found=f"{operation} on topic {topic} is not allowed",
+        what=f"permissions on {right.alias}",
+        found=str(right),
         verdict="problem",
-        next_step=lines[0],
-        commands=lines,
+        next_step=line,
+        commands=(line,),
         exit_code=GuardError.exit_code,
     )
 
@@ -172,10 +163,12 @@ def _settings(
     hidden = [*_hidden(source, plan.topics), *_hidden(target, plan.topics.values())]
     for text in hidden:
         yield told(what, f"unknown: {text}", "unknown")
-    losses = topic_warnings(plan, source, target)
+    losses, unwritable = topic_warnings(plan, source, target), unwritable_topics(plan, target)
     for text in losses:
         yield told(what, text, "warning")
-    if not hidden and not losses:
+    for text in unwritable.values():
+        yield told(what, text, "problem", GuardError.exit_code)
+    if not hidden and not losses and not unwritable:
         yield Judgement(what=what, found="the target's topics keep and take what the source's do")
 
 

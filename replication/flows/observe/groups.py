@@ -66,7 +66,7 @@ class GroupLooks:
             "group_reread_records": sum(position.reread for position in positions),
         }
         if upstream <= ends.keys():
-            behind = (max(0, ends[p.upstream] - p.committed.offset) for p in positions)
+            behind = (max(0, ends[p.upstream] - p.reads_from) for p in positions)
             figures["group_lag_records"] = sum(behind)
         own = [lags[tp] for tp in upstream if tp in lags]
         if len(own) == len(upstream):

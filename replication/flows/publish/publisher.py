@@ -50,13 +50,21 @@ class FlowPublisher:
         self._topic = StatusTopic(config)
         self._turns = TopicTurns(time.monotonic())
         self._failure = ""
+        self._is_over = False
         self._lock = threading.Lock()
 
     def publish(self, observed: Observation, holders: Mapping[Part, Holder]) -> None:
-        """Writes the words of *observed* for the parts of *holders*; logs why it cannot, once."""
+        """Writes the words of *observed* for the parts of *holders*; logs why it cannot, once.
+
+        Behind the word of the flow's end nothing is written: another thread may be late with a
+        look that was made before.
+        """
         if not holders:
             return
         with self._lock:
+            if self._is_over:
+                return
+            self._is_over = observed.state in ENDED
             try:
                 self._write(observed, holders)
             except ReplicationError as error:

@@ -75,7 +75,7 @@ class Generation:
         self._folder = folder
         self._reports = reports
         self.log = log.bind(self._map_writer.flow)
-        copies = {tp: plan.copy_of(tp) for tp in plan.partitions}
+        copies = plan.copies
         self._progress = QueryProgress(query, query.name, copies)
         shared = {tp for tp in plan.partitions if plan.is_shared(tp)}
         self.pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
@@ -273,9 +273,7 @@ def replication_query(
     copies = crossing(config, plan, records)
     # Spark's generated code ends where records are counted. Before the projection, that took one
     # more copy of each record and an eighth of the CPU.
-    counted = copies.observe(
-        setup.name, counts_column([plan.copy_of(tp) for tp in plan.partitions])
-    )
+    counted = copies.observe(setup.name, counts_column(list(plan.copies.values())))
     filling = setup.reading.tasks if setup.reading.source == "spark" else len(starts)
     options = sink(config, spark, setup.limits, filling)
     return counted.writeStream.format("kafka").queryName(setup.name).options(**options)

@@ -203,12 +203,14 @@ class Generations:
 
         What was copied after the last look at a topic's id is not in it; see `CheckedRuns`.
         """
-        for generation, _ in self._running:
-            generation.stop()
         positions: dict[TopicPartition, Position] = {}
-        for generation, _ in self._running:
-            positions |= generation.close()
-        self._ids.close()
+        try:
+            for generation, _ in self._running:
+                generation.stop()
+            for generation, _ in self._running:
+                positions |= generation.close()
+        finally:
+            self._ids.close()  # its thread would look on for as long as the process lives
         self._running.clear()
         self._readings.clear()
         self._context.board.end()

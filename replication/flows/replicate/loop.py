@@ -133,6 +133,7 @@ class _FlowLoop:
         self._warned: set[str] = set()
         self._has_looked_at_age = False
         self._heartbeats = HeartbeatCopies(context)
+        self._held = frozenset[TopicPartition]()  # remote ones with records of earlier generations
         self._has_gone = False  # topics of the last plan, so that a refresh is due at once
         self._selection = SelectionReport(context)
         self._map_writer = MapWriter(context)
@@ -203,11 +204,10 @@ class _FlowLoop:
     def _replicate(
         self, running: Generations, due: TopicPlan, positions: dict[TopicPartition, Position]
     ) -> GenerationEnding:
-        plan = running.plan
         self._map_writer.rejected.clear()
         try:
             running.start(due, {tp: positions[tp] for tp in due.partitions}, self._number)
-            self._log_old_records(plan, positions)
+            self._log_old_records(running.plan, positions)
             self._context.board.turn_to("replicating")
             ending = self._attend(running)
         finally:
@@ -302,7 +302,8 @@ class _FlowLoop:
         """Starts a generation for what *refreshed* has more; false if it has not only more."""
         self._context.log.info("topics_changed")
         added = refreshed.beyond(running.plan)
-        if added is None or not running.has_room or self._admitted.mode() != running.mode:
+        has_room = running.has_room and self._admitted.mode() == running.mode
+        if added is None or not has_room or self._held & {*added.copies.values()}:
             return False
         self._number += 1
         with spark_errors(self._flow):
@@ -321,7 +322,6 @@ class _FlowLoop:
         self._log_warnings(added)
         self._choice.rejoin(added)
         self._lease.check()
-        self._plan = refreshed
         running.extend(refreshed)
         if added.partitions:
             running.start(added, located.positions, self._number)
@@ -349,7 +349,8 @@ class _FlowLoop:
             located = settle_positions(
                 self._context, plan, self._map_writer, self._number, self._heartbeats.in_flight
             )
-        self._lease.has_settled = True  # nothing of the generation before was in flight
+        self._held = located.held  # else nothing of the generation before is in flight
+        self._lease.has_settled = not self._held
         self._remember(plan, located.positions)
         note_ends(self._context, plan.partitions)
         self._plan = self._choice.narrow(plan, located)
@@ -368,10 +369,9 @@ class _FlowLoop:
         positions = self._find_positions(plan)
         self._lease.check()
         self._number += 1
-        if copy_up_to_rejected(
-            self._context, plan, self._map_writer, positions, number=self._number
-        ):
-            positions = self._find_positions(plan)
+        written, number = self._map_writer, self._number
+        if copy_up_to_rejected(self._context, plan, written, positions, number=number):
+            return self._find_positions(plan)
         return positions
 
     def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:

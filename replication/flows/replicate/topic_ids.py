@@ -7,6 +7,7 @@ to answer.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from threading import Condition, Event, Thread
@@ -22,8 +23,31 @@ LOOK_SECONDS: Final = 1.0
 LARGEST_SHARE: Final = 0.1
 """Of the time that looks may take: thousands of topics are looked at less often."""
 
+RECENT_LOOKS: Final = 10
+
 LAST_LOOK_SECONDS: Final = 5.0
 """How long the end of a generation waits for its last look."""
+
+
+class Rhythm:
+    """How often to look: looks take a share of the time by what they cost, not by what they wait.
+
+    A cluster that is silent, or whose client asks a silent broker first, makes a look late. That
+    costs nothing, and must not make the next ones rare just then. So the quickest of the last
+    looks that were answered counts.
+    """
+
+    def __init__(self) -> None:
+        self._took = deque[float](maxlen=RECENT_LOOKS)
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next look."""
+        return max(LOOK_SECONDS, min(self._took, default=0.0) / LARGEST_SHARE)
+
+    def took(self, seconds: float) -> None:
+        """Notes how long a look took that was answered."""
+        self._took.append(seconds)
 
 
 class TopicIdWatch:
@@ -74,17 +98,18 @@ class TopicIdWatch:
         self._is_waited_for.set()
 
     def _look_on(self) -> None:
-        pause = LOOK_SECONDS
+        rhythm = Rhythm()
         while True:
-            self._is_waited_for.wait(pause)
+            self._is_waited_for.wait(rhythm.pause)
             if self._is_closed:
                 return
             self._is_waited_for.clear()
             began = time.monotonic()
-            self._look()
-            pause = max(LOOK_SECONDS, (time.monotonic() - began) / LARGEST_SHARE)
+            if self._look():
+                rhythm.took(time.monotonic() - began)
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
+        """Looks once; returns whether both clusters have answered."""
         with self._news:
             self.begun += 1
             number, plan = self.begun, self.plan
@@ -103,6 +128,7 @@ class TopicIdWatch:
             self._missing = found.missing
             self._ended = number
             self._news.notify_all()
+        return bool(found.described)
 
 
 def names_of(flow: Flow, topics: Iterable[str]) -> str:

@@ -102,8 +102,9 @@ public final class AdminCalls implements AutoCloseable {
   }
 
   /**
-   * Topics by name: {@code {"name": name, "id": uuid, "leaders": [1, ...]}}: the broker that leads
-   * each partition, or null.
+   * Topics by name: {@code {"name": name, "id": uuid, "leaders": [1, ...], "inSync": [[2, 3],
+   * ...]}}: the broker that leads each partition, or null, and how many of how many replicas have
+   * all of it.
    */
   public String describeTopics(String names, int timeoutMs) throws JsonProcessingException {
     var options = new DescribeTopicsOptions().timeoutMs(timeoutMs);
@@ -114,8 +115,10 @@ public final class AdminCalls implements AutoCloseable {
   private static JsonNode topic(TopicDescription topic) {
     ObjectNode node = JSON.createObjectNode().put("name", topic.name());
     ArrayNode leaders = node.put("id", topic.topicId().toString()).putArray("leaders");
-    for (TopicPartitionInfo it : topic.partitions()) {
-      leaders.add(OffsetCalls.hasLeader(it) ? it.leader().id() : null);
+    ArrayNode inSync = node.putArray("inSync");
+    for (TopicPartitionInfo partition : topic.partitions()) {
+      leaders.add(OffsetCalls.hasLeader(partition) ? partition.leader().id() : null);
+      inSync.addArray().add(partition.isr().size()).add(partition.replicas().size());
     }
     return node;
   }

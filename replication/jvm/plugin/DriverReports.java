@@ -55,6 +55,7 @@ public final class DriverReports implements DriverPlugin {
     private long heardBefore = heardAt;
     private boolean isLost;
     private final Map<String, long[]> busy = new HashMap<>(); // flow: records, tasks
+    private final Map<String, Set<String>> held = new HashMap<>(); // flow: partitions
   }
 
   private static final class Runs {
@@ -149,6 +150,30 @@ public final class DriverReports implements DriverPlugin {
       ABANDONED.remove(flow);
     }
     return found.toString();
+  }
+
+  /**
+   * The target partitions to which records of {@code flow} are in flight, {@code topic partition}
+   * with a tab between them in each line, if that is all that {@link #mayWrite} waits for; empty
+   * where it is not, or not known.
+   */
+  public static synchronized String held(String flow, long since) {
+    long now = System.nanoTime();
+    Set<String> found = new TreeSet<>();
+    for (Map.Entry<String, Executor> entry : EXECUTORS.entrySet()) {
+      Executor executor = entry.getValue();
+      boolean isLocal = ExecutorReports.LOCAL.equals(entry.getKey());
+      if (reason(executor, flow, since, now, isLocal).isEmpty()) {
+        continue;
+      }
+      boolean isHeard = !executor.isLost && executor.heardBefore - since > 0;
+      Set<String> own = executor.held.getOrDefault(flow, Set.of());
+      if (!isHeard || own.isEmpty() || executor.busy.get(flow)[1] > 0) {
+        return "";
+      }
+      found.addAll(own);
+    }
+    return String.join("\n", found);
   }
 
   /**
@@ -279,6 +304,7 @@ public final class DriverReports implements DriverPlugin {
       if (number > executor.number) { // not one that came before and whose answer was lost
         executor.number = number;
         executor.busy.clear();
+        executor.held.clear();
         for (int i = 1; i < lines.length; i++) {
           keep(executor, lines[i]);
         }
@@ -294,6 +320,11 @@ public final class DriverReports implements DriverPlugin {
     if (fields[0].equals("flow")) {
       executor.busy.put(
           fields[1], new long[] {Long.parseLong(fields[2]), Long.parseLong(fields[3])});
+      return;
+    }
+    if (fields[0].equals("held")) {
+      String partition = fields[2] + '\t' + fields[3];
+      executor.held.computeIfAbsent(fields[1], unused -> new TreeSet<>()).add(partition);
       return;
     }
     Runs runs = RUNS.get(fields[2]);

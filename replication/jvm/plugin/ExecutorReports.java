@@ -24,11 +24,12 @@ import replication.source.SharedConsumers;
  * from the last report it got, which is never earlier, and lets nobody else write before.
  *
  * <p>A report is lines of tab-separated fields: {@code executor id number token}, then {@code flow
- * name records tasks} with the records in flight and the tasks running, then {@code runs token
- * generation topic partition srcFrom,srcUntil,tgtFrom,count;... sync,...}, {@code copied token
- * generation topic partition bytes,newestTimestamp,newestOfSource}, {@code timed token generation
- * topic partition latency transfer} as {@link Durations}, and {@code rejected token generation
- * topic partition offset text}. The driver takes nothing without the tokens that it gave out.
+ * name records tasks} with the records in flight and the tasks running, then {@code held flow topic
+ * partition} for what is in flight while the driver waits, then {@code runs token generation topic
+ * partition srcFrom,srcUntil,tgtFrom,count;... sync,...}, {@code copied token generation topic
+ * partition bytes,newestTimestamp,newestOfSource}, {@code timed token generation topic partition
+ * latency transfer} as {@link Durations}, and {@code rejected token generation topic partition
+ * offset text}. The driver takes nothing without the tokens that it gave out.
  */
 public final class ExecutorReports implements ExecutorPlugin {
   static final String INTERVAL = "interval.ms";
@@ -53,6 +54,7 @@ public final class ExecutorReports implements ExecutorPlugin {
   private volatile long heardAt;
   private volatile boolean isShutDown;
   private volatile boolean hasRunTasks;
+  private boolean isAwaited; // the driver waits until nothing is in flight
   private long number;
   private String unsent;
   private long complainedAt;
@@ -161,7 +163,8 @@ public final class ExecutorReports implements ExecutorPlugin {
       for (int i = 1; i < orders.length; i++) {
         abandon(orders[i]);
       }
-      return orders[0].equals(DriverReports.HURRY) ? Math.min(50, intervalMs) : intervalMs;
+      isAwaited = orders[0].equals(DriverReports.HURRY);
+      return isAwaited ? Math.min(50, intervalMs) : intervalMs;
     } catch (Exception e) { // the driver is busy, or ends; the lease says when that is too long
       return intervalMs;
     }
@@ -193,6 +196,9 @@ public final class ExecutorReports implements ExecutorPlugin {
                 .append('\t')
                 .append(tasks.getOrDefault(flow, 0L))
                 .append('\n'));
+    if (isAwaited) {
+      PreserveTimestamps.forEachCopy((tp, copy) -> copy.reportHeld(lines, tasks.keySet()));
+    }
     PreserveTimestamps.forEachCopy((tp, copy) -> copy.report(lines));
     if (number % REPORTS_BETWEEN_CLEANUPS == 0) {
       PreserveTimestamps.dropIdle(ExecutorReports::isRunning, IDLE_NANOS);

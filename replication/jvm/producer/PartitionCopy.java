@@ -2,6 +2,7 @@ package replication.producer;
 
 import java.util.Arrays;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.LongPredicate;
 import org.apache.kafka.common.TopicPartition;
 
@@ -227,6 +228,14 @@ public final class PartitionCopy {
   public synchronized void countInto(Map<String, Long> sum) {
     if (!flow.isEmpty()) {
       sum.merge(flow, (long) inFlight, Long::sum);
+    }
+  }
+
+  /** Appends the flow and the partition if records are in flight, unless tasks of the flow run. */
+  public synchronized void reportHeld(StringBuilder lines, Set<String> running) {
+    if (inFlight > 0 && !flow.isEmpty() && !running.contains(flow)) {
+      lines.append("held\t").append(flow).append('\t').append(partition.topic());
+      lines.append('\t').append(partition.partition()).append('\n');
     }
   }
 

@@ -6,6 +6,7 @@ state directory: they have the same tables, but not the same lock files.
 
 import logging
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic, plain_records
 from replication.errors import LeaseError
 from replication.model import Flow
-from replication.state.handover import AFTER_EXPULSION
+from replication.state.handover import AFTER_DEATH, AFTER_EXPULSION
 from tests.support.commands import spark_submit, start_mirror
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters
@@ -183,7 +184,10 @@ def test_a_standby_on_the_same_machine_goes_on_without_waiting_for_the_session(
         ended = time.monotonic()
         await_growth(pair, standby, TAKEOVER_SECONDS)
         log.info("the standby went on after %.1f s", time.monotonic() - ended)
-        assert "event=lease_handover" not in output.read_text(errors="replace")
+        text = output.read_text(errors="replace")
+        waits = re.findall(r"event=lease_handover seconds=([\d.]+)", text)
+        assert all(float(seconds) <= AFTER_DEATH for seconds in waits)
+        assert len(waits) == text.count("event=lease_handover")
 
     assert_all_copied_once(pair, tmp_path)
 

@@ -121,7 +121,9 @@ def test_a_target_that_retention_has_emptied_gets_what_mirror_maker_2_had_not_co
     assert before == [300, 60]
     dense, transactional = planned.starts
     assert (dense.offset, dense.origin) == (300, "taken over")
-    assert dense.reason.startswith(f"mm2-offsets.{course.flow.source}.internal says that Mirror")
+    assert dense.reason.startswith(
+        f"according to mm2-offsets.{course.flow.source}.internal, Mirror"
+    )
     assert transactional.offset is not None
     assert transactional.offset >= 60
     for topic, count in zip(course.topics, before, strict=True):

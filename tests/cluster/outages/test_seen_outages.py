@@ -10,21 +10,23 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 from replication.control.status import flow_status
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.topic_log import log_ends
-from replication.demo.workload import ProducedRecord, sending
+from replication.demo.workload import ProducedRecord, create_topic, sending
 from replication.errors import StateError
 from replication.model import EventKind, Mode
 from tests.support.flows import RunningFlow, flow_config, unique_flow
+from tests.support.gate.clock import Limit
 from tests.support.local import Clusters
 from tests.support.process_tree import paused
 from tests.support.stored import reader, stored
-from tests.support.topics import copied, fill, plain, send
-from tests.support.two_brokers import create_spread_topic, two_brokers
-from tests.support.waiting import in_time
+from tests.support.topics import assert_equal, copied, fill, plain, send
+from tests.support.two_brokers import create_spread_topic, keep_groups_on, two_brokers
+from tests.support.waiting import in_time, measured
 
 pytestmark = [
     pytest.mark.cluster,
@@ -99,7 +101,7 @@ def test_an_outage_is_said_of_the_flow_that_it_hits(
     other.until(lambda: log_ends(clusters[1].bootstrap, [copy])[copy] >= 100)
 
     with away(own_process, how):
-        gone = time.monotonic()
+        gone, began = time.monotonic(), Limit(SAID_SECONDS)
         with in_time(SAID_SECONDS, "the event of the outage"):
             hit.until(lambda: outages(hit) == [("unreachable", cluster)])
         assert troubles(hit) == [("unreachable", cluster)]
@@ -111,7 +113,8 @@ def test_an_outage_is_said_of_the_flow_that_it_hits(
     [end] = stored(hit.tables, "events", "kind = 'reachable'")
     found = re.fullmatch(rf"cluster {cluster} answers again after (\d+) s", end.text)
     assert found
-    assert down - 1 <= int(found[1]) <= seen + 3  # from its last answer on
+    with measured("the length of the outage", began):
+        assert down - 1 <= int(found[1]) <= seen + 3  # from its last answer on
     hit.until(lambda: troubles(hit) == [])
     send(both[0], topic_name, 1, 50)
     hit.until(lambda: copied(both, topic_name) >= 150)
@@ -179,6 +182,55 @@ def test_a_partition_whose_leader_does_not_answer_is_said_and_the_others_go_on(
         flow.stop()
 
         assert outages(flow) == []
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_copy_whose_leader_does_not_answer_does_not_hold_up_the_others(
+    spark: SparkSession,
+    clusters: Clusters,
+    broker_settings: BrokerSettings,
+    tmp_path: Path,
+    topic_name: str,
+    number: int,
+) -> None:
+    """The controller's cluster goes on to name its leader; of the other broker's, it names none."""
+    source, silent, led = clusters[0], number - 1, 2 - number
+    with two_brokers(tmp_path / "target", broker_settings) as brokers:
+        keep_groups_on(brokers[0], 3 - number)
+        create_topic(source.bootstrap, topic_name, 2)
+        create_spread_topic(brokers[0], f"A.{topic_name}")
+        servers = ",".join(broker.bootstrap for broker in brokers)
+        quick = {"B.admin.default.api.timeout.ms": "5000"}
+        settings = {**QUIET, **quick, "B.bootstrap.servers": servers}
+        config = flow_config(source, brokers[led], topic_name, settings)
+        flow = RunningFlow(spark, tmp_path / "state", config, "realtime")
+        send(source, topic_name, 2, 100)
+        flow.until(lambda: copied((source, brokers[led]), topic_name) >= 100)
+
+        expected = ("leaderless", config.target.alias, topic_name, silent)
+        with sending(source.bootstrap) as sender:
+            with away(brokers[silent], "paused"):
+                sender.send_all(topic_name, islice(only(silent), 50))  # they will be on their way
+                with in_time(SAID_SECONDS, "the event of the partition"):
+                    flow.until(lambda: partitions(flow) == [expected])
+                sender.send_all(topic_name, islice(only(led), 50))
+                flow.until(lambda: end_of(brokers[led], f"A.{topic_name}", led) >= 100)
+            flow.until(lambda: partitions(flow)[1:] == [("led", *expected[1:])])
+            sender.send_all(topic_name, islice(plain(2), 100))
+        flow.until(lambda: copied((source, brokers[led]), topic_name) >= 300)
+        flow.stop()
+
+        assert_equal((source, brokers[led]), topic_name)
+        assert outages(flow) == []
+
+
+def end_of(broker: Broker, topic: str, partition: int) -> int:
+    """The log end of one partition, which its leader is asked for."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused"})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), 30)[1])
+    finally:
+        consumer.close()
 
 
 def partitions(flow: RunningFlow) -> list[tuple[EventKind, str, str, int]]:

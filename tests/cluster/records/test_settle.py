@@ -32,7 +32,7 @@ def test_log_ends_settle_only_when_the_other_producer_stops(
         with pytest.raises(ClusterError, match=still_growing):
             settled_log_ends(target, [remote], spark, FLOW, patience_seconds=3)
         shared = {remote}  # by declaration: that it grows is no news
-        assert settled_log_ends(target, [remote], spark, FLOW, 3, shared).keys() == shared
+        assert settled_log_ends(target, [remote], spark, FLOW, 3, shared).ends.keys() == shared
         sent = other.finish()[topic_name]
 
-        assert settled_log_ends(target, [remote], spark, FLOW) == {remote: sent}
+        assert settled_log_ends(target, [remote], spark, FLOW).ends == {remote: sent}

@@ -44,25 +44,20 @@ def options(broker: Broker, topic: str, partitions: int, more: Mapping[str, str]
     }
 
 
-def drain(spark: SparkSession, settings: Mapping[str, str], folder: Path) -> StreamingQuery:
-    """Begins to read what is there in micro-batches."""
-    records = spark.readStream.format(SHARED).options(**settings).load()
-    return (
-        records.writeStream.format("parquet")
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(str(folder / "records"))
-    )
-
-
 def streamed(
     spark: SparkSession, settings: Mapping[str, str], folder: Path
 ) -> tuple[DataFrame, StreamingQuery]:
-    """What a drain reads."""
-    query = drain(spark, settings, folder)
+    """What a drain in micro-batches reads."""
+    records = spark.readStream.format(SHARED).options(**settings).load()
+    path = str(folder / "records")
+    query = (
+        records.writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(path)
+    )
     query.awaitTermination()
-    schema = spark.read.format(SHARED).options(**settings).load().schema
-    return spark.read.schema(schema).parquet(str(folder / "records")), query
+    return spark.read.schema(records.schema).parquet(path), query
 
 
 def check_equal(found: DataFrame, expected: DataFrame, count: int) -> None:
