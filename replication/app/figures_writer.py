@@ -46,8 +46,12 @@ class FiguresWriter:
         self._has_failed = False
 
     def __call__(self, observed: Observation) -> None:
-        """Takes an observation; standbys and flows that have ended say nothing of now."""
-        if observed.owner is None or observed.ended_at is not None:
+        """Takes an observation; standbys and flows that have ended say nothing of now.
+
+        Neither does a process that does not replicate the flow's records.
+        """
+        owner = observed.owner
+        if owner is None or owner.part != "records" or observed.ended_at is not None:
             return
         self._waiting.extend(self._minutes[observed.flow].add(observed))
         if self._waiting and time.monotonic() >= self._due:

@@ -288,8 +288,8 @@ class _Application:
         drains = [flow.flow for flow in self._chosen if flow.mode == "drain"]
         leases = LeaseBook(tables, self._claims.values(), drains)
         contexts = [self._context(flow, tables, leases) for flow in self._chosen]
-        reported = ReportedFigures(driver_jvm())
-        view = View(contexts, self._job, reported, FiguresWriter(tables))
+        reported, beats = ReportedFigures(driver_jvm()), self._launch.config.beats
+        view = View(contexts, self._job, reported, FiguresWriter(tables), beats)
         admission = self._admission()
         refused = refusals(contexts)
         threads = [

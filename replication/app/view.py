@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -34,6 +34,7 @@ class View(AbstractContextManager["View"]):
         job: What the process runs.
         reported: What executors have reported of all flows.
         writer: Keeps the figures by the minute.
+        beats: How often heartbeats are emitted to a cluster, in seconds by its alias.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class View(AbstractContextManager["View"]):
         job: Job,
         reported: ReportedFigures,
         writer: FiguresWriter,
+        beats: Mapping[str, float],
     ) -> None:
         self._contexts = contexts
         self._job = job
@@ -51,11 +53,12 @@ class View(AbstractContextManager["View"]):
         self._observer = Observer(min(intervals, default=0), reported)
         self._writer = writer
         self._observer.subscribe(writer)
-        for context in measured:
-            self._observer.watch(FlowSight(context, job))
         self._publishers = Publishers(
             [(context.config, partial(holders_of, context, job)) for context in measured]
         )
+        for context in measured:
+            beat = beats.get(context.config.source.alias)
+            self._observer.watch(FlowSight(context, job, self._publishers.skew, beat))
         self._stop = threading.Event()
         self._shown: dict[Flow, tuple[object, float]] = {}
         self._ended = set[Flow]()

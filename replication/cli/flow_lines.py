@@ -8,6 +8,8 @@ from replication.control.flow_answers import FlowAnswer
 from replication.control.status import End
 from replication.figures.health import Condition
 from replication.figures.observation import ENDED, Observation
+from replication.figures.words import Word
+from replication.model import runs
 
 MODES: Final[Mapping[str, str]] = {"realtime": "real-time", "microbatch": "micro-batches"}
 SOURCES: Final[Mapping[str, str]] = {"shared": "the shared source", "spark": "Spark's source"}
@@ -24,6 +26,8 @@ def flow_lines(answer: FlowAnswer) -> Iterator[str]:
         yield from (f"  ! {_condition(condition)}" for condition in word.observed.conditions)
     elif answer.heard.why_not:
         yield f"  its owner was not heard: {answer.heard.why_not}"
+    for part in answer.others:
+        yield f"  job {part.word.part}: {_said(part.word, part.state, part.why, part.age)}"
     told = answer.told
     if told is not None and told.end and (word is None or word.observed.state not in ENDED):
         yield f"  {_end(told.end)}"
@@ -36,10 +40,13 @@ def first_line(answer: FlowAnswer) -> str:
     word = answer.heard.word
     if word is None:
         return _by_tables(answer)
-    if answer.state == "silent":
-        said = clock(word.said_at)
-        return f"silent: {answer.why}; last word: {_running(word.observed)} at {said}"
-    return f"{_running(word.observed)}, heard {answer.age or 0:.0f} s ago"
+    return _said(word, answer.state, answer.why, answer.age or 0)
+
+
+def _said(word: Word, state: str, why: str, age: float) -> str:
+    if state == "silent":
+        return f"silent: {why}; last word: {_running(word.observed)} at {clock(word.said_at)}"
+    return f"{_running(word.observed)}, heard {age:.0f} s ago"
 
 
 def _by_tables(answer: FlowAnswer) -> str:
@@ -99,6 +106,8 @@ def _running(observed: Observation) -> str:
     if observed.owner is not None and observed.state not in ENDED:
         owner = observed.owner
         parts[0] += f" on {owner.host}, process {owner.pid}, since {clock(owner.since)}"
+    if observed.runs is not None and not runs(observed.runs, "records"):
+        parts[0] += f" ({observed.runs} only)"
     if observed.ended_at is not None:
         code = "" if observed.exit_code is None else f", exit code {observed.exit_code}"
         parts[0] += f" at {clock(observed.ended_at)}{code}"

@@ -107,6 +107,11 @@ def _brief(answers: Sequence[FlowAnswer]) -> Iterator[str]:
         word = one.heard.word
         conditions = word.observed.conditions if word else ()
         what = conditions[0].text if conditions and one.state != "silent" else first_line(one)
+        if not conditions and one.state != "silent":
+            what = next(
+                (f"job {part.word.part}: {part.why}" for part in one.others if not part.is_well),
+                what,
+            )
         troubles = one.told.troubles if one.told and not word else ()
         more = f"; {len(troubles)} topics or clusters are in trouble" if troubles else ""
         verdict = {"ok": "OK", "degraded": "WARNING", "bad": "CRITICAL"}.get(one.health, "UNKNOWN")

@@ -116,6 +116,12 @@ class MirrorConfig:
         return StateAccess(self.state_dir, self.hadoop, self.engine)
 
     @property
+    def beats(self) -> dict[str, float]:
+        """How often heartbeats are emitted to a cluster, by its alias, in seconds."""
+        slowest_first = sorted(self.heartbeats, key=lambda pair: -pair.interval_seconds)
+        return {pair.alias: pair.interval_seconds for pair in slowest_first}
+
+    @property
     def names(self) -> tuple[Flow, ...]:
         """What a process runs, for its locks and for stop requests.
 

@@ -5,10 +5,12 @@ next one is not overdue and the lease's group has that process. What is not know
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from replication.config.tree import FlowConfig, MirrorConfig
@@ -19,7 +21,7 @@ from replication.figures.document import document
 from replication.figures.observation import ENDED, FlowState
 from replication.figures.words import Word
 from replication.kafka.status_reader import StatusReader
-from replication.model import Flow
+from replication.model import Flow, Part
 from replication.state.executions import Ending
 from replication.state.folder import check_begun
 from replication.state.readers import is_quick, open_reader
@@ -31,6 +33,8 @@ IS_OFF: Final = "status.storage.topic is set to nothing, so that no owner says h
 MOST_AT_ONCE: Final = 32
 TABLES_SECONDS: Final = 10.0
 """How often the tables are read for whoever asks all the time, of flows that say nothing."""
+LATE_SECONDS: Final = 2.0
+"""How late a word may be, and by how much clocks may differ before that is asked about."""
 
 ENDINGS: Final[dict[Ending, FlowState]] = {
     "finished": "drained",
@@ -46,6 +50,32 @@ class Heard:
 
     word: Word | None = None
     why_not: str = ""
+    others: tuple[Word, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartAnswer:
+    """How a part of a flow is that runs as a job of its own, as in `FlowAnswer`."""
+
+    word: Word
+    state: SeenState
+    why: str
+    age: float
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is known to be wrong with it."""
+        return self.state not in ("silent", "failed")
+
+    def document(self) -> dict[str, object]:
+        """Returns what a command prints as JSON."""
+        return {
+            "part": self.word.part,
+            "state": self.state,
+            "why": self.why or None,
+            "heard_seconds": round(self.age, 1),
+            "last_word": document(self.word.observed, is_stale=self.state == "silent"),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +89,7 @@ class FlowAnswer:
         heard: The last word of its owner.
         age: How many seconds ago that was said; None without one.
         witness: The group of its lease.
+        others: Its parts that run as jobs of their own.
         told: What the tables say of it; None if they were not read.
         untold: Why they were not.
     """
@@ -71,6 +102,7 @@ class FlowAnswer:
     witness: Witness
     told: FlowStatus | None = None
     untold: str = ""
+    others: tuple[PartAnswer, ...] = ()
 
     @property
     def health(self) -> Health:
@@ -78,7 +110,9 @@ class FlowAnswer:
         if self.state in ("silent", "failed"):
             return "bad"
         if self.heard.word is not None:
-            return self.heard.word.observed.health
+            own = self.heard.word.observed.health
+            is_whole = all(part.is_well for part in self.others)
+            return "degraded" if own == "ok" and not is_whole else own
         if self.state == "unknown" or self.told is None:
             return "unknown"
         return "bad" if self.told.troubles else "ok"
@@ -96,6 +130,7 @@ class FlowAnswer:
             "why": self.why or None,
             "heard_seconds": None if self.age is None else round(self.age, 1),
             "last_word": word and document(word.observed, is_stale=self.state == "silent"),
+            "other_jobs": [part.document() for part in self.others],
             "no_word": self.heard.why_not or None,
             "no_tables": self.untold or None,
             "lease_group": {
@@ -144,6 +179,38 @@ def judge_by_tables(told: FlowStatus | None, witness: Witness) -> tuple[SeenStat
     return "unknown", witness.reason
 
 
+@dataclass(frozen=True, slots=True)
+class Witnesses:
+    """The groups of the leases: of each flow's records, and of parts with a job of their own."""
+
+    of_records: Mapping[Flow, Witness]
+    of_parts: Mapping[Part, Mapping[Flow, Witness]]
+
+    def of(self, word: Word) -> Witness:
+        """Returns the one of the part that a *word* is about."""
+        flow = word.observed.flow
+        return self.of_parts.get(word.part, {}).get(flow, self.of_records[flow])
+
+
+def is_doubtful(word: Word, witness: Witness) -> bool:
+    """Returns whether only the clocks say how old a *word* is, and they may be wrong.
+
+    Its process lives by the *witness*, or has none, and the word is too old, or of the future.
+    """
+    if word.heard is not None or word.observed.state in ENDED:
+        return False
+    age = time.time() - word.said_at
+    may_live = not word.member or witness.of(word.member) == "member"
+    return may_live and not -LATE_SECONDS < age <= word.patience
+
+
+def _of_word(word: Word, witnesses: Witnesses) -> PartAnswer:
+    by_clock = time.monotonic() - word.heard if word.heard is not None else None
+    age = max(0.0, time.time() - word.said_at) if by_clock is None else by_clock
+    state, why = judge(word, witnesses.of(word), age)
+    return PartAnswer(word, state, why, age)
+
+
 class FlowAnswers(AbstractContextManager["FlowAnswers"]):
     """Answers how flows are, again and again through the same connections, for the block.
 
@@ -183,10 +250,11 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
             mute = [flow for flow, one in pairs if one.word is None]
             if read is None and mute:
                 read = pool.submit(self._read_tables if are_tables_wanted else self._known, mute)
-            witnesses = asked.result() | self._of_checkpoints(heard)
+            witnesses = Witnesses(asked.result(), self._of_parts(heard))
             tables = read.result() if read else NOT_READ
+            heard = list(pool.map(partial(self._hear_again, witnesses), self._flows, heard))
         answers = [
-            self._answer(flow.flow, one, witnesses[flow.flow], tables)
+            self._answer(flow.flow, one, witnesses, tables)
             for flow, one in zip(self._flows, heard, strict=True)
         ]
         if not any(one.heard.word or (one.told and one.told.process) for one in answers):
@@ -197,22 +265,50 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
                 raise NoAnswerError(f"{error}. No owner was heard: {why_not}") from None
         return answers
 
-    def _of_checkpoints(self, heard: Sequence[Heard]) -> dict[Flow, Witness]:
-        """Asks the groups of flows whose checkpoints alone have an owner that says something."""
-        pairs = zip(self._flows, heard, strict=True)
-        alone = [flow for flow, one in pairs if one.word and one.word.part == "checkpoints"]
-        return ask_witnesses(alone, "checkpoints")
+    def _of_parts(self, heard: Sequence[Heard]) -> dict[Part, dict[Flow, Witness]]:
+        """Asks the groups of parts that run as jobs of their own, and say something."""
+        said: dict[Part, list[FlowConfig]] = defaultdict(list)
+        for flow, one in zip(self._flows, heard, strict=True):
+            for word in (one.word, *one.others):
+                if word is not None and word.member and word.part != "records":
+                    said[word.part].append(flow)
+        return {part: ask_witnesses(flows, part) for part, flows in said.items()}
 
-    def _answer(self, flow: Flow, heard: Heard, witness: Witness, tables: "_Read") -> FlowAnswer:
-        told = tables.told.get(flow)
+    def _hear_again(self, witnesses: Witnesses, config: FlowConfig, heard: Heard) -> Heard:
+        """Waits for one more word where a clock decides whether the last one is too old.
+
+        The clocks of this machine and of the broker may differ, and one that is set by an hour must
+        not make a flow silent whose process is in the group of its lease.
+        """
+        reader, words = self._readers.get(config.flow), (heard.word, *heard.others)
+        doubtful = [w for w in words if w is not None and is_doubtful(w, witnesses.of(w))]
+        if reader is None or not doubtful:
+            return heard
+        seconds = max(word.interval for word in doubtful) + LATE_SECONDS
+        reader.await_words({word.part for word in doubtful}, seconds)
+        return Heard(reader.words.last, others=reader.words.others)
+
+    def _answer(
+        self, flow: Flow, heard: Heard, witnesses: Witnesses, tables: "_Read"
+    ) -> FlowAnswer:
+        told, witness = tables.told.get(flow), witnesses.of_records[flow]
         told = told and witnessed(told, witness, self._config.state_dir)
         untold = tables.untold if flow in tables.flows else NOT_READ.untold
         if (word := heard.word) is None:
             state, why = judge_by_tables(told, witness)
             return FlowAnswer(flow, state, why, heard, None, witness, told, untold)
-        age = max(0.0, time.time() - word.said_at)
-        state, why = judge(word, witness, age)
-        return FlowAnswer(flow, state, why, heard, age, witness, told, untold)
+        first, *others = [_of_word(one, witnesses) for one in (word, *heard.others)]
+        return FlowAnswer(
+            flow,
+            first.state,
+            first.why,
+            heard,
+            first.age,
+            witnesses.of(word),
+            told,
+            untold,
+            tuple(others),
+        )
 
     def _hear(self, config: FlowConfig, seconds: float) -> Heard:
         """Reads what the owner of a flow has said, to the end that its topic has now."""
@@ -233,7 +329,7 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
             return Heard(None, str(error))
         words = reader.words
         nothing = words.unreadable or f"topic {reader.name} has no word of the flow"
-        return Heard(words.last, "" if words.last else nothing)
+        return Heard(words.last, "" if words.last else nothing, words.others)
 
     def _known(self, flows: Sequence[FlowConfig]) -> "_Read":
         """Returns what was read of *flows* just now, or reads it."""

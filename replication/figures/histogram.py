@@ -43,6 +43,15 @@ class Histogram:
         counts = tuple(one + two for one, two in zip(self.counts, other.counts, strict=True))
         return Histogram(counts, self.sum + other.sum)
 
+    def with_durations(self, durations: Sequence[float]) -> "Histogram":
+        """Returns this one with more *durations*, in seconds."""
+        if not durations:
+            return self
+        buckets = [0] * (len(BOUNDS) + 1)
+        for duration in durations:
+            buckets[bisect_left(BOUNDS, duration)] += 1
+        return self.plus(Histogram.of(buckets, sum(durations)))
+
     def since(self, before: "Histogram") -> "Histogram":
         """Returns what was counted after *before*, an earlier look at the same."""
         counts = tuple(now - then for now, then in zip(self.counts, before.counts, strict=True))

@@ -57,16 +57,16 @@ class Minutes:
 
         A drain of seconds leaves none: the table ``executions`` has its sums.
         """
-        if not self._seen or self._seen[-1].as_of - self._start() <= SECONDS / 2:
+        if not self._seen or self._seen[-1].clock - self._start() <= SECONDS / 2:
             return []
         return self._rows()
 
     def _start(self) -> float:
-        return (self._before or self._seen[0]).as_of
+        return (self._before or self._seen[0]).clock
 
     def _rows(self) -> list[Minute]:
         last, before = self._seen[-1], self._before or self._seen[0]
-        at, seconds = _minute(last.as_of) * SECONDS, last.as_of - self._start()
+        at, seconds = _minute(last.as_of) * SECONDS, last.clock - self._start()
         looks = [one.figures for one in self._seen]
         own = {
             **_sums(last.figures, before.figures),

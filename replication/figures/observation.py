@@ -143,6 +143,7 @@ class Observation:
         ended_at: When the flow ended; None while it runs.
         exit_code: How; the same.
         text: Why it ended, if it failed.
+        measured: The `steady` time of the look, in the process that has made it.
     """
 
     flow: Flow
@@ -167,6 +168,12 @@ class Observation:
     ended_at: float | None = None
     exit_code: int | None = None
     text: str = ""
+    measured: float | None = field(default=None, compare=False)
+
+    @property
+    def clock(self) -> float:
+        """When it was measured, by a clock that nobody sets, as far as there is one."""
+        return self.as_of if self.measured is None else self.measured
 
     @property
     def health(self) -> Health:

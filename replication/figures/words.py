@@ -18,15 +18,16 @@ from replication.mm2.status_records import (
     topic_value,
     worker_value,
 )
-from replication.model import Flow, Part
+from replication.model import PARTS, Flow, Part
 
 VERSION: Final = 1
 CONNECTORS: Final[Mapping[Part, Connector]] = {
     "records": "MirrorSourceConnector",
     "checkpoints": "MirrorCheckpointConnector",
+    "metadata": "MirrorMetadataConnector",
     "heartbeats": "MirrorHeartbeatConnector",
 }
-"""The parts of a flow that have a word of their own, as MirrorMaker 2 names them. What else a
+"""The parts of a flow that have a word of their own, by the names of connectors. What else a
 process does belongs to the first."""
 
 MOST_GROUPS: Final = 100
@@ -60,6 +61,7 @@ class Word:
         interval: After how many seconds the next one is due.
         said_at: When, in epoch seconds of the broker.
         part: The part.
+        heard: When it came in, by this process's own clock; None if it was there already.
     """
 
     observed: Observation
@@ -68,6 +70,7 @@ class Word:
     interval: float
     said_at: float
     part: Part = "records"
+    heard: float | None = None
 
     @property
     def patience(self) -> float:
@@ -90,23 +93,48 @@ class Words:
         self._last: Word | None = None
         self._is_known = True
 
-    def take(self, key: bytes | None, value: bytes | None, said_at: float) -> None:
-        """Takes a record of the status topic; what is not ours is ignored."""
+    def take(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        said_at: float,
+        heard: float | None = None,
+    ) -> None:
+        """Takes a record of the status topic; what is not ours is ignored.
+
+        Args:
+            key: Of the record.
+            value: The same.
+            said_at: When the broker took it, in epoch seconds.
+            heard: When it came in, by this process's own clock; None if it was there already.
+        """
         self._is_known = False
         try:
             of, ours = StatusKey.decode(key), own_part(value)
             if of.topic is not None:
                 self._take_topic(of.topic, ours)
             elif of.task is None and ours is not None:
-                self._take_part(of.connector, ours, said_at)
+                self._take_part(of.connector, ours, said_at, heard)
         except StatusRecordError:
             pass  # Connect has other records, and other versions may
         except (KeyError, TypeError, ValueError) as error:
             self.unreadable = f"a word of another version: {error!r}"
 
+    def are_live(self, parts: Iterable[Part]) -> bool:
+        """Returns whether words of all *parts* have come in since the topic's end was reached."""
+        words = (self._parts.get(part) for part in parts)
+        return all(word is not None and word.heard is not None for word in words)
+
     def of(self, part: Part) -> Word | None:
         """Returns the last word of *part*."""
         return self._parts.get(part)
+
+    @property
+    def others(self) -> tuple[Word, ...]:
+        """The last words of parts that run as jobs of their own, beside the one of `last`."""
+        words = [self._parts[part] for part in CONNECTORS if part in self._parts]
+        covered = PARTS[job] if words and (job := words[0].observed.runs) else frozenset[Part]()
+        return tuple(word for word in words[1:] if word.part not in covered)
 
     @property
     def last(self) -> Word | None:
@@ -130,7 +158,9 @@ class Words:
             groups = checkpoints.observed.groups
         return replace(word, observed=replace(word.observed, topics=topics, groups=groups))
 
-    def _take_part(self, connector: str, ours: Mapping[str, Any], said_at: float) -> None:
+    def _take_part(
+        self, connector: str, ours: Mapping[str, Any], said_at: float, heard: float | None
+    ) -> None:
         part = next((part for part, name in CONNECTORS.items() if name == connector), None)
         if part is None:
             return
@@ -147,6 +177,7 @@ class Words:
             float(ours["interval"]),
             said_at,
             part,
+            heard,
         )
 
     def _take_topic(self, topic: str, ours: Mapping[str, Any] | None) -> None:

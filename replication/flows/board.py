@@ -7,11 +7,13 @@ lock and no call to the JVM, holds nobody up, and what it has read does not chan
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from replication.errors import ReplicationError
+from replication.figures.clocks import steady
+from replication.figures.histogram import Histogram
 from replication.groups.positions import GroupPosition
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import Copied
@@ -50,9 +52,9 @@ class Copying:
         bytes: Of their keys and values. A topic of which executors report nothing is absent.
         newest_ms: The newest timestamp of the records of each topic; the same.
         source_ms: The newest timestamp that records of each partition have on the source.
-        newest_at: When the last of them was noticed, in epoch seconds; None if there is none.
+        newest_at: When the last of them was noticed, in `steady` time; None if there is none.
         restarts: Failures after which the loop has tried again.
-        map_written_at: When the offset map was last written; None if it was not yet.
+        map_written_at: When the offset map was last written, the same; None if it was not yet.
         looked_at: When the loop last took what executors have reported, by the process's clock.
     """
 
@@ -76,17 +78,19 @@ class GroupRound:
     """The last round of checkpoints that reached its end.
 
     Args:
-        at: When, in epoch seconds; None before the first.
+        at: When, in `steady` time; None before the first.
         positions: Of each group in each partition.
         emitted: Checkpoints since the process began.
         blocked: The groups that were not moved, because they are active on the target; None if none
             was to be moved.
+        waited: From the first sight of a commit to the acknowledgement of its checkpoint.
     """
 
     at: float | None = None
     positions: tuple[GroupPosition, ...] = ()
     emitted: int = 0
     blocked: frozenset[str] | None = None
+    waited: Histogram = field(default_factory=Histogram)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ class Figures:
     """All figures of a flow, as of one look at its board.
 
     Args:
-        at: The time of the look, in epoch seconds.
+        at: The `steady` time of the look.
         state: What the loop does.
         copying: What is copied.
         aside: What is set aside, and why.
@@ -115,6 +119,7 @@ class FlowBoard:
         turned_at: When the loop turned last, by the process's own clock; None while it does what
             may take long, so that nobody expects it to turn.
         ends: Where logs of the source ended when they were last looked at; empty if nobody looks.
+        losses: Why the target does not keep what the source keeps, by topic.
     """
 
     def __init__(self) -> None:
@@ -125,10 +130,12 @@ class FlowBoard:
         self._counted: dict[TopicPartition, Position] = {}  # what follows is not counted yet
         self.turned_at: float | None = None
         self.ends: Mapping[TopicPartition, int] = {}
+        self.losses: Mapping[str, str] = {}
+        self._said = set[str]()
 
     def look(self) -> Figures:
         """Returns the figures as they are now; for any thread."""
-        return Figures(time.time(), self._state, self._copying, self._aside, self._round)
+        return Figures(steady(), self._state, self._copying, self._aside, self._round)
 
     def turn(self) -> None:
         """Notes that the loop turns, and will do so again in a moment."""
@@ -189,7 +196,7 @@ class FlowBoard:
             old,
             positions={**old.positions, **ends},
             records={**old.records, **copied},
-            newest_at=time.time() if copied else old.newest_at,
+            newest_at=steady() if copied else old.newest_at,
         )
 
     def own(self) -> None:
@@ -235,6 +242,14 @@ class FlowBoard:
         """Notes where logs of the source end, its stable ends if the flow reads committed."""
         self.ends = ends
 
+    def note_losses(self, topics: Collection[str], losses: Mapping[str, str]) -> list[str]:
+        """Notes for which of *topics* the target keeps less, and why; returns what is news."""
+        news = [text for text in losses.values() if text not in self._said]
+        self._said.update(news)
+        others = {topic: text for topic, text in self.losses.items() if topic not in topics}
+        self.losses = {**others, **losses}
+        return news
+
     def looked(self) -> None:
         """Notes that the loop has just taken all that executors have reported."""
         self._copying = replace(self._copying, looked_at=time.monotonic())
@@ -249,7 +264,7 @@ class FlowBoard:
 
     def map_written(self) -> None:
         """Notes that the loop has written the offset map."""
-        self._copying = replace(self._copying, map_written_at=time.time())
+        self._copying = replace(self._copying, map_written_at=steady())
 
     def set_aside(self, errors: Mapping[TopicOrPartition, ReplicationError]) -> None:
         """Notes that the loop leaves the parts of *errors* out for now."""
@@ -262,15 +277,16 @@ class FlowBoard:
 
     def end_round(self, positions: Iterable[GroupPosition]) -> None:
         """Notes that a round of checkpoints has translated the groups' *positions*."""
-        self._round = replace(self._round, at=time.time(), positions=tuple(positions))
+        self._round = replace(self._round, at=steady(), positions=tuple(positions))
 
     def note_blocked(self, groups: Iterable[str]) -> None:
         """Notes which groups group sync leaves alone, because they are active on the target."""
         self._round = replace(self._round, blocked=frozenset(groups))
 
-    def count_checkpoints(self, emitted: int) -> None:
-        """Counts a round that has emitted checkpoints."""
-        self._round = replace(self._round, emitted=self._round.emitted + emitted)
+    def count_checkpoints(self, waited: Sequence[float]) -> None:
+        """Counts the checkpoints that a round has emitted, by how long each commit has waited."""
+        emitted, found = self._round.emitted + len(waited), self._round.waited
+        self._round = replace(self._round, emitted=emitted, waited=found.with_durations(waited))
 
 
 def _beyond(run: OffsetRun, position: Position) -> int:

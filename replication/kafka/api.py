@@ -191,6 +191,11 @@ class Records(Protocol):
         """Returns what the client has met, if it knows more than *failure*: nobody answered."""
 
 
+Done = Callable[[ClientFailure | None, int], None]
+"""Is told why a record was not written, and the time in ms at which the broker has stamped it: -1
+where it has not, because the topic keeps the time of who sends."""
+
+
 class RecordSender(Protocol):
     """An idempotent producer for few records, for one thread."""
 
@@ -202,7 +207,7 @@ class RecordSender(Protocol):
         to: TopicPartition,
         key: bytes,
         value: bytes | None,
-        done: Callable[[ClientFailure | None], None],
+        done: Done,
     ) -> None:
         """Sends a record; some later call of this sender calls *done* when its fate is known."""
 

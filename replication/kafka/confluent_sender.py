@@ -1,13 +1,19 @@
 """confluent-kafka's producer behind `replication.kafka.api.RecordSender`. It needs no JVM."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+)
 
 from replication.config.clients.librdkafka import librdkafka_properties
-from replication.kafka.api import ClientFailure
+from replication.kafka.api import ClientFailure, Done
 from replication.kafka.confluent_errors import ClientDiagnostics, failure_in, failure_of
 from replication.model import TopicPartition
 
@@ -36,21 +42,24 @@ class ConfluentSender:
         to: TopicPartition,
         key: bytes,
         value: bytes | None,
-        done: Callable[[ClientFailure | None], None],
+        done: Done,
     ) -> None:
         """Sends a record, and calls those functions whose records' fates are known by now."""
 
-        def delivered(error: KafkaError | None, _message: Message) -> None:
-            done(None if error is None else self._diagnostics.cause(failure_of(error)))
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            kind, stamped_ms = message.timestamp()
+            is_stamped = error is None and kind == TIMESTAMP_LOG_APPEND_TIME
+            failure = None if error is None else self._diagnostics.cause(failure_of(error))
+            done(failure, stamped_ms if is_stamped else -1)
 
         try:
             self._producer.produce(
                 to.topic, value, key, partition=to.partition, on_delivery=delivered
             )
         except BufferError:
-            done(ClientFailure("_QUEUE_FULL", "the producer's queue is full"))
+            done(ClientFailure("_QUEUE_FULL", "the producer's queue is full"), -1)
         except KafkaException as failure:
-            done(failure_in(failure))
+            done(failure_in(failure), -1)
         self._producer.poll(0)
 
     def flush(self, timeout_s: float) -> None:

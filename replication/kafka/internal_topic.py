@@ -90,7 +90,7 @@ class InternalTopic:
         """
         self._opened().send(self._at, key, value, self._note)
 
-    def _note(self, failure: ClientFailure | None) -> None:
+    def _note(self, failure: ClientFailure | None, _stamped_ms: int) -> None:
         if failure is not None:
             self._drop(failure.text)
         elif self._dropped:
@@ -144,7 +144,7 @@ class InternalTopic:
             self._opened().connect(self.name)
         fates: dict[int, ClientFailure | None] = dict.fromkeys(range(len(records)), UNANSWERED)
 
-        def done(at: int, failure: ClientFailure | None) -> None:
+        def done(at: int, failure: ClientFailure | None, _stamped_ms: int) -> None:
             fates[at] = failure
 
         sender = self._opened()

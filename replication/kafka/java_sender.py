@@ -5,11 +5,11 @@ It speaks every security protocol of Java's clients. See `replication/jvm/calls/
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from py4j.java_gateway import JVMView
 
-from replication.kafka.api import ClientFailure
+from replication.kafka.api import Done
 from replication.kafka.java_errors import failure_in, java_errors
 from replication.kafka.jvm import java_map
 from replication.model import TopicPartition
@@ -31,7 +31,7 @@ class JavaSender:
     def __init__(self, jvm: JVMView, properties: Mapping[str, str]) -> None:
         self._jvm = jvm
         self._sent = 0
-        self._waiting: dict[int, Callable[[ClientFailure | None], None]] = {}
+        self._waiting: dict[int, Done] = {}
         settings = java_map(jvm, properties)
         with java_errors(jvm):
             self._java = jvm.replication.calls.RecordWriter(settings)
@@ -44,7 +44,7 @@ class JavaSender:
         to: TopicPartition,
         key: bytes,
         value: bytes | None,
-        done: Callable[[ClientFailure | None], None],
+        done: Done,
     ) -> None:
         """Sends a record, and calls those functions whose records' fates are known by now."""
         self._sent += 1
@@ -68,4 +68,4 @@ class JavaSender:
         for one in finished:
             # Java tells some failures twice: by the callback, and by an exception
             if (done := self._waiting.pop(one["number"], None)) is not None:
-                done(failure_in(one))
+                done(failure_in(one), one.get("stamped", -1))

@@ -4,6 +4,7 @@ It is in no group and commits nothing.
 """
 
 import time
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -15,7 +16,7 @@ from replication.kafka.call import READ_TOPIC
 from replication.kafka.clients import open_records
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError, call_error
-from replication.model import TopicPartition
+from replication.model import Part, TopicPartition
 
 PATIENCE_SECONDS: Final = 3.0
 READ_SECONDS: Final = 10.0
@@ -69,6 +70,16 @@ class StatusReader(AbstractContextManager["StatusReader"]):
         while time.monotonic() < deadline:
             self._poll()
 
+    def await_words(self, parts: Collection[Part], seconds: float) -> None:
+        """Takes what comes, until something was said of all *parts*: for *seconds* at most.
+
+        Raises:
+            ClusterError: The cluster denies access.
+        """
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not self.words.are_live(parts):
+            self._poll()
+
     def _opened(self) -> Records:
         alias, properties = self._target.alias, self._target.admin
         with Cluster(alias, properties, patience_s=PATIENCE_SECONDS) as cluster:
@@ -95,7 +106,8 @@ class StatusReader(AbstractContextManager["StatusReader"]):
         if record is None:
             self._unread.discard(tp.partition)
         else:
-            self.words.take(record.key, record.value, record.timestamp_ms / 1000)
+            heard = None if self._unread else time.monotonic()
+            self.words.take(record.key, record.value, record.timestamp_ms / 1000, heard)
 
     def _error(self, failure: ClientFailure) -> CallError:
         call = READ_TOPIC.of(self.name)

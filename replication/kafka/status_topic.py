@@ -4,12 +4,16 @@ A record is small and is written every few seconds. Nobody waits for one: what c
 is said once, and the next one is newer anyway.
 """
 
+import time
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Final
 
 from replication.config.clients.java_keys import PRODUCER_ONLY
 from replication.config.tree import ClusterConfig, FlowConfig
+from replication.figures.clocks import Skew, SkewMeter, worst
 from replication.kafka.api import ClientError, ClientFailure, RecordSender
 from replication.kafka.call import WRITE_TOPIC
 from replication.kafka.clients import open_sender
@@ -46,9 +50,13 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
 
     Args:
         config: The flow.
+
+    Attributes:
+        skew: How far the cluster's clocks are ahead at most; None while it has stamped nothing.
     """
 
     def __init__(self, config: FlowConfig) -> None:
+        self.skew: Skew | None = None
         self.name = config.status.storage_topic
         self._config = config.status
         self._target: ClusterConfig = config.target
@@ -61,6 +69,9 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
         self._partitions = 0
         self._waiting = 0
         self._failure: ClientFailure | None = None
+        self._clocks = defaultdict[int, SkewMeter](
+            SkewMeter
+        )  # partitions have leaders of their own
 
     def __exit__(self, *_: object) -> None:
         """Closes the connections."""
@@ -107,10 +118,23 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
         for key, value in records:
             self._waiting += 1
             to = TopicPartition(self.name, partition_of(key, self._partitions))
-            self._sender.send(to, key, value, self._delivered)
+            done = partial(self._delivered, to.partition, time.time(), time.monotonic())
+            self._sender.send(to, key, value, done)
         self._sender.flush(seconds)
 
-    def _delivered(self, failure: ClientFailure | None) -> None:
+    def _delivered(
+        self,
+        partition: int,
+        sent: float,
+        begun: float,
+        failure: ClientFailure | None,
+        stamped_ms: int,
+    ) -> None:
+        if stamped_ms >= 0:
+            acknowledged = sent + time.monotonic() - begun
+            self._clocks[partition].add(sent, acknowledged, stamped_ms / 1000)
+            skews = [meter.skew for meter in self._clocks.values()]
+            self.skew = worst(skew for skew in skews if skew is not None)
         self._waiting -= 1
         self._failure = failure or self._failure
 

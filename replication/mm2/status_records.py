@@ -12,8 +12,13 @@ from typing import Any, Final, Literal
 
 ConnectState = Literal["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED"]
 Connector = Literal[
-    "MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
+    "MirrorSourceConnector",
+    "MirrorCheckpointConnector",
+    "MirrorHeartbeatConnector",
+    "MirrorMetadataConnector",
 ]
+"""MirrorMaker 2's connectors, and one that it has not: its source connector keeps settings and ACLs
+in step, too, and here that may be a job of its own."""
 
 CONNECT_STATES: Final[Mapping[str, ConnectState]] = {
     "starting": "UNASSIGNED",

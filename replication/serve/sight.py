@@ -135,9 +135,11 @@ class Memory:
     def add(self, observed: Observation) -> None:
         """Remembers what was observed, unless it was before."""
         with self._lock:
-            before = self._looks[-1] if self._looks else None
-            if before is not None and before.at >= observed.as_of:
+            if self._looks and self._looks[-1].at == observed.as_of:
                 return
+            while self._looks and self._looks[-1].at > observed.as_of:
+                self._looks.pop()  # the owner's clock was set back, or another owner has it
+            before = self._looks[-1] if self._looks else None
             topics = {topic.topic: topic.figures for topic in moving_topics(observed)}
             names = sorted(topics)
             places = before.places if before and list(before.places) == names else _places(names)

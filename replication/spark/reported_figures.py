@@ -20,6 +20,7 @@ class Reported:
         silent_seconds: The longest time since one of them was heard.
         in_flight: Records that are sent and not acknowledged.
         tasks: Tasks that run.
+        all_tasks: Those of all flows of the process.
         transfer: From handing over to acknowledgement.
         latencies: From the timestamp to acknowledgement, of the remote topics that have changed
             since the last call.
@@ -30,6 +31,7 @@ class Reported:
     silent_seconds: float
     in_flight: int
     tasks: int
+    all_tasks: int
     transfer: Histogram
     latencies: Mapping[str, Histogram] = field(default_factory=dict)
     use: JvmUse | None = None
@@ -70,13 +72,14 @@ class ReportedFigures:
 def parse(text: str) -> Reported:
     """Returns what the *text* of ``DriverReports.figures`` says."""
     first, second, *others = text.splitlines()
-    executors, silent_ms, in_flight, tasks = map(int, first.split("\t")[1:])
+    executors, silent_ms, in_flight, tasks, all_tasks = map(int, first.split("\t")[1:])
     topics = (line.split("\t")[1:] for line in others)
     return Reported(
         executors,
         silent_ms / 1000,
         in_flight,
         tasks,
+        all_tasks,
         _histogram(second.split("\t")[1]),
         {topic: _histogram(durations) for topic, durations in topics},
     )

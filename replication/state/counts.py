@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
+from replication.figures.clocks import steady
 from replication.model import Flow, GuardCause, NewEvent
 
 LAST: Final = 50
@@ -21,7 +22,7 @@ class EventCounts:
     Attributes:
         kinds: How many there are of each kind.
         given_up: Source offsets lost or repeated by decisions, by cause.
-        given_up_at: When the last of them was, in epoch seconds; None if there was none.
+        given_up_at: When the last of them was, in `steady` time; None if there was none.
         last: The last ones, each with its time in epoch seconds, the oldest first.
     """
 
@@ -33,7 +34,10 @@ class EventCounts:
 
 @dataclass(slots=True)
 class WriteCounts:
-    """The commits to one table: how many, how many failed, how long they took, the last failure."""
+    """The commits to one table: how many, how many failed, how long they took, the last failure.
+
+    That is in `steady` time.
+    """
 
     commits: int = 0
     failures: int = 0
@@ -60,7 +64,7 @@ class Counts:
                 until, start = map(int, span)
                 if (given_up := max(0, until - start)) > 0:
                     counts.given_up[event.cause] += given_up
-                    counts.given_up_at = now
+                    counts.given_up_at = steady()
 
     @contextmanager
     def write(self, table: str) -> Iterator[None]:
@@ -74,7 +78,7 @@ class Counts:
                 counts = self._writes[table]
                 counts.commits += not failed
                 counts.failures += failed
-                counts.failed_at = time.time() if failed else counts.failed_at
+                counts.failed_at = steady() if failed else counts.failed_at
                 counts.seconds += time.monotonic() - begun
 
     def events(self, flow: Flow) -> EventCounts:

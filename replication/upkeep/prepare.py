@@ -187,26 +187,31 @@ def without_refused(plan: TopicPlan, target: Cluster) -> TopicPlan:
 
 
 def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[str, ...]:
-    """Returns one line for each remote topic that would not keep what its source topic keeps.
+    """Returns the `topic_losses` of *plan*."""
+    return tuple(topic_losses(plan.topics, source, target).values())
+
+
+def topic_losses(topics: Mapping[str, str], source: Cluster, target: Cluster) -> dict[str, str]:
+    """Returns one line for each upstream topic whose copy would not keep what it keeps.
 
     Copied records have the source's timestamps: a shorter retention on the target deletes them at
-    once. Topics of *plan* that do not exist on the target yet, or whose settings a cluster does not
-    show, are not judged.
+    once. Of *topics*, by their upstream names, those that do not exist on the target yet, or whose
+    settings a cluster does not show, are not judged.
     """
-    upstream = Rejections().call(source.topic_config, plan.topics)
-    downstream = Rejections().call(target.topic_config, plan.topics.values())
+    upstream = Rejections().call(source.topic_config, topics)
+    downstream = Rejections().call(target.topic_config, topics.values())
     losses = {
         topic: describe_losses(upstream[topic], downstream[remote])
-        for topic, remote in plan.topics.items()
+        for topic, remote in topics.items()
         if topic in upstream and remote in downstream
     }
-    return tuple(
-        f"topic {plan.topics[topic]} on {target.alias} rejects or deletes records that {topic} on "
-        f"{source.alias} keeps: {', '.join(phrases)}; change these settings of "
-        f"{plan.topics[topic]}, or accept the loss"
+    return {
+        topic: f"topic {topics[topic]} on {target.alias} rejects or deletes records that {topic} "
+        f"on {source.alias} keeps: {', '.join(phrases)}; change these settings of "
+        f"{topics[topic]}, or accept the loss"
         for topic, phrases in losses.items()
         if phrases
-    )
+    }
 
 
 def unwritable_topics(plan: TopicPlan, target: Cluster) -> dict[str, str]:

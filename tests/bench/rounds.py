@@ -1,19 +1,23 @@
-"""What a round of checkpoints and group offsets costs, in percent of one core.
+"""What an idle mirror pays for something that it does all the time, in percent of one core.
 
-The mirror runs idle, once with checkpoints and group sync every second and once without; the
-difference of its CPU time is the rounds' cost. Both runs copy the same topic first:
+It runs once with that and once without; the difference of its CPU time is the cost. That is a round
+of checkpoints and group sync each second, or the operator's view. Both runs copy the same topic
+first, and they take turns, because other programs may run beside them:
 
     .local/venv/bin/python -m tests.bench.rounds                                    # two minutes
     .local/venv/bin/python -m tests.bench.rounds --partitions 1000 --groups 100
+    .local/venv/bin/python -m tests.bench.rounds --of view --turns 5
 """
 
 import argparse
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
+from statistics import median
 
 from rich.console import Console
 from rich.table import Table
@@ -37,6 +41,9 @@ ROUNDS: Mapping[str, str] = {
     "sync.group.offsets.interval.seconds": "1",
 }
 NO_ROUNDS: Mapping[str, str] = {"emit.checkpoints.enabled": "false"}
+NO_VIEW: Mapping[str, str] = {"status.publish.interval.seconds": "0"}
+WITHOUT_AND_WITH = {"rounds": (NO_ROUNDS, ROUNDS), "view": (NO_VIEW, {})}
+TITLES = ("without", "with")
 START_SECONDS = 300.0
 POLL_SECONDS = 0.5
 
@@ -50,22 +57,34 @@ def main() -> int:
         two_clusters(Path(name, "brokers"), brokers) as clusters,
     ):
         _fill(clusters, options.partitions, options.groups)
-        cores = {
-            title: _cores(clusters, Path(name, title), settings, options)
-            for title, settings in (("without", NO_ROUNDS), ("with", ROUNDS))
-        }
-    table = Table(title=f"{options.partitions} partitions, {options.groups} groups, idle")
-    for heading in ("rounds", "CPU, % of a core"):
+        pairs = [
+            [
+                _cores(clusters, Path(name, f"{title}{turn}"), settings, options)
+                for title, settings in zip(TITLES, WITHOUT_AND_WITH[options.of], strict=True)
+            ]
+            for turn in range(options.turns)
+        ]
+    load = f"load of the machine {os.getloadavg()[0]:.0f}"
+    sizes = f"{options.partitions} partitions, {options.groups} groups"
+    table = Table(title=f"CPU of an idle mirror, % of a core; {sizes}; {load}")
+    for heading in (options.of, *TITLES, "difference"):
         table.add_column(heading, justify="right")
-    for title, used in cores.items():
-        table.add_row(title, f"{100 * used:.1f}")
-    table.add_row("difference", f"{100 * (cores['with'] - cores['without']):.1f}")
+    for turn, (without, used) in enumerate(pairs, 1):
+        table.add_row(f"turn {turn}", *_percent(without, used, used - without))
+    middle = [median(found) for found in zip(*pairs, strict=True)]
+    table.add_row("median", *_percent(*middle, median(used - without for without, used in pairs)))
     Console().print(table)
     return 0
 
 
+def _percent(*cores: float) -> list[str]:
+    return [f"{100 * used:.2f}" for used in cores]
+
+
 def _options() -> argparse.Namespace:
     parser = new_parser(__doc__)
+    parser.add_argument("--of", choices=WITHOUT_AND_WITH, default="rounds", help="what costs")
+    parser.add_argument("--turns", type=positive, default=1, help="of both, one after the other")
     parser.add_argument("--partitions", type=positive, default=31, help="of one topic")
     parser.add_argument("--groups", type=positive, default=3, help="with offsets in all of them")
     parser.add_argument("--seconds", type=positive, default=60, help="of each measurement")

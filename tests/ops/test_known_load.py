@@ -12,8 +12,10 @@ from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
 from replication.demo.workload import create_topic
+from replication.figures.clocks import steady
 from replication.figures.histogram import BOUNDS
 from replication.figures.observation import Observation
+from replication.flows.observe.topics import RATE_SECONDS
 from replication.model import Mode, Position, TopicPartition
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
@@ -28,6 +30,7 @@ from tests.support.waiting import measured
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(900)]
 
 SECONDS = 12
+MINUTE = 80  # and what is still counted at its beginning
 PER_SECOND = 2000
 SIZE = 500
 
@@ -58,7 +61,15 @@ def bucket(seconds: float) -> int:
     return bisect_left(BOUNDS, seconds)
 
 
-@pytest.mark.parametrize("mode", ["microbatch", "realtime"])
+@pytest.mark.parametrize(
+    ("mode", "seconds"),
+    [
+        ("microbatch", SECONDS),
+        ("realtime", SECONDS),
+        pytest.param("microbatch", MINUTE, marks=pytest.mark.soak),
+        pytest.param("realtime", MINUTE, marks=pytest.mark.soak),
+    ],
+)
 def test_records_bytes_and_latency_are_those_of_the_load(
     spark: SparkSession,
     clusters: Clusters,
@@ -66,6 +77,7 @@ def test_records_bytes_and_latency_are_those_of_the_load(
     topic_name: str,
     until: Until,
     mode: Mode,
+    seconds: int,
 ) -> None:
     partitions = 8 if mode == "microbatch" else 1
     source, target = clusters
@@ -79,9 +91,10 @@ def test_records_bytes_and_latency_are_those_of_the_load(
 
     with observing(flow.context) as seen:
         until(lambda: seen.figure("lag_records") == 0, 60)
-        began = Limit(SECONDS)
+        began = Limit(seconds)
         with load(source, topic_name, partitions, PER_SECOND, SIZE) as sent:
-            time.sleep(SECONDS)  # the load is the time
+            time.sleep(seconds)  # the load is the time
+            rate = seen.figure("records_per_second")
         until(lambda: seen.figure("records_total") == sent.records, 60)
         until(lambda: seen.figure("lag_seconds") == 0, 60)
         over.set()
@@ -89,6 +102,8 @@ def test_records_bytes_and_latency_are_those_of_the_load(
     flow.stop()
 
     last = seen.last
+    if seconds > RATE_SECONDS:  # else the rate is that of a shorter time, with its beginning
+        assert rate == pytest.approx(PER_SECOND, rel=0.02)
     assert last.figures["records_total"] == sent.records
     assert last.figures["bytes_total"] == sent.bytes
     assert last.figures["lag_records"] == 0
@@ -118,6 +133,14 @@ def test_a_drain_has_counted_all_that_it_copied(
     assert seen.figure("records_total", topic_name) == 3000
 
 
+@pytest.mark.parametrize(
+    "jump",
+    [
+        pytest.param(0, id="the clock goes on"),
+        pytest.param(3600, id="it is set an hour ahead"),
+        pytest.param(-3600, id="it is set an hour back"),
+    ],
+)
 def test_lag_in_seconds_is_the_age_while_the_target_stands_still(
     spark: SparkSession,
     clusters: Clusters,
@@ -125,8 +148,10 @@ def test_lag_in_seconds_is_the_age_while_the_target_stands_still(
     tmp_path: Path,
     topic_name: str,
     until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+    jump: int,
 ) -> None:
-    source = clusters[0]
+    source, real = clusters[0], time.time
     create_topic(source.bootstrap, topic_name, 2)
     flow = RunningFlow(
         spark, tmp_path / "state", flow_config(source, own_broker, topic_name), "microbatch"
@@ -136,9 +161,11 @@ def test_lag_in_seconds_is_the_age_while_the_target_stands_still(
         until(lambda: seen.figure("records_total") and seen.figure("lag_seconds") == 0, 60)
         assert own_broker.pid is not None
         with paused([own_broker.pid]):
-            begun, began = time.time(), Limit(15)
-            until(lambda: seen.last.as_of > begun + 15, 60)
-        ended = time.time()
+            begun, began = steady(), Limit(15)
+            until(lambda: seen.last.clock > begun + 8, 60)
+            monkeypatch.setattr(time, "time", lambda: real() + jump)
+            until(lambda: seen.last.clock > begun + 15, 60)
+        ended = steady()
         until(lambda: seen.figure("lag_seconds") == 0, 10)
     flow.stop()
 
@@ -148,8 +175,8 @@ def test_lag_in_seconds_is_the_age_while_the_target_stands_still(
 
 def assert_ages(seen: Sequence[Observation], begun: float, ended: float) -> None:
     """The lag of each look at an outage is the time since it begun."""
-    during = [one for one in seen if begun + 4 < one.as_of < ended]
-    ages = [(one.figures["lag_seconds"], one.as_of - begun) for one in during]
+    during = [one for one in seen if begun + 4 < one.clock < ended]
+    ages = [(one.figures["lag_seconds"], one.clock - begun) for one in during]
     assert len(ages) >= 3
     assert all(age - 1 <= lag <= age + 6 for lag, age in ages), ages
 

@@ -18,6 +18,7 @@ from tests.soak.options import parsed
 from tests.soak.report import Report
 from tests.soak.scene import Scene, StuckError, running_scene
 from tests.soak.verdict import judge
+from tests.soak.view import ViewWatch
 from tests.support.program import end_on_signals, new_console, new_folder_name
 from tests.support.running_process import ProcessError
 
@@ -45,11 +46,14 @@ def main() -> int:
 def _soak(folder: Path, mode: Mode, seconds: int, random: Random, report: Report) -> bool:
     with running_scene(folder, mode, report.say) as scene:
         problems = []
-        try:
-            _inflict(scene, seconds, random, report)
-        except (ReplicationError, StuckError) as error:  # what is there can be compared
-            problems.append(str(error))
-            report.say(f"PROBLEM {error}")
+        with ViewWatch(scene.configs[0]) as view:
+            try:
+                _inflict(scene, seconds, random, report)
+            except (ReplicationError, StuckError) as error:  # what is there can be compared
+                problems.append(str(error))
+                report.say(f"PROBLEM {error}")
+        report.say(view.text())
+        problems += view.problems()
         verdict = judge(scene, report.say)
         verdict.problems.extend(problems)
         report.show(verdict, scene)

@@ -141,6 +141,18 @@ def test_a_look_needs_neither_a_jvm_nor_a_lock() -> None:
     assert not any("lock" in name.lower() for name in vars(FlowBoard()))
 
 
+def test_what_the_target_keeps_less_is_news_once() -> None:
+    board = FlowBoard()
+
+    first = board.note_losses(["t", "u"], {"t": "t keeps less"})
+    second = board.note_losses(["u"], {"u": "u keeps less"})
+    third = board.note_losses(["t"], {})
+
+    assert (first, second, third) == (["t keeps less"], ["u keeps less"], [])
+    assert board.losses == {"u": "u keeps less"}
+    assert board.note_losses(["t"], {"t": "t keeps less"}) == []
+
+
 def test_records_that_only_the_target_knows_of_are_counted_once() -> None:
     board = FlowBoard()
     found = {TP: [OffsetRun(100, 110, 60, 8)], OTHER: [OffsetRun(0, 5, 0, 5)]}

@@ -306,7 +306,9 @@ def looks(log: Log, *, knows_timestamps: bool) -> Iterator[tuple[float, float, f
         newest = max(log.timestamps[:done], default=None) if knows_timestamps else None
         shown = lag.look(now, newest).seconds
         waits = done < len(log.offsets) and log.appended[done] <= known
-        if shown is not None:
+        # before the first look that helps, only the timestamps tell: they are off by the skew
+        is_off = lag.is_unknown and log.timestamps[0] < log.appended[0] - INTERVAL
+        if shown is not None and not is_off:
             yield shown, now - log.appended[done] if waits else 0.0, now
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from replication.figures.clocks import Skew
 from replication.figures.health import Code
 from replication.figures.lag import Lag
 from replication.figures.observation import GroupFigures, TopicFigures
@@ -38,7 +39,7 @@ def begun() -> FlowBoard:
 
 
 def test_what_executors_report_is_read_as_the_driver_writes_it() -> None:
-    found = parse("executors\t2\t1500\t30\t8\ntransfer\t2500,0:3,2:1\nlatency\tA.t\t900,0:1\n")
+    found = parse("executors\t2\t1500\t30\t8\t9\ntransfer\t2500,0:3,2:1\nlatency\tA.t\t900,0:1\n")
 
     assert (found.executors, found.silent_seconds, found.in_flight, found.tasks) == (2, 1.5, 30, 8)
     assert (found.transfer.count, found.transfer.sum) == (4, 0.0025)
@@ -173,6 +174,11 @@ def stalled(at: float) -> Figures:
         (sight(silent={"A": "no route"}), "cluster-unreachable"),
         (sight(is_reported=False), "records-not-reported"),
         (sight(restarts=4), "restarting"),
+        (sight(skews={"B": Skew(-3600.0, 0.2)}), "clock-skew"),
+        (sight(ahead={"t": 3600.0}), "clock-skew"),
+        (sight(heartbeat_age=61.0), "heartbeats-missing"),
+        (sight(keeps_less={"t": "topic A.t on B deletes what t on A keeps"}), "target-keeps-less"),
+        (sight(groups=(GroupFigures("g", {"group_blocked": 1.0}, {}),)), "group-blocked"),
         (
             sight(
                 topics=(
@@ -204,6 +210,16 @@ def test_the_next_step_of_a_refused_topic_is_the_command_that_accepts_it() -> No
 
     assert condition.next_step == "python -m replication accept FILE --topic t"
     assert condition.text == f"refused\n    To go on: {condition.next_step}"
+
+
+def test_a_condition_whose_figures_change_goes_on() -> None:
+    conditions = Conditions()
+    conditions.look(sight(skews={"A": Skew(5.0, 0.2), "B": Skew(-3600.0, 0.2)}))
+    later = sight(1005.0, skews={"A": Skew(5.1, 0.2), "B": Skew(-3599.0, 0.2)}, jumped=3600.0)
+    found = conditions.look(later)
+
+    assert [one.since for one in found] == [1000.0, 1000.0]
+    assert conditions.look(sight(1010.0, skews={"B": Skew(0.9, 0.0)})) == ()
 
 
 def test_the_next_step_of_a_refusal_is_the_command_that_it_names() -> None:

@@ -31,6 +31,15 @@ class Emission:
         self._unanswered: set[GroupPartition] = set()
         self._history: list[dict[str, object]] = []
         self._written_at = time.monotonic()
+        self._seen: dict[GroupPartition, tuple[int, float]] = {}  # commits, and since when
+
+    def saw(self, positions: Iterable[GroupPosition]) -> None:
+        """Notes what the groups have committed now, before anything else may hold it up."""
+        now, before = time.monotonic(), self._seen
+        self._seen = {}
+        for position in positions:
+            offset, (then, since) = position.committed.offset, before.get(position.key, (-1, now))
+            self._seen[position.key] = (offset, since if then == offset else now)
 
     def newest(self) -> dict[GroupPartition, Checkpoint]:
         """Returns each key's newest checkpoint, whoever wrote it; reads the topic only once.
@@ -70,7 +79,9 @@ class Emission:
         for position in written:
             newest[position.key] = position.checkpoint()
         self._history += [self._row(position) for position in written]
-        self._context.board.count_checkpoints(len(written))
+        now = time.monotonic()
+        seen = (self._seen.get(position.key, (0, now))[1] for position in written)
+        self._context.board.count_checkpoints([now - since for since in seen])
         self._rejected.report({changed[at].group: str(why) for at, why in rejected.items()})
         self._context.log.debug("checkpoints_emitted", checkpoints=len(written))
 

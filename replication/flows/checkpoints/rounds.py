@@ -86,6 +86,7 @@ class Checkpoints:
         translated = self._translator.translate(self._context.config, self._committed())
         newest = self._emission.newest()
         positions = translated.positions
+        self._emission.saw(positions)
         self._context.board.end_round([*positions, *translated.untranslated])
         if self._sync is not None:
             self._sync.rewound |= {p.key for p in positions if is_rewound(p, newest.get(p.key))}

@@ -1,9 +1,10 @@
 """What an operator should know of a flow now, each with the next step. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from replication.figures.clocks import Skew, skew_step, skew_text
 from replication.figures.health import SEVERITIES, Code, Condition
 from replication.figures.observation import GroupFigures, TopicFigures
 from replication.flows.board import Figures
@@ -23,6 +24,7 @@ Found = tuple[Code, str | None, str, str]
 """Code, topic, text and next step."""
 
 _Key = tuple[Code, str]
+_OF_CLUSTERS: Final = frozenset[Code]({"cluster-unreachable", "clock-skew"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,11 @@ class FlowFacts:
         slo_lag_seconds: What the lag should stay below.
         is_reported: Whether executors report what they write.
         restarts: In the last 15 minutes.
+        jumped: How far the machine's clock was set ahead since the process began.
+        skews: How far the clock of a cluster is ahead, by alias, as far as it is known.
+        ahead: How far times of the source's records are ahead of the machine's clock, by topic.
+        heartbeat_age: How long no heartbeat of the source has arrived; None if none is late.
+        keeps_less: Why the target does not keep what the source keeps, by topic.
     """
 
     flow: Flow
@@ -56,6 +63,11 @@ class FlowFacts:
     slo_lag_seconds: float
     is_reported: bool
     restarts: int
+    jumped: float = 0.0
+    skews: Mapping[str, Skew] = field(default_factory=dict)
+    ahead: Mapping[str, float] = field(default_factory=dict)
+    heartbeat_age: float | None = None
+    keeps_less: Mapping[str, str] = field(default_factory=dict)
 
 
 class Conditions:
@@ -68,9 +80,10 @@ class Conditions:
         """Returns what holds now, the worst first, and what has held longest before the rest."""
         found: dict[_Key, Found] = {}
         for one in find_conditions(sight):
-            code, topic, text, _ = one
-            found[code, topic or (text if code == "cluster-unreachable" else "")] = one
-        self._since = {key: self._since.get(key, sight.at) for key in found}
+            code, topic, *_ = one
+            found[code, topic or (one[3] if code in _OF_CLUSTERS else "")] = one
+        now = sight.at + sight.jumped
+        self._since = {key: self._since.get(key, now) for key in found}
         conditions = [
             Condition(code, SEVERITIES[code], self._since[key], text, step, topic)
             for key, (code, topic, text, step) in found.items()
@@ -83,6 +96,7 @@ def find_conditions(sight: FlowFacts) -> Iterator[Found]:
     """Yields what holds at one look."""
     yield from _of_topics(sight)
     yield from _of_clusters(sight)
+    yield from _of_clocks(sight)
     yield from _of_groups(sight)
     yield from _of_state(sight)
 
@@ -109,6 +123,9 @@ def _of_topics(sight: FlowFacts) -> Iterator[Found]:
             )
             step = f"raise retention.ms of {topic.topic} on {sight.flow.source} until it is copied"
             yield "retention-near", topic.topic, text, step
+    for name, text in sight.keeps_less.items():
+        step = f"change these settings of its copy on {sight.flow.target}, or accept the loss"
+        yield "target-keeps-less", name, text, step
     lag = sight.figures.get("lag_seconds", 0.0)
     if lag > sight.slo_lag_seconds:
         text = f"the oldest record that waits has waited for {lag:.0f} s"
@@ -131,6 +148,23 @@ def _of_clusters(sight: FlowFacts) -> Iterator[Found]:
             text,
             "add replication.jar to spark.jars and spark.plugins",
         )
+    if sight.heartbeat_age is not None:
+        source = sight.flow.source
+        text = f"no heartbeat of {source} has arrived for {sight.heartbeat_age:.0f} s"
+        step = f"see whether a job emits heartbeats to {source}: emit.heartbeats.enabled"
+        yield "heartbeats-missing", None, text, step
+
+
+def _of_clocks(sight: FlowFacts) -> Iterator[Found]:
+    for alias, skew in sight.skews.items():
+        if skew.is_large:
+            yield "clock-skew", None, skew_text(alias, skew), skew_step(alias)
+    for topic, seconds in sight.ahead.items():
+        text = (
+            f"records of {topic} have times that are {seconds:.1f} s ahead of this machine's clock"
+        )
+        step = f"compare the clocks of {topic}'s producers, of {sight.flow.source} and of this host"
+        yield "clock-skew", topic, text, step
 
 
 def _of_groups(sight: FlowFacts) -> Iterator[Found]:
@@ -143,6 +177,12 @@ def _of_groups(sight: FlowFacts) -> Iterator[Found]:
         text = f"groups without a position on the target: {', '.join(late[:10])}"
         step = f"python -m replication groups FILE --flow '{sight.flow}'"
         yield "group-without-position", None, text, step
+    blocked = [group.group for group in sight.groups if group.figures.get("group_blocked")]
+    if blocked:
+        target = sight.flow.target
+        text = f"groups whose offsets are not moved, for they are active on {target}: "
+        step = f"stop their members on {target}, or name them in groups.exclude"
+        yield "group-blocked", None, text + ", ".join(blocked[:10]), step
 
 
 def _of_state(sight: FlowFacts) -> Iterator[Found]:

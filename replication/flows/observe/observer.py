@@ -16,6 +16,7 @@ from typing import Final
 from py4j.protocol import Py4JError
 
 from replication.errors import ClusterError, ReplicationError
+from replication.figures.clocks import steady
 from replication.figures.observation import Observation
 from replication.flows.observe.questions import RareQuestions
 from replication.flows.observe.sight import FlowSight
@@ -97,7 +98,7 @@ class Observer:
         if sight is None or before is None:
             return before
         with self._lock, self._logged(flow):
-            last = sight.look(time.time(), None)
+            last = sight.look(steady(), None)
             self._latest[flow] = replace(last, histograms=before.histograms, conditions=())
         return self._latest[flow]
 
@@ -125,7 +126,7 @@ class Observer:
             flow = sight.config.flow
             with self._lock, self._logged(flow):
                 if flow in self._sights:
-                    self._publish(sight.look(time.time(), self._report_of(flow)))
+                    self._publish(sight.look(steady(), self._report_of(flow)))
             with self._logged((flow, "questions")):
                 self._questions[flow].ask(sight)
 
@@ -144,7 +145,7 @@ class Observer:
                 if cluster not in self._clients:
                     opened = LogEnds(cluster[0], dict(cluster[1]))
                     self._clients[cluster] = self._resources.enter_context(opened)
-                at = time.time()
+                at = steady()
                 client = self._clients[cluster]
                 ends = client.ask(asked, isolation)
                 for sight in together:

@@ -82,16 +82,33 @@ class Partitions:
         self._lags[tp].read(position, timestamp)
 
     def look(
-        self, now: float, copying: Copying, leaderless: Collection[TopicPartition]
+        self,
+        now: float,
+        copying: Copying,
+        leaderless: Collection[TopicPartition],
+        jumped: float = 0.0,
     ) -> list[Standing]:
-        """Returns where each partition stands *now*, sorted."""
+        """Returns where each partition stands *now*, sorted.
+
+        Args:
+            now: The `steady` time, as in all other methods.
+            copying: What is copied.
+            leaderless: Partitions without a leader.
+            jumped: How far the machine's clock, by which records have their times, was set ahead.
+        """
         return [
-            self._standing(tp, now, copying, is_leaderless=tp in leaderless)
+            self._standing(tp, now, copying, jumped, is_leaderless=tp in leaderless)
             for tp in sorted(self.known(copying))
         ]
 
     def _standing(
-        self, tp: TopicPartition, now: float, copying: Copying, *, is_leaderless: bool
+        self,
+        tp: TopicPartition,
+        now: float,
+        copying: Copying,
+        jumped: float,
+        *,
+        is_leaderless: bool,
     ) -> Standing:
         position, end = copying.positions[tp].upstream, self.ends.get(tp)
         newest = copying.source_ms.get(tp)
@@ -100,7 +117,7 @@ class Partitions:
         state: TopicState = "copying"
         self._lags[tp].moved(position)
         if end is not None:
-            lag = self._lags[tp].look(now, until)
+            lag = self._lags[tp].look(now, None if until is None else until - jumped)
             state = self._state(tp, now, position, lag)
         if is_leaderless:
             state = "leaderless"

@@ -1,5 +1,6 @@
 """Makes an observation of one flow of what its own parts have noted. Asks nobody."""
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -9,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Final, get_args
 
 from replication.config.tree import FlowConfig
+from replication.figures.clocks import MOST_SKEW_SECONDS, Skew, jumped
+from replication.figures.histogram import Histogram
 from replication.figures.observation import (
     ClusterFigures,
     EventRow,
@@ -21,15 +24,20 @@ from replication.figures.recent import Recent
 from replication.figures.registry import BOUNDED
 from replication.flows.board import Copying, Figures
 from replication.flows.context import FlowContext
+from replication.flows.observe.awaited import AwaitedHeartbeats
 from replication.flows.observe.conditions import RECENT_SECONDS, Conditions, FlowFacts
 from replication.flows.observe.groups import GroupLooks
 from replication.flows.observe.partitions import Partitions, Standing
 from replication.flows.observe.topics import RATE_SECONDS, TopicLooks
-from replication.flows.publish.look import look_at
-from replication.model import Job
+from replication.flows.publish.look import LEASED, look_at
+from replication.model import Job, runs
 from replication.spark.reported_figures import Reported
+from replication.spark.session import task_slots
 
 SHOWN_EVENTS: Final = 20
+
+SkewOf = Callable[[str], Skew | None]
+"""Tells how far the clock of a cluster is ahead, by its alias; None if that is unknown."""
 
 
 class FlowSight:
@@ -38,10 +46,25 @@ class FlowSight:
     Args:
         context: The flow.
         job: What the process runs.
+        skew_of: Tells how far the clock of a cluster is ahead, by its alias.
+        beat_seconds: How often the file lets something emit heartbeats to the source; None if
+            it does not.
+
+    Attributes:
+        kept: Topics of which the target keeps all by now, although it kept less before.
     """
 
-    def __init__(self, context: FlowContext, job: Job) -> None:
+    def __init__(
+        self,
+        context: FlowContext,
+        job: Job,
+        skew_of: SkewOf = lambda _alias: None,
+        beat_seconds: float | None = None,
+    ) -> None:
         self.context = context
+        self.kept = frozenset[str]()
+        self._skew_of = skew_of
+        self._heartbeats = AwaitedHeartbeats(beat_seconds)
         self.partitions = Partitions()
         self.topics = TopicLooks()
         self._job = job
@@ -63,25 +86,31 @@ class FlowSight:
         return self.context.board.look().copying
 
     def look(self, now: float, reported: Reported | None) -> Observation:
-        """Returns what is known *now*, with what executors have *reported*; None if they do not."""
-        board = self.context.board.look()
+        """Returns what is known at the `steady` time *now*.
+
+        Args:
+            now: The time.
+            reported: What executors have reported; None if they do not.
+        """
+        board, ahead = replace(self.context.board.look(), at=now), jumped()
         copying = board.copying
-        standings = self.partitions.look(now, copying, self.context.outages.leaderless)
+        standings = self.partitions.look(now, copying, self.context.outages.leaderless, ahead)
         topics = self.topics.look(now, board, standings, reported)
         lags = {one.tp: one.lag for one in standings if one.lag is not None}
         groups = self._groups.look(now, board.round, self.partitions.ends, lags)
         rates = self._rates(now, copying)
-        figures = {**rates, **_of_topics(topics), **_of_board(now, board), **_of_reports(reported)}
+        figures = {**rates, **_of_topics(topics), **_of_reports(reported)}
+        figures |= _of_board(now, board, ahead)
         figures |= of_heartbeats(topics, self.config.policy.heartbeats_topic())
+        facts = self._facts(board, figures, topics, groups, is_reported=reported is not None)
         return replace(
             look_at(self.context, self._job),
-            as_of=now,
-            conditions=self._conditions.look(
-                self._sight(now, board, figures, topics, groups, reported)
-            ),
+            as_of=now + ahead,
+            measured=now,
+            conditions=self._conditions.look(replace(facts, jumped=ahead)),
             version=_version(),
             figures=figures,
-            histograms=self.topics.histograms(reported),
+            histograms=self._histograms(board, reported),
             labelled=self._labelled(board, standings, reported),
             topics=topics,
             groups=groups,
@@ -89,15 +118,21 @@ class FlowSight:
             clusters=tuple(self._clusters()),
         )
 
-    def _sight(
+    def _histograms(self, board: Figures, reported: Reported | None) -> dict[str, Histogram]:
+        round_ = board.round
+        waited = {} if round_.at is None else {"checkpoint_seconds": round_.waited}
+        return {**self.topics.histograms(reported), **waited}
+
+    def _facts(
         self,
-        now: float,
         board: Figures,
         figures: Mapping[str, float],
         topics: tuple[TopicFigures, ...],
         groups: tuple[GroupFigures, ...],
-        reported: Reported | None,
+        *,
+        is_reported: bool,
     ) -> FlowFacts:
+        now, aliases = board.at, (self.config.source.alias, self.config.target.alias)
         self._restarts.extend([now] * (board.copying.restarts - self._counted))
         self._counted = board.copying.restarts
         while self._restarts and now - self._restarts[0] >= RECENT_SECONDS:
@@ -114,9 +149,21 @@ class FlowSight:
             counts.events(self.config.flow),
             counts.writes(),
             self.config.status.slo_lag_seconds,
-            is_reported=reported is not None or not board.copying.generations,
+            is_reported=is_reported or not board.copying.generations,
             restarts=len(self._restarts),
+            skews={alias: skew for alias in aliases if (skew := self._skew_of(alias))},
+            ahead=_ahead(board.copying),
+            heartbeat_age=self._late_heartbeats(board, figures),
+            keeps_less={k: v for k, v in self.context.board.losses.items() if k not in self.kept},
         )
+
+    def _late_heartbeats(self, board: Figures, figures: Mapping[str, float]) -> float | None:
+        if self.config.mode == "drain":  # which has one of each pair
+            return None
+        topic = self.config.policy.heartbeats_topic()
+        newest = figures.get("heartbeat_timestamp_seconds")
+        seen = None if newest is None else newest - jumped()
+        return self._heartbeats.look(board.at, seen, is_copied=topic in board.copying.topics)
 
     def _rates(self, now: float, copying: Copying) -> dict[str, float]:
         """Returns how fast the flow goes, and how long it takes to catch up."""
@@ -152,19 +199,31 @@ class FlowSight:
         }
         states = Counter[TopicState](one.state for one in standings)
         states["set-aside"] += len(board.aside)
-        lease = self.context.held.get("")
         found: dict[str, Mapping[str, float]] = {
             name: {value: known[name].get(value, 0) for value in values}
             for name, values in BOUNDED.items()
         }
         found["partitions"] = {state: states[state] for state in get_args(TopicState)}
-        found["lease_held"] = {"records": int(lease is not None and lease.is_held)}
+        found["lease_held"] = self._leases()
         found["source_tasks"] = {str(source): n for source, n in board.copying.tasks.items()}
         if reported is not None:
             found["executors"] = {"living": reported.executors}
-            found["task_slots"] = {"used": reported.tasks}
+            found["task_slots"] = self._slots(reported)
             if reported.use is not None:
                 found["jvm_heap_bytes"] = reported.use.heap
+        return found
+
+    def _leases(self) -> dict[str, int]:
+        """Returns which of the parts that this process runs, and that have a lease, are its own."""
+        parts = [part for part in LEASED.values() if runs(self._job, part)]
+        held = {LEASED[name] for name, lease in list(self.context.held.items()) if lease.is_held}
+        return {part: int(part in held) for part in parts}
+
+    def _slots(self, reported: Reported) -> dict[str, int]:
+        """Returns how many task slots the flow uses, and how many no flow does."""
+        found, spark = {"used": reported.tasks}, self.context.started_spark
+        if spark is not None:
+            found["free"] = max(0, task_slots(spark) - reported.all_tasks)
         return found
 
     def _events(self) -> Iterator[EventRow]:
@@ -175,7 +234,9 @@ class FlowSight:
     def _clusters(self) -> Iterator[ClusterFigures]:
         for alias, silence in self.context.outages.silences.items():
             since = None if silence is None else silence.since.timestamp()
-            yield ClusterFigures(alias, silence is None, since)
+            skew = self._skew_of(alias)
+            seconds = None if skew is None else round(skew.seconds, 3)
+            yield ClusterFigures(alias, silence is None, since, seconds)
 
 
 def _of_topics(topics: Iterable[TopicFigures]) -> dict[str, float]:
@@ -210,18 +271,28 @@ def of_heartbeats(topics: Iterable[TopicFigures], name: str) -> dict[str, float]
     return {}
 
 
-def _of_board(now: float, board: Figures) -> dict[str, float]:
+def _ahead(copying: Copying) -> dict[str, float]:
+    """Returns the topics whose records have times of the future, and how far they are ahead."""
+    newest: dict[str, int] = {}
+    for tp, at in copying.source_ms.items():
+        newest[tp.topic] = max(at, newest.get(tp.topic, at))
+    now = time.time()
+    found = {topic: at / 1000 - now for topic, at in newest.items() if topic in copying.topics}
+    return {topic: seconds for topic, seconds in found.items() if seconds > MOST_SKEW_SECONDS}
+
+
+def _of_board(now: float, board: Figures, jumped: float) -> dict[str, float]:
     copying, round_ = board.copying, board.round
     newest, written = copying.newest_at, copying.map_written_at
     figures: dict[str, float] = {"checkpoints_total": round_.emitted}
     if newest is not None:
-        figures["last_copy_timestamp_seconds"] = newest
+        figures["last_copy_timestamp_seconds"] = newest + jumped
     if written is not None:
-        figures["map_written_timestamp_seconds"] = written
+        figures["map_written_timestamp_seconds"] = written + jumped
         is_behind = newest is not None and newest > written
         figures["map_age_seconds"] = max(0.0, now - written) if is_behind else 0.0
     if round_.at is not None:
-        figures["checkpoint_round_timestamp_seconds"] = round_.at
+        figures["checkpoint_round_timestamp_seconds"] = round_.at + jumped
     return figures
 
 

@@ -28,10 +28,10 @@ class Summary:
     def __call__(self, observed: Observation) -> None:
         """Logs *observed* if a minute has passed since the flow's last line, or its first look."""
         flow = str(observed.flow)
-        said_at = self._said_at.setdefault(flow, observed.as_of)
-        if observed.ended_at is not None or observed.as_of - said_at < EACH_SECONDS:
+        said_at = self._said_at.setdefault(flow, observed.clock)
+        if observed.ended_at is not None or observed.clock - said_at < EACH_SECONDS:
             return
-        self._said_at[flow] = observed.as_of
+        self._said_at[flow] = observed.clock
         latency = observed.histograms.get("latency_seconds")
         figures = {name: observed.figures.get(figure) for name, figure in FIGURES.items()}
         log.bind(flow).info(

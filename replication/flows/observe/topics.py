@@ -55,7 +55,7 @@ class TopicLooks:
         return found
 
     def histograms(self, reported: Reported | None) -> dict[str, Histogram]:
-        """Returns the histograms of the flow; none where executors do not report."""
+        """Returns the histograms of the records; none where executors do not report."""
         if reported is None:
             return {}
         latency = Histogram()

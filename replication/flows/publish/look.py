@@ -8,7 +8,7 @@ from typing import Final
 
 from replication.figures.observation import FlowState, Observation, Owner
 from replication.figures.words import Holder
-from replication.flows.board import Activity
+from replication.flows.board import Activity, Copying
 from replication.flows.context import FlowContext
 from replication.model import Job, Part, runs
 
@@ -18,6 +18,14 @@ STATES: Final[Mapping[Activity, FlowState]] = {
     "waiting": "waiting",
     "ended": "stopping",
 }
+
+
+LEASED: Final[Mapping[str, Part]] = {
+    "": "records",
+    "checkpoints": "checkpoints",
+    "metadata": "metadata",
+}
+"""The parts that have a lease, by the lease's name of them."""
 
 
 def look_at(context: FlowContext, job: Job) -> Observation:
@@ -31,22 +39,37 @@ def look_at(context: FlowContext, job: Job) -> Observation:
     if context.outages.is_standby:
         state = "standby"
     copying = shown.copying
-    lease, owner = context.held.get(""), None
-    if lease is not None:
-        owner = Owner(lease.claim.host, os.getpid(), lease.claim.since.timestamp())
+    lease = context.held.get("")
     return Observation(
         context.config.flow,
         time.time(),
         state,
         shown.state.since,
         reason=shown.state.reason,
-        owner=owner,
+        owner=_owner(context, job),
         epoch=None if lease is None else lease.epoch,
         mode=copying.mode,
         runs=job,
         generation=max(copying.generations, default=None),
-        figures={"records_total": float(sum(copying.records.values()))},
+        figures=_counted(copying) if runs(job, "records") else {},
     )
+
+
+def _counted(copying: Copying) -> dict[str, float]:
+    return {"records_total": float(sum(copying.records.values()))}
+
+
+def _owner(context: FlowContext, job: Job) -> Owner | None:
+    """Returns this process as the owner of the records, or of the part that it runs alone."""
+    own = ("",) if runs(job, "records") else ("checkpoints", "metadata")
+    for name in own:
+        if (lease := context.held.get(name)) is not None:
+            claim = lease.claim
+            return Owner(claim.host, os.getpid(), claim.since.timestamp(), LEASED[name])
+    if runs(job, "heartbeats") and not runs(job, "records"):
+        since = context.board.look().state.since
+        return Owner(os.uname().nodename, os.getpid(), since, "heartbeats")
+    return None
 
 
 def last_look(
@@ -74,10 +97,6 @@ def last_look(
     )
 
 
-_SPOKEN: Final[Mapping[str, Part]] = {"": "records", "checkpoints": "checkpoints"}
-"""The parts that have a lease and a word, by the lease's name of them."""
-
-
 def holders_of(context: FlowContext, job: Job, *, at_end: bool) -> dict[Part, Holder]:
     """Returns for which parts of a flow this process may speak now.
 
@@ -87,7 +106,9 @@ def holders_of(context: FlowContext, job: Job, *, at_end: bool) -> dict[Part, Ho
         at_end: Whether the flow has ended, so that its leases have been given back.
     """
     found: dict[Part, Holder] = {}
-    for name, part in _SPOKEN.items():
+    for name, part in LEASED.items():
+        if part == "metadata" and runs(job, "records"):  # the word of the records tells of it
+            continue
         lease = context.held.get(name)
         if name in context.spoke_as and (at_end or (lease is not None and lease.is_held)):
             found[part] = context.spoke_as[name]

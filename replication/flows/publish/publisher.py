@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from replication.config.tree import FlowConfig
 from replication.errors import ReplicationError
+from replication.figures.clocks import Skew, worst
 from replication.figures.observation import ENDED, Observation
 from replication.figures.words import Holder, part_words, topic_key, topic_words
 from replication.flows.publish.topic_turns import TopicTurns
@@ -71,6 +72,11 @@ class FlowPublisher:
                 self._report(error)
             else:
                 self._note_written()
+
+    @property
+    def skew(self) -> Skew | None:
+        """How far the target's clock is ahead, by the words that it has stamped."""
+        return self._topic.skew
 
     def close(self) -> None:
         """Closes the clients."""
@@ -133,6 +139,11 @@ class Publishers(AbstractContextManager["Publishers"]):
         self._stop.set()
         for event in self._news.values():
             event.set()
+
+    def skew(self, alias: str) -> Skew | None:
+        """Returns how far the clock of a cluster is ahead; None if no flow writes to it."""
+        written = [one for flow, one in self._by_flow.items() if flow.target == alias]
+        return worst(skew for one in written if (skew := one.skew) is not None)
 
     def offer(self, observed: Observation) -> None:
         """Takes a new look at a flow, which is written in the background.

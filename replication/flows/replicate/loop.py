@@ -38,7 +38,7 @@ from replication.state.claim import NoLeaseAnswerError
 from replication.state.lease import Lease, LeaseLostError
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
-from replication.upkeep.prepare import topic_warnings
+from replication.upkeep.prepare import topic_losses
 
 GenerationEnding = Literal["stopped", "drained", "changed"]
 
@@ -130,7 +130,6 @@ class _FlowLoop:
         self._lease = lease
         self._tasks = FlowTasks(context, admitted)
         self._plan: TopicPlan | None = None
-        self._warned: set[str] = set()
         self._has_looked_at_age = False
         self._heartbeats = HeartbeatCopies(context)
         self._held = frozenset[TopicPartition]()  # remote ones with records of earlier generations
@@ -218,10 +217,9 @@ class _FlowLoop:
 
     def _log_warnings(self, plan: TopicPlan) -> None:
         """Logs what the target would not keep, once per topic."""
-        for text in topic_warnings(plan, self._context.source, self._context.target):
-            if text not in self._warned:
-                self._warned.add(text)
-                self._context.log.warning("target_keeps_less", text=text)
+        losses = topic_losses(plan.topics, self._context.source, self._context.target)
+        for text in self._context.board.note_losses(plan.topics, losses):
+            self._context.log.warning("target_keeps_less", text=text)
 
     def _log_old_records(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         """Logs at the first start whether the target's brokers should not be restarted now."""

@@ -48,24 +48,32 @@ public final class RecordWriter {
   }
 
   /**
-   * Sends a record; {@link #finished} tells {@code number} once it is acknowledged or has failed.
+   * Sends a record; {@link #finished} tells {@code number} once it is acknowledged or has failed,
+   * and when the broker has stamped it, -1 where it has not.
    */
   public void send(int number, String topic, int partition, byte[] key, byte[] value) {
-    var record = new ProducerRecord<>(topic, partition, key, value);
+    long created = System.currentTimeMillis();
+    var record = new ProducerRecord<>(topic, partition, created, key, value);
     sender.execute(
         () -> {
           try {
-            producer.send(record, (metadata, failure) -> finish(number, failure));
+            producer.send(
+                record,
+                (metadata, failure) -> {
+                  // another time than its own is the broker's
+                  boolean stamped = failure == null && metadata.timestamp() != created;
+                  finish(number, failure, stamped ? metadata.timestamp() : -1);
+                });
           } catch (
               Throwable failure) { // whoever waits for the record is to be told of an error, too
-            finish(number, failure instanceof Exception e ? e : new KafkaException(failure));
+            finish(number, failure instanceof Exception e ? e : new KafkaException(failure), -1);
           }
         });
   }
 
-  private void finish(int number, Exception failure) {
+  private void finish(int number, Exception failure, long stamped) {
     ObjectNode node = failure == null ? JSON.createObjectNode() : ClientErrors.node(failure);
-    finished.add(node.put("number", number));
+    finished.add(node.put("number", number).put("stamped", stamped));
   }
 
   /**

@@ -193,14 +193,15 @@ public final class DriverReports implements DriverPlugin {
 
   /**
    * What is known of {@code flow}, in lines of tab-separated fields: {@code executors living
-   * silentMillis records tasks}, with what is in flight and running, and those of {@link
-   * FlowFigures}.
+   * silentMillis records tasks allTasks}, with what is in flight and running and what runs of all
+   * flows, and those of {@link FlowFigures}.
    */
   public static synchronized String figures(String flow) {
     long now = System.nanoTime();
     long living = 0;
     long silent = 0;
     long[] busy = {0, 0};
+    long tasks = 0;
     for (Executor executor : EXECUTORS.values()) {
       if (lives(executor, now)) {
         living++;
@@ -208,11 +209,12 @@ public final class DriverReports implements DriverPlugin {
         long[] own = executor.busy.getOrDefault(flow, new long[2]);
         busy[0] += own[0];
         busy[1] += own[1];
+        tasks += executor.busy.values().stream().mapToLong(each -> each[1]).sum();
       }
     }
     StringBuilder lines = new StringBuilder("executors\t").append(living).append('\t');
     lines.append(TimeUnit.NANOSECONDS.toMillis(silent)).append('\t').append(busy[0]);
-    lines.append('\t').append(busy[1]).append('\n');
+    lines.append('\t').append(busy[1]).append('\t').append(tasks).append('\n');
     return FIGURES.getOrDefault(flow, new FlowFigures()).appendTo(lines).toString();
   }
 

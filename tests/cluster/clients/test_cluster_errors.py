@@ -176,7 +176,7 @@ def test_a_client_that_this_process_has_closed_blames_no_cluster(clusters: Clust
 def test_a_write_that_this_process_interrupts_blames_no_cluster(clusters: Clusters) -> None:
     jvm = shared_jvm()
     sender = JavaSender(jvm, properties(clusters[0]))
-    sender.send(TopicPartition("t", 0), b"", b"", lambda _: None)
+    sender.send(TopicPartition("t", 0), b"", b"", lambda *_: None)
     jvm.java.lang.Thread.currentThread().interrupt()
 
     with pytest.raises(ClientError) as caught:

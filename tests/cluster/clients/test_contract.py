@@ -235,11 +235,17 @@ def test_records_are_sent_and_read(
 ) -> None:
     create(admins, topic_name, max_message_bytes="20000", message_timestamp_type="LogAppendTime")
     tp, fates = TopicPartition(topic_name, 0), list[ClientFailure | None]()
+    stamps = list[int]()
+
+    def done(failure: ClientFailure | None, stamped_ms: int) -> None:
+        fates.append(failure)
+        stamps.append(stamped_ms)
+
     sender = open_sender({**properties(broker), "compression.type": "none"}, S)
     sender.connect(topic_name)
-    sender.send(tp, b"k", b"v", fates.append)
+    sender.send(tp, b"k", b"v", done)
     sender.flush(S)
-    sender.send(tp, b"k", b"x" * 50_000, fates.append)
+    sender.send(tp, b"k", b"x" * 50_000, done)
     sender.flush(S)
     assert fates[0] is None
     assert fates[1] is not None
@@ -249,6 +255,9 @@ def test_records_are_sent_and_read(
     found = read_all(records, tp)
     assert [(one.offset, one.key, one.value, one.headers) for one in found] == [(0, b"k", b"v", ())]
     assert found[0].is_append_time
+    # Java's client cannot tell a stamp that is the time of the sending
+    assert stamps[0] in (found[0].timestamp_ms, -1)
+    assert stamps[1] == -1
     assert records.bounds(tp, S) == (0, 1)
     with pytest.raises(ClientError) as caught:
         records.bounds(TopicPartition(topic_name, 7), S)
