@@ -10,7 +10,7 @@ from replication.demo.workload import create_topic
 from replication.kafka.jvm import java_map, shared_jvm
 from replication.model import Flow
 from tests.support.cli import run
-from tests.support.doctored import assert_healthy, look, only, problem
+from tests.support.doctored import assert_healthy, await_fault, look, only, problem
 from tests.support.flows import unique_flow
 from tests.support.least_privilege import (
     Strict,
@@ -19,7 +19,7 @@ from tests.support.least_privilege import (
     line_for,
     revoke,
 )
-from tests.support.local import Clusters, Until
+from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
 from tests.support.secured import USER, Secured
 
@@ -160,15 +160,12 @@ def set_quota(broker: Broker, user: str, key: str, value: float | None) -> None:
         admin.close()
 
 
-def test_a_quota_that_holds_the_user_back(
-    secured: Secured, secured_flow: SecuredFlow, until: Until
-) -> None:
+def test_a_quota_that_holds_the_user_back(secured: Secured, secured_flow: SecuredFlow) -> None:
     file = secured_flow.file("SCRAM")
     set_quota(secured.broker, USER, "consumer_byte_rate", 1000.0)
     set_quota(secured.broker, "somebody-else", "consumer_byte_rate", 1.0)
     try:
-        until(lambda: look(file) != (0, []), 60)  # brokers hear of quotas a moment later
-        code, rows = look(file)
+        code, rows = await_fault(file)
     finally:
         set_quota(secured.broker, USER, "consumer_byte_rate", None)
 
@@ -179,7 +176,7 @@ def test_a_quota_that_holds_the_user_back(
     assert code == 0
     assert only(rows)["commands"] == [line]
     assert "consumer_byte_rate=1000 (user mirror)" in only(rows)["found"]
-    until(lambda: look(file) == (0, []), 60)
+    assert_healthy(file)
     set_quota(secured.broker, "somebody-else", "consumer_byte_rate", None)
 
 
@@ -197,7 +194,6 @@ def test_a_missing_permission_is_mended_by_the_line_that_is_printed(
     strict: Strict,
     strict_file: Path,
     topic_name: str,
-    until: Until,
     side: int,
     operation: str,
     remote: str,
@@ -205,7 +201,7 @@ def test_a_missing_permission_is_mended_by_the_line_that_is_printed(
     assert_healthy(strict_file)
     revoke(strict[side].broker, line_for(operation, "topic", f"{remote}{topic_name}"))
 
-    code, rows = look(strict_file)
+    code, rows = await_fault(strict_file)
 
     assert code == 5
     commands = [command for row in rows for command in row["commands"]]
@@ -216,22 +212,22 @@ def test_a_missing_permission_is_mended_by_the_line_that_is_printed(
     assert "kafka-acls --bootstrap-server" in plan.stderr
     script = run("doctor", strict_file, "--fix-commands").stdout.splitlines()
     grant_printed(strict, script)
-    until(lambda: look(strict_file) == (0, []), 60)  # brokers hear of rules a moment later
+    assert_healthy(strict_file)
 
 
 def test_a_remote_topic_that_the_user_may_not_create(
-    strict: Strict, tmp_path: Path, topic_name: str, until: Until
+    strict: Strict, tmp_path: Path, topic_name: str
 ) -> None:
     file = strict_mirror(strict, tmp_path, topic_name)
     assert_healthy(file)
     revoke(strict[1].broker, line_for("Create", "topic", f"A.{topic_name}"))
 
-    code, rows = look(file)
+    code, rows = await_fault(file)
 
     assert code == 5
     assert f"--topic 'A.{topic_name}'" in str([row["commands"] for row in rows])
     grant_printed(strict, run("doctor", file, "--fix-commands").stdout.splitlines())
-    until(lambda: look(file) == (0, []), 60)  # brokers hear of rules a moment later
+    assert_healthy(file)
 
 
 def strict_mirror(strict: Strict, folder: Path, topic: str) -> Path:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.cli import run
+from tests.support.gate.clock import Limit
 from tests.support.local import REPOSITORY
 
 REPLICATION = (sys.executable, "-m", "replication")
+HEARD_SECONDS = 30
 Row = dict[str, Any]
 
 
@@ -48,9 +50,18 @@ def problem(rows: list[Row]) -> Row:
 
 
 def assert_healthy(file: Path) -> None:
-    """Asserts that nothing is found."""
-    code, rows = look(file)
-    assert (code, rows) == (0, []), (code, rows)
+    """Asserts that nothing is found, as soon as the brokers have heard of what was changed."""
+    limit = Limit(HEARD_SECONDS)
+    while (found := look(file)) != (0, []):
+        assert not limit.is_over, found
+
+
+def await_fault(file: Path) -> tuple[int, list[Row]]:
+    """As `look`, as soon as something is found: brokers hear of a change a moment later."""
+    limit = Limit(HEARD_SECONDS)
+    while (found := look(file)) == (0, []):
+        assert not limit.is_over, "nothing is found"
+    return found
 
 
 def _judged(code: int, printed: str) -> tuple[int, list[Row]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from replication.demo.brokers import Broker
 from replication.kafka.cluster import Cluster
 from tests.support.local import REPOSITORY
+from tests.support.waiting import wait_until
 
 
 def overrides(cluster: Cluster, topic: str) -> dict[str, str | None]:
@@ -19,6 +20,8 @@ def alter_topic(broker: Broker, topic: str, key: str, value: str) -> None:
     """Sets one setting of *topic*, which the cluster must accept."""
     with Cluster("X", {"bootstrap.servers": broker.bootstrap}) as cluster:
         assert cluster.alter_topic_config({topic: {key: value}}) == {}
+        # the controller has it, and brokers hear of it a moment later
+        wait_until(lambda: cluster.topic_config([topic])[topic][key].value == value, 60)
 
 
 def jars_with(java_class: str, jars: Path, folder: Path) -> Path:

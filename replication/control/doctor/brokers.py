@@ -6,7 +6,7 @@ from typing import Final
 
 from replication.control.doctor.judgement import Judgement, unknown
 from replication.errors import ClusterError, ReplicationError, first_line
-from replication.kafka.api_versions import Need, lacking, release_of, served_versions
+from replication.kafka.api_versions import Need, Versions, lacking, release_of, served_versions
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.quorum import Quorum
 
@@ -56,7 +56,7 @@ def look_at_releases(
     needs: dict[Need, list[str]] = {}
     for address in addresses:
         try:
-            versions = served_versions(address, is_tls=is_tls)
+            versions = _versions(address, is_tls=is_tls)
         except (OSError, ValueError) as error:
             unread.append(f"{address}: {first_line(error)}")
             continue
@@ -73,6 +73,13 @@ def look_at_releases(
         is_known = False  # the row of the login says why
     found = Judgement(what=what, found="Kafka 3.3 or newer, with KRaft")
     yield found if is_known else unknown(what, "; ".join(unread))
+
+
+def _versions(address: str, *, is_tls: bool) -> Versions:
+    try:
+        return served_versions(address, is_tls=is_tls)
+    except TimeoutError:  # it has just answered: it has too much to do
+        return served_versions(address, is_tls=is_tls)
 
 
 def judge_releases(
