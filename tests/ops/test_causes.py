@@ -4,8 +4,10 @@ The rules are those of conf/monitoring with seconds in place of minutes. One mir
 tests, each of which has topics of its own.
 """
 
+import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,19 +15,32 @@ import pytest
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.brokers import running as running_brokers
 from replication.demo.mirror_process import MirrorProcess
+from replication.demo.topic_log import log_ends
+from replication.demo.workload import create_topic
 from replication.state.commit_lock import hold_commit_lock
 from tests.support.commands import replication, start_mirror
 from tests.support.driver import page
 from tests.support.known_load import load
 from tests.support.local import Clusters
 from tests.support.process_tree import family, paused
+from tests.support.prometheus import queries
 from tests.support.standalone import WorkerSize, standalone
-from tests.support.topics import delete_topic, fill, send
+from tests.support.topics import assert_copies, delete_topic, fill, send
 from tests.support.watched import Watched, commit, member, watched
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job]
 
 OLD, NEW = 100, 50
+RETENTION_MS = 1_800_000
+STALL_SECONDS = 180.0
+BACKLOG = (
+    *("ClusterUnreachable", "NoOwner", "LagHigh", "LagVeryHigh", "LagGrowing"),
+    *("RetentionNear", "PartitionStalled"),
+)
+"""What fires while a target stands still; the last one after two minutes."""
+
+NOT_MEASURED = ("checkpoint_seconds", "clock_skew_seconds")
+
 MIRROR: dict[str, object] = {
     "emit.checkpoints.interval.seconds": 1,
     "emit.heartbeats.enabled": False,  # a job of its own emits them
@@ -141,18 +156,47 @@ def test_heartbeats_that_stop(mirror: Watched, heartbeats: MirrorProcess) -> Non
     mirror.until_clear("HeartbeatsMissing")
 
 
-@pytest.mark.parametrize("name", ["source", "target"])
-def test_a_cluster_that_is_silent(mirror: Watched, name: str) -> None:
+def test_a_source_that_is_silent(mirror: Watched) -> None:
     """Nothing hangs: a new start would wait for it, too."""
-    broker: Broker = getattr(mirror, name)
-    alias = getattr(mirror.flow, name)
-    with paused(family(broker.pid or 0)):
-        mirror.until_fires("ClusterUnreachable", cluster=alias)
-        if name == "target":
-            mirror.until_fires("NoOwner")
+    with paused(family(mirror.source.pid or 0)):
+        mirror.until_fires("ClusterUnreachable", cluster=mirror.flow.source)
         assert page(mirror.port, "/livez")[0] == 200
-    mirror.until_clear("ClusterUnreachable", cluster=alias)
-    mirror.until_clear("NoOwner")
+    mirror.until_clear("ClusterUnreachable")
+
+
+@pytest.mark.usefixtures("heartbeats")
+def test_a_target_that_stands_still_and_what_the_boards_have_shown(mirror: Watched) -> None:
+    """A backlog grows and ages, until the source is about to delete it."""
+    created_again(mirror, "aside")
+    topic, always = mirror.topic("held-up"), mirror.topic("always")
+    create_topic(mirror.source.bootstrap, topic, 1, {"retention.ms": str(RETENTION_MS)})
+    send(mirror.source, topic, 1, OLD)
+    mirror.until_copied(topic, OLD)
+    commit(mirror.source, "always", always, OLD)
+    with member(mirror.target, "always", mirror.remote(always)):
+        mirror.until_fires("GroupBlocked", group="always")
+    with load(mirror.source, topic, 1, 10, 20) as sent:
+        with paused(family(mirror.target.pid or 0)):
+            for alert in (*BACKLOG, "FreshnessBurnsFast", "FreshnessBurnsSlowly"):
+                mirror.until_fires(alert, STALL_SECONDS)
+            assert page(mirror.port, "/livez")[0] == 200
+            (flow,) = json.loads(page(mirror.port, "/status")[1])["flows"]
+            codes = {condition["code"] for condition in flow["conditions"]}
+            assert {"stalled", "retention-near", "cluster-unreachable"} <= codes
+        for alert in BACKLOG:
+            mirror.until_clear(alert)
+    remote = mirror.remote(topic)
+    end = partial(log_ends, mirror.target.bootstrap, [remote])
+    mirror.until(lambda: end()[remote] >= OLD + sent.records)
+    assert_copies((mirror.source, mirror.target), {topic: remote})
+    for board in ("grafana-flow", "grafana-failover"):
+        asked = [(title, query) for title, query in queries(board) if is_measured(query)]
+        assert [one for one in asked if not mirror.prometheus.has_had(one[1], mirror.since)] == []
+
+
+def is_measured(query: str) -> bool:
+    """Whether somebody measures what *query* asks for."""
+    return not any(name in query for name in NOT_MEASURED)
 
 
 def test_executors_that_are_silent_or_lost(clusters: Clusters, tmp_path: Path) -> None:
