@@ -53,6 +53,9 @@ MIRROR: dict[str, object] = {
     "sync.group.offsets.interval.seconds": 1,
 }
 
+# An executor that was paused goes on only within its lease; the alert needs up to nine seconds.
+LONG_LEASE = ("--conf", "spark.replication.executor.lease.ms=60000")
+
 
 @pytest.fixture(scope="module")
 def mirror(
@@ -202,7 +205,7 @@ def is_measured(query: str) -> bool:
 def test_executors_that_are_silent_or_lost(clusters: Clusters, tmp_path: Path) -> None:
     with (
         standalone(tmp_path / "spark", workers=1, size=WorkerSize(cores=4)) as spark,
-        watched(tmp_path, clusters, MIRROR, ("--", *spark.job_arguments())) as mirror,
+        watched(tmp_path, clusters, MIRROR, ("--", *spark.job_arguments(), *LONG_LEASE)) as mirror,
     ):
         topic = mirror.topic("one")
         fill(mirror.source, topic, 1, OLD)

@@ -1,14 +1,13 @@
 """``doctor`` finds faults of brokers, files and machines, and what it prints mends them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from replication.config.file import load_config
 from replication.config.keys import REPLICATION_FACTORS
-from replication.demo.brokers import Broker, BrokerSettings, running
+from replication.demo.brokers import BrokerSettings, running
 from replication.demo.ports import HOST, free_port
 from replication.demo.workload import create_topic
 from replication.kafka.cluster import Cluster
@@ -18,6 +17,7 @@ from tests.support.doctored import assert_healthy, look, look_from, only, proble
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import write_config
+from tests.support.proxy import broker_with_listener
 from tests.support.s3 import BUCKET, s3_server
 from tests.support.topic_settings import alter_topic
 from tests.support.two_brokers import create_movable_topic, two_brokers
@@ -28,19 +28,16 @@ pytestmark = pytest.mark.cluster
 def test_an_advertised_address_that_leads_nowhere(
     broker_settings: BrokerSettings, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
-    nowhere = {"advertised.listeners": f"PLAINTEXT://{HOST}:{free_port()}"}
-    ports = free_port(), free_port()
-    wrong, right = (
-        Broker("A", tmp_path / "A", settings, ports=iter(ports).__next__)
-        for settings in (
-            replace(broker_settings, properties={**broker_settings.properties, **nowhere}),
-            broker_settings,
-        )
+    second, nowhere = f"{HOST}:{free_port()}", f"{HOST}:{free_port()}"
+    wrong, right = (  # its first listener tells the test that it has started
+        broker_with_listener("A", tmp_path / "A", broker_settings, second, advertised)
+        for advertised in (nowhere, second)
     )
     right.cluster_id = wrong.cluster_id
     flow = unique_flow()
+    by_second = {flow.source: {"bootstrap.servers": second}}
     with running(wrong):
-        file = write_config(tmp_path, (wrong, clusters[1]), topic_name, flow=flow)
+        file = write_config(tmp_path, (wrong, clusters[1]), topic_name, by_second, flow)
 
         code, rows = look(file)
 

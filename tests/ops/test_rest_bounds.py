@@ -111,13 +111,15 @@ def test_what_is_answered_from_memory_waits_for_no_question(
     served, questions = silent
     with ThreadPoolExecutor(ASKED) as pool:
         asked = [pool.submit(served.ask, path) for path in islice(cycle(paths), ASKED)]
-        for _ in range(AT_ONCE):
-            wait_until(questions.is_asked, 60)
-        refused = ASKED - AT_ONCE - WAITING
-        wait_until(lambda: sum(future.done() for future in asked) == refused, 60)
-        quick = {path: served.ask(path).status for path in QUICK}
-        early = [future.result() for future in asked if future.done()]
-        questions.over.set()
+        try:
+            for _ in range(AT_ONCE):
+                wait_until(questions.is_asked, 60)
+            refused = ASKED - AT_ONCE - WAITING
+            wait_until(lambda: sum(future.done() for future in asked) == refused, 60)
+            quick = {path: served.ask(path).status for path in QUICK}
+            early = [future.result() for future in asked if future.done()]
+        finally:
+            questions.over.set()  # or the pool waits for what nobody answers
         statuses = [future.result().status for future in asked]
 
     assert quick == dict.fromkeys(QUICK, 200)
@@ -134,10 +136,12 @@ def test_a_form_that_asks_clusters_holds_up_nobody(silent: tuple[Served, Silent]
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(served.ask, "/flows/A/B/accept", "POST", form, headers)
-        wait_until(questions.is_asked, 60)
-        status = served.ask("/livez").status
-        is_early = not asked.done()
-        questions.over.set()
+        try:
+            wait_until(questions.is_asked, 60)
+            status = served.ask("/livez").status
+            is_early = not asked.done()
+        finally:
+            questions.over.set()
         asked.result()
 
     assert (status, is_early) == (200, True)

@@ -129,18 +129,26 @@ def proxied_broker(
     alias: str, folder: Path, settings: BrokerSettings, holding: NextIsSent | None = None
 ) -> Iterator[tuple[Broker, Proxy]]:
     """A broker that runs, and the proxy in front of a second listener of it."""
-    port, controller, behind = free_port(), free_port(), free_port()
+    behind = free_port()
     with Proxy(behind, holding) as proxy:
-        listeners = {
-            "listeners": f"PLAINTEXT://{HOST}:{port},PROXIED://{HOST}:{behind},"
-            f"CONTROLLER://{HOST}:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{port},PROXIED://{proxy.bootstrap}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,"
-            "CONTROLLER:PLAINTEXT",
-            "inter.broker.listener.name": "PLAINTEXT",
-        }
-        both = replace(settings, properties={**settings.properties, **listeners})
-        broker = Broker(alias, folder, both, ports=iter([port, controller]).__next__)
+        broker = broker_with_listener(alias, folder, settings, f"{HOST}:{behind}", proxy.bootstrap)
         with running(broker):
             yield broker, proxy
             broker.kill()  # nobody reads its data again
+
+
+def broker_with_listener(
+    alias: str, folder: Path, settings: BrokerSettings, second: str, advertised: str
+) -> Broker:
+    """A broker that also listens at *second*, whose clients are told the address *advertised*."""
+    port, controller = free_port(), free_port()
+    listeners = {
+        "listeners": f"PLAINTEXT://{HOST}:{port},SECOND://{second},"
+        f"CONTROLLER://{HOST}:{controller}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port},SECOND://{advertised}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECOND:PLAINTEXT,"
+        "CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+    }
+    both = replace(settings, properties={**settings.properties, **listeners})
+    return Broker(alias, folder, both, ports=iter([port, controller]).__next__)

@@ -1,12 +1,10 @@
 """A record of an internal topic counts as written only if the cluster has said so."""
 
-from collections.abc import Callable
-
 import pytest
 
 from replication.errors import ClusterError
 from replication.kafka import internal_topic
-from replication.kafka.api import ClientFailure
+from replication.kafka.api import ClientFailure, Done
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import InternalTopic
 from replication.kafka.reach import reach_of
@@ -30,10 +28,10 @@ class Sender:
         _to: TopicPartition,
         key: bytes,
         _value: bytes | None,
-        done: Callable[[ClientFailure | None], None],
+        done: Done,
     ) -> None:
         if key in self._fates:
-            done(self._fates[key])
+            done(self._fates[key], -1)
 
     def flush(self, timeout_s: float) -> None:
         """Ends by its time."""

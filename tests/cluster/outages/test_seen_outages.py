@@ -200,7 +200,11 @@ def test_a_copy_whose_leader_does_not_answer_does_not_hold_up_the_others(
         create_topic(source.bootstrap, topic_name, 2)
         create_spread_topic(brokers[0], f"A.{topic_name}")
         servers = ",".join(broker.bootstrap for broker in brokers)
-        quick = {"B.admin.default.api.timeout.ms": "5000"}
+        # A batch ends when its producer, which has the held records too, has sent all
+        quick = {
+            "B.admin.default.api.timeout.ms": "5000",
+            "replication.realtime.batch.seconds": "600",
+        }
         settings = {**QUIET, **quick, "B.bootstrap.servers": servers}
         config = flow_config(source, brokers[led], topic_name, settings)
         flow = RunningFlow(spark, tmp_path / "state", config, "realtime")
