@@ -34,8 +34,9 @@ def slots(
     """Print how many local task slots the flows need.
 
     With the shared source they follow from the cores and tasks.max. With Spark's, they follow from
-    the partitions, and the clusters are asked for them; one that does not answer counts as in the
-    flow's last generation, so that it keeps no other flow from starting.
+    the partitions; a cluster that does not answer counts as in the flow's last generation, so that
+    it keeps no other flow from starting. In both cases the clusters are asked, and a warning names
+    the topics that a target would not create or that take no records.
 
     The arguments after -- are those of spark-submit; only the driver's memory is used: with Spark's
     source, Real-Time Mode needs some for each partition.

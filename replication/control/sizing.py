@@ -36,8 +36,8 @@ class Sizing:
         slots: Task slots, each of one task.
         partitions: Source partitions of the flows, or the tasks that share them, by
             ``replication.mode``.
-        unanswered: Flows whose cluster does not answer, and why: they count as in their last
-            generation, so that they do not keep the others from starting.
+        unanswered: Flows whose cluster does not answer, and what follows: they do not keep the
+            others from starting.
         small_heap: What the driver's heap is too small for; empty if it suffices.
         left_out: Which topics the targets will not create, or take no records for, a line each.
     """
@@ -50,11 +50,7 @@ class Sizing:
 
     def warnings(self) -> tuple[str, ...]:
         """Returns what an operator should know before the start."""
-        silent = (
-            f"slots of {flow} as in its last generation: {reason}"
-            for flow, reason in self.unanswered.items()
-        )
-        return (*silent, *self.left_out, *filter(None, [self.small_heap]))
+        return (*self.unanswered.values(), *self.left_out, *filter(None, [self.small_heap]))
 
     def document(self) -> dict[str, object]:
         """Returns what a program reads."""
@@ -125,17 +121,19 @@ def size_start(
 def _count(
     config: MirrorConfig, settings: Collection[str], flow: FlowConfig
 ) -> tuple[int, str, tuple[str, ...]]:
-    """Returns the partitions of *flow*, why they are those of its last generation, and warnings.
+    """Returns the partitions of *flow* or the tasks that share them, the silence, and warnings.
 
-    The reason is empty where the clusters answer. With the shared source the number of tasks is
-    known without a look at the clusters.
+    The clusters are asked in both cases: their answers are the warnings. The silence is empty where
+    they answer; else it says what counts in their place.
     """
-    if (tasks := shared_tasks(flow, settings)) is not None:
-        return tasks, "", ()
+    tasks = shared_tasks(flow, settings)
     try:
         count, warnings = partitions_now(flow)
     except CallError as error:
         if not error.is_temporary:
             raise
-        return partitions_then(config, flow), str(error), ()
-    return count, "", warnings
+        if tasks is None:
+            reason = f"slots of {flow.flow} as in its last generation: {error}"
+            return partitions_then(config, flow), reason, ()
+        return tasks, f"topics of {flow.flow} are not looked at before the start: {error}", ()
+    return count if tasks is None else tasks, "", warnings

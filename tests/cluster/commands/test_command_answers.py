@@ -51,21 +51,33 @@ def test_slots_suffice_for_every_partition_and_the_bookkeeping(
     )
 
 
-def test_a_flow_whose_cluster_is_silent_counts_as_in_its_last_generation(
-    clusters: Clusters, tmp_path: Path, topic_name: str
+@pytest.mark.parametrize(
+    ("reader", "tasks", "follows"),
+    [
+        ("spark", 0, "slots of A->B as in its last generation: "),
+        ("shared", 3, "topics of A->B are not looked at before the start: "),
+    ],
+)
+def test_a_silent_cluster_is_said_and_does_not_keep_a_start_from_its_slots(
+    clusters: Clusters, tmp_path: Path, topic_name: str, reader: str, tasks: int, follows: str
 ) -> None:
-    silent = {"B": {"bootstrap.servers": f"{HOST}:{free_port()}"}, "replication.source": "spark"}
+    silent = {
+        "B": {"bootstrap.servers": f"{HOST}:{free_port()}"},
+        "replication.source": reader,
+        "tasks.max": 3,
+    }
     config = load_config(str(write_config(tmp_path, clusters, topic_name, silent)))
 
     needed = size_start(config, config.flows, heap_mb=1000)
 
-    assert needed.slots == LOCAL_SPARE_SLOTS
+    assert needed.slots == 2 * tasks + LOCAL_SPARE_SLOTS
     assert needed.document() == {
         "slots": needed.slots,
-        "partitions": {"auto": 0},
+        "partitions": {"auto": tasks},
         "warnings": list(needed.warnings()),
     }
     assert list(needed.unanswered) == [config.flows[0].flow]
+    assert needed.warnings()[0].startswith(follows)
     assert "connection refused" in needed.warnings()[0]
 
 
