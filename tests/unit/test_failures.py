@@ -87,6 +87,22 @@ def kafka(name: str, text: str) -> str:
             id="deleted topic",
         ),
         pytest.param(
+            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: no answer where "
+            "partitions end, which have no leader or are deleted: [orders-1, orders-4]" + AT,
+            "no broker of the source says where partitions end: start those that lead them "
+            "([STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: no answer where "
+            "partitions end, which have no leader or are deleted: [orders-1, orders-4])",
+            False,
+            id="unknown end",
+        ),
+        pytest.param(
+            kafka("TimeoutException", "no answer where 2 partitions end, such as t-1"),
+            "no broker of the source says where partitions end: start those that lead them "
+            "(TimeoutException: no answer where 2 partitions end, such as t-1)",
+            False,
+            id="unknown ends of all",
+        ),
+        pytest.param(
             kafka("TimeoutException", "Topic A.orders not present in metadata after 60000 ms."),
             "the target did not show a remote topic: it was deleted, or no broker answered "
             "(TimeoutException: Topic A.orders not present in metadata after 60000 ms.)",

@@ -150,6 +150,11 @@ PATTERNS = (
         "the target did not show a remote topic: it was deleted, or no broker answered",
         is_final=False,
     ),
+    _Pattern(
+        "no answer where",  # of LogEnds.java, which names the partitions
+        "no broker of the source says where partitions end: start those that lead them",
+        is_final=False,
+    ),
     _Pattern("TimeoutException", "a cluster did not answer in time", is_final=False),
 )
 
