@@ -213,7 +213,8 @@ def test_a_heap_that_is_too_small(
     clusters: Clusters, tmp_path: Path, topic_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_topic(clusters[0].bootstrap, topic_name, 40)
-    file = write_config(tmp_path, clusters, topic_name, flow=unique_flow())
+    more = {"replication.source": "spark"}  # a consumer for each partition
+    file = write_config(tmp_path, clusters, topic_name, more, unique_flow())
     monkeypatch.setenv("DRIVER_MEMORY", "100m")
 
     _, rows = look(file)

@@ -223,7 +223,8 @@ def test_java(
 
 def test_too_few_open_files(clusters: Clusters, tmp_path: Path, topic_name: str) -> None:
     create_topic(clusters[0].bootstrap, topic_name, 40)
-    file = write_config(tmp_path, clusters, topic_name, flow=unique_flow())
+    more = {"replication.source": "spark"}  # a consumer for each partition
+    file = write_config(tmp_path, clusters, topic_name, more, unique_flow())
 
     code, rows = look_from(["prlimit", "--nofile=400:400"], file)
 
@@ -238,7 +239,7 @@ def test_too_few_slots(
     clusters: Clusters, tmp_path: Path, topic_name: str, mode: str, code: int
 ) -> None:
     create_topic(clusters[0].bootstrap, topic_name, 5)
-    more = {"replication.mode": mode}
+    more = {"replication.mode": mode, "replication.source": "spark"}  # a slot for each partition
     file = write_config(tmp_path, clusters, topic_name, more, unique_flow())
 
     end, rows = look(file, "--master", "local[2]")

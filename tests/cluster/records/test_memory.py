@@ -1,4 +1,4 @@
-"""A small driver and a backlog of many partitions: out of memory it ends, and loses nothing."""
+"""A small driver, many partitions, Spark's source: out of memory it ends, and loses nothing."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -36,13 +36,14 @@ def backlog(clusters: Clusters, topic_name: str) -> Iterator[str]:
 def test_what_does_not_fit_in_realtime_mode_ends_it_and_is_copied_in_batches(
     clusters: Clusters, tmp_path: Path, backlog: str
 ) -> None:
+    source = {"replication.source": "spark"}
     greedy = {"replication.mode": "realtime", "consumer.max.partition.fetch.bytes": 100_000_000}
-    config = write_config(tmp_path, clusters, backlog, greedy)
+    config = write_config(tmp_path, clusters, backlog, source | greedy)
     command = [str(SCRIPT), "--config", str(config), "--", "--driver-memory", HEAP]
 
     with RunningProcess("mirror", command, tmp_path / "greedy.log") as job:
         code = job.wait(WAIT_SECONDS)
-    write_config(tmp_path, clusters, backlog)
+    write_config(tmp_path, clusters, backlog, source)
     with RunningProcess("mirror", command, tmp_path / "mirror.log") as job:
         everything = EACH * PARTITIONS
         wait_until(job.while_running(lambda: copied(clusters, backlog) == everything), WAIT_SECONDS)
