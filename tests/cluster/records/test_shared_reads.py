@@ -6,10 +6,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from replication.demo.brokers import Broker
+from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import (
     ProducedRecord,
@@ -18,7 +19,9 @@ from replication.demo.workload import (
     send_transactions,
 )
 from tests.support.local import Clusters, Until
+from tests.support.process_tree import paused
 from tests.support.topics import delete_records, difficult, fill, now_ms, send, send_records
+from tests.support.two_brokers import create_spread_topic, two_brokers
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -44,20 +47,25 @@ def options(broker: Broker, topic: str, partitions: int, more: Mapping[str, str]
     }
 
 
-def streamed(
-    spark: SparkSession, settings: Mapping[str, str], folder: Path
-) -> tuple[DataFrame, StreamingQuery]:
-    """What a drain in micro-batches reads."""
+def drain(spark: SparkSession, settings: Mapping[str, str], folder: Path) -> StreamingQuery:
+    """Begins to read what is there in micro-batches."""
     records = spark.readStream.format(SHARED).options(**settings).load()
-    path = str(folder / "records")
-    query = (
+    return (
         records.writeStream.format("parquet")
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)
-        .start(path)
+        .start(str(folder / "records"))
     )
+
+
+def streamed(
+    spark: SparkSession, settings: Mapping[str, str], folder: Path
+) -> tuple[DataFrame, StreamingQuery]:
+    """What a drain reads."""
+    query = drain(spark, settings, folder)
     query.awaitTermination()
-    return spark.read.schema(records.schema).parquet(path), query
+    schema = spark.read.format(SHARED).options(**settings).load().schema
+    return spark.read.schema(schema).parquet(str(folder / "records")), query
 
 
 def check_equal(found: DataFrame, expected: DataFrame, count: int) -> None:
@@ -191,3 +199,35 @@ def test_a_backlog_does_not_wait_for_idle_partitions(
         )
     finally:
         query.stop()
+
+
+def test_a_drain_fails_by_the_partition_whose_broker_falls_silent(
+    spark: SparkSession,
+    broker_settings: BrokerSettings,
+    tmp_path: Path,
+    topic_name: str,
+    until: Until,
+) -> None:
+    """In its middle a task waits in vain; at its beginning nobody knows where it should end."""
+    with two_brokers(tmp_path / "source", broker_settings) as (first, second):
+        create_spread_topic(first, topic_name)
+        for _ in range(20):  # as many batches, of which the client fetches a few ahead
+            send(first, topic_name, 2, 100)
+        more = {
+            "startingOffsets": offsets(topic_name, 2, 0),
+            "maxOffsetsPerTrigger": "20",  # a hundred batches of Spark's
+            "kafka.max.partition.fetch.bytes": "1",  # one of Kafka's at a time
+            "kafkaConsumer.pollTimeoutMs": "10000",
+        }
+        settings = options(first, topic_name, 2, more)
+        query = drain(spark, settings, tmp_path / "middle")
+        until(lambda: query.lastProgress is not None, 60)
+        assert second.pid
+        with paused([second.pid]):
+            late = f"no record came within 10000 ms of 1 partitions, such as {topic_name}-1"
+            with pytest.raises(StreamingQueryException, match=late):
+                query.awaitTermination()
+            query = drain(spark, settings, tmp_path / "beginning")
+            unknown = rf"no answer where partitions end.*{topic_name}-1"
+            with pytest.raises(StreamingQueryException, match=unknown):
+                query.awaitTermination()
