@@ -18,9 +18,9 @@ from replication.cli.options import (
     say,
 )
 from replication.config.file import load_config
-from replication.control.flow_answers import FlowAnswer, FlowAnswers
+from replication.control.flow_answers import FlowAnswers
+from replication.control.lag import behind, flow_lag
 from replication.errors import NoAnswerError
-from replication.figures.document import document
 from replication.figures.observation import Figures, PartitionFigures, TopicFigures
 
 HEADINGS: Final = ("topic", "state", "lag", "lag s", "records/s", "copied until")
@@ -65,48 +65,19 @@ def lag(
     if not any(one.heard.word for one in found):
         reasons = "; ".join(f"{one.flow}: {one.heard.why_not}" for one in found)
         raise NoAnswerError(f"no lag is known: {reasons}")
+    lags = [flow_lag(one, topics, top) for one in found]
     if as_json:
-        print_json({"flows": [_document(one, topics, top) for one in found]})
+        print_json({"flows": [one.document() for one in lags]})
         return
-    for one in found:
-        say(f"{one.flow}: {first_line(one)}")
-        chosen = _chosen(one, topics, top)
+    for one in lags:
+        flow, chosen = one.answer.flow, one.topics
+        say(f"{flow}: {first_line(one.answer)}")
         if chosen and partitions:
-            print_table(f"partitions of {one.flow}", PARTITION_HEADINGS, _partition_rows(chosen))
+            print_table(f"partitions of {flow}", PARTITION_HEADINGS, _partition_rows(chosen))
         elif chosen:
-            print_table(f"topics of {one.flow}", HEADINGS, map(_cells, chosen))
-        elif one.heard.word is not None:
+            print_table(f"topics of {flow}", HEADINGS, map(_cells, chosen))
+        elif one.answer.heard.word is not None:
             click.echo("  of its topics nothing is known")
-
-
-def _chosen(answer: FlowAnswer, topics: Sequence[str], top: int) -> list[TopicFigures]:
-    word = answer.heard.word
-    found = (
-        [row for row in word.observed.topics if row.topic in topics or not topics] if word else []
-    )
-    return sorted(found, key=lambda row: _behind(row.figures), reverse=True)[:top]
-
-
-def _document(answer: FlowAnswer, topics: Sequence[str], top: int) -> dict[str, object]:
-    word, rows = answer.heard.word, list[object]()
-    if word is not None:
-        by_name = {row["topic"]: row for row in document(word.observed)["topics"]}
-        rows = [by_name[row.topic] for row in _chosen(answer, topics, top)]
-    figures = {} if word is None else document(word.observed)["figures"]
-    return {
-        "flow": str(answer.flow),
-        "state": answer.state,
-        "why": answer.why or None,
-        "heard_seconds": None if answer.age is None else round(answer.age, 1),
-        "no_word": answer.heard.why_not or None,
-        "lag_records": figures.get("lag_records"),
-        "lag_seconds": figures.get("lag_seconds"),
-        "topics": rows,
-    }
-
-
-def _behind(figures: Figures) -> tuple[float, float]:
-    return figures.get("lag_seconds", -1.0), figures.get("lag_records", -1.0)
 
 
 def _cells(row: TopicFigures) -> tuple[str, ...]:
@@ -128,7 +99,7 @@ def _partition_rows(rows: Sequence[TopicFigures]) -> Iterator[tuple[str, ...]]:
 
 
 def _order(part: PartitionFigures) -> tuple[float, float]:
-    return _behind(part.figures)
+    return behind(part.figures)
 
 
 def _lags(figures: Figures) -> tuple[str, str]:
