@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.status import FlowStatus, flow_status, witnessed
-from replication.control.witness import Witness, ask_witnesses
+from replication.control.witness import Coordinators, Witness
 from replication.errors import NoAnswerError, ReplicationError
 from replication.figures.document import document
 from replication.figures.observation import ENDED, FlowState
@@ -223,12 +223,14 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         self._config = config
         self._flows = flows
         self._readers: dict[Flow, StatusReader] = {}
+        self._coordinators = Coordinators()
         self._read = _Read(frozenset(), -TABLES_SECONDS, {}, "")
 
     def __exit__(self, *_: object) -> None:
         """Closes the connections."""
         for reader in self._readers.values():
             reader.__exit__()
+        self._coordinators.__exit__()
 
     def ask(self, seconds: float = 0.0, *, are_tables_wanted: bool = True) -> list[FlowAnswer]:
         """Returns how each flow is now.
@@ -242,7 +244,7 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
             NoAnswerError: Neither a word nor a table tells of any flow.
         """
         with ThreadPoolExecutor(min(len(self._flows), MOST_AT_ONCE) + 2, "status") as pool:
-            asked = pool.submit(ask_witnesses, self._flows)
+            asked = pool.submit(self._coordinators.ask, self._flows)
             is_cheap = are_tables_wanted and is_quick(self._config.access)
             read = pool.submit(self._read_tables, self._flows) if is_cheap else None
             heard = list(pool.map(lambda flow: self._hear(flow, seconds), self._flows))
@@ -272,7 +274,7 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
             for word in (one.word, *one.others):
                 if word is not None and word.member and word.part != "records":
                     said[word.part].append(flow)
-        return {part: ask_witnesses(flows, part) for part, flows in said.items()}
+        return {part: self._coordinators.ask(flows, part) for part, flows in said.items()}
 
     def _hear_again(self, witnesses: Witnesses, config: FlowConfig, heard: Heard) -> Heard:
         """Waits for one more word where a clock decides whether the last one is too old.

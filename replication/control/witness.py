@@ -6,14 +6,16 @@ paused or cut off from the target.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
 
 from replication.config.tree import ClusterConfig, FlowConfig
 from replication.errors import ReplicationError
-from replication.kafka.group_members import group_members
+from replication.kafka.diagnosis import CallError
+from replication.kafka.group_members import GroupMembers
 from replication.model import Flow
 from replication.state.claim import LeaseName
 
@@ -30,12 +32,14 @@ class Witness:
         cluster: The alias of the flow's target, which keeps it.
         members: The static ids of its members; None if they are unknown.
         reason: Why they are unknown.
+        denied: The error, if they are unknown because the user may not describe the group.
     """
 
     group: str
     cluster: str
     members: frozenset[str] | None
     reason: str = ""
+    denied: CallError | None = None
 
     def of(self, instance: str | None) -> Answer:
         """Returns what the group says of the process with the static id *instance*.
@@ -49,24 +53,48 @@ class Witness:
         return "member" if instance is None or instance in self.members else "other"
 
 
-def ask_witnesses(configs: Iterable[FlowConfig], part: str = "") -> dict[Flow, Witness]:
-    """Asks the groups of the leases of *configs*, those of all clusters at once."""
-    by_target: defaultdict[str, list[FlowConfig]] = defaultdict(list)
-    for config in configs:
-        by_target[config.target.alias].append(config)
-    if not by_target:
-        return {}
-    with ThreadPoolExecutor(len(by_target), "witness") as pool:
-        answers = pool.map(lambda some: _ask(some[0].target, some, part), by_target.values())
-    return {flow: witness for answer in answers for flow, witness in answer.items()}
+class Coordinators(AbstractContextManager["Coordinators"]):
+    """Asks the groups of leases, of each cluster through a client that is kept for the block.
 
+    It is for one thread at a time.
+    """
 
-def _ask(target: ClusterConfig, configs: Iterable[FlowConfig], part: str) -> Mapping[Flow, Witness]:
-    groups = {config.flow: LeaseName(config.flow, part).group for config in configs}
-    try:
-        members = group_members(target.alias, target.admin, list(groups.values()))
-    except ReplicationError as error:
-        return {
-            flow: Witness(group, target.alias, None, str(error)) for flow, group in groups.items()
-        }
-    return {flow: Witness(group, target.alias, members[group]) for flow, group in groups.items()}
+    def __init__(self) -> None:
+        self._clients: dict[str, GroupMembers] = {}
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the clients."""
+        while self._clients:
+            self._clients.popitem()[1].__exit__()
+
+    def ask(self, configs: Iterable[FlowConfig], part: str = "") -> dict[Flow, Witness]:
+        """Asks the groups of the leases of *configs*, those of all clusters at once."""
+        by_target: defaultdict[str, list[FlowConfig]] = defaultdict(list)
+        for config in configs:
+            by_target[config.target.alias].append(config)
+        if not by_target:
+            return {}
+        with ThreadPoolExecutor(len(by_target), "witness") as pool:
+            answers = pool.map(lambda some: self._ask(some, part), by_target.values())
+        return {flow: witness for answer in answers for flow, witness in answer.items()}
+
+    def _ask(self, configs: Sequence[FlowConfig], part: str) -> Mapping[Flow, Witness]:
+        alias = configs[0].target.alias
+        groups = {config.flow: LeaseName(config.flow, part).group for config in configs}
+        try:
+            members = self._client(configs[0].target).of(list(groups.values()))
+        except ReplicationError as error:
+            denied = error if isinstance(error, CallError) and error.is_denied else None
+            if denied is None and (client := self._clients.pop(alias, None)):
+                client.__exit__()  # the next call begins anew
+            return {
+                flow: Witness(group, alias, None, str(error), denied)
+                for flow, group in groups.items()
+            }
+        return {flow: Witness(group, alias, members[group]) for flow, group in groups.items()}
+
+    def _client(self, target: ClusterConfig) -> GroupMembers:
+        client = self._clients.get(target.alias)
+        if client is None:
+            client = self._clients[target.alias] = GroupMembers(target.alias, target.admin)
+        return client

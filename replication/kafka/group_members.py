@@ -4,6 +4,7 @@ A command asks it of the groups that leases are.
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from typing import Final
 
 from replication.kafka.call import DESCRIBE_GROUP, Call
@@ -16,21 +17,31 @@ Members = dict[str, frozenset[str]]
 """The static ids of the members, by group; a group without members has none."""
 
 
-def group_members(alias: str, properties: Mapping[str, str], groups: Collection[str]) -> Members:
-    """Returns the static members of each of *groups*; nothing of one that does not exist.
+class GroupMembers(AbstractContextManager["GroupMembers"]):
+    """Asks one cluster, again and again through one client: each new one would log in.
 
     Args:
         alias: The cluster's name in the configuration.
         properties: Of an admin client, in Java's key space.
-        groups: The groups' ids.
 
     Raises:
-        ClusterError: The cluster does not answer, or denies a group.
+        ClusterError: No client can be made of them.
     """
-    calls = Calls(alias, properties, "replication-members", PATIENCE_SECONDS)
-    try:
+
+    def __init__(self, alias: str, properties: Mapping[str, str]) -> None:
+        self._calls = Calls(alias, properties, "replication-members", PATIENCE_SECONDS)
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the client."""
+        self._calls.close()
+
+    def of(self, groups: Collection[str]) -> Members:
+        """Returns the static members of each of *groups*; nothing of one that does not exist.
+
+        Raises:
+            ClusterError: The cluster does not answer, or denies a group.
+        """
+        calls = self._calls
         results = calls.results(Call("describing groups"), calls.admin.members, groups)
         found = calls.require(DESCRIBE_GROUP, results, {"GROUP_ID_NOT_FOUND"})
-    finally:
-        calls.close()
-    return {group: found.get(group, frozenset()) for group in groups}
+        return {group: found.get(group, frozenset()) for group in groups}

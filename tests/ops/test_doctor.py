@@ -11,7 +11,7 @@ from replication.config.keys import REPLICATION_FACTORS
 from replication.demo.ports import HOST, free_port
 from replication.demo.workload import create_topic
 from replication.kafka.cluster import Cluster
-from replication.kafka.group_members import group_members
+from replication.kafka.group_members import GroupMembers
 from replication.model import NewTopic
 from replication.state.claim import LeaseName
 from tests.support.cli import run
@@ -241,11 +241,13 @@ def test_a_lease_that_another_process_holds(
     servers = {"bootstrap.servers": clusters[1].bootstrap}
     group = LeaseName(flow).group
 
-    def has_joined() -> bool:
-        other.poll(0.1)
-        return bool(group_members("B", servers, [group])[group])
+    with GroupMembers("B", servers) as coordinator:
 
-    until(has_joined, 60)
+        def has_joined() -> bool:
+            other.poll(0.1)
+            return bool(coordinator.of([group])[group])
+
+        until(has_joined, 60)
 
     code, rows = look(file)
     other.close()

@@ -19,6 +19,7 @@ from replication.control.doctor.topics import MOST_ROWS, judge_plan, judge_right
 from replication.control.partitions import set_aside_warning
 from replication.control.witness import Witness
 from replication.kafka.certificate import valid_until
+from replication.kafka.diagnosis import CallError
 from replication.kafka.reach import Silence
 from replication.model import Flow, NewTopic, TopicPartition
 from replication.state.file_lock import LockOwner
@@ -220,7 +221,7 @@ def test_free_space(free_mb: int, verdict: str, code: int) -> None:
         pytest.param(None, frozenset({"x"}), "", "warning", id="runs elsewhere"),
         pytest.param(OWNER, frozenset(), "", "warning", id="has lost its lease"),
         pytest.param(None, None, "B does not answer", "unknown", id="nobody knows"),
-        pytest.param(None, None, "Group authorization failed; allow it", "problem", id="denied"),
+        pytest.param(None, None, "no authorization module answers", "unknown", id="a like word"),
     ],
 )
 def test_leases(
@@ -230,6 +231,15 @@ def test_leases(
 
     assert found.verdict == verdict
     assert bool(found.next_step) == (verdict in {"warning", "problem"})
+
+
+def test_a_lease_whose_group_may_not_be_described() -> None:
+    code = "GROUP_AUTHORIZATION_FAILED"
+    denied = CallError("cluster B: describing group g failed; allow it", code)
+
+    found = judge_lease("lease", "mirror.yaml", None, Witness("g", "B", None, str(denied), denied))
+
+    assert (found.verdict, found.exit_code, found.next_step) == ("problem", 3, "allow it")
 
 
 def test_a_start_says_that_nothing_is_replicated_where_nothing_is() -> None:

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from replication.config.tree import MirrorConfig
-from replication.control.doctor.judgement import Judgement, told, unknown
-from replication.control.witness import Witness, ask_witnesses
-from replication.errors import ClusterError
+from replication.control.doctor.judgement import Judgement, failed, unknown
+from replication.control.witness import Coordinators, Witness
 from replication.state.job_lock import find_job_owner
 
 AGAIN_SECONDS: Final = 2.0
@@ -19,10 +18,11 @@ def look_at_leases(config: MirrorConfig) -> Iterator[Judgement]:
     Raises:
         StateError: The state directory cannot be read.
     """
-    witnesses = ask_witnesses(config.flows)
-    if any(witness.members is None for witness in witnesses.values()):
-        time.sleep(AGAIN_SECONDS)  # a new cluster creates the topic of its groups when first asked
-        witnesses = ask_witnesses(config.flows)
+    with Coordinators() as coordinators:
+        witnesses = coordinators.ask(config.flows)
+        if any(witness.members is None for witness in witnesses.values()):
+            time.sleep(AGAIN_SECONDS)  # a new cluster creates its groups' topic when first asked
+            witnesses = coordinators.ask(config.flows)
     for flow in config.flows:
         owner = find_job_owner(config.state_dir, flow.flow)
         yield judge_lease(f"lease of {flow.flow}", config.file, owner, witnesses[flow.flow])
@@ -31,8 +31,8 @@ def look_at_leases(config: MirrorConfig) -> Iterator[Judgement]:
 def judge_lease(what: str, file: str, owner: object | None, witness: Witness) -> Judgement:
     """Returns what follows from the process *owner* on this machine and from the lease's group."""
     if witness.members is None:
-        if "authoriz" in witness.reason.lower():
-            return told(what, witness.reason, "problem", ClusterError.exit_code)
+        if witness.denied is not None:
+            return failed(what, witness.denied)
         return unknown(what, witness.reason)
     if owner is not None and witness.members:
         return Judgement(what=what, found=f"held, and the flow runs here: {owner}")
