@@ -74,7 +74,8 @@ class HttpServer(ThreadingHTTPServer):
     def server_bind(self) -> None:
         """Binds without asking for the machine's name, which may take long."""
         TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+        self.server_name = str(self.server_address[0])
+        self.server_port = self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as there
         """Gives the request a thread, or refuses it."""

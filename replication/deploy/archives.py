@@ -140,7 +140,8 @@ def _files(found: Mapping[str, Distribution]) -> Iterator[tuple[str, Path]]:
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
     member = tarfile.TarInfo(name)
-    member.size, member.mode = len(content), mode
+    member.size = len(content)
+    member.mode = mode
     archive.addfile(member, io.BytesIO(content))
 
 

@@ -45,7 +45,8 @@ class Leaders:
 
     def describe(self, topics: Mapping[str, Topic], now: float) -> None:
         """Takes the cluster's last description of the flow's topics, by upstream names."""
-        self.topics, self._described = topics, now
+        self.topics = topics
+        self._described = now
 
     @property
     def said(self) -> frozenset[TopicPartition]:

@@ -80,7 +80,9 @@ class Tally:
         shown: Collection[str] | None,
     ) -> None:
         """Takes how far the flow has come; the values are those of the attributes."""
-        self.positions, self.set_aside, self.shown = positions, set_aside, shown
+        self.positions = positions
+        self.set_aside = set_aside
+        self.shown = shown
 
     def topics(self) -> tuple[TopicEnd, ...]:
         """Returns what is to be recorded of each topic, sorted by name."""

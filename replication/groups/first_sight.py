@@ -66,7 +66,8 @@ class FirstSight:
         new = _Waiting(position.committed.offset, until, now)
         waiting = self._waiting.setdefault(key, new)
         if until > waiting.replicated_until:
-            waiting.replicated_until, waiting.since = until, now
+            waiting.replicated_until = until
+            waiting.since = now
         is_stalled = now - waiting.since >= self._stalled_after_seconds
         if until < waiting.seen_at and not is_stalled:
             return False

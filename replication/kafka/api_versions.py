@@ -79,7 +79,8 @@ def served_versions(address: str, *, is_tls: bool) -> Versions:
         connection = stack.enter_context(socket.create_connection((host, port), TIMEOUT_SECONDS))
         if is_tls:
             context = ssl.create_default_context()
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
             secured = context.wrap_socket(connection, server_hostname=host)
             connection = stack.enter_context(secured)
         answer = ask(connection, API_VERSIONS)

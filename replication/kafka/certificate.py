@@ -21,7 +21,8 @@ def served_until(address: str) -> datetime:
         ValueError: It shows a certificate that cannot be read, or none.
     """
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     host, port = place_of(address)
     with (
         socket.create_connection((host, port), TIMEOUT_SECONDS) as plain,

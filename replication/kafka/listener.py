@@ -113,7 +113,8 @@ def look_at(address: str) -> Listener | None:
 
 def _look_over_tls(place: tuple[str, int]) -> Listener | None:
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     with socket.create_connection(place, TIMEOUT_SECONDS) as plain:
         try:
             connection = context.wrap_socket(plain, server_hostname=place[0])

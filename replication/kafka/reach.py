@@ -231,7 +231,8 @@ def _answers(host: str, port: int, *, is_tls: bool) -> bool:
         if not is_tls:
             return ask(connection, API_VERSIONS) is not None
         context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
         context.wrap_socket(connection, server_hostname=host).close()
         return True
 

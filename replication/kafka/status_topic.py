@@ -96,14 +96,16 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
             ClusterError: The cluster does not answer, or rejects the topic or a record.
         """
         if is_other := self._prepare():  # the client remembers the partitions of the old one
-            self._sender, self._waiting = None, 0
+            self._sender = None
+            self._waiting = 0
         self._failure = None
         try:
             self._send(records, seconds)
         except ClientError as error:
             self._failure = error.failure
         if self._failure is not None:
-            self._sender, self._waiting = None, 0  # some failures are final for a client
+            self._sender = None  # some failures are final for a client
+            self._waiting = 0
             raise self._error(self._failure)
         if self._waiting:
             raise self._error(LATE)
@@ -150,7 +152,8 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
             for fault in faults_of(cluster, [self.name], {self.name}):
                 log.warning("internal_topic_unfit", topic=self.name, text=fault)
         is_other = self._id not in ("", topic.topic_id)
-        self._id, self._partitions = topic.topic_id, topic.partitions
+        self._id = topic.topic_id
+        self._partitions = topic.partitions
         return is_other
 
     def _new_cluster(self) -> Cluster:

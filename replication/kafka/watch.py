@@ -105,7 +105,8 @@ class Answers:
             self.failures = 0
             self.last = now
             if self.silence is not None:
-                self.silence.ended, self.silence = now.clock, None
+                self.silence.ended = now.clock
+                self.silence = None
             return
         self.failures += 1
         is_over = now.clock - self.last.clock >= patience

@@ -55,7 +55,9 @@ class MetricsPage:
             shown = tuple(self._look())
             key = [(id(observed), self._is_stale(observed)) for observed in shown]
             if key != self._key:
-                self._key, self._shown, self._written = key, shown, {}
+                self._key = key
+                self._shown = shown
+                self._written = {}
             if content_type not in self._written:
                 self._written[content_type] = encode(self._registry)
             return self._written[content_type], content_type

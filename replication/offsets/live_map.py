@@ -170,7 +170,8 @@ class LiveMap:
                     known = self._partitions.get(tp)
                     if known is None or known.topic_id == stored[tp].topic_id:
                         partition = self._of(tp, stored[tp].topic_id)
-                        partition.stored, partition.map = stored[tp].offsets.runs, None
+                        partition.stored = stored[tp].offsets.runs
+                        partition.map = None
 
     def maps(
         self, partitions: Iterable[TopicPartition], asked: Asked | None = None

@@ -171,7 +171,8 @@ class FlowSight:
         if not ends:
             return found
         if len(ends) != self._ends:  # those of other partitions do not tell what was produced
-            self._produced, self._ends = Recent(), len(ends)
+            self._produced = Recent()
+            self._ends = len(ends)
         self._produced.add(now, sum(ends.values()))
         produced = self._produced.per_second(RATE_SECONDS)
         behind = sum(max(0, ends[tp] - copying.positions[tp].upstream) for tp in ends)

@@ -83,7 +83,8 @@ class IdlePartitions:
             self._context.config.flow, [self._stalled(tp, ends[tp], now) for tp in sorted(stalled)]
         )
         for tp, seen in self._seen.items():
-            seen.end, seen.is_recorded = ends.get(tp, seen.end), seen.is_recorded or tp in stalled
+            seen.end = ends.get(tp, seen.end)
+            seen.is_recorded = seen.is_recorded or tp in stalled
 
     def pass_markers(
         self, pending: PendingRuns, ends: Mapping[TopicPartition, int], now: float
