@@ -62,7 +62,12 @@ def test_every_alert_fires_by_its_cause_and_clears_again() -> None:
 
 
 NOT_CAUSED = {"ClockSkew"}
-"""Alerts that promtool and observations that are made up make fire, and no real mirror yet."""
+"""Alerts that promtool and observations that are made up make fire, and no real mirror.
+
+The clock of a broker cannot be set: one whose JVM alone has another time is fenced by itself. That
+of the process can, inside a test only, and `test_conditions` sets it: what the alert asks for is
+the figure behind the condition that begins and ends there.
+"""
 
 
 def test_every_alert_is_caused_by_what_happens_to_a_running_mirror() -> None:
