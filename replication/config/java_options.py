@@ -25,7 +25,7 @@ def collector(wanted: str, environ: Mapping[str, str], *options: str | None) -> 
 
     Args:
         wanted: Chooses the collector that we would take.
-        environ: The environment, of which `VARIABLES` are read.
+        environ: The environment; its `VARIABLES` are read.
         options: The other options of the JVM, each text with any number of them.
     """
     texts = [*options, *map(environ.get, VARIABLES)]

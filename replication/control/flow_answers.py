@@ -142,7 +142,7 @@ class FlowAnswer:
 
 
 def judge(word: Word, witness: Witness, age: float) -> tuple[SeenState, str]:
-    """Returns the state of a flow of which the last *word* is known, and why if it is silent.
+    """Returns the state of a flow whose last *word* is known, and why if it is silent.
 
     Args:
         word: What was said last.

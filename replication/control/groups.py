@@ -144,7 +144,7 @@ def source_positions(
 
 @dataclass(frozen=True, slots=True)
 class ReadGroups:
-    """What the groups of a cluster have committed, and one line for each of which nobody knows."""
+    """What the groups of a cluster have committed, and one line for each unknown one."""
 
     committed: Mapping[str, Mapping[TopicPartition, Committed]]
     problems: tuple[str, ...]

@@ -167,7 +167,7 @@ def plan_flow(
         clusters: Source and target.
         stored: Positions and topic ids of the offset map.
         histories: What was applied to the settings and ACLs of remote topics.
-        flows: All flows of the file, of which some may write the same remote topics.
+        flows: All flows of the file; some may write the same remote topics.
 
     Raises:
         GuardError: Source and target are one cluster.

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Final
 
 EXACT_LOOKS: Final = 16
-"""The newest ends of different offsets, of which each is kept."""
+"""The newest ends of different offsets; each is kept."""
 
 LOOKS_OF_A_SPACING: Final = 4
-"""Beyond them, for each spacing, of which the next one is twice as long."""
+"""Beyond them, for each spacing; the next one is twice as long."""
 
 SPACINGS: Final = 12
 """How many there are. With a look each 5 s this reaches further back than a day."""
@@ -91,7 +91,7 @@ class PartitionLag:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether something waits of which no look tells the age: it was there before the first."""
+        """Whether something waits whose age no look tells: it was there before the first."""
         return self._end > self._position >= 0 and self._base is None
 
     @property

@@ -49,7 +49,7 @@ class Copying:
         positions: The next offsets of each partition on both sides, as far as the target has
             acknowledged records.
         records: How many records of each topic the target has acknowledged since the process began.
-        bytes: Of their keys and values. A topic of which executors report nothing is absent.
+        bytes: Of their keys and values. A topic that no executor reports is absent.
         newest_ms: The newest timestamp of the records of each topic; the same.
         source_ms: The newest timestamp that records of each partition have on the source.
         newest_at: When the last of them was noticed, in `steady` time; None if there is none.
@@ -210,8 +210,8 @@ class FlowBoard:
     ) -> None:
         """Notes where partitions resume, and adds what nobody has reported before.
 
-        Records of which an executor could not tell any more, a query without reports could not, or
-        that were tried alone, are *found* in the target's log.
+        Records that an executor or a query without reports could not tell of, or that were tried
+        alone, are *found* in the target's log.
 
         Args:
             positions: Where they resume.

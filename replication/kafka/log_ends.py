@@ -23,7 +23,7 @@ class LogEnds(AbstractContextManager["LogEnds"]):
     """The ends of the logs of one cluster. Used by one thread.
 
     Attributes:
-        denied: The topics of which the last call has no end, as the user may not describe them.
+        denied: The topics whose ends the last call lacks, as the user may not describe them.
 
     Args:
         alias: The cluster's name in the configuration.
@@ -44,7 +44,7 @@ class LogEnds(AbstractContextManager["LogEnds"]):
     def ask(
         self, partitions: Collection[TopicPartition], isolation: Isolation
     ) -> dict[TopicPartition, int]:
-        """Returns the ends of *partitions*, without those of which none is known.
+        """Returns the ends of *partitions*, without those whose end is unknown.
 
         Raises:
             ReplicationError: No client can be created, or nobody answers.

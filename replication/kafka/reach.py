@@ -2,7 +2,7 @@
 
 Kafka's clients try again without a word until a call has timed out, and then name what they waited
 for, not what kept them waiting. While a call is late, this asks each address of
-``bootstrap.servers`` as a client without a user would. A cluster of which no address answers is
+``bootstrap.servers`` as a client without a user would. If none answers, the cluster is
 given up after `PATIENCE_SECONDS`, by all clients of the process at once; a call to a cluster that
 answers has the time that its properties give it.
 """

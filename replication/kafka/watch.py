@@ -188,7 +188,7 @@ class ClusterWatch:
     def _question(self, leads: Leads) -> tuple[str, dict[int, str]]:
         """Returns why no broker answered, and why each of *leads* did not; empty if one did.
 
-        A broker of which that is not known has no outcome.
+        A broker has no outcome where that is not known.
         """
         try:
             is_known = leads.keys() <= self._addresses.keys()
@@ -220,7 +220,7 @@ class ClusterWatch:
         """Returns the brokers that have answered at once, and the questions to the late ones.
 
         These go to each broker's own address: the client may have failed, or wait, for want of
-        another broker, of which it asks first who leads the partition.
+        another broker, which it asks first who leads the partition.
         """
         sent = {number: self._ask_leader(tp) for number, tp in leads.items()}
         wait(sent.values(), LATE_SECONDS)

@@ -34,7 +34,7 @@ Row = tuple[Sequence[str], float]
 """The values of the labels of a figure, and its own."""
 
 SILENT: Final = "silent"
-"""The state of a flow of which nothing has been heard for too long; only who reads knows it."""
+"""The state of a flow that has said nothing for too long; only who reads knows it."""
 
 LAST_WORDS: Final = frozenset(
     {

@@ -43,9 +43,9 @@ _SUMS: Final = frozenset(
         "group_unreplicated_records",
     }
 )
-"""Figures of which ``(others)`` has the sum."""
+"""Figures whose sum ``(others)`` has."""
 _LEAST: Final = frozenset({"copied_until_timestamp_seconds", "retention_headroom_seconds"})
-"""Figures of which it has the least; of the rest it has the greatest."""
+"""Figures whose least value it has; of the rest it has the greatest."""
 _GROWING: Final = ("records_total", "bytes_total")
 
 

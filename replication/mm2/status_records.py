@@ -92,7 +92,7 @@ def worker_value(
     """Returns the value of a connector or a task.
 
     Args:
-        state: The flow's own, of which Connect's follows.
+        state: The flow's own; Connect's follows from it.
         worker: Who runs it, in MirrorMaker 2's form ``host/A->B/UUID``.
         generation: The number of its newest generation.
         trace: Why it has failed; "" if it has not.

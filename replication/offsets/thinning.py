@@ -26,7 +26,7 @@ RESOLUTION = 64
 
 @dataclass(frozen=True, slots=True)
 class _Unknown:
-    """A part of the map, only the two ends of which are still known."""
+    """A part of the map; only its two ends are still known."""
 
     src_from: int
     src_until: int
@@ -38,7 +38,7 @@ _Section = OffsetRun | _Unknown
 
 
 class Replaced(NamedTuple):
-    """The *runs* that replace some neighbours, the first of which stood at *place*."""
+    """The *runs* that replace some neighbours; the first of these stood at *place*."""
 
     runs: list[OffsetRun]
     place: int

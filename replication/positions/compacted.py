@@ -24,8 +24,8 @@ class Compacted:
 
     Args:
         placed: The newest record of each copy that the source still has.
-        overwritten: Partitions of which the source has none of the copies any more, but a newer
-            record of each key, and the source's first offset.
+        overwritten: Partitions where the source has none of the copies any more, but a newer record
+            of each key, and the source's first offset.
     """
 
     placed: Mapping[TopicPartition, Placed] = field(default_factory=dict)

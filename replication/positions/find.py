@@ -93,7 +93,7 @@ def find_positions(
         stored: The offset map.
         accepted: What operators have accepted.
         in_flight: What may be on its way to these partitions, and is waited for.
-        rejected: Partitions of which the target has rejected the next record.
+        rejected: Partitions whose next record the target has rejected.
 
     Raises:
         ClusterError: A cluster does not answer.
@@ -204,7 +204,7 @@ def _found(
 ) -> Found:
     """Returns what follows from *found* for the offset map and the events.
 
-    *rejected* are target log ends of partitions of which the next record was rejected.
+    *rejected* are target log ends of partitions whose next record was rejected.
     """
     new_runs, events = {}, list[NewEvent]()
     for tp, at in found.items():

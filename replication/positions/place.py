@@ -222,7 +222,7 @@ class _Search:
         """Returns the newest of the records that the source has, and its offset there.
 
         It is searched from its timestamp on. Of equal records the first one counts, so that none is
-        passed over. Partitions of which the source has none are absent, as are those whose records
+        passed over. Partitions without one on the source are absent, as are those whose records
         have no times of their own.
         """
         cluster, found = self.context.source, dict[TopicPartition, Place]()

@@ -18,7 +18,7 @@ class ComparedIds:
         others: Topics that are other ones now on one of the clusters.
         missing: Topics that one of the clusters does not have. A broker learns of a new topic a
             moment after the others, so one look does not prove it.
-        unknown: Topics of which a cluster does not tell.
+        unknown: Topics that a cluster does not tell about.
         described: The topics that are there now: the source's, the target's.
     """
 

@@ -21,7 +21,7 @@ class TakenOver:
     """Where MirrorMaker 2 would have gone on.
 
     Args:
-        found: By upstream partition; partitions of which it says nothing are absent.
+        found: By upstream partition; partitions that it does not name are absent.
         warnings: Why a position, or all of them, cannot be used, one line each.
     """
 

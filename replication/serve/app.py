@@ -34,7 +34,7 @@ STATIC: Final = Path(__file__).parent / "static"
 _STATUS: Final = {"no-answer": 404, "configuration": 422, "guard": 409}
 _REFRESH_SECONDS: Final = 5.0
 MOST_STOPS: Final = 40
-"""Flows that may be stopping at a time, each of which has a thread until it has stopped."""
+"""Flows that may be stopping at a time; each has a thread until it has stopped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ def int_or(text: str, default: int) -> int:
 
 
 class _Bounded:
-    """Receives a request's body, of which there must not be too much, nor too late."""
+    """Receives a request's body, which must be neither too large nor too late."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive

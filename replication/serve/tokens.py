@@ -1,4 +1,4 @@
-"""Who may ask: tokens of the role read or write, of which a file keeps only the digests. Pure."""
+"""Who may ask: tokens of the role read or write. A file keeps their digests only. Pure."""
 
 import hashlib
 import hmac

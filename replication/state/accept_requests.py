@@ -89,7 +89,7 @@ class AcceptRequests:
         return found
 
     def events(self, requests: Iterable[AcceptRequest]) -> list[NewEvent]:
-        """Returns an event for each of *requests* of which this process has not told yet."""
+        """Returns an event for each of *requests* that this process has not told of yet."""
         return [each.event for each in requests if self._channel.is_news(each.request.path)]
 
     def remove(self, requests: Iterable[AcceptRequest]) -> None:

@@ -1,4 +1,4 @@
-"""The table ``clusters``: of which Kafka clusters a flow's state is.
+"""The table ``clusters``: the Kafka clusters that a flow's state belongs to.
 
 An alias is a name in a file. Two files may use the same ones for other clusters, with the same
 state directory: each would take the other's offset map for its own.

@@ -31,7 +31,7 @@ class Replicated:
 class Topics:
     """The topics of both clusters that exist now: name -> id.
 
-    ``hidden`` are upstream topics of which the source does not say whether they exist, and
+    ``hidden`` are upstream topics whose existence the source does not tell, and
     ``unknown`` those of the target, each with its reason.
     """
 

@@ -19,7 +19,7 @@ class Aliased:
     """Why topics are left out, by name.
 
     Args:
-        left_out: Those of which the target has no copy.
+        left_out: Those without a copy on the target.
         copied: Those that another replicator has copied.
     """
 

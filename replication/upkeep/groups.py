@@ -129,7 +129,7 @@ class Translator:
     def _find_recreated(self, known: Mapping[GroupPartition, _Known]) -> None:
         """Finds the topics whose map belongs to a deleted topic: its offsets mean other records.
 
-        Describes only the topics of which a position changed. Of a topic that the source rejects
+        Describes only the topics where a position changed. Of a topic that the source rejects
         nobody knows whether it was recreated; the others are translated.
         """
         changed = {

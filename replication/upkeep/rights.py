@@ -43,8 +43,8 @@ def missing_rights(
 ) -> tuple[MissingRight, ...]:
     """Returns what a flow needs of topics that exist, and its user may not do.
 
-    A topic of which the user may do nothing is not listed, so those that the file names are asked
-    for as well.
+    A topic is not listed if the user may do nothing with it, so those that the file names are
+    asked for as well.
 
     Raises:
         ClusterError: A cluster does not answer.

@@ -189,4 +189,4 @@ def _internal(
         yield told(what, text, "warning")
     if not faults:
         new = sum(not topic.exists for topic in planned)
-        yield Judgement(what=what, found=f"{len(planned)}, of which {new} are to be created")
+        yield Judgement(what=what, found=f"{len(planned)}; {new} of them are to be created")

@@ -16,7 +16,7 @@ from replication.upkeep.prepare import topic_losses
 
 EACH_SECONDS: Final = 60.0
 MOST_READ: Final = 20
-"""Partitions of which a record is read each minute."""
+"""Partitions from which a record is read each minute."""
 
 SEARCHED_OFFSETS: Final = 1_000
 """How far a record is searched: the first offsets may hold none."""
@@ -67,7 +67,7 @@ def _read(sight: FlowSight, backlog: list[tuple[TopicPartition, int, int]]) -> N
 
 
 def _kept(sight: FlowSight, topics: Mapping[str, str]) -> frozenset[str]:
-    """Returns those of *topics*, with their remote names, of which the target keeps all by now."""
+    """Returns those of *topics*, with their remote names, that the target keeps all of by now."""
     if not topics:
         return frozenset()
     with _cluster(sight.config.source) as source, _cluster(sight.config.target) as target:

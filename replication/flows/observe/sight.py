@@ -51,7 +51,7 @@ class FlowSight:
             it does not.
 
     Attributes:
-        kept: Topics of which the target keeps all by now, although it kept less before.
+        kept: Topics that the target keeps all of by now, although it kept less before.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class FlowSight:
 
 
 def _of_topics(topics: Iterable[TopicFigures]) -> dict[str, float]:
-    """Returns the lag of the flow, over the topics of which it is known."""
+    """Returns the lag of the flow, over the topics whose lag is known."""
     known = [topic.figures for topic in topics]
     figures: dict[str, float] = {}
     for name, joined in JOINED.items():

@@ -216,7 +216,7 @@ class TopicChoice:
         return plan
 
     def _problems(self, plan: TopicPlan) -> dict[TopicPartition, Refusal]:
-        """Returns why partitions of *plan*, all of which are set aside, still cannot go on."""
+        """Returns why partitions of *plan* still cannot go on; all of them are set aside."""
         acceptances = Acceptances(self._context)
         problems = find_problems(
             self._context, plan, self._stored, self._unmatched, acceptances.accepted

@@ -72,7 +72,7 @@ class HeartbeatCopies:
         map_writer: MapWriter,
         number: int,
     ) -> bool:
-        """Copies what is new in *plan*, of which `may_copy` is true.
+        """Copies what is new in *plan*, for which `may_copy` is true.
 
         Args:
             plan: Topics with something new; no query replicates them.

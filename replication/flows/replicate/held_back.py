@@ -2,7 +2,7 @@
 
 A flow that reads committed records waits before the first record of an open transaction. Most last
 for milliseconds. One whose producer is gone holds its partition up until the coordinator aborts it,
-and a hanging one, of which no coordinator knows, for ever.
+and a hanging one, unknown to any coordinator, for ever.
 """
 
 from collections.abc import Collection, Mapping

@@ -62,7 +62,7 @@ PASSING: Final[Mapping[str, str]] = MappingProxyType(
 def machine_trouble(text: str) -> MachineTrouble | None:
     """Returns what a machine lacked, if that is what *text* of Spark is about."""
     if INTERCEPTOR in text and "cannot be found" in text:
-        return None  # a jar of ours, of which `failures` knows more
+        return None  # a jar of ours: `failures` knows more
     where = f"Spark's process on {task[1]}" if (task := _TASK.search(text)) else "Spark's process"
     for words, step in PASSING.items():
         if words in text:

@@ -35,8 +35,8 @@ class MapWriter:
             half a CPU second; after a crash what followed the last one has to be counted.
         anchors: Each partition's last known position; the replication loop updates it.
         topics: The topics of the last generation, with their ids.
-        placed: Partitions that were given a position on a target with records, and of which nothing
-            was copied since: the target may have rejected the next record.
+        placed: Partitions that were given a position on a target with records, and have copied
+            nothing since: the target may have rejected the next record.
         rejected: Records that the target has rejected since the last generation started.
         first: What existed on the source when the flow first started; None if it has not yet.
 

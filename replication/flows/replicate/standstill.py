@@ -9,8 +9,8 @@ from replication.errors import ReplicationError
 from replication.flows.context import FlowContext
 
 PAUSES: Final = Backoff(first_seconds=1.0, longest_seconds=4.0)
-"""Between two attempts. Records flow within ten seconds of a cluster's first answer, of which a new
-generation takes a few."""
+"""Between two attempts. Records flow within ten seconds of a cluster's first answer; a new
+generation takes a few of them."""
 
 SAID_AFTER_SECONDS: Final = 8.0
 """Elections and the like are over by then. A cluster that is silent is said by its watch."""

@@ -2,7 +2,7 @@
 
 Behind a rejected record others are on their way already. Each try with all of them adds copies of
 those to the target, so a start tries the next record of such a partition alone. Others were in the
-same batch before it, of which the target took none: they are copied when it has rejected that.
+same batch before it, and the target took none: they are copied when it has rejected that.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ def try_alone(
     *,
     number: int,
 ) -> bool:
-    """Copies the next record of partitions of which the target may have rejected it before.
+    """Copies the next record of partitions where the target may have rejected it before.
 
     Args:
         context: The flow.
