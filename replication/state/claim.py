@@ -223,7 +223,8 @@ class Claim(AbstractContextManager["Claim"]):
 
     def _failure(self, reason: str) -> ClusterError:
         """Returns why the group cannot be joined."""
-        if "Authorization" in reason:
+        thrown = reason.partition(":")[0]  # the class of Java's exception, else a sentence
+        if thrown.endswith("AuthorizationException"):
             return ClusterError(str(self._error("GROUP_AUTHORIZATION_FAILED", reason)))
         code = next((code for found, code in REFUSED if found in reason), "_TIMED_OUT")
         step = ANSWER_STEP if code == "_TIMED_OUT" else None
