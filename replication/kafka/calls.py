@@ -163,7 +163,7 @@ class Calls:
             reason = "; ".join(f"{key}: {failure.text}" for key, failure in failed.items())
             code = next(iter(failed.values())).code
             error = self._failed(call.of(*failed), ClientFailure(code, reason))
-            raise CallError(str(error), code, self._rejected(call, failed))
+            raise CallError(str(error), code, self._rejected(call, failed), error.command)
         return succeeded
 
     def _rejected(self, call: Call, failed: Mapping[KeyT, ClientFailure]) -> dict[str, str]:

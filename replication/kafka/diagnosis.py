@@ -7,7 +7,7 @@ from typing import Final
 from replication.errors import ClusterError, ReplicationError
 from replication.kafka.api import SILENT_LEADER, ClientFailure
 from replication.kafka.call import Call
-from replication.kafka.security_steps import DENIAL, grant_step, security_of, security_step
+from replication.kafka.security_steps import DENIAL, grant_of, security_of, security_step
 
 # Codes that disappear by themselves: elections, metadata on its way, a broker that restarts.
 RETRIABLE: Final = frozenset(
@@ -71,11 +71,19 @@ class CallError(ClusterError):
         code: As in `ClientFailure`.
         rejected: Why the cluster rejected the single topics of the call, by name. Empty where the
             cluster as a whole failed, so that a call without them would fail as well.
+        command: The line that allows it, where the user lacks an ACL.
     """
 
-    def __init__(self, text: str, code: str, rejected: Mapping[str, str] = NO_TOPICS) -> None:
+    def __init__(
+        self,
+        text: str,
+        code: str,
+        rejected: Mapping[str, str] = NO_TOPICS,
+        command: str = "",
+    ) -> None:
         self.code = code
         self.rejected = rejected
+        self.command = command
         super().__init__(text)
 
     @property
@@ -128,10 +136,11 @@ def call_error(
         raise InterruptedCallError(alias, call)
     servers = properties.get("bootstrap.servers", "")
     of_security = security_step(code, reason, properties)
+    grant = None if step or of_security else grant_of(call, code, servers)
     step = (
         step
         or of_security
-        or grant_step(call, code, servers)
+        or (grant and grant.step)
         or NEXT_STEPS.get(code, "see the logs of the brokers of cluster {alias}")
     )
     address = f"bootstrap.servers={servers}"
@@ -141,9 +150,10 @@ def call_error(
         step = step.replace("cluster {alias}", "the cluster").replace("{alias}.", "")
         who = f"the cluster at {address}"
     else:
-        step = step.format(alias=alias)
+        step = step.replace("{alias}", alias)  # a group may have braces in its name
         who = f"cluster {alias} ({address})"
-    return CallError(f"{who}: {call} failed: {one_line(reason)}; {step}", code)
+    text = f"{who}: {call} failed: {one_line(reason)}; {step}"
+    return CallError(text, code, command=grant.command if grant else "")
 
 
 def one_line(text: str) -> str:

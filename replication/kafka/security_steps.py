@@ -5,6 +5,7 @@ The clients' texts name Java's exceptions; a step names the property in the file
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from replication.kafka.call import Call
@@ -152,21 +153,37 @@ def security_step(code: str, reason: str, properties: Mapping[str, str]) -> str 
     return {"_AUTHENTICATION": AUTHENTICATION, "_SSL": TLS}.get(code)
 
 
-def grant_step(call: Call, code: str, servers: str) -> str | None:
-    """Returns the line of ``kafka-acls`` that allows *call*; None if *code* is not a refusal."""
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What allows a call that was refused.
+
+    Args:
+        step: For an operator, with ``{alias}`` for the cluster.
+        command: The line of ``kafka-acls`` in it; empty where none is known.
+    """
+
+    step: str
+    command: str = ""
+
+
+def grant_of(call: Call, code: str, servers: str) -> Grant | None:
+    """Returns what allows *call*; None if *code* is not a refusal."""
     if not code.endswith(DENIAL):
         return None
     if not call.operation or not call.name:
-        return "python -m replication acls FILE prints the ACLs that are needed on cluster {alias}"
+        return Grant(
+            "python -m replication acls FILE prints the ACLs that are needed on cluster {alias}"
+        )
     operation, resource = call.operation, f"--{call.kind} '{call.name}'"
     if code.startswith("GROUP") and call.kind != "group":
         # confluent-kafka's consumer names it and never joins it
         operation, resource = "Describe", "--group replication-reader"
-    return (
-        f"allow {operation}: kafka-acls --bootstrap-server {servers} --add "
-        f"--allow-principal User:YOURS --operation {operation} {resource} "
-        "(python -m replication acls FILE prints all that is needed)"
+    command = (
+        f"kafka-acls --bootstrap-server {servers} --add "
+        f"--allow-principal User:YOURS --operation {operation} {resource}"
     )
+    more = "python -m replication acls FILE prints all that is needed"
+    return Grant(f"allow {operation}: {command} ({more})", command)
 
 
 def security_of(properties: Mapping[str, str]) -> str:

@@ -11,15 +11,25 @@ import pytest
 from replication.control.doctor.certificates import judge_certificate
 from replication.control.doctor.clusters import Met, judge_addresses, judge_brokers
 from replication.control.doctor.host import judge_size
-from replication.control.doctor.judgement import Judgement, exit_code, script, told, unknown, worst
+from replication.control.doctor.judgement import (
+    Judgement,
+    exit_code,
+    failed,
+    script,
+    told,
+    unknown,
+    worst,
+)
 from replication.control.doctor.lease import judge_lease
 from replication.control.doctor.ports import judge_port
 from replication.control.doctor.state_dir import judge_space
 from replication.control.doctor.topics import MOST_ROWS, judge_plan, judge_right
 from replication.control.partitions import set_aside_warning
 from replication.control.witness import Witness
+from replication.kafka.api import ClientFailure
+from replication.kafka.call import DESCRIBE_GROUP
 from replication.kafka.certificate import valid_until
-from replication.kafka.diagnosis import CallError
+from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.reach import Silence
 from replication.model import Flow, NewTopic, TopicPartition
 from replication.state.file_lock import LockOwner
@@ -240,6 +250,17 @@ def test_a_lease_whose_group_may_not_be_described() -> None:
     found = judge_lease("lease", "mirror.yaml", None, Witness("g", "B", None, str(denied), denied))
 
     assert (found.verdict, found.exit_code, found.next_step) == ("problem", 3, "allow it")
+
+
+def test_an_error_hands_over_the_command_that_it_names() -> None:
+    call = DESCRIBE_GROUP.of("a {b} (c)")
+    failure = ClientFailure("GROUP_AUTHORIZATION_FAILED", "not authorized")
+
+    found = failed("x", call_error("B", {"bootstrap.servers": "b:1"}, call, failure))
+
+    (command,) = found.commands
+    assert command.startswith("kafka-acls --bootstrap-server b:1 --add")
+    assert command.endswith("--operation Describe --group 'a {b} (c)'")
 
 
 def test_a_start_says_that_nothing_is_replicated_where_nothing_is() -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from replication.errors import ReplicationError, printable
@@ -69,8 +69,9 @@ def told(
 
 
 def failed(what: str, error: ReplicationError) -> Judgement:
-    """Returns the problem that *error* is."""
-    return told(what, str(error), "problem", error.exit_code)
+    """Returns the problem that *error* is, with the command that it carries."""
+    found = told(what, str(error), "problem", error.exit_code)
+    return replace(found, commands=tuple(filter(None, [error.command])))
 
 
 def unknown(what: str, reason: str, next_step: str = "") -> Judgement:
