@@ -6,6 +6,7 @@ for the ones that see other files of Hadoop's, or another configuration.
 """
 
 from typing import Final
+from uuid import uuid4
 
 from py4j.protocol import Py4JError
 
@@ -26,7 +27,8 @@ def claim_engine(files: RequestFiles, storage: Storage) -> None:
     """Makes sure that no other engine than *storage*'s writes the tables, from now on.
 
     Of two processes that begin at the same moment with different engines none may go on: each
-    writes its mark first, and then looks for the other one.
+    writes a mark of its own first, and then looks for those of the other engine. The mark that
+    stays is written after that look and never taken back, because others may have seen it.
 
     Raises:
         SetupError: The other engine writes them, or the storage cannot refuse a second commit.
@@ -34,23 +36,30 @@ def claim_engine(files: RequestFiles, storage: Storage) -> None:
     """
     if storage.is_local:  # there a kernel lock lets one commit at a time
         return
-    mine, other = (_mark(storage, engine) for engine in (storage.engine, _OTHER[storage.engine]))
+    mine, other = _mark(storage, storage.engine), _mark(storage, _OTHER[storage.engine])
+    own = f"{mine}@{uuid4().hex}"
     try:
-        is_new = not files.find(mine)
-        if is_new and not files.find(other):
+        if files.exists(mine):
+            _check(storage, mine, [other] if files.exists(other) else [])
+            return
+        files.create(own)
+        try:
+            _check(storage, own, files.find(other))
             files.create(mine)
-        if files.find(other):
-            if is_new:
-                files.delete(mine)
-            raise SetupError(_refusal(storage, other))
-        if storage.has_objects and not _keeps(storage, mine):
-            if is_new:
-                files.delete(mine)
-            raise SetupError(_NO_CONDITION.format(storage.access.state_dir))
+        finally:
+            files.delete(own)
     except (OSError, Py4JError) as error:
         raise StateError(f"cannot tell who writes the tables by {mine}: {first_line(error)}") from (
             error
         )
+
+
+def _check(storage: Storage, mark: str, others: list[str]) -> None:
+    """Raises SetupError if the other engine has marks, or the storage takes any commit."""
+    if others:
+        raise SetupError(_refusal(storage, others[0]))
+    if storage.has_objects and not _keeps(storage, mark):
+        raise SetupError(_NO_CONDITION.format(storage.access.state_dir))
 
 
 def refusal_of(files: RequestFiles, storage: Storage) -> str:
@@ -62,7 +71,8 @@ def refusal_of(files: RequestFiles, storage: Storage) -> str:
     if storage.is_local:
         return ""
     other = _mark(storage, _OTHER[storage.engine])
-    return _refusal(storage, other) if files.find(other) else ""
+    others = files.find(other)
+    return _refusal(storage, others[0]) if others else ""
 
 
 def _keeps(storage: Storage, mark: str) -> bool:

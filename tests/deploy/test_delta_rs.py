@@ -5,7 +5,8 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -36,6 +37,7 @@ from tests.support.s3 import BUCKET, forgetful, lossy, s3_server
 pytestmark = pytest.mark.cluster
 
 FLOW, OTHER = Flow("A", "B"), Flow("B", "A")
+ROUNDS = 30  # of a race
 WRITER = """
 import json, sys
 from replication.config.state_access import StateAccess
@@ -313,8 +315,17 @@ def test_a_server_that_knows_no_condition_is_refused(storage: Storage, files: Ob
 def test_of_two_engines_that_begin_at_once_at_most_one_goes_on(
     storage: Storage, files: ObjectFiles
 ) -> None:
+    """A mark that one process takes back must not be what another one relies on."""
     access = storage.access
     by_spark = storage_for(StateAccess(access.state_dir, access.hadoop, "spark"))
+    for _ in range(ROUNDS):
+        assert len({one.engine for one in begun_at_once(files, [storage, by_spark] * 8)}) <= 1
+        for mark in files.find(f"{access.state_dir}/_control/engine-"):
+            files.delete(mark)
+
+
+def begun_at_once(files: ObjectFiles, storages: Sequence[Storage]) -> list[Storage]:
+    """Those of *storages* that may go on; some begin while others are in the middle of it."""
     inside = list[Storage]()
 
     def begin(one: Storage) -> None:
@@ -322,11 +333,7 @@ def test_of_two_engines_that_begin_at_once_at_most_one_goes_on(
             claim_engine(files, one)
             inside.append(one)
 
-    begins: list[Callable[[], None]] = [partial(begin, storage), partial(begin, by_spark)]
-    threads = [threading.Thread(target=begin) for begin in begins * 3]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert len({one.engine for one in inside}) <= 1
+    with ThreadPoolExecutor(5) as pool:
+        for begun in [pool.submit(begin, one) for one in storages]:
+            begun.result()
+    return inside
