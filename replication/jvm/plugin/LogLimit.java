@@ -35,6 +35,11 @@ public final class LogLimit extends AbstractFilter {
   private static final int MOST_SHAPES = 1000;
   private static final int LONGEST_SHAPE = 300;
   private static final Pattern CLIENT = Pattern.compile("^(\\[[^\\]]*\\]:?\\s*)+");
+
+  /** A line of a trace. Spark's errors have those of an executor in their own text. */
+  private static final Pattern FRAME =
+      Pattern.compile("\\R\\s+(at \\S+\\(.*|\\.\\.\\. \\d+ more)(?=\\R|$)");
+
   private static final String ERRORS_OF_KAFKA = "org.apache.kafka.common.errors.";
 
   private static final List<LogLimit> INSTALLED = new ArrayList<>(); // guarded by the class
@@ -195,7 +200,8 @@ public final class LogLimit extends AbstractFilter {
       return text;
     }
     Throwable root = rootOf(thrown);
-    return text + " (" + thrown + (root == thrown ? "" : ", caused by " + root) + ")";
+    String why = thrown + (root == thrown ? "" : ", caused by " + root);
+    return text + " (" + FRAME.matcher(why).replaceAll("") + ")";
   }
 
   private static Throwable rootOf(Throwable thrown) {

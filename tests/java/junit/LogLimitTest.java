@@ -131,6 +131,18 @@ final class LogLimitTest {
   }
 
   @Test
+  void whatIsSaidWithoutItsTraceHasNoneInItsTextEither() {
+    String text =
+        "Lost task 1.1: bad\n\tSuppressed: worse\n\t\tat a.B.c(B.java:1)\n\t\t... 9 more\nEnd";
+
+    log("Query ended", new RuntimeException(text, new TimeoutException("late")));
+
+    String thrown = "java.lang.RuntimeException: Lost task 1.1: bad\n\tSuppressed: worse\nEnd";
+    String cause = "org.apache.kafka.common.errors.TimeoutException: late";
+    assertEquals(List.of("Query ended (" + thrown + ", caused by " + cause + ")"), taken());
+  }
+
+  @Test
   void theEndSaysWhatWasCountedAndNothingFollows() {
     for (int i = 0; i < 5; i++) {
       log("Node is away", null);
