@@ -1,6 +1,7 @@
 """Small files that are requests, on this machine or on a file system of Hadoop's."""
 
 import errno
+import os
 import stat
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -12,6 +13,10 @@ from replication.state.paths import local_path, make_private
 
 MOST_BYTES: Final = 4_194_304
 """Of a request. One that accepts all partitions of the largest topic has less."""
+
+
+_WHOLE_PUTS: Final = frozenset({"s3", "s3a", "gs"})
+"""Schemes of stores that show an object only when it is whole, and copy it to rename it."""
 
 
 class RequestFiles(Protocol):
@@ -62,7 +67,10 @@ class LocalFiles(RequestFiles):
         file = _file(path)
         make_private(file.parent)
         unfinished = file.with_name(f".{file.name}")
-        unfinished.write_text(text, encoding="utf-8")
+        with unfinished.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())  # what it replaces may be deleted next
         unfinished.replace(file)
 
     def read(self, path: str) -> str:
@@ -114,7 +122,18 @@ class HadoopFiles(RequestFiles):
     def create(self, path: str, text: str = "") -> None:
         """Creates the file with *text*, and its folder if that is missing."""
         system, java = self._locate(path)
-        stream = system.create(java)
+        if system.getUri().getScheme() in _WHOLE_PUTS:
+            self._write(java, text)
+            return
+        folder, _, name = path.rpartition("/")
+        _, unfinished = self._locate(f"{folder}/.{name}")
+        self._write(unfinished, text)
+        if not system.rename(unfinished, java):  # HDFS replaces nothing
+            system.delete(java, False)
+            self.rename(f"{folder}/.{name}", path)
+
+    def _write(self, java: Any, text: str) -> None:  # noqa: ANN401 - a Java object
+        stream = java.getFileSystem(self._conf).create(java)
         stream.write(bytearray(text, "utf-8"))
         stream.close()
 

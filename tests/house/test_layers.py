@@ -143,6 +143,7 @@ DOORS = {
     },
     "config": {
         "addresses",
+        "changes",
         "checks",
         "clients.defaults",
         "clients.jaas",
@@ -163,6 +164,7 @@ DOORS = {
         "reference",
         "serve_settings",
         "state_access",
+        "steering",
         "stores",
         "tree",
         "values",
