@@ -99,6 +99,9 @@ Reaction = Literal[
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 
+Unknown = Literal["fail", "drop", "keep"]
+"""What becomes of a record for which a filter is NULL, so that nobody knows whether it passes."""
+
 
 def runs(job: Job, part: Part) -> bool:
     """Returns whether *job* runs *part* of its flows."""
@@ -198,6 +201,57 @@ class TopicSetting:
     is_read_only: bool = False
     is_sensitive: bool = False
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transform:
+    """What a flow changes of the records of some topics; empty texts change nothing.
+
+    Each expression is one of Spark SQL over the columns key, value, headers, topic, partition,
+    offset and timestamp of the record as the transform before left it.
+
+    Args:
+        name: In the file, for messages.
+        topics: Names or regexes of topics on the source.
+        filter: Whether a record is copied, a boolean.
+        key: The copy's key, as bytes.
+        value: Its value, as bytes.
+        headers: Its headers, as array<struct<key:string,value:binary>>.
+        headers_remove: Names of headers that are left out, of those of ``headers``.
+        headers_add: Name and value, as bytes, of headers that follow them then.
+        unknown: What becomes of a record whose ``filter`` is NULL.
+        nullable: Whether a key, a value or headers that are not NULL may become NULL.
+        injective: Whether different keys stay different, as a compacted topic needs it.
+        hidden: Whether an expression came from a reference, so that no message may quote it.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    filter: str = ""
+    key: str = ""
+    value: str = ""
+    headers: str = ""
+    headers_remove: tuple[str, ...] = ()
+    headers_add: tuple[tuple[str, str], ...] = ()
+    unknown: Unknown = "fail"
+    nullable: bool = False
+    injective: bool = False
+    hidden: bool = field(default=False, compare=False)
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """The expressions that there are, by the end of their key in the file."""
+        parts = {
+            "filter": self.filter,
+            "key": self.key,
+            "value": self.value,
+            "headers": self.headers,
+            **{f"headers.add.{name}": text for name, text in self.headers_add},
+        }
+        return {part: text for part, text in parts.items() if text}
+
+
+Chain = tuple[Transform, ...]
+"""The transforms of one topic, in the order in which they are applied."""
 
 LEASE_GROUP_PREFIX: Final = "__replication-lease."
 """Of the consumer groups that decide which process holds a lease."""

@@ -3,6 +3,7 @@
 from pyspark.sql import SparkSession
 
 from replication.app.claims import Launch
+from replication.errors import SetupError
 from replication.log import Log
 from replication.model import runs
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
@@ -22,6 +23,9 @@ def check_session(launch: Launch, spark: SparkSession) -> None:
     check_static_settings(spark)
     if not runs(launch.job, "records") or not launch.chosen:
         return
+    if changed := [str(flow.flow) for flow in launch.chosen if flow.transforms]:
+        text = f"replication.transforms of {', '.join(changed)}: nothing applies them yet"
+        raise SetupError(text)
     if any(flow.record_timestamps == "preserve" for flow in launch.chosen):
         check_interceptor(jvm_of(spark))
     if not is_reported(spark):

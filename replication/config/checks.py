@@ -11,6 +11,7 @@ from replication.config.field_keys import TARGETS
 from replication.config.flow_values import FlowValues
 from replication.config.scopes import Scopes
 from replication.config.status_settings import STATUS_TOPIC
+from replication.config.transforms import PREFIX, TRANSFORMS, end_of, read_transforms
 from replication.config.tree import MirrorConfig
 from replication.config.values import Diagnostics, items
 from replication.mm2.custom import POLICY
@@ -58,6 +59,7 @@ def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
     _check_separator(diagnostics, values)
     _check_deletions(diagnostics, values)
     _check_status_topic(diagnostics, values)
+    _check_transforms(diagnostics, values)
     if values.flag("enabled") and not values.items("topics"):
         what = "heartbeats only" if values.flag("heartbeats.replication.enabled") else "nothing"
         diagnostics.warning(
@@ -109,6 +111,18 @@ def _check_status_topic(diagnostics: Diagnostics, values: FlowValues) -> None:
             f"{diagnostics.display(key, name)} is not a topic's name; use at most 249 of A-Z a-z "
             "0-9 . _ -",
         )
+
+
+def _check_transforms(diagnostics: Diagnostics, values: FlowValues) -> None:
+    """Checks the flow's transforms, and that some flow lists each that stands at top level."""
+    for key, problem in read_transforms(*values.transform_settings).problems:
+        is_shared = key not in values.own and key in values.scopes.top
+        diagnostics.problem(key if is_shared else f"{values.flow}.{key}", problem)
+    flows = (FlowValues(values.scopes, pair) for pair in values.scopes.pairs)
+    listed = {name for flow in flows for name in flow.items(TRANSFORMS)}
+    for key in values.scopes.top:
+        if key.startswith(PREFIX) and end_of(key)[0] not in listed:
+            diagnostics.problem(key, f"has no effect: {TRANSFORMS} of no flow lists it")
 
 
 def _check_deletions(diagnostics: Diagnostics, values: FlowValues) -> None:

@@ -11,6 +11,7 @@ from replication.config.field_keys import TARGETS
 from replication.config.keys import KEYS
 from replication.config.scopes import Scopes
 from replication.config.topic_settings import IDENTITY_POLICIES
+from replication.config.transforms import PREFIX, TRANSFORMS
 from replication.config.values import InvalidValueError, Raw, Value, read
 from replication.mm2.custom import POLICY
 from replication.model import Flow, Location
@@ -90,6 +91,22 @@ class FlowValues:
         """Whether this file may write to the flow's target, as MirrorMaker 2's ``--clusters``."""
         targets = self.items(TARGETS)
         return not targets or self.flow.target in targets
+
+    @property
+    def transform_settings(self) -> tuple[tuple[str, ...], dict[str, Raw], frozenset[str]]:
+        """What `replication.config.transforms.read_transforms` takes of this flow.
+
+        What stands at top level is for every flow, so that a flow need not list all of it.
+        """
+        listed = self.items(TRANSFORMS)
+        shared = {
+            key: raw
+            for key, raw in self.scopes.top.items()
+            if key.startswith(PREFIX) and key.removeprefix(PREFIX).partition(".")[0] in listed
+        }
+        own = {key: raw for key, raw in self.own.items() if key.startswith(PREFIX)}
+        hidden = (key for key in {**shared, **own} if self.scopes.is_hidden(key))
+        return listed, {**shared, **own}, frozenset(hidden)
 
     def alias(self, location: Location) -> str:
         """Returns the alias of the flow's cluster at *location*."""

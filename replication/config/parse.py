@@ -27,6 +27,7 @@ from replication.config.serve_settings import ServeConfig, serve_problems
 from replication.config.state_access import ENGINE, EngineChoice
 from replication.config.status_settings import STATUS_TOPIC
 from replication.config.topic_settings import MODE, TASKS_MAX
+from replication.config.transforms import read_transforms
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.config.values import Diagnostics, InvalidValueError, Raw, read, text
 from replication.errors import ConfigError
@@ -243,6 +244,7 @@ _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "flow": lambda values: values.flow,
     "policy": _policy,
     "tasks_max": _tasks_max,
+    "transforms": lambda values: read_transforms(*values.transform_settings).transforms,
     "topic_filter": lambda values: _custom(values, TOPIC_FILTER),
     "group_filter": lambda values: _custom(values, GROUP_FILTER),
     "setting_filter": lambda values: _custom(values, SETTING_FILTER),

@@ -18,6 +18,7 @@ from replication.config.field_keys import translate
 from replication.config.hadoop import HADOOP, check_hadoop_key
 from replication.config.ignored import NEVER, REMOVED, UNSUPPORTED, ignored_reason
 from replication.config.keys import KEYS
+from replication.config.transforms import PREFIX
 from replication.config.values import (
     Diagnostics,
     InvalidValueError,
@@ -50,6 +51,11 @@ class Scopes:
     top: dict[str, Raw] = field(default_factory=dict)
     by_cluster: dict[str, dict[str, Raw]] = field(default_factory=dict)
     by_flow: dict[Flow, dict[str, Raw]] = field(default_factory=dict)
+    hidden: frozenset[str] = frozenset()
+
+    def is_hidden(self, name: str) -> bool:
+        """Returns whether a value of the key *name* came from a reference, in any scope."""
+        return any(key == name or key.endswith(f".{name}") for key in self.hidden)
 
     @property
     def pairs(self) -> list[Flow]:
@@ -66,7 +72,8 @@ def sort_settings(diagnostics: Diagnostics, settings: Mapping[str, Raw]) -> Scop
         for key, raw in settings.items()
         for name in CLASSES
     )
-    scopes = Scopes(clusters, by_cluster={alias: {} for alias in clusters})
+    hidden = frozenset(diagnostics.hidden)
+    scopes = Scopes(clusters, by_cluster={alias: {} for alias in clusters}, hidden=hidden)
     for key, raw in settings.items():
         if "->" in key:
             _sort_flow_key(diagnostics, scopes, key, raw)
@@ -175,6 +182,9 @@ def _check_cluster_key(
     alias = key[: -len(name) - 1]
     if name in KEYS and "target" in KEYS[name].places:
         _check_value(diagnostics, key, name, raw, "target")
+    elif name.startswith(PREFIX):
+        other = next((other for other in clusters if other != alias), "B")
+        diagnostics.problem(key, f"is a flow key; write {other}->{alias}.{name} or {name}")
     elif (reason := ignored_reason(name)) is not None:
         diagnostics.unused(key, f"has no effect: {reason}")
     elif (meant := misplaced(name)) is not None:
@@ -220,6 +230,8 @@ def _check_known_key(diagnostics: Diagnostics, key: str, name: str, raw: Raw, pl
     """Checks the value of a key the mirror knows; False if it does not know the key."""
     if name in KEYS:
         _check_value(diagnostics, key, name, raw, place)
+    elif name.startswith(PREFIX):
+        pass  # checked with the other keys of its transform, where a flow lists it
     elif name in NEVER:
         diagnostics.problem(key, NEVER[name])
     elif name.partition(".")[0] in UNSUPPORTED:

@@ -12,6 +12,7 @@ from replication.config.config_key import (
     factor,
     flag,
     java_class,
+    names,
     number,
     patterns,
     seconds,
@@ -20,7 +21,7 @@ from replication.config.config_key import (
 from replication.mm2.custom import POLICY, TOPIC_FILTER, CustomClass
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import ReplicationPolicy
-from replication.model import GuardCause, GuardPolicy, Mode, Reset, Source, Timestamps
+from replication.model import Chain, GuardCause, GuardPolicy, Mode, Reset, Source, Timestamps
 
 DEFAULT_POLICY: Final = f"{MIRROR}DefaultReplicationPolicy"
 IDENTITY_POLICIES: Final = (
@@ -213,6 +214,15 @@ class RecordsConfig:
             NOT_MM2,
         ),
     ]
+    transforms: Annotated[
+        Chain,
+        names(
+            "replication.transforms",
+            "names of transforms, which filter and change records, in their order; each has keys "
+            "of its own, such as replication.transforms.NAME.topics, .filter and .value: "
+            "conf/docs/transforms.md",
+        ),
+    ] = ()
     auto_offset_reset: Annotated[
         Reset,
         choice(
