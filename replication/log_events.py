@@ -93,6 +93,8 @@ Event = Literal[
     "metrics_served",
     "mode_chosen",
     "mode_no_longer_fits",
+    "move_request_used",
+    "move_unused",
     "no_topics",
     "not_a_checkpoint",
     "not_taken_over",

@@ -21,6 +21,9 @@ GuardCause = Literal[
 ]
 """Why a partition cannot resume without losing or repeating records."""
 
+LossCause = Literal[GuardCause, "moved"]
+"""Why offsets are left out or copied again: a cause that was decided, or an operator's move."""
+
 GuardPolicy = Literal["fail", "stop", "skip", "restart"]
 """What happens then: the topic is set aside, the flow ends, or the partition goes on."""
 
@@ -73,6 +76,7 @@ EventKind = Literal[
     "started-over",
     "stalled",
     "jumped",
+    "move-unused",
     "no-topics",
     "table-damaged",
     "transaction-open",
@@ -175,7 +179,7 @@ class NewEvent:
     text: str
     reaction: Reaction
     details: Mapping[str, str | int] = field(default_factory=dict)
-    cause: GuardCause | None = None
+    cause: LossCause | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,11 @@ from replication.control.starts import StoredMap, find_starts
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from replication.offsets.guard import Jump, Refusal
+from replication.offsets.moved import MovedPosition
 from replication.offsets.resume import CountAhead, MatchTail, Missing, Resume, StartFresh
 from replication.positions.compare import Verdict
 from replication.positions.find import find_by_spans
+from replication.positions.moves import move_all
 from replication.positions.place import Match
 from replication.positions.rule import rule_all
 from replication.positions.sides import AskedSides, compared
@@ -77,10 +79,13 @@ def find_resumes(
     if in_doubt := _in_doubt(config, topics, starts):
         asked = topics.without(topics.topics.keys() - in_doubt)
         with AskedSides(config, clusters) as sides, compared(config.flow):
-            found = find_by_spans(sides, asked, stored, spans, stored.accepted)
+            found = find_by_spans(sides, asked, stored, spans, stored.asked)
         verdicts |= found.verdicts
         verdicts |= found.refused
         warnings = found.warnings
+    problems = {tp.topic for tp, at in verdicts.items() if isinstance(at, Refusal | Missing)}
+    resuming = {tp: at for tp, at in verdicts.items() if tp.topic not in problems}
+    verdicts |= move_all(topics, spans, resuming, stored.asked.moves)[0]
     resumes = {tp: _start(config, tp, at, starts) for tp, at in verdicts.items()}
     return tuple(_with_topics(resumes)), warnings
 
@@ -124,7 +129,7 @@ def _start(
 def _because(
     config: FlowConfig,
     tp: TopicPartition,
-    verdict: Resume | StartFresh | Match | Jump,
+    verdict: Resume | StartFresh | Match | Jump | MovedPosition,
     starts: Survey,
 ) -> tuple[StartOrigin, str]:
     match verdict:
@@ -132,7 +137,7 @@ def _because(
             return "offset map", "offset map"
         case Match(_, reason):
             return "taken over" if verdict.is_taken_over else "target", reason
-        case Jump():
+        case Jump() | MovedPosition():
             return "decision", verdict.text(tp)
         case StartFresh():
             if tp in starts.void:

@@ -13,11 +13,13 @@ from replication.offsets.guard import Accepted
 from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import OffsetRun
 from replication.positions.expire import find_expired
+from replication.positions.moves import AskedPositions
 from replication.positions.spans import LogSpans
 from replication.positions.survey import Survey, survey
 from replication.state.accept_requests import pending_acceptances
 from replication.state.cluster_ids import check_ids, stored_ids
 from replication.state.first_topics import FIRST_TOPICS, first_start_of
+from replication.state.move_requests import MoveRequest, pending_moves
 from replication.state.offset_rows import Anchor
 from replication.state.table_reader import StateReader
 from replication.topics.topic_plan import TopicPlan
@@ -41,6 +43,7 @@ class StoredMap:
         cluster_ids: Of the clusters that it is of, by alias.
         state_dir: The state directory.
         accepted: What operators have accepted, and no start has used yet.
+        moves: What operators have moved, and no start has used yet.
         maps: The maps of some partitions, as far as they concern these offsets and later ones.
     """
 
@@ -49,9 +52,15 @@ class StoredMap:
     runs: Callable[[TopicPartition], Sequence[OffsetRun]]
     first: FirstStart | None = None
     accepted: Mapping[TopicPartition, Accepted] = field(default_factory=dict)
+    moves: Mapping[TopicPartition, MoveRequest] = field(default_factory=dict)
     cluster_ids: Mapping[str, str] = field(default_factory=dict)
     state_dir: str = ""
     maps: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, TopicMap]] = no_maps
+
+    @property
+    def asked(self) -> AskedPositions:
+        """What operators ask of the next start."""
+        return AskedPositions(self.accepted, {tp: each.moving for tp, each in self.moves.items()})
 
 
 def stored_map(state_dir: str, config: FlowConfig, state: StateReader) -> StoredMap:
@@ -70,6 +79,7 @@ def stored_map(state_dir: str, config: FlowConfig, state: StateReader) -> Stored
         offsets.runs,
         first,
         pending_acceptances(state_dir, config.flow),
+        pending_moves(state_dir, config.flow),
         stored_ids(state, config),
         state_dir,
         offsets.maps,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
-from replication.model import EventKind, GuardCause, Part
+from replication.model import EventKind, LossCause, Part
 
 PREFIX: Final = "kafka_replication_"
 """Before each name in Prometheus."""
@@ -340,7 +340,7 @@ BOUNDED: Final = MappingProxyType[str, tuple[str, ...]](
     {
         "restarts_total": get_args(Part),
         "events_total": get_args(EventKind),
-        "given_up_offsets_total": get_args(GuardCause),
+        "given_up_offsets_total": get_args(LossCause),
         "state_write_failures_total": get_args(Table),
         "state_write_seconds_total": get_args(Table),
         "state_writes_total": get_args(Table),

@@ -25,6 +25,7 @@ from replication.state.accept_requests import AcceptRequests
 from replication.state.claim import Claim, LeaseName, join_from
 from replication.state.lease import Late, Lease, hold_lease
 from replication.state.lease_book import LeaseBook
+from replication.state.move_requests import MoveRequests
 from replication.state.offset_rows import OFFSET_RUNS
 from replication.state.requests import RequestChannel
 from replication.state.spark_reader import reader_of
@@ -102,6 +103,11 @@ class FlowContext:
     def accept_requests(self) -> AcceptRequests:
         """What operators have accepted, and the flow has not used yet."""
         return AcceptRequests(self.requests, self.config.flow)
+
+    @property
+    def move_requests(self) -> MoveRequests:
+        """The positions that operators have moved, and the flow has not used yet."""
+        return MoveRequests(self.requests, self.config.flow)
 
     @property
     def write_requests(self) -> WriteRequests:

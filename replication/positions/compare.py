@@ -7,6 +7,7 @@ from replication.errors import GuardError
 from replication.log import Log
 from replication.model import TopicPartition
 from replication.offsets.guard import Jump, foreign, unmatched
+from replication.offsets.moved import MovedPosition
 from replication.offsets.resume import CountAhead, Decision, MatchTail, StartFresh
 from replication.offsets.runs import OffsetRun
 from replication.positions.match import describe_alignment, realign, realigned_runs
@@ -23,7 +24,7 @@ from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
 
-Verdict = Decision | Match | Counted | Realigned | Jump
+Verdict = Decision | Match | Counted | Realigned | Jump | MovedPosition
 """Where a partition resumes, or why it does not."""
 
 

@@ -1,11 +1,12 @@
 """Finds where each partition resumes: by the offset map and the target's log, so nothing repeats.
 
 Four steps: `survey` by offsets and ids, `refine` by settings and a few records, `compare` by many
-records, and `rule` by policy. The anchor is the last pair of equal positions in the offset map.
-Target records after it were written by a batch that is not in the map, because the batch or its
-process was interrupted. They are counted on the source, and the last of them are compared before
-the count is trusted. Nothing is written here. A topic is decided as a whole: if one of its
-partitions cannot resume, none of them has a position.
+records, and `rule` by policy; then `moves` applies what operators ask of positions that are not in
+doubt. The anchor is the last pair of equal positions in the offset map. Target records after it
+were written by a batch that is not in the map, because the batch or its process was interrupted.
+They are counted on the source, and the last of them are compared before the count is trusted.
+Nothing is written here. A topic is decided as a whole: if one of its partitions cannot resume, none
+of them has a position.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,11 +14,13 @@ from dataclasses import dataclass, field, replace
 
 from replication.model import NewEvent, Position, TopicPartition
 from replication.offsets.guard import Accepted, Jump, Refusal
+from replication.offsets.moved import MovedPosition
 from replication.offsets.resume import Missing, Resume, StartFresh
 from replication.offsets.runs import OffsetRun, anchor, is_placed
 from replication.positions.compare import Verdict, compare
 from replication.positions.doubts import in_doubt
 from replication.positions.measure import current_spans, settled_spans
+from replication.positions.moves import AskedPositions, move_all
 from replication.positions.place import Match
 from replication.positions.refine import refine
 from replication.positions.rule import rule_all
@@ -48,6 +51,7 @@ class Found:
         gone: Topics that were deleted on one of the clusters since the plan was made.
         warnings: Why positions of MirrorMaker 2 cannot be used, one line each.
         held: As in `LogSpans`.
+        unmoved: Why operators' moves of partitions are of no use any more.
     """
 
     verdicts: Mapping[TopicPartition, Verdict]
@@ -62,6 +66,7 @@ class Found:
     gone: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     held: frozenset[TopicPartition] = frozenset()
+    unmoved: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
@@ -80,7 +85,7 @@ def find_positions(
     context: FlowSides,
     plan: TopicPlan,
     stored: Stored,
-    accepted: Mapping[TopicPartition, Accepted],
+    asked: AskedPositions,
     *,
     in_flight: InFlight = "reported",
     rejected: Collection[TopicPartition] = (),
@@ -91,7 +96,7 @@ def find_positions(
         context: The flow.
         plan: Its topics; no query replicates them.
         stored: The offset map.
-        accepted: What operators have accepted.
+        asked: What operators ask of the positions.
         in_flight: What may be on its way to these partitions, and is waited for.
         rejected: Partitions whose next record the target has rejected.
 
@@ -99,7 +104,7 @@ def find_positions(
         ClusterError: A cluster does not answer.
     """
     spans = settled_spans(context, plan, in_flight)
-    return find_by_spans(context, plan, stored, spans, accepted, rejected)
+    return find_by_spans(context, plan, stored, spans, asked, rejected)
 
 
 def find_by_spans(
@@ -107,7 +112,7 @@ def find_by_spans(
     plan: TopicPlan,
     stored: Stored,
     spans: LogSpans,
-    accepted: Mapping[TopicPartition, Accepted],
+    asked: AskedPositions,
     rejected: Collection[TopicPartition] = (),
 ) -> Found:
     """Finds as `find_positions` does, where the logs of both sides begin and end as *spans* says.
@@ -119,16 +124,17 @@ def find_by_spans(
     surveyed = survey(config, plan, stored, spans)
     refined = refine(context, plan, stored, spans, surveyed.decisions)
     # of topics that cannot go on all the same, no records are compared
-    left_out = _left_out(spans, rule_all(config, plan, refined, accepted))
+    left_out = _left_out(spans, rule_all(config, plan, refined, asked.accepted))
     left = {tp: at for tp, at in refined.items() if tp.topic not in left_out}
     compared = compare(context, plan, stored, spans, left, surveyed.void)
-    ruled = rule_all(config, plan, {**refined, **compared.verdicts}, accepted)
+    ruled = rule_all(config, plan, {**refined, **compared.verdicts}, asked.accepted)
     left_out = _left_out(spans, ruled)
     found = {tp: at for tp, at in ruled.items() if tp.topic not in left_out}
+    moved, unmoved = move_all(plan, spans, found, asked.moves)
     return replace(
         _found(
             stored,
-            found,
+            {**found, **moved},
             surveyed.void,
             {tp: spans.target_ends[tp] for tp in rejected if tp in found},
         ),
@@ -136,6 +142,7 @@ def find_by_spans(
         gone=_gone(spans, ruled),
         warnings=compared.warnings,
         held=spans.held,
+        unmoved=unmoved,
     )
 
 
@@ -245,7 +252,7 @@ def _new_runs(verdict: Verdict, known: Position | None) -> list[OffsetRun]:
             return runs
         case Match():
             return verdict.new_runs(known)
-        case Jump():
+        case Jump() | MovedPosition():
             return verdict.new_runs()
     return []
 
@@ -279,6 +286,8 @@ def _events(tp: TopicPartition, found: Verdict, void: str | None) -> list[NewEve
         return found.events(tp)
     if isinstance(found, Realigned):
         return [found.event]
+    if isinstance(found, MovedPosition):
+        return [found.event(tp)]
     if isinstance(found, Jump):
         at = found.position.upstream
         first, end = found.lost or found.repeated or (at, at)

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Final
 
 from replication.figures.clocks import steady
-from replication.model import Flow, GuardCause, NewEvent
+from replication.model import Flow, LossCause, NewEvent
 
 LAST: Final = 50
 """Events of a flow that are kept."""
@@ -27,7 +27,7 @@ class EventCounts:
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
-    given_up: Counter[GuardCause] = field(default_factory=Counter)
+    given_up: Counter[LossCause] = field(default_factory=Counter)
     given_up_at: float | None = None
     last: deque[tuple[float, NewEvent]] = field(default_factory=lambda: deque(maxlen=LAST))
 

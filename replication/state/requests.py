@@ -28,7 +28,7 @@ from replication.state.request_files import RequestFiles
 
 log = Log(__name__)
 
-RequestKind = Literal["stop", "accept", "write"]
+RequestKind = Literal["stop", "accept", "write", "move"]
 
 ANYONE: Final = "anyone"
 """The addressee of a request to whichever process runs the job."""

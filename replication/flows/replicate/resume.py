@@ -3,8 +3,10 @@
 from replication.flows.context import FlowContext
 from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.moves import PendingMoves
 from replication.offsets.runs import FinishedRuns
 from replication.positions.find import Found, find_positions
+from replication.positions.moves import AskedPositions
 from replication.positions.settle import InFlight
 from replication.topics.topic_plan import TopicPlan
 
@@ -29,12 +31,12 @@ def settle_positions(
         ClusterError: A cluster does not answer.
         StateError: The offset map cannot be written.
     """
-    acceptances = Acceptances(context)
+    acceptances, moves = Acceptances(context), PendingMoves(context)
     found = find_positions(
         context,
         plan,
         map_writer,
-        acceptances.accepted,
+        AskedPositions(acceptances.accepted, moves.wanted),
         in_flight=in_flight,
         rejected=map_writer.rejected.keys(),
     )
@@ -52,4 +54,5 @@ def settle_positions(
     for text in found.warnings:
         context.log.warning("not_taken_over", text=text)
     acceptances.settle(plan, found.refused, are_positions_used=True)
+    moves.settle(found)
     return found
