@@ -2,18 +2,30 @@
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 from replication.config.client_properties import SERVERS_EXAMPLE
 from replication.config.clients.jaas_problems import find_jaas_problem
 from replication.config.clients.java_keys import ROLES
 from replication.config.field_keys import TARGETS
 from replication.config.flow_values import FlowValues
+from replication.config.keys import KEYS
+from replication.config.schema_settings import (
+    MODE,
+    TOPICS,
+    UNFRAMED,
+    SchemasConfig,
+    SchemasMode,
+    Unframed,
+    registry_of,
+    registry_problems,
+    schema_problems,
+)
 from replication.config.scopes import Scopes
 from replication.config.status_settings import STATUS_TOPIC
 from replication.config.transforms import PREFIX, TRANSFORMS, end_of, read_transforms
 from replication.config.tree import MirrorConfig
-from replication.config.values import Diagnostics, items
+from replication.config.values import Diagnostics, items, text
 from replication.mm2.custom import POLICY
 from replication.model import Flow, Job, Location, is_local_mode, runs
 
@@ -29,6 +41,8 @@ def check_clusters(diagnostics: Diagnostics, scopes: Scopes) -> None:
             diagnostics.problem(
                 f"{alias}.bootstrap.servers", f"missing; write for example {SERVERS_EXAMPLE}"
             )
+        for name, problem in registry_problems(registry_of(scopes.by_cluster[alias])):
+            diagnostics.problem(f"{alias}.{name}", problem)
     targets = items(scopes.top.get(TARGETS, ""))
     unknown = [alias for alias in targets if alias not in scopes.clusters]
     for alias in unknown:
@@ -60,6 +74,7 @@ def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
     _check_deletions(diagnostics, values)
     _check_status_topic(diagnostics, values)
     _check_transforms(diagnostics, values)
+    _check_schemas(diagnostics, values)
     if values.flag("enabled") and not values.items("topics"):
         what = "heartbeats only" if values.flag("heartbeats.replication.enabled") else "nothing"
         diagnostics.warning(
@@ -123,6 +138,23 @@ def _check_transforms(diagnostics: Diagnostics, values: FlowValues) -> None:
     for key in values.scopes.top:
         if key.startswith(PREFIX) and end_of(key)[0] not in listed:
             diagnostics.problem(key, f"has no effect: {TRANSFORMS} of no flow lists it")
+
+
+def _check_schemas(diagnostics: Diagnostics, values: FlowValues) -> None:
+    """Checks that schema ids are changed where somebody knows them, and in named topics."""
+    clusters, mode = values.scopes.by_cluster, values.given(MODE)
+    if mode is not None and text(mode).strip() not in KEYS[MODE].choices:
+        return  # reported when the settings were sorted into scopes
+    schemas = SchemasConfig(
+        mode=cast("SchemasMode", values.text(MODE)),
+        topics=values.items(TOPICS),
+        unframed=cast("Unframed", values.text(UNFRAMED)),
+        source_registry=registry_of(clusters[values.flow.source]),
+        target_registry=registry_of(clusters[values.flow.target]),
+    )
+    for name, problem in schema_problems(values.flow, schemas, values.own):
+        key = values.key(name) if name in KEYS else name
+        diagnostics.problem(key, problem)
 
 
 def _check_deletions(diagnostics: Diagnostics, values: FlowValues) -> None:

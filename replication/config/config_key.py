@@ -45,7 +45,7 @@ class ConfigKey:
         since: ``later``: the value is checked, but not used in this version.
         places: Where the key may be set: ``top``, ``flow``, and ``target`` for the flow's target
             cluster, as ``B.key``. A flow's own value wins over the top level's, and that over the
-            target's, as in MirrorMaker 2.
+            target's, as in MirrorMaker 2. ``cluster`` alone is for a key of any one cluster.
         is_reloadable: Whether a running flow reads the value anew each turn. Any other one is part
             of what the flow has open: a query, a topic, a thread, a connection.
     """
@@ -69,6 +69,15 @@ class ConfigKey:
     def at_top(self) -> "ConfigKey":
         """Returns this key as one of the whole file, and not of a flow or a cluster."""
         return replace(self, places=("top",))
+
+    def of_cluster(self) -> "ConfigKey":
+        """Returns this key as one of a cluster, whatever flows it is part of: ``A.key``."""
+        return replace(self, places=("cluster",))
+
+    @property
+    def written(self) -> str:
+        """The key as a file may have it."""
+        return f"A.{self.name}" if "cluster" in self.places else self.name
 
 
 Keys = Mapping[str, ConfigKey]

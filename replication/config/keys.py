@@ -16,6 +16,7 @@ from replication.config.group_settings import (
 )
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.metrics_settings import MetricsConfig
+from replication.config.schema_settings import RegistryConfig, SchemasConfig
 from replication.config.serve_settings import ServeConfig
 from replication.config.state_access import ENGINE
 from replication.config.status_settings import StatusConfig
@@ -88,6 +89,7 @@ SUBJECTS: Final[dict[str, tuple[ConfigKey, ...]]] = {
         *keys_of(AclsConfig),
         *keys_of(DeletionsConfig),
     ),
+    "Schemas and their registries": (*keys_of(SchemasConfig), *keys_of(RegistryConfig)),
     "Offset syncs": keys_of(OffsetSyncsConfig),
     "Consumer groups": keys_of(GroupsConfig),
     "Heartbeats": keys_of(HeartbeatsConfig),

@@ -22,6 +22,7 @@ from replication.config.metrics_settings import (
     metrics_problem,
     metrics_warnings,
 )
+from replication.config.schema_settings import registry_of
 from replication.config.scopes import sort_settings
 from replication.config.serve_settings import ServeConfig, serve_problems
 from replication.config.state_access import ENGINE, EngineChoice
@@ -251,6 +252,8 @@ _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "auto_offset_reset": _reset,
     "storage_topic": _status_topic,
     "source_status_topics": _source_status_topics,
+    "source_registry": lambda values: registry_of(values.scopes.by_cluster[values.flow.source]),
+    "target_registry": lambda values: registry_of(values.scopes.by_cluster[values.flow.target]),
     "source": lambda values: _cluster_config(values, "source"),
     "target": lambda values: _cluster_config(values, "target"),
     "alias": lambda values: values.alias(_heartbeats_at(values)),

@@ -22,6 +22,7 @@ _HEAD: Final = """\
 #   A->B.key   for the flow from cluster A to cluster B
 # Nested keys are joined with a dot: "A->B: {topics: x}" is A->B.topics: x. A list is a YAML list or
 # a comma-separated string; an item of a YAML list may contain a comma.
+# A.key is the only form of the few keys that are of a cluster, such as A.schema.registry.url.
 # ${env:NAME}, ${file:/path} and ${file:/path:key} are replaced by values stored elsewhere. The
 # providers that config.providers declares (FileConfigProvider, EnvVarConfigProvider,
 # DirectoryConfigProvider) work as in MirrorMaker 2.
@@ -128,7 +129,7 @@ def _entry(key: ConfigKey) -> str:
     listed = ", ".join(f"'{item}'" for item in items(key.default))
     value = f"[{listed}]" if key.kind in ("names", "patterns", "choices") else key.default
     if not key.default:
-        return f"{comment}\n# {key.name}:"
+        return f"{comment}\n# {key.written}:"
     return f"{comment}\n{key.name}: {f'{value!r}' if value == '.' else value}"
 
 

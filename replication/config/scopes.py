@@ -180,8 +180,8 @@ def _check_cluster_key(
     diagnostics: Diagnostics, key: str, name: str, raw: Raw, clusters: Collection[str]
 ) -> None:
     alias = key[: -len(name) - 1]
-    if name in KEYS and "target" in KEYS[name].places:
-        _check_value(diagnostics, key, name, raw, "target")
+    if name in KEYS and (place := {"target", "cluster"} & {*KEYS[name].places}):
+        _check_value(diagnostics, key, name, raw, place.pop())
     elif name.startswith(PREFIX):
         other = next((other for other in clusters if other != alias), "B")
         diagnostics.problem(key, f"is a flow key; write {other}->{alias}.{name} or {name}")
@@ -251,7 +251,8 @@ def _check_known_key(diagnostics: Diagnostics, key: str, name: str, raw: Raw, pl
 
 def _check_value(diagnostics: Diagnostics, key: str, name: str, raw: Raw, place: str) -> None:
     if place not in KEYS[name].places:
-        diagnostics.problem(key, f"is a top-level key; write {name}")
+        kind = "key of a cluster" if "cluster" in KEYS[name].places else "top-level key"
+        diagnostics.problem(key, f"is a {kind}; write {KEYS[name].written}")
         return
     try:
         read(KEYS[name], raw)

@@ -15,6 +15,7 @@ from replication.config.group_settings import (
 )
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.metrics_settings import MetricsConfig
+from replication.config.schema_settings import SchemasConfig
 from replication.config.serve_settings import ServeConfig
 from replication.config.state_access import EngineChoice, StateAccess
 from replication.config.status_settings import StatusConfig
@@ -52,6 +53,7 @@ class FlowConfig(TopicsConfig, RecordsConfig):
     deletions: DeletionsConfig
     offset_syncs: OffsetSyncsConfig
     groups: GroupsConfig
+    schemas: SchemasConfig
     status: StatusConfig
     source_status_topics: frozenset[str]
     """Topics on the source in which flows that write to it say how they are."""

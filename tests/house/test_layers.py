@@ -22,7 +22,7 @@ STOREYS = (
     {"state"},
     {"kafka", "spark", "topics", "groups", "metrics"},
     {"config", "figures", "offsets"},
-    {"mm2"},
+    {"mm2", "schemas"},
     {"model", "errors", "log"},
     {"backoff", "log_events"},
 )

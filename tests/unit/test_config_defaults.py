@@ -8,6 +8,7 @@ from replication.config.group_settings import (
 )
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.metrics_settings import MetricsConfig
+from replication.config.schema_settings import RegistryConfig, SchemasConfig
 from replication.config.serve_settings import ServeConfig
 from replication.config.status_settings import StatusConfig
 from replication.config.topic_settings import GuardConfig
@@ -15,6 +16,8 @@ from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.mm2.policy import PrefixPolicy
 from replication.model import Flow
 from tests.support.settings import ONE_FLOW, parse_settings
+
+NO_REGISTRY = RegistryConfig(urls=(), user="", trusted="", own="", password="")
 
 
 def heartbeats(flow: str, alias: str, servers: str) -> HeartbeatsConfig:
@@ -115,6 +118,13 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                     sync_enabled=False,
                     sync_interval_seconds=60,
                     sync_on_rewind="keep",
+                ),
+                schemas=SchemasConfig(
+                    mode="none",
+                    topics=(),
+                    unframed="copy",
+                    source_registry=NO_REGISTRY,
+                    target_registry=NO_REGISTRY,
                 ),
                 status=StatusConfig(
                     storage_topic="mm2-status.A.internal",

@@ -4,6 +4,7 @@ import pytest
 
 from replication.config.group_settings import GroupsConfig, OffsetSyncsConfig, StateConfig
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
+from replication.config.schema_settings import SchemasConfig, registry_of
 from replication.config.status_settings import StatusConfig
 from replication.config.topic_settings import GuardConfig
 from replication.config.tree import FlowConfig
@@ -95,6 +96,13 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         record_timestamps="broker",
         has_provenance=False,
         auto_offset_reset="latest",
+        schemas=SchemasConfig(
+            mode="none",
+            topics=(),
+            unframed="copy",
+            source_registry=registry_of({}),
+            target_registry=registry_of({}),
+        ),
         status=StatusConfig(
             storage_topic="mm2-status.A.internal",
             partitions=5,
