@@ -1,7 +1,8 @@
 """Keys of older MirrorMaker 2 versions and of Cloudera's SRM, translated into today's. Pure.
 
 SRM prefixes worker keys with ``workers.`` and connector keys with ``connectors.``, at top level and
-after a flow's name. MirrorMaker 2 3.9 still reads the ``blacklist`` keys that 4.0 removed.
+after a flow's name. MirrorMaker 2 3.9 still reads the ``blacklist`` keys that 4.0 removed. What is
+left are the chains of Kafka Connect's transforms, which many keys describe together.
 """
 
 from collections.abc import Collection, Mapping
@@ -9,6 +10,7 @@ from typing import Final
 
 from replication.config.client_properties import client_property
 from replication.config.clients.java_keys import SECURITY
+from replication.config.connect_chains import read_chains
 from replication.config.ignored import REMOVED, WORKER_KEY
 from replication.config.values import Diagnostics, Raw, items
 
@@ -35,7 +37,7 @@ def translate(diagnostics: Diagnostics, settings: Mapping[str, Raw]) -> dict[str
             diagnostics.written[new] = key
             diagnostics.note(key, f"is read as {new}")
         translated[new] = raw
-    return translated
+    return read_chains(diagnostics, translated, {key: scope_of(key, aliases) for key in translated})
 
 
 def scope_of(key: str, aliases: Collection[str]) -> str:

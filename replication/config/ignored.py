@@ -109,11 +109,11 @@ NEVER: Final = {
 }
 """Names that look like keys and would change what is replicated -> what to write instead."""
 
-UNSUPPORTED: Final = {
-    "transforms": "transforms are not supported, and the records would differ without them",
-    "predicates": "predicates belong to transforms, which are not supported",
+CHAINS: Final = {
+    "A->B.transforms": "read as replication.transforms where that does the same, else rejected",
+    "A->B.predicates": "read with the transforms that they belong to",
 }
-"""Keys that would change the records: any value but an empty one is a problem."""
+"""Kafka Connect's keys for what changes records -> what becomes of them."""
 
 
 def ignored_reason(name: str) -> str | None:

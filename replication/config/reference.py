@@ -7,7 +7,7 @@ from typing import Final
 from replication.config.clients.java_keys import BY_ROLE, SECURITY
 from replication.config.config_key import ConfigKey
 from replication.config.hadoop import HADOOP
-from replication.config.ignored import IGNORED, IGNORED_PREFIXES, NEVER, REMOVED, UNSUPPORTED
+from replication.config.ignored import CHAINS, IGNORED, IGNORED_PREFIXES, NEVER, REMOVED
 from replication.config.keys import SUBJECTS
 from replication.config.values import items
 
@@ -97,10 +97,9 @@ def search(text: str) -> Iterator[str]:
     for name, new in REMOVED.items():
         if wanted in name:
             yield f"# Removed in Kafka 4.0; is read as {new}.\n# {name}:"
-    for name, reason in {**IGNORED, **NEVER, **UNSUPPORTED}.items():
-        if wanted in name:
-            kind = "Without effect" if name in IGNORED else "Rejected"
-            yield f"# {kind}: {reason}.\n# {name}:"
+    others = {"Without effect": IGNORED, "Rejected": NEVER, "Of Kafka Connect": CHAINS}
+    for kind, names in others.items():
+        yield from (f"# {kind}: {names[name]}.\n# {name}:" for name in names if wanted in name)
     for name in sorted(SECURITY.union(*BY_ROLE.values())):
         if wanted in name:
             roles = [role for role, known in BY_ROLE.items() if name in known]
@@ -165,4 +164,6 @@ def _without_effect() -> Iterator[str]:
     yield from (f"#   {name}: {new}\n" for name, new in REMOVED.items())
     yield "#   connectors.x: x (SRM)\n#   workers.x: x, if it is a client property (SRM)\n"
     yield "#\n# Keys that are rejected:\n"
-    yield from (f"#   {name}: {reason}\n" for name, reason in {**NEVER, **UNSUPPORTED}.items())
+    yield from (f"#   {name}: {reason}\n" for name, reason in NEVER.items())
+    yield "#\n# Keys of Kafka Connect that change records, with all that begin with them:\n"
+    yield from (f"#   {name}: {reason}\n" for name, reason in CHAINS.items())

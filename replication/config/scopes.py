@@ -16,7 +16,7 @@ from replication.config.client_properties import (
 from replication.config.clients.java_keys import JAVA_KEYS, SECURITY
 from replication.config.field_keys import translate
 from replication.config.hadoop import HADOOP, check_hadoop_key
-from replication.config.ignored import NEVER, REMOVED, UNSUPPORTED, ignored_reason
+from replication.config.ignored import NEVER, REMOVED, ignored_reason
 from replication.config.keys import KEYS
 from replication.config.transforms import PREFIX
 from replication.config.values import (
@@ -29,6 +29,7 @@ from replication.config.values import (
     text,
 )
 from replication.mm2.custom import CLASSES
+from replication.mm2.single_message_transforms import belongs
 from replication.model import Flow
 
 _ALIAS: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -234,9 +235,8 @@ def _check_known_key(diagnostics: Diagnostics, key: str, name: str, raw: Raw, pl
         pass  # checked with the other keys of its transform, where a flow lists it
     elif name in NEVER:
         diagnostics.problem(key, NEVER[name])
-    elif name.partition(".")[0] in UNSUPPORTED:
-        if items(raw):
-            diagnostics.problem(key, f"{UNSUPPORTED[name.partition('.')[0]]}; remove it")
+    elif belongs(name):
+        pass  # part of a chain that could not be read: its problem is known
     elif (reason := ignored_reason(name)) is not None:
         diagnostics.unused(key, f"has no effect: {reason}")
     elif (meant := without_override(name)) is not None:

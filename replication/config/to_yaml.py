@@ -16,6 +16,7 @@ from replication.config.keys import KEYS
 from replication.config.scopes import sort_settings
 from replication.config.values import Diagnostics, Raw, items, text
 from replication.errors import printable
+from replication.mm2.single_message_transforms import belongs
 
 _PLAIN: Final = re.compile(r"-?[0-9]{1,18}|true|false")
 _LISTS: Final = ("patterns", "names", "choices")
@@ -57,6 +58,7 @@ def to_yaml(origin: str, settings: FileSettings) -> str:
     lines.append("# How to go on where MirrorMaker 2 stopped: conf/docs/take-over.md.")
     lines += [f"# {printable(remark)}" for remark in settings.remarks]
     lines += [f"# To do: {problem}" for problem in found.problems]
+    lines += [f"# {warning}" for warning in _of_chains(found, aliases)]
     for scope in _scopes(kept, aliases):
         lines.append("")
         if scope:
@@ -77,6 +79,14 @@ def to_yaml(origin: str, settings: FileSettings) -> str:
             if key in settings.values
         ]
     return "\n".join(lines) + "\n"
+
+
+def _of_chains(found: Diagnostics, aliases: tuple[str, ...]) -> Iterator[str]:
+    """Yields how copies differ from MirrorMaker 2's by a chain, whose own keys are gone."""
+    for warning in found.warnings:
+        key = warning.partition(": ")[0]
+        if key not in found.without_effect and belongs(key.removeprefix(scope_of(key, aliases))):
+            yield warning
 
 
 def _take_over(topic: str | None) -> Iterator[str]:

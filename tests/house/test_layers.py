@@ -178,6 +178,7 @@ DOORS = {
         "internal_topics",
         "policy",
         "possible",
+        "single_message_transforms",
         "status_records",
         "wire",
     },

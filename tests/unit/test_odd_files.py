@@ -14,13 +14,15 @@ import pytest
 from replication.config.clients.java_keys import JAVA_KEYS
 from replication.config.convert import converted
 from replication.config.file import load
-from replication.config.ignored import IGNORED, NEVER, REMOVED, UNSUPPORTED
+from replication.config.ignored import CHAINS, IGNORED, NEVER, REMOVED
 from replication.config.keys import KEYS
 from replication.errors import ConfigError
 
 FILES = [file.read_text() for file in sorted((Path(__file__).parents[1] / "files").iterdir())]
 HEAD = "clusters=A,B\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\nA->B.enabled=true\n"
-NAMES = sorted({*KEYS, *IGNORED, *NEVER, *REMOVED, *UNSUPPORTED, *JAVA_KEYS})
+NAMES = sorted(
+    {*KEYS, *IGNORED, *NEVER, *REMOVED, *(key.removeprefix("A->B.") for key in CHAINS), *JAVA_KEYS}
+)
 SCOPES = (
     *("", "A.", "B.", "C.", "A->B.", "B->A.", "A->A.", "A.consumer.", "B.producer.", "workers."),
     *("B.producer.override.", "source.cluster.", "connectors.", "A->B.source.consumer."),

@@ -53,8 +53,7 @@ from tests.support.settings import ONE_FLOW, problems_of
         ),
         pytest.param(
             {"A->B.transforms": "route"},
-            "A->B.transforms: transforms are not supported, and the records would differ "
-            "without them; remove it",
+            "A->B.transforms.route.type: is missing or empty; write the class of the transform",
             id="transforms",
         ),
         pytest.param(
