@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple
 Mode = Literal["auto", "realtime", "microbatch", "drain"]
 Source = Literal["auto", "shared", "spark"]
 Timestamps = Literal["preserve", "broker"]
+Compression = Literal["producer", "source"]
 Reset = Literal["earliest", "latest"]
 OnRewind = Literal["keep", "follow"]
 GuardCause = Literal[

@@ -21,7 +21,16 @@ from replication.config.config_key import (
 from replication.mm2.custom import POLICY, TOPIC_FILTER, CustomClass
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import ReplicationPolicy
-from replication.model import Chain, GuardCause, GuardPolicy, Mode, Reset, Source, Timestamps
+from replication.model import (
+    Chain,
+    Compression,
+    GuardCause,
+    GuardPolicy,
+    Mode,
+    Reset,
+    Source,
+    Timestamps,
+)
 
 DEFAULT_POLICY: Final = f"{MIRROR}DefaultReplicationPolicy"
 IDENTITY_POLICIES: Final = (
@@ -202,6 +211,17 @@ class RecordsConfig:
             "preserve",
             "preserves the source's timestamps, or lets the target's broker set them",
             "not a key of MirrorMaker 2, which always preserves them",
+        ),
+    ]
+    compression: Annotated[
+        Compression,
+        choice(
+            "replication.compression.type",
+            Compression,
+            "producer",
+            "producer compresses all copies by the producer's compression.type; source gives those "
+            "of a topic the codec of its newest batches on the source",
+            "not a key of MirrorMaker 2, whose copies have the producer's codec",
         ),
     ]
     has_provenance: Annotated[

@@ -38,6 +38,8 @@ class TopicPlan:
         warnings: Warnings about the topic lists, one line each: an item without effect.
         shared_id: A warning if both clusters have one id, although they differ; "" if not.
         is_empty: Whether the lists name topics and select none, except heartbeats.
+        codecs: Upstream name -> the codec of its copies; empty where the producer's setting is that
+            of all.
     """
 
     topics: Mapping[str, str]
@@ -55,6 +57,7 @@ class TopicPlan:
     warnings: tuple[str, ...] = ()
     shared_id: str = ""
     is_empty: bool = False
+    codecs: Mapping[str, str] = field(default_factory=dict)
 
     def copy_of(self, tp: TopicPartition) -> TopicPartition:
         """Returns the remote partition of the upstream partition *tp*."""
@@ -85,6 +88,7 @@ class TopicPlan:
             self.partitions,
             tuple(sorted(self.source_ids.items())),
             tuple(sorted(self.remote_ids.items())),
+            tuple(sorted(self.codecs.items())),
         )
 
     def beyond(self, running: "TopicPlan") -> "TopicPlan | None":
@@ -93,6 +97,7 @@ class TopicPlan:
             running.topics.items() <= self.topics.items()
             and running.source_ids.items() <= self.source_ids.items()
             and running.remote_ids.items() <= self.remote_ids.items()
+            and running.codecs.items() <= self.codecs.items()
             and set(running.partitions) <= set(self.partitions)
         ):
             return None
@@ -106,6 +111,29 @@ class TopicPlan:
         kept = tuple(tp for tp in self.partitions if tp in partitions)
         names = {tp.topic for tp in kept}
         return replace(self.without(self.topics.keys() - names), partitions=kept)
+
+    def with_codecs(self, codecs: Mapping[str, str]) -> "TopicPlan":
+        """Returns the plan with *codecs* for its copies."""
+        return replace(self, codecs=codecs)
+
+    def by_codec(self, most: int | None = None) -> "list[TopicPlan]":
+        """Returns the plan in parts, each with one codec of copies; that with most topics first.
+
+        Beyond *most* parts, topics join the first one and get its codec.
+        """
+        names = defaultdict(list)
+        for topic, codec in self.codecs.items():
+            names[codec].append(topic)
+        if len(names) <= 1:
+            return [self]
+        parts = sorted(names.items(), key=lambda item: (-len(item[1]), item[0]))
+        joined = [topic for _, topics in parts[max(1, most or len(parts)) :] for topic in topics]
+        (codec, topics), *others = parts[: max(1, most or len(parts))]
+        split = [(codec, [*topics, *joined]), *others]
+        return [
+            self.without(self.topics.keys() - set(part)).with_codecs(dict.fromkeys(part, codec))
+            for codec, part in split
+        ]
 
     def without_leaders(self, silent: Collection[TopicPartition]) -> "TopicPlan":
         """Returns the plan with those of its partitions as leaderless that are among *silent*."""
@@ -134,6 +162,7 @@ class TopicPlan:
             leaderless=tuple(tp for tp in self.leaderless if tp.topic in topics),
             source_ids={name: self.source_ids[name] for name in topics},
             remote_ids={name: uid for name, uid in self.remote_ids.items() if name in remotes},
+            codecs={name: codec for name, codec in self.codecs.items() if name in topics},
         )
 
 

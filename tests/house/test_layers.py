@@ -118,6 +118,7 @@ DOORS = {
         "acls",
         "api",
         "api_versions",
+        "batches",
         "call",
         "certificate",
         "client_check",

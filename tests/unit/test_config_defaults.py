@@ -61,6 +61,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                 drain_empty_allowed=False,
                 takeover_topic="",
                 record_timestamps="preserve",
+                compression="producer",
                 has_provenance=False,
                 auto_offset_reset="earliest",
                 state=StateConfig(

@@ -94,6 +94,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         drain_empty_allowed=True,
         takeover_topic="mm2-offsets.A.internal",
         record_timestamps="broker",
+        compression="producer",
         has_provenance=False,
         auto_offset_reset="latest",
         schemas=SchemasConfig(

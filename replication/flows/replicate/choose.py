@@ -12,6 +12,7 @@ from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.first_topics import FirstTopics
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.set_aside import RefusedTopicError, SetAside, joined
+from replication.flows.replicate.source_codecs import SourceCodecs
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, NewEvent, TopicPartition
 from replication.offsets.guard import Refusal
@@ -54,6 +55,7 @@ class TopicChoice:
         self._stored = stored
         self._reserve = reserve
         self._identity = Identity(context)
+        self._codecs = SourceCodecs(context)
         self._accepted = set[str]()
         self._look_at = 0.0
         self._unmatched: dict[TopicPartition, int] = {}
@@ -209,7 +211,7 @@ class TopicChoice:
         problems = self._problems(refused) if refused.topics else {}
         topics.add(refusal_errors(self._flow, problems))
         plan = plan.without(topics_of(problems))
-        plan = self._without_rejected_records(plan)
+        plan = self._codecs.added_to(self._without_rejected_records(plan))
         self._set_leaderless(plan)
         self._reserve(plan)  # what was set aside may be another flow's
         self._unled = unled

@@ -1,6 +1,7 @@
 """What becomes of a flow's records between Spark's source and its sink, whoever runs it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -33,6 +34,15 @@ def sink(
         limits=limits.values(),
         tasks=tasks,
     )
+
+
+def compressing(config: FlowConfig, plan: TopicPlan) -> FlowConfig:
+    """Returns *config* with the codec of *plan*'s copies, a part of `TopicPlan.by_codec`."""
+    if not plan.codecs:
+        return config
+    codec = next(iter(plan.codecs.values()))
+    producer = {**config.target.producer, "compression.type": codec}
+    return replace(config, target=replace(config.target, producer=producer))
 
 
 def _is_intercepted(config: FlowConfig, spark: SparkSession) -> bool:

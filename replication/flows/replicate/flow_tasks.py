@@ -34,13 +34,16 @@ class FlowTasks:
         """Which source reads the records."""
         return choose_source(self._context.config.record_source, driver_obstacle()).source
 
-    def reading(self, partitions: int, mode: Mode, running: Collection[Reading]) -> Reading:
+    def reading(
+        self, partitions: int, mode: Mode, running: Collection[Reading], *, later: int = 0
+    ) -> Reading:
         """Returns how one more generation reads.
 
         Args:
             partitions: Those of the generation.
             mode: In which it runs.
             running: The flow's other ones.
+            later: How many more start at once, each with a task at least.
         """
         spark = self._context.spark
         if self.source == "spark":
@@ -50,7 +53,17 @@ class FlowTasks:
         free = self._share() - held if mode == "realtime" else task_slots(spark)
         if most is not None:
             free = min(free, most - held)
-        return Reading(mode, "shared", max(1, min(partitions, self._most(), free)))
+        return Reading(mode, "shared", max(1, min(partitions, self._most(), free - later)))
+
+    def most_more(self, mode: Mode, running: Collection[Reading]) -> int | None:
+        """Returns how many generations more may start, one at least; None for any number."""
+        most = self._context.config.tasks_max
+        bounds = [] if most is None else [most]
+        if mode == "realtime":  # a task keeps its slot
+            bounds.append(self._share())
+        if self.source == "spark" or not bounds:
+            return None
+        return max(1, min(bounds) - _sum(running))
 
     def has_room(self, running: Collection[Reading]) -> bool:
         """Returns whether there may be one more generation beside those that run."""

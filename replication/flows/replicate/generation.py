@@ -25,7 +25,7 @@ from replication.config.tree import FlowConfig
 from replication.errors import StateError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.checked_runs import CheckedRuns, Looks
-from replication.flows.replicate.crossing import crossing, sink
+from replication.flows.replicate.crossing import compressing, crossing, sink
 from replication.flows.replicate.failures import spark_errors
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
@@ -113,6 +113,7 @@ class Generation:
         config, spark = context.config, context.spark
         consumer = with_answering_servers(config.source.consumer)
         config = replace(config, source=replace(config.source, consumer=consumer))
+        config = compressing(config, plan)
         brokers = len(context.source.brokers())
         limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
         prefix = f"{config.flow.slug}-{number}-"

@@ -84,22 +84,42 @@ class Generations:
         plan: TopicPlan,
         positions: Mapping[TopicPartition, Position],
         number: int,
-    ) -> None:
-        """Starts one more.
+    ) -> int:
+        """Starts one more, or one for each codec, as a producer has one.
 
         Args:
-            plan: What it replicates: nothing that the others do.
+            plan: What they replicate: nothing that the others do.
             positions: Where each partition of the plan resumes.
-            number: Of the generation.
+            number: Of the first one.
+
+        Returns:
+            The number of the last one.
 
         Raises:
-            QueryError: Its query does not start.
+            QueryError: A query does not start.
         """
+        parts = plan.by_codec(self._tasks.most_more(self.mode, self._readings))
+        if any(plan.codecs[name] != codec for part in parts for name, codec in part.codecs.items()):
+            self._context.log.warning("codecs_joined", generations=len(parts))
+        for place, part in enumerate(parts):
+            self._start(part, positions, number + place, later=len(parts) - place - 1)
+        return number + len(parts) - 1
+
+    def _start(
+        self,
+        plan: TopicPlan,
+        positions: Mapping[TopicPartition, Position],
+        number: int,
+        *,
+        later: int,
+    ) -> None:
+        """Starts one more, and leaves room for as many *later* ones."""
         context = self._context
         keep_events(context.spark, len(self.plan.partitions))
         limit_polling(context.spark, len(plan.partitions))
         context.board.begin(number, self.mode, plan, positions)
-        reading = self._tasks.reading(len(plan.partitions), self.mode, self._readings)
+        reading = self._tasks.reading(len(plan.partitions), self.mode, self._readings, later=later)
+        positions = {tp: positions[tp] for tp in plan.partitions}
         generation = Generation.start(
             context, (self._map_writer, self._ids), plan, positions, number=number, reading=reading
         )

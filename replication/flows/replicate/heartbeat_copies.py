@@ -12,6 +12,7 @@ from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 
 from replication.flows.context import FlowContext
+from replication.flows.replicate.crossing import compressing
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.try_alone import record_copied
 from replication.kafka.jvm import java_map
@@ -125,7 +126,7 @@ def _copied(context: FlowContext, plan: TopicPlan, windows: Sequence[Window]) ->
     Raises:
         Py4JError: Not all of them could be copied; the producer has given up the others.
     """
-    config, jvm = context.config, context.jvm
+    config, jvm = compressing(context.config, plan), context.jvm
     starts = {tp: start for tp, start, _ in windows}
     source = source_options(named(config.source.consumer, config.flow), starts)
     limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())

@@ -205,7 +205,7 @@ class _FlowLoop:
     ) -> GenerationEnding:
         self._map_writer.rejected.clear()
         try:
-            running.start(due, {tp: positions[tp] for tp in due.partitions}, self._number)
+            self._number = running.start(due, positions, self._number)
             self._log_old_records(running.plan, positions)
             self._context.board.turn_to("replicating")
             ending = self._attend(running)
@@ -322,7 +322,7 @@ class _FlowLoop:
         self._lease.check()
         running.extend(refreshed)
         if added.partitions:
-            running.start(added, located.positions, self._number)
+            self._number = running.start(added, located.positions, self._number)
         return True
 
     def _wait_for_topics(self) -> GenerationEnding:

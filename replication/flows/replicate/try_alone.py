@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from replication.flows.context import FlowContext
-from replication.flows.replicate.crossing import crossing, sink
+from replication.flows.replicate.crossing import compressing, crossing, sink
 from replication.flows.replicate.failures import explain
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
@@ -120,8 +120,22 @@ def _copy(
     windows: Windows,
     number: int,
 ) -> None:
-    """Copies *windows* by a Spark job of a generation of its own."""
-    config, spark = context.config, context.spark
+    """Copies *windows* by Spark jobs of a generation of its own, one for each codec."""
+    for part in plan.by_codec():
+        own = {tp: window for tp, window in windows.items() if tp.topic in part.topics}
+        if own:
+            _copy_part(context, part, map_writer, positions, own, number)
+
+
+def _copy_part(
+    context: FlowContext,
+    plan: TopicPlan,
+    map_writer: MapWriter,
+    positions: Mapping[TopicPartition, Position],
+    windows: Windows,
+    number: int,
+) -> None:
+    config, spark = compressing(context.config, plan), context.spark
     limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
     options = sink(config, spark, limits, min(len(windows), task_slots(spark)))
     reports = Reports(context, plan, number)

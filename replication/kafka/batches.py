@@ -1,0 +1,70 @@
+"""What is said of batches by their headers, of which Kafka's consumers do not tell.
+
+Java asks the leaders itself; see `NewestCodecs.java` and `DamagedBatch.java` in
+`replication/jvm/calls`.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+
+from py4j.java_gateway import JVMView
+
+from replication.config.clients.defaults import with_defaults
+from replication.kafka.api import ClientError
+from replication.kafka.call import READ_PARTITIONS, READ_TOPIC
+from replication.kafka.calls import timeout_s
+from replication.kafka.diagnosis import call_error
+from replication.kafka.java_errors import java_errors
+from replication.kafka.jvm import java_map
+from replication.model import TopicPartition
+
+
+def newest_codecs(
+    jvm: JVMView, properties: Mapping[str, str], topics: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    """Returns the codecs of the newest batches of *topics*, those of the newest first.
+
+    Args:
+        jvm: Has our classes.
+        properties: Of a consumer, in Java's key space.
+        topics: Their names; one without a batch, or whose leader does not tell, is absent.
+
+    Raises:
+        CallError: The cluster does not answer, or denies access.
+    """
+    settings = java_map(jvm, with_defaults("consumer", properties))
+    timeout_ms = int(1000 * timeout_s(properties))
+    try:
+        with java_errors(jvm):
+            text = jvm.replication.calls.NewestCodecs.of(
+                settings, json.dumps(sorted(topics)), timeout_ms
+            )
+    except ClientError as error:
+        raise call_error(None, properties, READ_TOPIC.of(*topics), error.failure) from None
+    return {topic: tuple(codecs) for topic, codecs in json.loads(text).items()}
+
+
+def damaged_batch(
+    jvm: JVMView, properties: Mapping[str, str], tp: TopicPartition, offset: int
+) -> tuple[int, int] | None:
+    """Returns the first and the last offset of the next batch of *tp* if its checksum is wrong.
+
+    Args:
+        jvm: Has our classes.
+        properties: Of a consumer, in Java's key space.
+        tp: The partition.
+        offset: Where the batch is looked for.
+
+    Raises:
+        CallError: The cluster does not answer, or denies access.
+    """
+    settings = java_map(jvm, with_defaults("consumer", properties))
+    timeout_ms = int(1000 * timeout_s(properties))
+    try:
+        with java_errors(jvm):
+            found = jvm.replication.calls.DamagedBatch.of(
+                settings, tp.topic, tp.partition, offset, timeout_ms
+            )
+    except ClientError as error:
+        raise call_error(None, properties, READ_PARTITIONS.of(tp), error.failure) from None
+    return None if found is None else (int(found[0]), int(found[1]))
