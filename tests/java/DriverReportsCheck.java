@@ -23,6 +23,7 @@ final class DriverReportsCheck {
     checkSilence();
     checkHeld();
     checkAbandoned();
+    checkLimits();
     checkLost();
     checkUnheard();
     System.out.println("ok");
@@ -178,12 +179,34 @@ final class DriverReportsCheck {
     now.report(1, 0, "flow\tA->B\t5\t0");
     long since = DriverReports.now();
     DriverReports.abandon("A->B");
-    check(now.report(1, 1, "flow\tA->B\t5\t0").toString().endsWith("\nA->B"), "the order");
+    check(now.report(1, 1, "flow\tA->B\t5\t0").toString().endsWith("\nabandon\tA->B"), "the order");
     now.report(1, 2, "flow\tA->B\t2\t0");
     check(!now.mayWrite(since).isEmpty(), "two records are left");
-    check(now.report(1, 3).toString().endsWith("\nA->B"), "the order stays");
+    check(now.report(1, 3).toString().endsWith("\nabandon\tA->B"), "the order stays");
     check(now.mayWrite(since).isEmpty(), "none is left");
     check(DriverReports.HURRY.equals(now.report(1, 4)), "the order is over");
+  }
+
+  /**
+   * Executors hear their share with each answer, and that of a lost one when it must have ended.
+   */
+  private static void checkLimits() throws InterruptedException {
+    DriverReportsCheck now = new DriverReportsCheck(LEASE_MS);
+    DriverReports.limit("A->B", "1000\t-1\t*");
+    check(now.report(1, 0).toString().endsWith("\nlimits\tA->B\t1\t1000.0,-1.0,*"), "all of it");
+    check(now.report(2, 0).toString().endsWith("\t0.0,-1.0,*"), "nothing is free yet");
+    String busy = "limited\tA->B\t1\t%s,-1.0,400,4,450,500;";
+    check(now.report(1, 1, busy.formatted("1000.0")).toString().endsWith("\t500.0,-1.0"), "a half");
+    check(now.report(1, 2, busy.formatted("500.0")).toString().endsWith("\t500.0,-1.0"), "kept");
+    check(now.report(2, 1, busy.formatted("0.0")).toString().endsWith("\t500.0,-1.0"), "the other");
+    check(DriverReports.limits("A->B").endsWith("\t2\n"), "two have records that wait");
+    DriverReports.lost("2");
+    check(now.report(1, 3, busy.formatted("500.0")).toString().endsWith("\t500.0,-1.0"), "lost");
+    Thread.sleep(LEASE_MS + 1_100);
+    check(now.report(1, 4, busy.formatted("500.0")).toString().endsWith("\t1000.0,-1.0"), "ended");
+    DriverReports.limit("A->B", "");
+    check(now.report(1, 5, busy.formatted("1000.0")).toString().endsWith("\tA->B\t0\t"), "over");
+    check(now.report(1, 6).toString().equals(""), "known to be over");
   }
 
   /** A lost executor may write until its lease is over, whatever it has said. */

@@ -44,6 +44,7 @@ public final class DriverReports implements DriverPlugin {
   private static final Map<String, Runs> RUNS = new HashMap<>();
   private static final Set<String> ABANDONED = new TreeSet<>(); // flows
   private static final Map<String, FlowFigures> FIGURES = new HashMap<>(); // by flow
+  private static final Limits LIMITS = new Limits();
   private static boolean isLoaded;
   private static String token = newToken();
   private static long leaseNanos;
@@ -223,6 +224,16 @@ public final class DriverReports implements DriverPlugin {
     ABANDONED.add(flow);
   }
 
+  /** Sets the limits of {@code flow} as {@link Limits#set} reads them; executors hear them soon. */
+  public static synchronized void limit(String flow, String limits) {
+    LIMITS.set(flow, limits);
+  }
+
+  /** How the limits of {@code flow} are used, as {@link Limits#figures} says it. */
+  public static synchronized String limits(String flow) {
+    return LIMITS.figures(flow);
+  }
+
   private static String reason(
       Executor executor, String flow, long since, long now, boolean isLocal) {
     long leftNanos = leftNanos(executor, now);
@@ -266,6 +277,7 @@ public final class DriverReports implements DriverPlugin {
     RUNS.clear();
     ABANDONED.clear();
     FIGURES.clear();
+    LIMITS.clear();
     isLoaded = true;
     leaseNanos = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(leaseMs));
     token = newToken();
@@ -286,9 +298,9 @@ public final class DriverReports implements DriverPlugin {
   }
 
   /**
-   * Takes a report; the answer is whether to hurry, then a line for each flow to abandon. A report
-   * without the token of this driver's executors gets none, so that its sender knows that it was
-   * not heard.
+   * Takes a report; the answer is whether to hurry, then a line {@code abandon flow} for each flow
+   * to abandon, and {@code limits flow ...} for each with limits. A report without the token of
+   * this driver's executors gets none, so that its sender knows that it was not heard.
    */
   @Override
   public Object receive(Object message) {
@@ -307,18 +319,32 @@ public final class DriverReports implements DriverPlugin {
         executor.number = number;
         executor.busy.clear();
         executor.held.clear();
+        LIMITS.begin(from[1]);
         for (int i = 1; i < lines.length; i++) {
-          keep(executor, lines[i]);
+          keep(from[1], executor, lines[i]);
         }
       }
       StringJoiner answer = new StringJoiner("\n").add(hurryUntil - now > 0 ? HURRY : "");
-      ABANDONED.forEach(answer::add);
+      ABANDONED.forEach(flow -> answer.add(ExecutorReports.ABANDON + "\t" + flow));
+      LIMITS.answer(answer, from[1], thatMayLive(now, false), thatMayLive(now, true));
       return answer.toString();
     }
   }
 
-  private static void keep(Executor executor, String line) {
+  /** The executors whose time is not over, lost ones or the others. */
+  private static Set<String> thatMayLive(long now, boolean isLost) {
+    Set<String> found = new TreeSet<>(EXECUTORS.keySet());
+    found.removeIf(
+        id -> EXECUTORS.get(id).isLost != isLost || leftNanos(EXECUTORS.get(id), now) <= 0);
+    return found;
+  }
+
+  private static void keep(String id, Executor executor, String line) {
     String[] fields = line.split("\t", 4);
+    if (fields[0].equals("limited")) {
+      LIMITS.heard(id, fields[1], fields[2], fields[3]);
+      return;
+    }
     if (fields[0].equals("flow")) {
       executor.busy.put(
           fields[1], new long[] {Long.parseLong(fields[2]), Long.parseLong(fields[3])});

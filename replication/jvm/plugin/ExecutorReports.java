@@ -12,6 +12,7 @@ import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.util.TaskCompletionListener;
 import replication.producer.PartitionCopy;
 import replication.producer.PreserveTimestamps;
+import replication.producer.Throttle;
 import replication.source.SharedConsumers;
 
 /**
@@ -25,16 +26,19 @@ import replication.source.SharedConsumers;
  *
  * <p>A report is lines of tab-separated fields: {@code executor id number token}, then {@code flow
  * name records tasks} with the records in flight and the tasks running, then {@code held flow topic
- * partition} for what is in flight while the driver waits, then {@code runs token generation topic
- * partition srcFrom,srcUntil,tgtFrom,count;... sync,...}, {@code copied token generation topic
- * partition bytes,newestTimestamp,newestOfSource}, {@code timed token generation topic partition
- * latency transfer} as {@link Durations}, and {@code rejected token generation topic partition
- * offset text}. The driver takes nothing without the tokens that it gave out.
+ * partition} for what is in flight while the driver waits, {@code limited flow version limit;...}
+ * as {@link Throttle} says what has passed, then {@code runs token generation topic partition
+ * srcFrom,srcUntil,tgtFrom,count;... sync,...}, {@code copied token generation topic partition
+ * bytes,newestTimestamp,newestOfSource}, {@code timed token generation topic partition latency
+ * transfer} as {@link Durations}, and {@code rejected token generation topic partition offset
+ * text}. The driver takes nothing without the tokens that it gave out.
  */
 public final class ExecutorReports implements ExecutorPlugin {
   static final String INTERVAL = "interval.ms";
   static final String LEASE = "lease.ms";
   static final String TOKEN = "token";
+
+  static final String ABANDON = "abandon"; // in an answer, with a flow
 
   static final String LOCAL = "driver"; // the executor's id in local mode
 
@@ -161,12 +165,21 @@ public final class ExecutorReports implements ExecutorPlugin {
       unsent = null;
       heardAt = at;
       for (int i = 1; i < orders.length; i++) {
-        abandon(orders[i]);
+        obey(orders[i]);
       }
       isAwaited = orders[0].equals(DriverReports.HURRY);
       return isAwaited ? Math.min(50, intervalMs) : intervalMs;
     } catch (Exception e) { // the driver is busy, or ends; the lease says when that is too long
       return intervalMs;
+    }
+  }
+
+  private static void obey(String order) {
+    String[] words = order.split("\t", 2);
+    if (words[0].equals(ABANDON)) {
+      abandon(words[1]);
+    } else if (words[0].equals(Limits.ANSWER)) {
+      Throttle.obey(words[1]);
     }
   }
 
@@ -199,6 +212,7 @@ public final class ExecutorReports implements ExecutorPlugin {
     if (isAwaited) {
       PreserveTimestamps.forEachCopy((tp, copy) -> copy.reportHeld(lines, tasks.keySet()));
     }
+    Throttle.reportAll(lines);
     PreserveTimestamps.forEachCopy((tp, copy) -> copy.report(lines));
     if (number % REPORTS_BETWEEN_CLEANUPS == 0) {
       PreserveTimestamps.dropIdle(ExecutorReports::isRunning, IDLE_NANOS);

@@ -67,6 +67,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     private String topic;
     private Integer partition;
     private PartitionCopy copy;
+    private Throttle throttle;
     private String refusal;
     private boolean isHandedOver; // its newest record is counted, and send() may have it still
 
@@ -174,6 +175,9 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
       if (sending.refusal != null) {
         return unsendable(record, sending.refusal);
       }
+      if (sending.throttle.isLimited()) { // before the lease is looked at, and the record counted
+        sending.throttle.take(sending.topic, payload(record));
+      }
       if (isCutOff) {
         return unsendable(record, "this executor has lost its driver");
       }
@@ -210,6 +214,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     sending.topic = record.topic();
     sending.partition = record.partition();
     sending.copy = copy;
+    sending.throttle = Throttle.of(PartitionCopy.flowOf(generation));
     if (isSecond) {
       sending.refusal = "a second attempt";
     } else if (!mayBegin[0]) {
@@ -267,6 +272,15 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     int bytes = BatchRoom.RECORD_OVERHEAD + length(key) + length(value);
     for (Header header : headers) {
       bytes += 2 * 5 + 3 * header.key().length() + length(header.value()); // two varints
+    }
+    return bytes;
+  }
+
+  /** Bytes of a record's key without the carrier, its value and its headers. */
+  private static int payload(ProducerRecord<byte[], byte[]> record) {
+    int bytes = Math.max(0, length(record.key()) - CARRIER_BYTES) + length(record.value());
+    for (Header header : record.headers()) {
+      bytes += header.key().length() + length(header.value());
     }
     return bytes;
   }
