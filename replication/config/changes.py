@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast, get_args
 
+from replication.config.limits import Limit, LimitError
 from replication.mm2.filters import pattern_problem
 from replication.mm2.possible import impossible
 from replication.model import Flow, TopicPartition
@@ -60,7 +61,6 @@ HIGHEST: Final = 10**_DIGITS - 1
 _NAME: Final = re.compile(r"(?P<number>[0-9]{10})-(?P<id>[0-9a-f]{32})", re.ASCII)
 _PARTITION: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249}):(?P<number>[0-9]{1,9})", re.ASCII)
 _PAUSES: Final = ("pause", "resume")
-_LIMIT: Final = re.compile(r"(bytes|records)=[0-9]{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,12 @@ def _item_problems(change: Change) -> Iterator[str]:
             if what in EDITS or partition_of(item) is None:
                 yield from pattern_problems(item, is_of_groups=is_of_groups)
     elif what == "limit":
-        yield from (f"{item!r}: write bytes=N or records=N" for item in _unlike(_LIMIT, items))
         if change.scope:
             yield from pattern_problems(change.scope)
+        try:
+            Limit.of_items(items)
+        except LimitError as error:
+            yield str(error)
     elif what == "undo":
         yield from (f"{item!r} is not the name of a change" for item in _unlike(_NAME, items))
 

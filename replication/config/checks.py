@@ -75,6 +75,8 @@ def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
     _check_status_topic(diagnostics, values)
     _check_transforms(diagnostics, values)
     _check_schemas(diagnostics, values)
+    for name, problem in values.limits.problems:
+        diagnostics.problem(values.key(name), problem)
     if values.flag("enabled") and not values.items("topics"):
         what = "heartbeats only" if values.flag("heartbeats.replication.enabled") else "nothing"
         diagnostics.warning(

@@ -9,6 +9,13 @@ from replication.config.client_properties import effective_properties
 from replication.config.clients.java_keys import Role
 from replication.config.field_keys import TARGETS
 from replication.config.keys import KEYS
+from replication.config.limits import (
+    LIMIT_BYTES,
+    LIMIT_RECORDS,
+    LIMIT_TOPICS,
+    ReadLimits,
+    read_limits,
+)
 from replication.config.scopes import Scopes
 from replication.config.topic_settings import IDENTITY_POLICIES
 from replication.config.transforms import PREFIX, TRANSFORMS
@@ -107,6 +114,12 @@ class FlowValues:
         own = {key: raw for key, raw in self.own.items() if key.startswith(PREFIX)}
         hidden = (key for key in {**shared, **own} if self.scopes.is_hidden(key))
         return listed, {**shared, **own}, frozenset(hidden)
+
+    @property
+    def limits(self) -> ReadLimits:
+        """How much the flow may copy a second, and what is wrong with that."""
+        of_bytes, of_records = self.text(LIMIT_BYTES), self.text(LIMIT_RECORDS)
+        return read_limits(of_bytes, of_records, self.items(LIMIT_TOPICS))
 
     def alias(self, location: Location) -> str:
         """Returns the alias of the flow's cluster at *location*."""

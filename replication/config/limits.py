@@ -4,10 +4,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, TypeVar
 
 from replication.mm2.filters import NameFilter, pattern_problem
 
+LIMIT_BYTES: Final = "replication.limit.bytes.per.second"
+LIMIT_RECORDS: Final = "replication.limit.records.per.second"
+LIMIT_TOPICS: Final = "replication.limit.topics"
 LEAST_BYTES: Final = 1_000
 LEAST_RECORDS: Final = 1
 MOST_RATE: Final = 10**15
@@ -51,7 +54,9 @@ class Limit:
         for item in items:
             match = _ITEM.fullmatch(item)
             if match is None:
-                raise LimitError(f"{item!r} is no limit: write for example bytes=20000000")
+                raise LimitError(
+                    f"{item!r}: write bytes=N or records=N, for example bytes=20000000"
+                )
             found[match[1]] = int(match[2]) or None
         limit = cls(topics, found.get("bytes"), found.get("records"))
         limit.check()
@@ -142,6 +147,42 @@ def parse_topics_limit(item: str) -> Limit:
     limit = Limit(topics, found.get("bytes"), found.get("records"))
     limit.check()
     return limit
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """The limits that a file gives to a flow, and what is wrong with each key."""
+
+    limits: tuple[Limit, ...]
+    problems: tuple[tuple[str, str], ...]
+
+
+def read_limits(of_bytes: str, of_records: str, of_topics: Iterable[str]) -> ReadLimits:
+    """Returns what the values of the keys `LIMIT_BYTES`, `LIMIT_RECORDS`, `LIMIT_TOPICS` say."""
+    size, problem = _tried(parse_bytes, of_bytes) if of_bytes.strip() else (None, "")
+    problems = [(LIMIT_BYTES, problem)]
+    count, problem = _tried(parse_records, of_records) if of_records.strip() else (None, "")
+    problems.append((LIMIT_RECORDS, problem))
+    limits = [Limit(None, size, count)]
+    for item in of_topics:
+        limit, problem = _tried(parse_topics_limit, item)
+        problems.append((LIMIT_TOPICS, problem))
+        if limit is not None:
+            is_second = limit.topics in {other.topics for other in limits}
+            problems.append((LIMIT_TOPICS, f"{limit.topics!r} has two limits" * is_second))
+            limits.append(limit)
+    return ReadLimits(merge(limits), tuple((key, text) for key, text in problems if text))
+
+
+_Found = TypeVar("_Found")
+
+
+def _tried(parse: Callable[[str], _Found], text: str) -> tuple[_Found | None, str]:
+    """Returns what *parse* makes of *text*, and what is wrong with it."""
+    try:
+        return parse(text), ""
+    except LimitError as error:
+        return None, str(error)
 
 
 def _rate(text: str, units: Mapping[str, int], example: str, least: int, shown: _Shown) -> int:

@@ -246,6 +246,7 @@ _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "policy": _policy,
     "tasks_max": _tasks_max,
     "transforms": lambda values: read_transforms(*values.transform_settings).transforms,
+    "limits": lambda values: values.limits.limits,
     "topic_filter": lambda values: _custom(values, TOPIC_FILTER),
     "group_filter": lambda values: _custom(values, GROUP_FILTER),
     "setting_filter": lambda values: _custom(values, SETTING_FILTER),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from replication.config.changes import EDITS, Change, ListName, partition_of
+from replication.config.limits import Limit, merge
 from replication.config.tree import FlowConfig
 from replication.mm2.filters import NameFilter
 from replication.model import TopicPartition
@@ -72,9 +73,12 @@ class Steering:
         return self.changes[-1].number if self.changes else 0
 
     def overlaid(self, config: FlowConfig) -> FlowConfig:
-        """Returns *config*, as its file has it, with the lists that are in force."""
-        if not self.edits:
+        """Returns *config*, as its file has it, with the lists and limits that are in force."""
+        if not self.edits and not self.limits:
             return config
+        limits = (
+            Limit.of_items(change.items, scope or None) for scope, change in self.limits.items()
+        )
         groups = replace(
             config.groups,
             groups=self._edited("groups", config.groups.groups),
@@ -84,6 +88,7 @@ class Steering:
             config,
             topics=self._edited("topics", config.topics),
             topics_exclude=self._edited("topics.exclude", config.topics_exclude),
+            limits=merge([*config.limits, *limits]),
             groups=groups,
         )
 

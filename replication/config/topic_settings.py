@@ -18,6 +18,7 @@ from replication.config.config_key import (
     seconds,
     text,
 )
+from replication.config.limits import LIMIT_BYTES, LIMIT_RECORDS, LIMIT_TOPICS, Limit
 from replication.mm2.custom import POLICY, TOPIC_FILTER, CustomClass
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import ReplicationPolicy
@@ -234,6 +235,24 @@ class RecordsConfig:
             NOT_MM2,
         ),
     ]
+    limits: Annotated[
+        tuple[Limit, ...],
+        text(
+            LIMIT_BYTES,
+            "maximum bytes of keys, values and headers that the flow copies in a second, such as "
+            "20MB; by default as much as the clusters take",
+        ).reloadable(),
+        text(
+            LIMIT_RECORDS,
+            "maximum records that the flow copies in a second; by default as many as the clusters "
+            "take",
+        ).reloadable(),
+        names(
+            LIMIT_TOPICS,
+            "limits of topics, in addition to that of the flow: each item is a name or regex, and "
+            "what these topics together may have in a second, as in 'clicks.* 2MB/s 500records/s'",
+        ).reloadable(),
+    ] = ()
     transforms: Annotated[
         Chain,
         names(

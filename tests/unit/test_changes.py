@@ -17,9 +17,11 @@ from replication.config.changes import (
     problems_of,
     text_of_changes,
 )
+from replication.config.limits import Limit
 from replication.config.steering import NO_CHANGES, Paused, fold
 from replication.model import Flow, TopicPartition
 from tests.support.remote_topics import flow_config
+from tests.support.settings import ONE_FLOW, parse_settings
 
 FLOW = Flow("A", "B")
 TOPICS = ("clicks", "orders", "orders.*", "a|b")
@@ -191,6 +193,21 @@ def test_the_last_limit_of_a_scope_wins() -> None:
     }
 
 
+def test_limits_lie_on_top_of_those_of_the_file() -> None:
+    settings = {"replication.limit.bytes.per.second": "1MB", "replication.limit.topics": "a 1MB"}
+    (config,) = parse_settings({**ONE_FLOW, **settings}).flows
+    steering = fold(
+        [
+            change(1, "limit", "bytes=0"),
+            change(2, "limit", "records=7", scope="a"),
+            change(3, "limit", "bytes=5000", scope="b"),
+        ]
+    )
+
+    assert steering.overlaid(config).limits == (Limit("a", None, 7), Limit("b", 5_000))
+    assert fold([]).overlaid(config).limits == (Limit(None, 1_000_000), Limit("a", 1_000_000))
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -202,6 +219,7 @@ def test_the_last_limit_of_a_scope_wins() -> None:
         (change(1, "topics.add"), "needs at least one item"),
         (change(1, "undo", "12"), "is not the name of a change"),
         (change(1, "limit", "bytes=fast"), "write bytes=N"),
+        (change(1, "limit", "bytes=1"), "pause instead"),
         (change(1, "pause", "orders", scope="orders"), "only a limit has a scope"),
         (replace(change(1, "pause"), by=" "), "nobody is named"),
         (replace(change(1, "pause"), reason="x" * (LONGEST_REASON + 1)), "reason has more than"),

@@ -3,6 +3,7 @@
 import pytest
 
 from replication.config.group_settings import GroupsConfig, OffsetSyncsConfig, StateConfig
+from replication.config.limits import Limit
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.schema_settings import SchemasConfig, registry_of
 from replication.config.status_settings import StatusConfig
@@ -34,6 +35,9 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             f"{at}replication.batch.max.records": "1",
             f"{at}replication.drain.empty.allowed": "true",
             f"{at}replication.takeover.topic": "mm2-offsets.A.internal",
+            f"{at}replication.limit.bytes.per.second": "20MB",
+            f"{at}replication.limit.records.per.second": "5000",
+            f"{at}replication.limit.topics": "b 2MB/s 500records/s",
             f"{at}record.timestamps": "broker",
             f"{at}auto.offset.reset": "latest",
             f"{at}state.write.interval.seconds": "9",
@@ -89,6 +93,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         mode="drain",
         record_source="spark",
         tasks_max=3,
+        limits=(Limit(None, 20_000_000, 5_000), Limit("b", 2_000_000, 500)),
         realtime_batch_seconds=5,
         batch_max_records=1,
         drain_empty_allowed=True,

@@ -1,6 +1,7 @@
 """Limits as people write them, what is refused, and which of several is in force."""
 
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,10 @@ from replication.config.limits import (
     parse_records,
     parse_topics_limit,
 )
+from tests.support.settings import ONE_FLOW, parse_settings, problems_of
+
+if TYPE_CHECKING:
+    from replication.config.values import Raw
 
 RATES = st.none() | st.integers(LEAST_BYTES, MOST_RATE)
 LIMITS = st.builds(Limit, st.sampled_from([None, "a", "b.*", "c"]), RATES, RATES)
@@ -142,3 +147,37 @@ def test_a_limit_of_topics_covers_whole_names() -> None:
     assert Limit("a.*").covers("ab")
     assert not Limit("a").covers("ab")
     assert Limit().covers("anything")
+
+
+def test_a_file_limits_a_flow_and_its_topics() -> None:
+    settings: dict[str, Raw] = {
+        "A->B.replication.limit.bytes.per.second": "20 MB/s",
+        "replication.limit.records.per.second": "5000",
+        "replication.limit.topics": ("clicks{1,2} 2MB/s", "audit 500 records/s"),
+    }
+    (flow,) = parse_settings({**ONE_FLOW, **settings}).flows
+
+    assert flow.limits == (
+        Limit(None, 20_000_000, 5_000),
+        Limit("audit", None, 500),
+        Limit("clicks{1,2}", 2_000_000),
+    )
+    assert parse_settings(ONE_FLOW).flows[0].limits == ()
+
+
+def test_a_wrong_limit_is_said_before_spark_starts_with_its_key() -> None:
+    wrong = {
+        "A->B.replication.limit.bytes.per.second": "1",
+        "replication.limit.records.per.second": "many",
+        "replication.limit.topics": "a 1MB/s, a 2MB/s, b",
+    }
+
+    assert sorted(problems_of({**ONE_FLOW, **wrong})) == [
+        (
+            "A->B.replication.limit.bytes.per.second: 1 is below the lowest limit, 1 KB/s: pause "
+            "instead, or leave it out for no limit"
+        ),
+        "replication.limit.records.per.second: 'many' is no rate: write for example 5000",
+        "replication.limit.topics: 'a' has two limits",
+        "replication.limit.topics: 'b' has no rate: write for example 'b 2MB/s 500records/s'",
+    ]
