@@ -83,6 +83,8 @@ EventKind = Literal[
     "transaction-open",
     "transaction-ended",
     "requested",
+    "limited",
+    "limit-ended",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 

@@ -29,4 +29,8 @@ def check_session(launch: Launch, spark: SparkSession) -> None:
     if any(flow.record_timestamps == "preserve" for flow in launch.chosen):
         check_interceptor(jvm_of(spark))
     if not is_reported(spark):
+        if limited := next((flow for flow in launch.chosen if flow.limits), None):
+            raise SetupError(
+                f"{limited.flow} cannot be limited to {limited.limits[0]}: {NOT_REPORTED}"
+            )
         log.warning("records_not_reported", text=NOT_REPORTED)

@@ -1,13 +1,15 @@
 """How flows are, in lines for a person."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Final
 
+from replication.config.limits import bytes_text, records_text
 from replication.control.flow_answers import FlowAnswer
 from replication.control.status import End
 from replication.figures.health import Condition
 from replication.figures.observation import ENDED, Observation
+from replication.figures.registry import WHOLE_FLOW
 from replication.figures.words import Word
 from replication.model import runs
 
@@ -23,6 +25,8 @@ def flow_lines(answer: FlowAnswer) -> Iterator[str]:
         if figures := figures_line(word.observed):
             late = word.said_at - word.observed.as_of
             yield f"  {figures}" + (f"   (of {late:.0f} s before)" if late > word.patience else "")
+        if limits := limits_line(word.observed):
+            yield f"  {limits}"
         yield from (f"  ! {_condition(condition)}" for condition in word.observed.conditions)
     elif answer.heard.why_not:
         yield f"  its owner was not heard: {answer.heard.why_not}"
@@ -85,6 +89,28 @@ def figures_line(observed: Observation) -> str:
     if not parts and "records_total" in known:
         parts.append(f"{count(known['records_total'])} records since it began")
     return "   ".join(parts)
+
+
+def limits_line(observed: Observation) -> str:
+    """Returns the limits in force and what is used of them; "" without any."""
+    found = observed.labelled
+    scopes = found.get("limit_waiting", {})
+    shown = []
+    for scope, is_waiting in scopes.items():
+        rates = [
+            f"{text(limits[scope])}, using {text(found[f'limit_used_{name}'][scope])}"
+            for name, text in _RATES.items()
+            if scope in (limits := found.get(f"limit_{name}", {}))
+        ]
+        topics = "" if scope == WHOLE_FLOW else f"{scope} to "
+        shown.append(f"{topics}{' and '.join(rates)}{' (records wait)' if is_waiting else ''}")
+    return f"limited to {'; '.join(shown)}" if shown else ""
+
+
+_RATES: Final[Mapping[str, Callable[[float], str]]] = {
+    "bytes_per_second": bytes_text,
+    "records_per_second": records_text,
+}
 
 
 def count(number: float) -> str:

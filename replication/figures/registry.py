@@ -30,6 +30,7 @@ Label = Literal[
     "partition",
     "reason",
     "runs",
+    "scope",
     "share",
     "state",
     "table",
@@ -70,6 +71,9 @@ class Figure:
     levels: tuple[Level, ...] = ()
     is_metric: bool = True
 
+
+WHOLE_FLOW: Final = "*"
+"""The `scope` of a limit for all topics of a flow. It is no regex, as any other scope is."""
 
 _FLOW: Final[tuple[Level, ...]] = ("flow",)
 _BOTH: Final[tuple[Level, ...]] = ("flow", "topic")
@@ -188,6 +192,25 @@ FIGURES: Final[tuple[Figure, ...]] = (
     Figure(
         "in_flight_records", "gauge", "records", "Records that are sent and not acknowledged.",
         mm2="source-record-active-count", levels=_FLOW,
+    ),
+    Figure(
+        "limit_bytes_per_second", "gauge", "bytes_per_second",
+        "What may be copied, where a limit is in force; `*` is the whole flow.", ("scope",),
+    ),
+    Figure(
+        "limit_used_bytes_per_second", "gauge", "bytes_per_second",
+        "What of it is used, over the last seconds.", ("scope",),
+    ),
+    Figure(
+        "limit_records_per_second", "gauge", "records_per_second",
+        "What may be copied, where a limit is in force; `*` is the whole flow.", ("scope",),
+    ),
+    Figure(
+        "limit_used_records_per_second", "gauge", "records_per_second",
+        "What of it is used, over the last seconds.", ("scope",),
+    ),
+    Figure(
+        "limit_waiting", "gauge", "", "1 while records wait for the limit.", ("scope",),
     ),
     Figure("partitions", "gauge", "", "How many partitions are in this state.", ("state",),
            mm2="assigned partitions"),

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from replication.errors import ReplicationError
 from replication.figures.clocks import steady
@@ -20,6 +20,9 @@ from replication.offsets.pending import Copied
 from replication.offsets.runs import OffsetRun
 from replication.spark.sources import Reader, Reading
 from replication.topics.topic_plan import TopicPlan
+
+if TYPE_CHECKING:
+    from replication.config.limits import Limit
 
 Activity = Literal["starting", "replicating", "waiting", "ended"]
 """What the loop of a flow does: `waiting` is for a cluster, or before another attempt."""
@@ -120,6 +123,8 @@ class FlowBoard:
             may take long, so that nobody expects it to turn.
         ends: Where logs of the source ended when they were last looked at; empty if nobody looks.
         losses: Why the target does not keep what the source keeps, by topic.
+        limits: The limits in force, as the executors were told last.
+        told_limits: Those of them that cover a running topic, in the order of the executors' JVM.
     """
 
     def __init__(self) -> None:
@@ -131,6 +136,8 @@ class FlowBoard:
         self.turned_at: float | None = None
         self.ends: Mapping[TopicPartition, int] = {}
         self.losses: Mapping[str, str] = {}
+        self.limits: tuple[Limit, ...] = ()
+        self.told_limits: tuple[Limit, ...] = ()
         self._said = set[str]()
 
     def look(self) -> Figures:

@@ -180,6 +180,14 @@ def await_silence(
     return writers
 
 
+def await_heard(spark: SparkSession, seconds: float) -> None:
+    """Waits until each executor that lives has had an answer made from now on, up to *seconds*."""
+    driver: Any = _driver(spark)
+    since, deadline = driver.now(), time.monotonic() + seconds
+    while not driver.haveReported(since) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)  # executors report on their own schedule
+
+
 class Flying(NamedTuple):
     """What a flow that does not run has on its way to the target.
 

@@ -9,6 +9,7 @@ from py4j.java_gateway import JavaClass, JVMView
 from replication.figures.histogram import BOUNDS, Histogram
 from replication.model import Flow
 from replication.spark.jvm_figures import JvmUse, jvm_use
+from replication.spark.limits import LimitUse, limit_uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Reported:
         latencies: From the timestamp to acknowledgement, of the remote topics that have changed
             since the last call.
         use: What the driver's JVM uses; None if nobody asked it.
+        limits: How the flow's limits are used, in the order in which they were set.
     """
 
     executors: int
@@ -35,6 +37,7 @@ class Reported:
     transfer: Histogram
     latencies: Mapping[str, Histogram] = field(default_factory=dict)
     use: JvmUse | None = None
+    limits: tuple[LimitUse, ...] = ()
 
 
 class ReportedFigures:
@@ -66,7 +69,8 @@ class ReportedFigures:
         """Returns what is known of *flow*; None if executors do not report."""
         if not self.is_loaded or self._driver is None:
             return None
-        return replace(parse(str(self._driver.figures(str(flow)))), use=jvm_use(self._jvm))
+        found = parse(str(self._driver.figures(str(flow))))
+        return replace(found, use=jvm_use(self._jvm), limits=tuple(limit_uses(self._jvm, flow)))
 
 
 def parse(text: str) -> Reported:

@@ -160,6 +160,7 @@ DOORS = {
         "home",
         "java_options",
         "keys",
+        "limits",
         "loops",
         "metadata_settings",
         "metrics_settings",

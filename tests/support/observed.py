@@ -25,6 +25,11 @@ LABELLED = {
     "task_slots": {"used": 8.0, "free": 2.0},
     "jvm_heap_bytes": {"used": 5e8, "max": 2e9},
     "restarts_total": {"records": 1.0},
+    "limit_bytes_per_second": {"*": 2e7},
+    "limit_used_bytes_per_second": {"*": 1.98e7},
+    "limit_records_per_second": {"clicks.*": 500.0},
+    "limit_used_records_per_second": {"clicks.*": 12.0},
+    "limit_waiting": {"*": 1.0, "clicks.*": 0.0},
 }
 """Figures with one label, as an observation has them."""
 

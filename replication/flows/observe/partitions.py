@@ -87,6 +87,8 @@ class Partitions:
         copying: Copying,
         leaderless: Collection[TopicPartition],
         jumped: float = 0.0,
+        *,
+        is_waiting: bool = False,
     ) -> list[Standing]:
         """Returns where each partition stands *now*, sorted.
 
@@ -95,7 +97,10 @@ class Partitions:
             copying: What is copied.
             leaderless: Partitions without a leader.
             jumped: How far the machine's clock, by which records have their times, was set ahead.
+            is_waiting: Whether records of the flow wait for a limit: then nothing has stalled.
         """
+        if is_waiting:
+            self._stands = {tp: (position, now) for tp, (position, _) in self._stands.items()}
         return [
             self._standing(tp, now, copying, jumped, is_leaderless=tp in leaderless)
             for tp in sorted(self.known(copying))

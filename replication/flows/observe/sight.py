@@ -1,7 +1,7 @@
 """Makes an observation of one flow of what its own parts have noted. Asks nobody."""
 
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -9,6 +9,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, get_args
 
+from replication.config.limits import Limit
 from replication.config.tree import FlowConfig
 from replication.figures.clocks import MOST_SKEW_SECONDS, Skew, jumped
 from replication.figures.histogram import Histogram
@@ -21,7 +22,7 @@ from replication.figures.observation import (
     TopicState,
 )
 from replication.figures.recent import Recent
-from replication.figures.registry import BOUNDED
+from replication.figures.registry import BOUNDED, WHOLE_FLOW
 from replication.flows.board import Copying, Figures
 from replication.flows.context import FlowContext
 from replication.flows.observe.awaited import AwaitedHeartbeats
@@ -31,6 +32,7 @@ from replication.flows.observe.partitions import Partitions, Standing
 from replication.flows.observe.topics import RATE_SECONDS, TopicLooks
 from replication.flows.publish.look import LEASED, look_at
 from replication.model import Job, runs
+from replication.spark.limits import LimitUse
 from replication.spark.reported_figures import Reported
 from replication.spark.session import task_slots
 
@@ -94,7 +96,10 @@ class FlowSight:
         """
         board, ahead = replace(self.context.board.look(), at=now), jumped()
         copying = board.copying
-        standings = self.partitions.look(now, copying, self.context.outages.leaderless, ahead)
+        uses = () if reported is None else reported.limits
+        is_waiting = any(use.is_waiting for use in uses)
+        leaderless = self.context.outages.leaderless
+        standings = self.partitions.look(now, copying, leaderless, ahead, is_waiting=is_waiting)
         topics = self.topics.look(now, board, standings, reported)
         lags = {one.tp: one.lag for one in standings if one.lag is not None}
         groups = self._groups.look(now, board.round, self.partitions.ends, lags)
@@ -208,6 +213,7 @@ class FlowSight:
         found["lease_held"] = self._leases()
         found["source_tasks"] = {str(source): n for source, n in board.copying.tasks.items()}
         if reported is not None:
+            found |= of_limits(self.context.board.told_limits, reported.limits)
             found["executors"] = {"living": reported.executors}
             found["task_slots"] = self._slots(reported)
             if reported.use is not None:
@@ -295,6 +301,21 @@ def _of_board(now: float, board: Figures, jumped: float) -> dict[str, float]:
     if round_.at is not None:
         figures["checkpoint_round_timestamp_seconds"] = round_.at + jumped
     return figures
+
+
+def of_limits(limits: Iterable[Limit], uses: Iterable[LimitUse]) -> dict[str, Mapping[str, float]]:
+    """Returns the figures of the *limits* of a flow, by their topics; `WHOLE_FLOW` for all."""
+    found = defaultdict[str, dict[str, float]](dict)
+    for limit, use in zip(limits, uses, strict=False):  # new ones may not be known yet
+        scope = WHOLE_FLOW if limit.topics is None else limit.topics
+        if limit.bytes_per_second is not None:
+            found["limit_bytes_per_second"][scope] = limit.bytes_per_second
+            found["limit_used_bytes_per_second"][scope] = use.bytes_per_second
+        if limit.records_per_second is not None:
+            found["limit_records_per_second"][scope] = limit.records_per_second
+            found["limit_used_records_per_second"][scope] = use.records_per_second
+        found["limit_waiting"][scope] = float(use.is_waiting)
+    return dict(found)
 
 
 def _of_reports(reported: Reported | None) -> dict[str, float]:

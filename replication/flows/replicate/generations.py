@@ -16,6 +16,7 @@ from replication.flows.replicate.flow_tasks import FlowTasks
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.held_back import HeldBack
 from replication.flows.replicate.idle import IdlePartitions
+from replication.flows.replicate.limiting import apply_limits
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.mode_watch import ModeWatch
 from replication.flows.replicate.topic_ids import TopicIdWatch
@@ -118,6 +119,7 @@ class Generations:
         keep_events(context.spark, len(self.plan.partitions))
         limit_polling(context.spark, len(plan.partitions))
         context.board.begin(number, self.mode, plan, positions)
+        apply_limits(context, waits=True)
         reading = self._tasks.reading(len(plan.partitions), self.mode, self._readings, later=later)
         positions = {tp: positions[tp] for tp in plan.partitions}
         generation = Generation.start(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from replication.flows.context import FlowContext
+from replication.flows.replicate.limiting import waits_for_limit
 from replication.model import NewEvent, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.positions.to_copy import with_records
@@ -65,6 +66,9 @@ class IdlePartitions:
         Raises:
             ClusterError: The source does not answer.
         """
+        if waits_for_limit(self._context):  # a task that waits holds up all of its partitions
+            for waiting in self._seen.values():
+                waiting.since = now
         isolation = self._context.config.isolation
         ends = self._context.source.log_ends(self._plan.partitions, isolation)
         spans: dict[TopicPartition, tuple[int, int]] = {}

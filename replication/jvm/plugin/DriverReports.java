@@ -224,9 +224,9 @@ public final class DriverReports implements DriverPlugin {
     ABANDONED.add(flow);
   }
 
-  /** Sets the limits of {@code flow} as {@link Limits#set} reads them; executors hear them soon. */
-  public static synchronized void limit(String flow, String limits) {
-    LIMITS.set(flow, limits);
+  /** Sets the limits of {@code flow} as {@link Limits#set} does; executors hear of them soon. */
+  public static synchronized boolean limit(String flow, String limits) {
+    return LIMITS.set(flow, limits);
   }
 
   /** How the limits of {@code flow} are used, as {@link Limits#figures} says it. */

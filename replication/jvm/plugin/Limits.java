@@ -74,17 +74,20 @@ final class Limits {
 
   /**
    * Sets the limits of a flow: a line for each with bytes and records a second, -1 for none, and
-   * remote topics with commas between them, {@code *} for all. Equal ones change nothing.
+   * remote topics with commas between them, {@code *} for all.
+   *
+   * @return whether these are other ones than before
    */
-  void set(String flow, String text) {
+  boolean set(String flow, String text) {
     FlowLimits known = flows.computeIfAbsent(flow, unused -> new FlowLimits());
     if (known.text.equals(text)) {
-      return;
+      return false;
     }
     known.text = text;
     known.version = text.isEmpty() ? NO_LIMITS : Long.toString(++versions);
     known.limits.clear();
     text.lines().map(Limit::new).forEach(known.limits::add);
+    return true;
   }
 
   /** Begins a report: executor {@code id} goes by no limits, but for those that it names now. */

@@ -1,0 +1,139 @@
+"""A flow keeps to its limit, in each mode, and whatever waits for it is no trouble."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.config.limits import Limit
+from replication.demo.workload import ProducedRecord, create_topic
+from replication.flows.replicate.idle import IdlePartitions
+from replication.flows.replicate.limiting import apply_limits, waits_for_limit
+from replication.model import Mode, Position, TopicPartition
+from replication.offsets.pending import PendingRuns
+from replication.spark.limits import limit_uses
+from replication.upkeep.prepare import prepare_topics
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.gate.clock import Limit as TimeLimit
+from tests.support.local import Clusters
+from tests.support.rates import TIMES, Sent, between, mean, sent_to, worst_second
+from tests.support.stored import stored
+from tests.support.topics import assert_equal, copied, now_ms, send_records
+from tests.support.waiting import in_time, measured
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+SIZE = 1_000
+RATE = 400_000
+LOWER = 100_000
+STOP_SECONDS = 5.0
+A_FIFTH_MORE = 1.2
+
+
+def send_bytes(clusters: Clusters, topic: str, count: int, size: int = SIZE) -> None:
+    """Sends records of a size to two partitions in turn."""
+    records = (
+        ProducedRecord(partition=number % 2, key=None, value=b"x" * size) for number in range(count)
+    )
+    send_records(clusters[0], topic, records)
+
+
+def limit(flow: RunningFlow, *limits: Limit) -> None:
+    """Does what a change of the limits does in the flow's process."""
+    apply_limits(replace(flow.context, config=replace(flow.config, limits=limits)))
+
+
+def known_to_all(flow: RunningFlow) -> bool:
+    """Whether the executors go by the limits that were set last."""
+    uses = limit_uses(flow.context.jvm, flow.config.flow)
+    return bool(uses) and all(use.is_waiting for use in uses)
+
+
+def kinds(flow: RunningFlow) -> list[str]:
+    return [event.kind for event in stored(flow.tables, "events")]
+
+
+@pytest.mark.parametrize("mode", ["realtime", "microbatch"])
+def test_the_rate_is_the_limit_and_a_change_acts_within_a_second(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
+) -> None:
+    """The first rate is the file's. The stop comes while a record waits for most of a second."""
+    create_topic(clusters[0].bootstrap, topic_name, 2)
+    send_bytes(clusters, topic_name, 20_000)
+    settings = {**TIMES, "replication.limit.bytes.per.second": f"{RATE}"}
+    flow = RunningFlow(spark, tmp_path, flow_config(*clusters, topic_name, settings), mode)
+    began = TimeLimit(1)
+    flow.until(lambda: copied(clusters, topic_name) * SIZE >= 8 * RATE)
+    changed_at = now_ms()
+    limit(flow, Limit(None, LOWER))
+    at_change = copied(clusters, topic_name)
+    flow.until(lambda: (copied(clusters, topic_name) - at_change) * SIZE >= 6 * LOWER)
+    lowered_until = now_ms()
+    limit(flow, Limit(None, 2_000))
+    flow.until(lambda: now_ms() - lowered_until > 2_000)
+    with in_time(STOP_SECONDS, "a stop under 2 KB/s"):
+        flow.stop()
+
+    sent = sent_to(clusters[1], f"A.{topic_name}")
+    start = sent[0].at_ms
+    by_file = between(sent, start, changed_at)
+    lowered = between(sent, changed_at + 1_000, lowered_until)
+    assert worst_second(sent) <= RATE * A_FIFTH_MORE
+    with measured("the rates", began):
+        assert worst_second(lowered) <= LOWER * A_FIFTH_MORE
+        check_mean(by_file, start, changed_at, RATE)
+        check_mean(lowered, changed_at + 1_000, lowered_until, LOWER)
+    assert kinds(flow) == ["limited"] * 3
+
+
+def check_mean(sent: list[Sent], from_ms: int, until_ms: int, rate: int) -> None:
+    assert mean(sent, from_ms, until_ms) == pytest.approx(rate, rel=0.05)
+
+
+def test_topics_have_limits_of_their_own_and_a_limit_that_ends_holds_up_nothing(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    slow, fast = f"{topic_name}-slow", f"{topic_name}-fast"
+    for topic in (slow, fast):
+        create_topic(clusters[0].bootstrap, topic, 2)
+        send_bytes(clusters, topic, 2_000)
+    settings = {**TIMES, "replication.limit.topics": ".*-slow 20 records/s"}
+    config = flow_config(*clusters, f"{slow}, {fast}", settings)
+    flow = RunningFlow(spark, tmp_path, config, "realtime")
+    flow.until(lambda: copied(clusters, fast) >= 2_000)
+    flow.until(lambda: known_to_all(flow))
+    flow.until(lambda: copied(clusters, slow) >= 60)
+    at_end = now_ms()
+    limit(flow)
+    flow.until(lambda: copied(clusters, slow) >= 2_000)
+    flow.stop()
+
+    by_limit = between(sent_to(clusters[1], f"A.{slow}"), 0, at_end)
+    assert worst_second(by_limit) <= 20 * SIZE * A_FIFTH_MORE + SIZE
+    assert [len(sent_to(clusters[1], f"A.{topic}")) for topic in (slow, fast)] == [2_000, 2_000]
+    assert kinds(flow) == ["limited", "limit-ended"]
+
+
+def test_a_partition_that_waits_for_its_limit_has_not_stalled(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    """The second record waits for 100 s, until the limit ends."""
+    create_topic(clusters[0].bootstrap, topic_name, 2)
+    send_bytes(clusters, topic_name, 6, size=100_000)
+    config = flow_config(*clusters, topic_name, {"replication.limit.bytes.per.second": "1KB"})
+    flow = RunningFlow(spark, tmp_path, config, "realtime")
+    flow.until(lambda: copied(clusters, topic_name) >= 1 and waits_for_limit(flow.context))
+    context, tp = flow.context, TopicPartition(topic_name, 0)
+    idle = IdlePartitions(context, prepare_topics(config, context.source, context.target))
+    pending = PendingRuns({tp: Position(1, 1)})
+    for now in (0, 60, 119, 120, 180, 600):
+        idle.check(pending, now)
+    while_limited = copied(clusters, topic_name)
+    limit(flow)
+    flow.until(lambda: copied(clusters, topic_name) == 6)
+    flow.stop()
+
+    assert while_limited < 6
+    assert kinds(flow) == ["limited", "limit-ended"]
+    assert_equal(clusters, topic_name)

@@ -1,0 +1,49 @@
+"""What is shown of limits, and that records that wait for one have not stalled."""
+
+import pytest
+
+from replication.cli.flow_lines import limits_line
+from replication.config.limits import Limit
+from replication.flows.board import FlowBoard
+from replication.flows.observe.partitions import STALLED_SECONDS, Partitions
+from replication.flows.observe.sight import of_limits
+from replication.model import Position, TopicPartition
+from replication.spark.limits import LimitUse
+from replication.topics.topic_plan import TopicPlan
+from tests.support.observed import observed
+
+TP = TopicPartition("t", 0)
+LIMITS = (Limit(None, 20_000_000, 5_000), Limit("clicks.*", None, 500))
+USES = (LimitUse(19_800_000.0, 4_100.0, is_waiting=True), LimitUse(700.0, 12.25, is_waiting=False))
+
+
+def test_the_status_says_the_limits_and_what_is_used_of_them() -> None:
+    shown = observed(labelled=of_limits(LIMITS, USES))
+
+    assert limits_line(shown) == (
+        "limited to 20 MB/s, using 19.8 MB/s and 5000 records/s, using 4100 records/s "
+        "(records wait); clicks.* to 500 records/s, using 12.25 records/s"
+    )
+    assert limits_line(observed(labelled={})) == ""
+
+
+def test_a_limit_that_executors_have_not_heard_of_yet_has_no_figures() -> None:
+    assert of_limits(LIMITS, USES[:1]).keys() == of_limits(LIMITS[:1], USES).keys()
+    assert of_limits((), USES) == {}
+
+
+@pytest.mark.parametrize("is_waiting", [True, False])
+def test_a_partition_whose_flow_waits_for_a_limit_has_not_stalled(*, is_waiting: bool) -> None:
+    board, partitions = FlowBoard(), Partitions()
+    plan = TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": "1"}, {})
+    board.begin(1, "microbatch", plan, {TP: Position(0, 0)})
+    copying = board.look().copying
+    partitions.known(copying)
+    partitions.saw(100.0, {TP: 5})
+    partitions.look(101.0, copying, ())
+    later = 102.0 + STALLED_SECONDS
+
+    one, *_ = partitions.look(later, copying, (), is_waiting=is_waiting)
+    assert one.state == ("lagging" if is_waiting else "stalled")
+    one, *_ = partitions.look(later + STALLED_SECONDS, copying, ())
+    assert one.state == "stalled", "from the last wait on, it counts again"
