@@ -33,7 +33,7 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
                          [--job mirror|replicate|checkpoints|heartbeats|metadata] [--log-format text|json]
                          [--log-level info|debug] [--standby] [--serve] [--dry-run] [-- spark-submit arguments]
          Replicates as configured in FILE (YAML or .properties). --dry-run only prints the command,
-         asking no cluster: local[*] stands for the slots that a start would count.
+         asking no cluster: local[*] stands for the slots of a start.
          --clusters runs only flows that write to these clusters, as connect-mirror-maker.sh does with it.
          --job runs one part only; the default, mirror, runs all parts.
          --log-level debug also logs what only a developer needs.
@@ -53,8 +53,8 @@ Usage: ./spark-submit.sh [--keep] [-- demo arguments]
          the recipe of an image.
 
 FILE holds the whole configuration of the mirror. These settings come from the environment:
-  MASTER, DEPLOY_MODE   where Spark runs; default: this machine, a slot for each partition; client
-  DRIVER_MEMORY         default 2g, which has room for 512 partitions in Real-Time Mode
+  MASTER, DEPLOY_MODE   where Spark runs; default: this machine, slots for a few tasks of each flow; client
+  DRIVER_MEMORY         default 2g
   PYTHON, JAVA_HOME     which Python (>= 3.10) and Java (17 to 25) to use; default: from PATH
   REPLICATION_HOME      the local environment; default .local beside this script
   REPLICATION_CACHE     downloaded jars; default ~/.cache/kafka-replication

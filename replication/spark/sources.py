@@ -22,9 +22,6 @@ TOKENS: Final = "spark.kafka.clusters."
 MOST_TASKS: Final = 8
 """Of a flow, unless ``tasks.max`` says another number: a few keep a machine's network busy."""
 
-AUTO_SHARES: Final = False
-"""Whether ``auto`` takes the shared source where it can."""
-
 Reader = Literal["shared", "spark"]
 
 
@@ -58,9 +55,7 @@ def choose_source(wanted: Source, obstacle: str) -> SourceChoice:
     if wanted == "shared" and obstacle:
         raise SetupError(f"replication.source=shared is impossible here: {obstacle}, or use auto")
     if wanted == "auto":
-        if obstacle or not AUTO_SHARES:
-            return SourceChoice("spark", obstacle or "by auto")
-        return SourceChoice("shared", "by auto")
+        return SourceChoice("spark", obstacle) if obstacle else SourceChoice("shared", "by auto")
     return SourceChoice(wanted, "as configured")
 
 

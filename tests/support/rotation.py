@@ -1,9 +1,17 @@
-"""Which Kafka source the flows of a test read by, where the test does not say it."""
+"""Which Kafka source the flows of a test read by, where the test does not say it.
+
+A third of the tests reads by Spark's own source, the others by the default. After three commits, in
+which each test runs once, it is another third.
+"""
 
 import os
+from functools import cache
 from typing import Final, cast
+from zlib import crc32
 
 from replication.model import Source
+from tests.support.gate.choice import SHARES
+from tests.support.gate.repository import turn
 
 FORCED: Final = "TEST_SOURCE"
 """The environment variable that names one source for all tests."""
@@ -11,4 +19,18 @@ FORCED: Final = "TEST_SOURCE"
 
 def source_of_this_test() -> Source:
     """The source of the test that runs now."""
-    return cast("Source", os.environ.get(FORCED) or "auto")
+    if forced := os.environ.get(FORCED):
+        return cast("Source", forced)
+    nodeid = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    return source_of(nodeid, _turn())
+
+
+def source_of(nodeid: str, commits: int) -> Source:
+    """The source of a test at the commit of that number."""
+    share = crc32(f"source of {nodeid}".encode()) % SHARES  # not those of the gate's rotation
+    return "spark" if share == commits // SHARES % SHARES else "auto"
+
+
+@cache
+def _turn() -> int:
+    return turn()

@@ -48,7 +48,8 @@ def test_spark_s_source_is_taken_where_it_is_configured() -> None:
     assert choose_source("spark", "") == SourceChoice("spark", "as configured")
 
 
-def test_auto_takes_spark_s_source_where_ours_cannot_read() -> None:
+def test_auto_takes_the_shared_source_and_spark_s_where_ours_cannot_read() -> None:
+    assert choose_source("auto", "").source == "shared"
     assert choose_source("auto", "no jar: add it") == SourceChoice("spark", "no jar: add it")
 
 
