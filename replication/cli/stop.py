@@ -4,8 +4,8 @@ import click
 
 from replication.cli.options import CLUSTERS, FILE, FLOW, JOB, REASON, chosen_names, known_errors
 from replication.config.file import load_config
+from replication.control.stop import stop_flows
 from replication.model import Job
-from replication.state.stop_requests import request_stop
 
 
 @click.command()
@@ -23,7 +23,7 @@ def stop(file: str, name: str | None, clusters: str, timeout: int, job: Job, rea
     """
     config = load_config(file, clusters)
     flows = chosen_names(config, name)
-    stopped = request_stop(config.access, flows, timeout, job, reason)
+    stopped = stop_flows(config, flows, job, timeout, reason)
     for flow in flows:
         click.echo(f"{flow} {_answer(stopped.get(flow))}")
     if failed := [code for code in stopped.values() if code]:

@@ -15,6 +15,7 @@ from replication.config.values import text
 from replication.control.accept import Acceptance, plan_acceptance
 from replication.control.groups import group_status, wanted_groups
 from replication.control.starts import open_clusters, stored_map
+from replication.control.stop import stop_flows
 from replication.control.translate import Question, answer_question
 from replication.control.view import open_view
 from replication.control.written import open_written
@@ -27,7 +28,6 @@ from replication.state.accept_requests import request_acceptance
 from replication.state.figures_table import stored_figures
 from replication.state.folder import check_begun
 from replication.state.readers import is_quick, open_reader
-from replication.state.stop_requests import request_stop
 
 _EVENT_COLUMNS: Final = ("group", "topic", "partition", "offset_from", "offset_until", "cluster")
 _FRESH_SECONDS: Final = 2.0
@@ -144,7 +144,7 @@ class Questions:
 
     def stop(self, flow: FlowConfig, reason: str) -> None:
         """Asks the process that runs *flow* to stop, and waits until it has."""
-        request_stop(self.config.access, [flow.flow], STOP_SECONDS, "mirror", reason)
+        stop_flows(self.config, [flow.flow], "mirror", STOP_SECONDS, reason)
 
     def begun(self) -> None:
         """Checks that a job ever began with the state directory.

@@ -7,7 +7,7 @@ and only the process that runs the flow may answer it.
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +36,12 @@ from replication.state.requests import (
 STOP_FILE: Final = "REPLICATION_STOP_FILE"
 POLL_SECONDS: Final = 1.0
 """Between two polls for requests; on a remote state directory every poll is a billed call."""
+
+ASK_SECONDS: Final = 5.0
+"""Between two questions whether anybody is left who could answer a request."""
+
+Idle = Callable[[Collection[Flow]], Collection[Flow]]
+"""Returns those flows of which it is known that no process runs the job."""
 
 
 class StopRequests:
@@ -139,6 +145,7 @@ def request_stop(
     timeout_seconds: float,
     job: Job = "mirror",
     reason: str = "",
+    idle: Idle = lambda _flows: (),
 ) -> dict[Flow, int]:
     """Asks the process that runs *job* of *flows* to stop, and waits until it has.
 
@@ -148,10 +155,10 @@ def request_stop(
         timeout_seconds: How long to wait.
         job: The job.
         reason: Why, for the log of the process.
+        idle: Is asked where the state directory has no locks.
 
     Returns:
-        The exit code of each flow that was running, 0 for a clean end; the others need no stop. On
-        a remote state directory that is known only when the process answers.
+        The exit code of each flow that was running, 0 for a clean end; the others need no stop.
 
     Raises:
         StateError: The process did not stop in time, or the state directory cannot be written.
@@ -160,12 +167,32 @@ def request_stop(
     """
     text = request(reason=reason).text()
     state_dir = access.state_dir
+    is_local = local_path(state_dir) is not None
+    known = () if is_local else idle(flows)
+    paths = {flow: new_path(state_dir, "stop", flow, job) for flow in flows if flow not in known}
+    if not paths:
+        return {}
     with open_files(storage_for(access)) as files:
-        if local_path(state_dir) is not None:
+        if is_local:
             return _stop_local(files, (state_dir, flows, job), timeout_seconds, text)
-        paths = {flow: new_path(state_dir, "stop", flow, job) for flow in flows}
-        request_and_wait(files, paths.values(), timeout_seconds, text)
-        return {flow: _exit_code(files, path) for flow, path in paths.items()}
+        return _stop_remote(files, paths, timeout_seconds, text, idle)
+
+
+def _stop_remote(
+    files: RequestFiles, paths: Mapping[Flow, str], timeout_seconds: float, text: str, idle: Idle
+) -> dict[Flow, int]:
+    """Creates requests, and waits until each is removed, or nobody is left to remove it."""
+    gone: dict[Flow, str] = {}
+
+    def end_some(left: Collection[str]) -> None:
+        flows = {flow: path for flow, path in paths.items() if path in left}
+        for flow in idle(flows):
+            if files.exists(paths[flow]):  # else it was answered just now
+                gone[flow] = paths[flow]
+                files.delete(paths[flow])
+
+    request_and_wait(files, paths.values(), timeout_seconds, text, end_some)
+    return {flow: _exit_code(files, path) for flow, path in paths.items() if flow not in gone}
 
 
 def _stop_local(
@@ -210,15 +237,27 @@ def _exit_code(files: RequestFiles, request: str) -> int:
 
 
 def request_and_wait(
-    files: RequestFiles, paths: Collection[str], timeout_seconds: float, text: str = ""
+    files: RequestFiles,
+    paths: Collection[str],
+    timeout_seconds: float,
+    text: str = "",
+    when_left: Callable[[Collection[str]], None] = lambda _left: None,
 ) -> None:
     """Creates requests, and waits until the process that runs the flows has removed them.
+
+    Args:
+        files: Where they are.
+        paths: Of the requests.
+        timeout_seconds: How long to wait.
+        text: Of each.
+        when_left: Is told every few seconds which of them are left, and may remove some.
 
     Raises:
         StateError: They were not removed in time, or cannot be written.
     """
     _create(files, paths, text)
     deadline = time.monotonic() + timeout_seconds
+    ask_at = time.monotonic() + ASK_SECONDS
     try:
         while left := [path for path in paths if files.exists(path)]:
             if time.monotonic() > deadline:
@@ -228,6 +267,9 @@ def request_and_wait(
                     f"no process answered {', '.join(left)} within {timeout_seconds:g} s: either "
                     "none runs these flows, or it needs longer to stop"
                 )
+            if time.monotonic() >= ask_at:
+                when_left(left)
+                ask_at = time.monotonic() + ASK_SECONDS
             time.sleep(POLL_SECONDS)
     except Py4JError as error:
         raise StateError(f"cannot read stop requests: {first_line(error)}") from error

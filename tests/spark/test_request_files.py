@@ -40,3 +40,9 @@ def test_hadoop_creates_finds_and_deletes_a_request(tmp_path: Path) -> None:
 def test_a_file_system_that_hadoop_does_not_know_is_an_error() -> None:
     with pytest.raises(StateError, match=r"cannot write stop requests: .*No FileSystem for scheme"):
         request_stop(StateAccess("x://host/state"), [Flow("A", "B")], timeout_seconds=1)
+
+
+def test_a_stop_of_what_nobody_runs_asks_no_file_system() -> None:
+    access, flow = StateAccess("x://host/state"), Flow("A", "B")
+
+    assert request_stop(access, [flow], timeout_seconds=1, idle=lambda flows: flows) == {}

@@ -4,6 +4,7 @@ import errno
 import os
 import string
 import threading
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,15 @@ def test_on_a_full_disk_the_name_alone_stops_the_job(
     assert requests.find() == {FLOW}
     assert requests.origin(FLOW) == ""
     assert caplog.messages == []
+
+
+def test_a_request_is_given_up_when_nobody_is_left_to_answer_it(tmp_path: Path) -> None:
+    path, left = f"{tmp_path.as_uri()}/_control/stop-A-to-B@anyone@1", list[list[str]]()
+
+    def end(paths: Collection[str]) -> None:
+        left.append([*paths])
+        LocalFiles().delete(path)
+
+    request_and_wait(LocalFiles(), [path], 60, "", end)
+
+    assert left == [[path]]
