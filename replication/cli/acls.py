@@ -47,7 +47,7 @@ UNKNOWN: Final = "User:MIRROR"
 )
 @known_errors
 def acls(file: str, form: str, given: tuple[str, ...], *, failover: bool) -> None:
-    """Print the ACLs that the mirror's user needs on each cluster.
+    """Print the ACLs that the mirror's users need.
 
     Contacts no cluster. ACLs support only names and prefixes, so a regular expression is reduced
     to its literal prefix.

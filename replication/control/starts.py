@@ -111,11 +111,16 @@ def find_starts(
         # a partition that the start creates is empty
         {tp: found_ends.get(remote[tp], 0) for tp in topics.partitions},
     )
-    created = dict.fromkeys((topic.name for topic in topics.create), "to be created")
-    planned = replace(topics, remote_ids={**topics.remote_ids, **created})
+    planned = with_created(topics)
     surveyed = survey(config, planned, stored, spans)
     expired = find_expired(config, planned, clusters, spans, surveyed.decisions)
     return spans, replace(surveyed, decisions={**surveyed.decisions, **expired})
+
+
+def with_created(topics: TopicPlan) -> TopicPlan:
+    """Returns the plan *topics* as if a start had created what it lacks on the target."""
+    created = dict.fromkeys((topic.name for topic in topics.create), "to be created")
+    return replace(topics, remote_ids={**topics.remote_ids, **created})
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from replication.model import TopicPartition
 from replication.offsets.guard import Accepted
 from replication.offsets.moved import MovedPosition, Moving, OwnPosition, move
 from replication.offsets.resume import Resume, StartFresh
-from replication.positions.compare import Verdict
 from replication.positions.spans import LogSpans
 from replication.positions.verdicts import Counted
 from replication.topics.topic_plan import TopicPlan
@@ -30,7 +29,7 @@ class AskedPositions:
 NOTHING_ASKED: Final = AskedPositions()
 
 
-def own_position(verdict: Verdict) -> OwnPosition | None:
+def own_position(verdict: object) -> OwnPosition | None:
     """Returns where a partition goes on by itself; None if a decision or a doubt is part of it."""
     match verdict:
         case Resume(position):
@@ -45,7 +44,7 @@ def own_position(verdict: Verdict) -> OwnPosition | None:
 def move_all(
     plan: TopicPlan,
     spans: LogSpans,
-    found: Mapping[TopicPartition, Verdict],
+    found: Mapping[TopicPartition, object],
     moves: Mapping[TopicPartition, Moving],
 ) -> tuple[dict[TopicPartition, MovedPosition], dict[TopicPartition, str]]:
     """Applies *moves* to partitions that resume.

@@ -77,6 +77,28 @@ def offsets_after(
     return found
 
 
+def count_records(
+    spark: SparkSession,
+    consumer: Mapping[str, str],
+    windows: Mapping[TopicPartition, tuple[int, int]],
+    rule: CopyRule,
+) -> dict[TopicPartition, int]:
+    """Counts the records of each window that are copied.
+
+    Args:
+        spark: Needs one free slot.
+        consumer: Effective client properties of the source; their isolation level counts.
+        windows: First offset and end offset, neither beyond what the source has.
+        rule: Which records are copied.
+
+    Returns:
+        No entry for a partition without any.
+    """
+    records = copied(read_windows(spark, consumer, windows), rule)
+    counted = _counted(records.select("topic", "partition", "offset")).collect()
+    return {TopicPartition(row.topic, row.partition): row.records for row in counted}
+
+
 def read_windows(
     spark: SparkSession,
     consumer: Mapping[str, str],

@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 TRANSLATE_CPU_SECONDS = 1.5
 JSON_COMMANDS = {
     *("plan", "translate", "groups", "export-offsets", "apply-offsets", "failback", "accept"),
+    *("positions", "move-position", "reset-positions"),
     *("status", "lag", "events", "doctor"),
 }
 CONFIG = """

@@ -1,0 +1,200 @@
+"""``move-position`` and ``reset-positions``: partitions go on elsewhere."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from replication.cli.groups import offset_text
+from replication.cli.options import (
+    AS_JSON,
+    FILE,
+    ONE_FLOW,
+    REASON,
+    chosen_flow,
+    known_errors,
+    print_json,
+    print_table,
+    say,
+)
+from replication.config.file import load_config
+from replication.config.tree import FlowConfig
+from replication.control.moved_groups import MovedGroup
+from replication.control.moves import MovePlan, PlannedMove, chosen_goals, planned_moves
+from replication.errors import ConfigError
+from replication.model import TopicPartition
+from replication.offsets.goals import GOALS, Goal, parse_goal
+from replication.offsets.map import NoAnswer, Translation
+from replication.offsets.position_file import read_goals
+from replication.offsets.wording import quality
+from replication.state.move_requests import request_moves
+from replication.topics.topic_plan import TopicPlan
+
+HEADINGS: Final = ("partition", "position", "goes on at", "target offset", "effect", "records")
+GROUP_HEADINGS: Final = ("group", "partition", "committed", "on target", "then", "answer then")
+EXECUTE: Final = click.option(
+    "--execute", is_flag=True, help="Move them; without it this is a dry run."
+)
+
+
+def _goal(_context: click.Context, _option: click.Parameter, value: str | None) -> Goal | None:
+    if value is None:
+        return None
+    try:
+        return parse_goal(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.command()
+@FILE
+@ONE_FLOW
+@click.option("--topic", help="Its name on the source.")
+@click.option("--partition", type=click.IntRange(min=0), help="One partition; default: all.")
+@click.option("--to", "goal", metavar="WHERE", callback=_goal, help=f"Where to go on: {GOALS}.")
+@click.option(
+    "--from-file",
+    "goals_file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Lines of topic,partition,WHERE, or offsets as Kafka Connect's REST has them.",
+)
+@EXECUTE
+@REASON
+@AS_JSON
+@known_errors
+def move_position(
+    *,
+    file: str,
+    name: str | None,
+    topic: str | None,
+    partition: int | None,
+    goal: Goal | None,
+    goals_file: str | None,
+    **order: Any,  # noqa: ANN401 - the fields of `_Order`
+) -> None:
+    """Let partitions go on at other source offsets.
+
+    Shows what is left out or copied again, how many records that is, and the groups whose
+    translation changes. With --execute, the next start goes on there, once, and only if the
+    position has not moved meanwhile. Refused while the flow runs.
+    """
+    goals = (topic is not None, goal is not None, goals_file is not None)
+    if goals not in ((True, True, False), (False, False, True)) or (goals_file and partition):
+        raise click.UsageError("write --topic and --to, or --from-file alone")
+
+    def choose(flow: FlowConfig, plan: TopicPlan) -> Mapping[TopicPartition, Goal]:
+        if goals_file is not None:
+            return _read(goals_file, flow)
+        return chosen_goals(plan, [str(topic)], partition, goal or Goal("reset"))
+
+    _run(file, name, choose, _Order(**order))
+
+
+@click.command()
+@FILE
+@ONE_FLOW
+@click.option("--topic", "topics", multiple=True, help="Its name on the source; may be repeated.")
+@click.option("--all-topics", is_flag=True, help="All topics of the flow, as Connect's DELETE.")
+@click.option("--partition", type=click.IntRange(min=0), help="One partition; default: all.")
+@EXECUTE
+@REASON
+@AS_JSON
+@known_errors
+def reset_positions(
+    *,
+    file: str,
+    name: str | None,
+    topics: Sequence[str],
+    all_topics: bool,
+    partition: int | None,
+    **order: Any,  # noqa: ANN401 - the fields of `_Order`
+) -> None:
+    """Let topics start again where auto.offset.reset says.
+
+    With earliest, everything that the source has is copied again; with latest, what is not copied
+    yet is left out. Shows what move-position shows, and is refused as that is.
+    """
+    if bool(topics) == all_topics:
+        raise click.UsageError("write --topic or --all-topics")
+
+    def choose(_flow: FlowConfig, plan: TopicPlan) -> Mapping[TopicPartition, Goal]:
+        return chosen_goals(plan, topics or sorted(plan.topics), partition, Goal("reset"))
+
+    _run(file, name, choose, _Order(**order))
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What both commands are told besides."""
+
+    execute: bool
+    reason: str
+    as_json: bool
+
+
+def _run(
+    file: str,
+    name: str | None,
+    choose: Callable[[FlowConfig, TopicPlan], Mapping[TopicPartition, Goal]],
+    order: _Order,
+) -> None:
+    """Plans the moves that *choose* makes of a flow's topics, shows them, and asks for them."""
+    config = load_config(file)
+    flow = chosen_flow(config, name)
+    plan = planned_moves(config, flow, lambda topics: choose(flow, topics))
+    _print(plan, flow, order)
+    if order.execute:
+        requests = (each.request for each in plan.moves)
+        request_moves(config.access, flow.flow, requests, order.reason)
+    if not order.as_json:
+        done = "asked for: the next start goes on there"
+        click.echo(done if order.execute else "dry run: nothing is moved; pass --execute to move")
+
+
+def _read(file: str, flow: FlowConfig) -> Mapping[TopicPartition, Goal]:
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(file, [f"cannot be read as UTF-8: {error}"]) from error
+    return read_goals(file, text, flow.source.alias)
+
+
+def _print(plan: MovePlan, flow: FlowConfig, order: _Order) -> None:
+    if order.as_json:
+        print_json({"flow": str(flow.flow), "execute": order.execute, **plan.document()})
+        return
+    for problem in plan.problems:
+        say(problem, err=True)
+    if plan.moves:
+        print_table(f"positions to move in {flow.flow}", HEADINGS, map(_cells, plan.moves))
+    if plan.groups:
+        title = "groups that mean another offset on the target then"
+        print_table(title, GROUP_HEADINGS, map(_group_cells, plan.groups))
+    for tp in plan.stay:
+        say(f"{tp} is there already")
+
+
+def _cells(planned: PlannedMove) -> tuple[str, ...]:
+    moved, waiting = planned.moved, planned.replaces
+    replaced = f"; takes the place of a move to {waiting.moving.to}" if waiting else ""
+    before = moved.before
+    return (
+        str(planned.request.partition),
+        f"{before.position.upstream}{' (none yet)' * before.is_new}",
+        str(moved.position.upstream),
+        str(moved.position.downstream),
+        f"{moved.effect}{replaced}",
+        offset_text(planned.records),
+    )
+
+
+def _group_cells(group: MovedGroup) -> tuple[str, ...]:
+    before, after = (_offset(at) for at in (group.before, group.after))
+    at = str(group.committed)
+    return group.group, str(group.partition), at, before, after, quality(group.after)
+
+
+def _offset(answer: Translation) -> str:
+    return offset_text(None if isinstance(answer, NoAnswer) else answer.offset)
