@@ -165,6 +165,8 @@ Event = Literal[
     "topics_replaced",
     "transaction_ended",
     "transaction_open",
+    "transform_changed",
+    "transforms_not_sampled",
     "trying_single_records",
     "unconfirmed",
     "unreachable",

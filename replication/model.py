@@ -78,6 +78,7 @@ EventKind = Literal[
     "stalled",
     "jumped",
     "move-unused",
+    "transform-changed",
     "no-topics",
     "table-damaged",
     "transaction-open",

@@ -212,7 +212,8 @@ def _run_in_spark(
             f"{job} {' '.join(map(str, flows))}",
             config.hadoop,
             partial(check_session, launch),
-            is_late=is_drain(config, launch.chosen),
+            is_late=is_drain(config, launch.chosen)
+            and not any(flow.transforms for flow in launch.chosen),
         ) as session:
             tables = Tables(session, config.state_dir, storage=storage)
             claim_engine(tables.files(), storage)
@@ -226,6 +227,8 @@ def _run_in_spark(
             with ends.written_to(tables):
                 application = _Application(session, launch, claims, channel, ends, shown)
                 return application.run(tables, requests, locks)
+    except ConfigError:  # bad input, of which only Spark knows
+        raise
     except ReplicationError as error:
         log.error("job_failed", text=error)
         ends.end_others(error)
@@ -291,7 +294,7 @@ class _Application:
         reported, beats = ReportedFigures(driver_jvm()), self._launch.config.beats
         view = View(contexts, self._job, reported, FiguresWriter(tables), beats)
         admission = self._admission()
-        refused = refusals(contexts)
+        refused = refusals(self._launch.config.file, contexts)
         threads = [
             FlowThread(
                 context.config.flow,

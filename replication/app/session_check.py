@@ -3,13 +3,14 @@
 from pyspark.sql import SparkSession
 
 from replication.app.claims import Launch
-from replication.errors import SetupError
+from replication.errors import ConfigError, SetupError
 from replication.log import Log
 from replication.model import runs
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.spark.requirements import check_interceptor
 from replication.spark.session import jvm_of
 from replication.spark.static_settings import check_static_settings
+from replication.spark.transform_check import transform_problems
 
 log = Log(__name__)
 
@@ -19,13 +20,18 @@ def check_session(launch: Launch, spark: SparkSession) -> None:
 
     Raises:
         SetupError: It would not.
+        ConfigError: It does not take an expression of the file.
     """
     check_static_settings(spark)
     if not runs(launch.job, "records") or not launch.chosen:
         return
-    if changed := [str(flow.flow) for flow in launch.chosen if flow.transforms]:
-        text = f"replication.transforms of {', '.join(changed)}: nothing applies them yet"
-        raise SetupError(text)
+    if problems := [
+        f"{flow.flow}.replication.transforms.{one.name}.{part}: {text}"
+        for flow in launch.chosen
+        for one in flow.transforms
+        for part, text in transform_problems(spark, one)
+    ]:
+        raise ConfigError(launch.config.file, problems)
     if any(flow.record_timestamps == "preserve" for flow in launch.chosen):
         check_interceptor(jvm_of(spark))
     if not is_reported(spark):

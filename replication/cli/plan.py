@@ -19,7 +19,8 @@ from replication.control.loops import check_loops
 from replication.control.plan import FlowPlan, Histories, plan_flow
 from replication.control.resumes import PartitionStart
 from replication.control.starts import open_clusters, stored_map
-from replication.errors import GuardError
+from replication.control.transforms import refused_transforms
+from replication.errors import ConfigError, GuardError
 from replication.state.open_storage import storage_for
 from replication.state.readers import open_reader
 from replication.state.table_reader import StateReader
@@ -46,7 +47,7 @@ def plan(*, file: str, name: str | None, clusters: str, as_json: bool) -> None:
 
     Creates nothing. Starts Spark here if records of both clusters must be compared, as before a
     take-over. Exits with 5 if a flow would not start, or would set a topic aside, and with 2 if a
-    topic would be copied in a circle.
+    topic would be copied in a circle, or a transform is refused.
     """
     config = load_config(file, clusters)
     check_loops(config)
@@ -85,7 +86,10 @@ def _plan(config: MirrorConfig, flow: FlowConfig, state: StateReader) -> FlowPla
         AclHistory.of(state.rows("topic_acls", flow.flow)),
     )
     with open_clusters(flow) as clusters:
-        return plan_flow(flow, heartbeats, clusters, stored, histories, flows=config.flows)
+        planned = plan_flow(flow, heartbeats, clusters, stored, histories, flows=config.flows)
+        if problems := refused_transforms(flow, planned.topics, clusters):
+            raise ConfigError(config.file, problems)
+        return planned
 
 
 def _print(plan: FlowPlan) -> None:

@@ -245,6 +245,7 @@ _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "flow": lambda values: values.flow,
     "policy": _policy,
     "tasks_max": _tasks_max,
+    "written_by": lambda _values: {},
     "transforms": lambda values: read_transforms(*values.transform_settings).transforms,
     "limits": lambda values: values.limits.limits,
     "topic_filter": lambda values: _custom(values, TOPIC_FILTER),

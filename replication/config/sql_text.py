@@ -23,6 +23,9 @@ UNSTEADY: Final = (
 )
 """Functions whose value depends on when, where or by whom they are evaluated."""
 
+FAILING: Final = _words("assert_true raise_error")
+"""Functions whose failure would not name the record."""
+
 _BARE: Final = _words(
     "current_catalog current_date current_schema current_time current_timestamp current_user "
     "localtimestamp session_user"
@@ -51,6 +54,11 @@ def sql_problems(expression: str) -> list[str]:
 def is_time_of_day(text: str) -> bool:
     """Returns whether *text*, as a date or a time, means another one on another day."""
     return _TIMES.match(text) is not None
+
+
+def failing(name: str) -> str:
+    """Returns the problem of an expression that calls the function *name*, which fails a query."""
+    return f"calls {name}, which fails for all topics; give NULL, which names the record"
 
 
 def unsteady(name: str) -> str:
@@ -95,6 +103,8 @@ def _unsteady(tokens: list[tuple[str, str]]) -> Iterator[str]:
             found["is a subquery; an expression sees one record"] = None
         if name in UNSTEADY and (after == "(" or (name in _BARE and after != ".")):
             found[unsteady(name)] = None
+        if name in FAILING and after == "(":
+            found[failing(name)] = None
         if name == "unix_timestamp" and after == "(" and _is_without_arguments(tokens, text):
             found[unsteady("unix_timestamp()")] = None
         if name in _TYPES_OF_TIME and kind_after == "string" and is_time_of_day(after[1:]):

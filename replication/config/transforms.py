@@ -5,9 +5,9 @@ What Spark alone can tell of an expression, such as its type, `replication.spark
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from replication.config.sql_text import sql_problems
 from replication.config.values import Raw, closest, items, one_of, text
@@ -122,6 +122,21 @@ def chain_from(stored: str) -> Chain:
     except (KeyError, TypeError, AttributeError) as error:
         message = f"not a stored transform: {stored[:200]}"
         raise ValueError(message) from error
+
+
+def stored_transforms(rows: Iterable[Mapping[str, Any]]) -> dict[str, Chain]:
+    """Returns what each topic was last transformed by, from *rows* of the table ``topics``.
+
+    They are in the order of time. What nobody can read is a transform that Spark does not take.
+    """
+    found: dict[str, Chain] = {}
+    for row in rows:
+        stored = row.get("transform")
+        try:
+            found[row["topic"]] = chain_from(stored) if stored else ()
+        except ValueError:
+            found[row["topic"]] = (Transform(name="recorded-1", topics=(), value=str(stored)),)
+    return found
 
 
 def is_same_chain(one: Chain, other: Chain) -> bool:

@@ -5,7 +5,7 @@ without the mirror's own settings. A repr masks secrets.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replication.config.group_settings import (
     GroupsConfig,
@@ -22,7 +22,7 @@ from replication.config.status_settings import StatusConfig
 from replication.config.topic_settings import GuardConfig, RecordsConfig, TopicsConfig
 from replication.mm2.custom import CustomClass, CustomPolicy
 from replication.mm2.filters import NameFilter
-from replication.model import Flow, Isolation, Mode
+from replication.model import Chain, Flow, Isolation, Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,9 @@ class FlowConfig(TopicsConfig, RecordsConfig):
     status: StatusConfig
     source_status_topics: frozenset[str]
     """Topics on the source in which flows that write to it say how they are."""
+    written_by: Mapping[str, Chain] = field(default_factory=dict)
+    """What the newest copies of topics were transformed by, where that is not what the file says.
+    The file knows none: whoever compares such copies adds it."""
 
     def shares(self, remote_topic: str) -> bool:
         """Returns whether others also write *remote_topic*: then it is copied at least once."""

@@ -40,7 +40,7 @@ def counted_records(
         SetupError: Spark does not start here.
     """
     config = sides.config
-    rule = copy_rule(config)
+    rule = copy_rule(config, {tp.topic for tp in spans})
     compacted = _compacted(sides, spans)
     found: dict[TopicPartition, int] = {}
     left: dict[TopicPartition, Span] = {}

@@ -5,9 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
+from replication.config.transforms import stored_transforms
 from replication.config.tree import FlowConfig
 from replication.kafka.cluster import Cluster
-from replication.model import TopicPartition
+from replication.model import Chain, TopicPartition
 from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted
 from replication.offsets.live_map import TopicMap
@@ -45,6 +46,7 @@ class StoredMap:
         accepted: What operators have accepted, and no start has used yet.
         moves: What operators have moved, and no start has used yet.
         maps: The maps of some partitions, as far as they concern these offsets and later ones.
+        transforms: What the newest copies of topics were transformed by.
     """
 
     anchors: Mapping[TopicPartition, Anchor]
@@ -56,6 +58,7 @@ class StoredMap:
     cluster_ids: Mapping[str, str] = field(default_factory=dict)
     state_dir: str = ""
     maps: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, TopicMap]] = no_maps
+    transforms: Mapping[str, Chain] = field(default_factory=dict)
 
     @property
     def asked(self) -> AskedPositions:
@@ -83,6 +86,7 @@ def stored_map(state_dir: str, config: FlowConfig, state: StateReader) -> Stored
         stored_ids(state, config),
         state_dir,
         offsets.maps,
+        stored_transforms(rows),
     )
 
 

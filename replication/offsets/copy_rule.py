@@ -3,16 +3,17 @@
 One rule for the query, which applies its Spark twin (`replication.spark.copies`), and for whoever
 compares records of both sides: an original is compared by what its copy would be. So whatever is to
 change a record, or to leave records out, is a field of `CopyRule`, in both places and nowhere else.
-`tests/spark/test_copies.py` compares the two.
+`tests/spark/test_copies.py` compares the two. Only Spark evaluates the expressions of transforms,
+so records of topics that have some are read by `replication.positions.originals`.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from hashlib import blake2b
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import chain
 from typing import Protocol
 
-from replication.model import PROVENANCE, Timestamps
+from replication.model import PROVENANCE, Chain, Timestamps
 from replication.offsets.fingerprint import Fingerprint
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -66,7 +67,7 @@ class Copy:
 
         Each hop appends one of these; another replicator, or an earlier version, appends none.
         """
-        digest = blake2b(digest_size=16)
+        digest = sha256()  # which Spark has as well
         own = tuple(header for header in self.headers if header[0] != PROVENANCE)
         for part in self._parts(own):
             digest.update(b"-" if part is None else b"%d:%b" % (len(part), part))
@@ -87,11 +88,21 @@ class CopyRule:
         timestamps: ``preserve`` keeps a record's timestamp, ``broker`` leaves it to the target.
         mark: The source's alias, if it is appended as a header `PROVENANCE`.
         not_to: The target's alias, if records that have been there are not copied.
+        chains: The transforms of each topic of the source that has any. The methods below are for
+            records of other topics.
     """
 
     timestamps: Timestamps = "preserve"
     mark: str | None = None
     not_to: str | None = None
+    chains: Mapping[str, Chain] = field(default_factory=dict)
+
+    def only(self, topics: Collection[str]) -> "CopyRule":
+        """Returns the rule for *topics* alone: the same, without what concerns others."""
+        if not self.chains:
+            return self
+        kept = {topic: chain for topic, chain in self.chains.items() if topic in topics}
+        return replace(self, chains=kept)
 
     def is_copied(self, record: LogRecord) -> bool:
         """Returns whether *record* of the source is copied."""

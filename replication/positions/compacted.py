@@ -54,7 +54,7 @@ def search_compacted(
     offsets = sum(until - start for start, until in spans)
     flow = context.config.flow
     log.bind(flow).info("searching_compacted", partitions=len(pairs), offsets=offsets)
-    logs = logs_of(context)
+    logs = logs_of(context, wanted)
     kept = newest_kept(context.spark, logs, list(pairs.values()))
     rest = [pair for tp, pair in pairs.items() if tp not in kept]
     gone = overwritten(context.spark, logs, rest) if rest else set()

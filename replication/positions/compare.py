@@ -2,14 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
 from replication.errors import GuardError
 from replication.log import Log
-from replication.model import TopicPartition
-from replication.offsets.guard import Jump, foreign, unmatched
+from replication.model import Position, TopicPartition
+from replication.offsets.guard import Jump, Refusal, foreign, unmatched
 from replication.offsets.moved import MovedPosition
 from replication.offsets.resume import CountAhead, Decision, MatchTail, StartFresh
 from replication.offsets.runs import OffsetRun
+from replication.positions.as_written import broken_transforms
 from replication.positions.match import describe_alignment, realign, realigned_runs
 from replication.positions.place import Existing, Match, match_existing_targets
 from replication.positions.sides import FlowSides
@@ -18,11 +24,16 @@ from replication.positions.survey import Stored
 from replication.positions.tails import CountedTail, matching_tails
 from replication.positions.take_over import advice, take_over
 from replication.positions.verdicts import Counted, Realigned
-from replication.spark.counting import RecordSpan, offsets_after
+from replication.spark.copies import copied
+from replication.spark.counting import CountedSpan, RecordSpan, offsets_after, read_windows
+from replication.spark.throwing import throwing_records
 from replication.topics.copy_rule import copy_rule
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
+
+SEARCHED: Final = 100_000
+"""How many offsets, and some for each record, are searched for one on which a transform throws."""
 
 Verdict = Decision | Match | Counted | Realigned | Jump | MovedPosition
 """Where a partition resumes, or why it does not."""
@@ -63,9 +74,39 @@ def compare(
         ClusterError: A cluster does not answer.
         QueryError: A Spark job that compares records fails.
     """
-    placed = _place(context, plan, stored, spans, decisions, void)
-    counted = _count(context, plan, spans, decisions)
-    return ComparedRecords({**decisions, **placed.verdicts, **counted}, placed.warnings)
+    broken = _unevaluated(context, stored, spans, decisions)
+    left = {tp: at for tp, at in decisions.items() if tp not in broken}
+    placed = _place(context, plan, stored, spans, left, void)
+    counted = _count(context, plan, spans, left)
+    found = {**decisions, **placed.verdicts, **counted, **broken}
+    return ComparedRecords(found, placed.warnings)
+
+
+def _unevaluated(
+    context: FlowSides,
+    stored: Stored,
+    spans: LogSpans,
+    decisions: Mapping[TopicPartition, Decision],
+) -> dict[TopicPartition, Refusal]:
+    """Refuses to compare what a transform wrote that Spark no longer evaluates."""
+    ends = {
+        tp: at.log_end if isinstance(at, CountAhead) else at.position.downstream
+        for tp, at in decisions.items()
+        if isinstance(at, (CountAhead, MatchTail))
+    }
+    found: dict[TopicPartition, Refusal] = {}
+    broken = broken_transforms(context, {tp.topic for tp in ends})
+    for tp, log_end in ends.items():
+        if tp.topic in broken:
+            known = stored.anchors.get(tp)
+            text = (
+                f"{tp}: the last records of its remote partition were written by a transform that "
+                f"Spark {context.spark.version} does not evaluate ({broken[tp.topic]}): nobody can "
+                "compare them. What it was is in the column transform of the table topics"
+            )
+            start = Position(spans.source(tp)[0], log_end)
+            found[tp] = unmatched(text, start, spans.source(tp), known.position if known else None)
+    return found
 
 
 def _place(
@@ -122,17 +163,11 @@ def _count(
     config = context.config
     records = sum(ahead.records for ahead in wanted.values())
     log.bind(config.flow).info("counting_unrecorded", records=records)
-    ends = offsets_after(
-        context.spark,
-        config.source.consumer,
-        {tp: RecordSpan(ahead.anchor.upstream, ahead.records) for tp, ahead in wanted.items()},
-        spans.source_ends,
-        copy_rule(config),
-    )
+    ends = _ends(context, wanted, spans)
     tails = [
         CountedTail(
             tp,
-            (ahead.anchor.upstream, ends[tp]),
+            (ahead.anchor.upstream, ends[tp].until),
             plan.copy_of(tp),
             ahead.records,
             ahead.log_end,
@@ -140,16 +175,58 @@ def _count(
         for tp, ahead in wanted.items()
         if tp in ends
     ]
-    matching = matching_tails(config, tails)
+    matching = matching_tails(context, tails)
     found: dict[TopicPartition, Verdict] = {}
     for tp, ahead in wanted.items():
         if tp in matching:
-            start = ahead.anchor
-            run = OffsetRun(start.upstream, ends[tp], start.downstream, ahead.records)
-            found[tp] = Counted(run)
+            found[tp] = _counted(ahead, ends[tp])
         else:
             found[tp] = _realign(context, plan, spans, tp, ahead)
     return found
+
+
+def _ends(
+    context: FlowSides, wanted: Mapping[TopicPartition, CountAhead], spans: LogSpans
+) -> dict[TopicPartition, CountedSpan]:
+    """Finds where the source has as many records as the target; none follows one that throws."""
+    config = context.config
+    rule = copy_rule(config, {tp.topic for tp in wanted})
+    counted = partial(
+        offsets_after,
+        context.spark,
+        config.source.consumer,
+        {tp: RecordSpan(ahead.anchor.upstream, ahead.records) for tp, ahead in wanted.items()},
+        rule=rule,
+        spacing=config.offset_syncs.lag_max,
+    )
+    ends = spans.source_ends
+    try:
+        return counted(ends)
+    except PySparkException:
+        windows = {
+            tp: (start := at.anchor.upstream, min(ends[tp], start + SEARCHED + 16 * at.records))
+            for tp, at in wanted.items()
+            if tp.topic in rule.chains and at.anchor.upstream < ends[tp]
+        }
+        throwing = throwing_records(
+            partial(read_windows, context.spark, config.source.consumer),
+            lambda records: copied(records, rule).agg(F.count("*")),
+            windows,
+        )
+        if not throwing:
+            raise
+        return counted({**ends, **{tp: at.offset for tp, at in throwing.items()}})
+
+
+def _counted(ahead: CountAhead, span: CountedSpan) -> Counted:
+    """Returns the run of the records *ahead*, in pieces where it has gaps."""
+    at, records = ahead.anchor, ahead.records
+    run = OffsetRun(at.upstream, span.until, at.downstream, records)
+    parts, known = list[OffsetRun](), 0
+    for number, until in (*span.borders, (records, span.until)):
+        parts.append(OffsetRun(at.upstream, until, at.downstream, number - known))
+        at, known = parts[-1].end, number
+    return Counted(run, () if run.is_dense else tuple(parts))
 
 
 def _realign(

@@ -9,12 +9,15 @@ from dataclasses import dataclass, replace
 
 from replication.kafka.api import KafkaRecord
 from replication.kafka.reader import read_records
-from replication.model import Isolation, TopicPartition
+from replication.model import TopicPartition
 from replication.offsets.copy_rule import CopyRule
+from replication.offsets.fingerprint import Fingerprint
 from replication.offsets.guard import Refusal, with_map
 from replication.offsets.map import Exact, OffsetMap
 from replication.offsets.runs import OffsetRun
+from replication.positions.originals import Originals
 from replication.positions.sides import FlowSides
+from replication.positions.tails import last_fingerprints
 from replication.topics.copy_rule import copy_rule
 
 CUT = frozenset({"source-truncated", "target-truncated"})
@@ -103,62 +106,56 @@ class _ComparedCopies:
     @property
     def rule(self) -> CopyRule:
         """What a copy looks like."""
-        return copy_rule(self.context.config)
+        return copy_rule(self.context.config, [self.tp.topic])
 
     def is_original_equal(self, until: int) -> bool | None:
         """Returns whether the source's last record before *until* equals its copy on the target."""
-        config = self.context.config
-        source = config.source.consumer, self.tp
-        originals = _last_records(*source, (0, until), config.isolation, self.rule.is_copied)
-        if not originals:
+        original = self._original((0, until))
+        if original is None:
             return True
-        at = self.offsets.translate(originals[0].offset)
+        at = self.offsets.translate(original.offset)
         if not isinstance(at, Exact):
             return None
-        target = config.target.consumer, self.remote
+        target = self.context.config.target.consumer, self.remote
         copies = read_records(*target, at.offset, at.offset + 1, "read_uncommitted")
-        return self._is_equal(originals[0], copies[0]) if copies else None
+        return original.equals(self.rule.copy(copies[0])) if copies else None
 
     def is_copy_equal(self, until: int) -> bool | None:
         """Returns whether the target's last record before *until* equals its original."""
-        config = self.context.config
-        target = config.target.consumer, self.remote
-        copies = _last_records(*target, (0, until), "read_uncommitted")
-        if not copies:
+        target = self.context.config.target.consumer, self.remote
+        copy = _last_record(*target, until)
+        if copy is None:
             return True
-        at = self.offsets.translate_back(copies[0].offset)
+        at = self.offsets.translate_back(copy.offset)
         if not isinstance(at, Exact):
             return None
-        source = config.source.consumer, self.tp
-        originals = read_records(*source, at.offset, at.offset + 1, config.isolation)
-        return self._is_equal(originals[0], copies[0]) if originals else None
+        span = at.offset, at.offset + 1
+        if (original := self._original(span)) is not None:
+            return original.equals(self.rule.copy(copy))
+        source = self.context.config.source.consumer, self.tp
+        return False if read_records(*source, *span, self.context.config.isolation) else None
 
-    def _is_equal(self, upstream: KafkaRecord, downstream: KafkaRecord) -> bool:
-        original = self.rule.original(upstream)
-        return original is not None and original.equals(self.rule.copy(downstream))
+    def _original(self, span: tuple[int, int]) -> Fingerprint | None:
+        """Returns the last record of *span* that is copied, None if there is none."""
+        source, tp = self.context.source, self.tp
+        first = source.earliest([tp]).get(tp, 0)
+        end = source.log_ends([tp], self.context.config.isolation).get(tp, 0)
+        held = max(span[0], first), min(span[1], end)
+        if held[0] >= held[1]:
+            return None
+        with Originals(self.context, self.rule) as originals:
+            found = last_fingerprints(originals, {tp: held}, {tp: 1})[tp]
+        return found[-1] if found else None
 
 
-def _last_records(
-    consumer: Mapping[str, str],
-    tp: TopicPartition,
-    span: tuple[int, int],
-    isolation: Isolation,
-    is_wanted: Callable[[KafkaRecord], bool] = lambda _record: True,
-) -> list[KafkaRecord]:
-    """Returns *span*'s last record that *is_wanted*, if any; reads further back if there is none.
-
-    Args:
-        consumer: Client properties of the cluster.
-        tp: The partition, by its name there.
-        span: First offset and end offset.
-        isolation: Whether aborted and open transactions are left out.
-        is_wanted: Whether a record counts.
-    """
-    start, until = span
+def _last_record(
+    consumer: Mapping[str, str], remote: TopicPartition, until: int
+) -> KafkaRecord | None:
+    """Returns the last record of the target before *until*; reads further back where it must."""
     width = 1
     while True:
-        begin = max(start, until - width)
-        found = [*filter(is_wanted, read_records(consumer, tp, begin, until, isolation))]
-        if found or begin == start:
-            return found[-1:]
+        begin = max(0, until - width)
+        found = read_records(consumer, remote, begin, until, "read_uncommitted")
+        if found or not begin:
+            return found[-1] if found else None
         width *= 4

@@ -17,6 +17,7 @@ from replication.offsets.guard import Accepted, Jump, Refusal
 from replication.offsets.moved import MovedPosition
 from replication.offsets.resume import Missing, Resume, StartFresh
 from replication.offsets.runs import OffsetRun, anchor, is_placed
+from replication.positions.as_written import as_written
 from replication.positions.compare import Verdict, compare
 from replication.positions.doubts import in_doubt
 from replication.positions.measure import current_spans, settled_spans
@@ -120,6 +121,7 @@ def find_by_spans(
     Raises:
         ClusterError: A cluster does not answer.
     """
+    context = as_written(context, plan, stored)
     config = context.config
     surveyed = survey(config, plan, stored, spans)
     refined = refine(context, plan, stored, spans, surveyed.decisions)
@@ -168,6 +170,7 @@ def find_problems(
     Raises:
         ClusterError: A cluster does not answer.
     """
+    context = as_written(context, plan, stored)
     config, spans = context.config, current_spans(context, plan)
     surveyed = survey(config, plan, stored, spans)
     refined = refine(context, plan, stored, spans, surveyed.decisions)
@@ -246,8 +249,8 @@ def _new_runs(verdict: Verdict, known: Position | None) -> list[OffsetRun]:
     match verdict:
         case StartFresh(position):
             return [anchor(position)]
-        case Counted(run):
-            return [run]
+        case Counted(run, parts):
+            return list(parts) or [run]
         case Realigned(runs, _, _):
             return runs
         case Match():

@@ -20,7 +20,7 @@ def realign(
     config = context.config
     start = counted.anchor
     windows = (start.upstream, source_end), (start.downstream, counted.log_end)
-    rule = copy_rule(config)
+    rule = copy_rule(config, [tp.topic])
     source = originals(context.spark, config.source.consumer, tp, windows[0], rule)
     target = copies(context.spark, config.target.consumer, remote, windows[1], rule)
     return align(source, target, source_end=source_end)

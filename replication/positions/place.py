@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from replication.errors import GuardError
-from replication.kafka.api import KafkaRecord
-from replication.kafka.reader import PARTITIONS_AT_ONCE, Reader, chunks
+from replication.kafka.reader import PARTITIONS_AT_ONCE, chunks
 from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.offsets.fingerprint import Fingerprint
 from replication.offsets.runs import OffsetRun, anchor, runs_between
 from replication.positions.compacted import Compacted, search_compacted
+from replication.positions.originals import Copies, Original, Originals, Prints
 from replication.positions.sides import FlowSides
 from replication.positions.tails import (
     COMPARED_RECORDS,
@@ -103,11 +103,12 @@ def match_existing_targets(
         return found
     config = context.config
     placed: dict[TopicPartition, Placed] = {}
+    rule = copy_rule(config, {tp.topic for tp in existing})
     with (
-        Reader(config.source.consumer, config.isolation) as source,
-        Reader(config.target.consumer, "read_committed") as target,
+        Originals(context, rule) as source,
+        Copies(context, rule, "read_committed") as target,
     ):
-        search = _Search(context, source)
+        search = _Search(context, source, rule)
         for some in chunks(existing.items(), PARTITIONS_AT_ONCE):
             for tp, place in _place(search, target, dict(some)).items():
                 if isinstance(place, Placed):
@@ -125,14 +126,14 @@ def match_existing_targets(
 
 
 def _place(
-    search: "_Search", target: Reader, existing: Mapping[TopicPartition, Existing]
+    search: "_Search", target: Prints, existing: Mapping[TopicPartition, Existing]
 ) -> dict[TopicPartition, Placed | Match | GuardError]:
     cluster, config = search.context.target, search.context.config
     remotes = {own.remote for own in existing.values()}
     starts, ends = cluster.earliest(remotes), cluster.log_ends(remotes, "read_committed")
     spans = {remote: (starts.get(remote, 0), ends.get(remote, 0)) for remote in remotes}
     counts = dict.fromkeys(remotes, COMPARED_RECORDS)
-    last = last_fingerprints(target, spans, counts, search.rule.copy)
+    last = last_fingerprints(target, spans, counts)
     written = {tp: last[own.remote] for tp, own in existing.items() if last[own.remote]}
     emptied = existing.keys() - written.keys()
     source_ends = search.context.source.log_ends(emptied, config.isolation)
@@ -211,10 +212,10 @@ def _match(tp: TopicPartition, own: Existing, at: Placed, verified: Verified) ->
 class _Search:
     """Searches the source for records of the target."""
 
-    def __init__(self, context: FlowSides, source: Reader) -> None:
+    def __init__(self, context: FlowSides, source: Originals, rule: CopyRule) -> None:
         self.context = context
         self._source = source
-        self.rule = copy_rule(context.config)
+        self.rule = rule
 
     def by_time(
         self, written: Mapping[TopicPartition, list[Fingerprint]]
@@ -240,7 +241,7 @@ class _Search:
                 tp: (start, min(start + SEARCHED_RECORDS, ends.get(tp, 0)))
                 for tp, start in starts.items()
             }
-            self._source.visit(spans, partial(_take_equal, self.rule, newest, found))
+            self._source.visit(spans, partial(_take_equal, newest, found))
             left = {tp: records for tp, records in left.items() if records and tp not in found}
         return self._followed(found, written, ends)
 
@@ -260,13 +261,10 @@ class _Search:
             for tp, (record, _) in found.items()
         }
 
-        def follow(tp: TopicPartition, record: KafkaRecord) -> bool:
-            one = self.rule.original(record)
-            if one is None:
-                return False
+        def follow(tp: TopicPartition, one: Original) -> bool:
             if not left[tp] or not one.equals(left[tp][0]):
                 return True
-            places[tp] = left[tp].popleft(), record.offset
+            places[tp] = left[tp].popleft(), one.offset
             return not left[tp]
 
         starts = {tp: offset + 1 for tp, (_, offset) in found.items() if left[tp]}
@@ -313,21 +311,19 @@ class _Search:
         The source may have lost the first ones by retention.
         """
         span, count = {tp: (0, offset + 1)}, {tp: len(written)}
-        upstream = last_fingerprints(self._source, span, count, self.rule.original)[tp]
+        upstream = last_fingerprints(self._source, span, count)[tp]
         pairs = zip(reversed(upstream), reversed(written), strict=False)
         return bool(upstream) and all(ours.equals(theirs) for ours, theirs in pairs)
 
 
 def _take_equal(
-    rule: CopyRule,
     wanted: Mapping[TopicPartition, Fingerprint],
     found: dict[TopicPartition, Place],
     tp: TopicPartition,
-    record: KafkaRecord,
+    one: Original,
 ) -> bool:
-    """Takes *record* if it is the one wanted of its partition: adds it to *found*."""
-    one = rule.original(record)
-    is_equal = one is not None and one.time_ms is not None and one.equals(wanted[tp])
+    """Takes *one* if it is the one wanted of its partition: adds it to *found*."""
+    is_equal = one.time_ms is not None and one.equals(wanted[tp])
     if is_equal:
-        found[tp] = (wanted[tp], record.offset)
+        found[tp] = (wanted[tp], one.offset)
     return is_equal

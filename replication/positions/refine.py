@@ -63,5 +63,5 @@ def _regrown(
     remote = {tp: plan.copy_of(tp) for tp in resumed}
     return {
         tp: regrown(text, resumed[tp], spans.source(tp), spans.target_ends[tp])
-        for tp, text in find_cuts(context.config, stored, upstream, remote).items()
+        for tp, text in find_cuts(context, stored, upstream, remote).items()
     }

@@ -5,10 +5,13 @@ Reads both clusters.
 
 from collections.abc import Mapping
 
+from replication.config.tree import FlowConfig
 from replication.kafka.api import KafkaRecord
 from replication.kafka.reader import Reader
 from replication.model import Position, TopicPartition
+from replication.positions.originals import Originals
 from replication.positions.sides import FlowSides
+from replication.positions.to_copy import SEARCHED_OFFSETS
 from replication.topics.copy_rule import copy_rule
 from replication.topics.topic_plan import TopicPlan
 
@@ -47,25 +50,51 @@ def rejected_records(
         if tp.topic in of_source and plan.topics[tp.topic] in of_target
     }
     ends = context.source.log_ends(wanted, config.isolation)
-    rule, reasons = copy_rule(config), dict[TopicPartition, str]()
-
-    def visit(tp: TopicPartition, record: KafkaRecord) -> None:
-        remote = plan.topics[tp.topic]
-        size = RECORD_OVERHEAD_BYTES + rule.copy_of(record).size
-        if rule.is_copied(record) and size > of_target[remote]:
+    starts = {tp: positions[tp].upstream for tp in wanted}
+    reasons = _impossible_times(config, {tp: (at, ends.get(tp, at)) for tp, at in starts.items()})
+    rule = copy_rule(config, {tp.topic for tp in wanted})
+    # what transforms drop is passed over; of other topics the next record is at the position
+    width = {
+        tp: SEARCHED_OFFSETS if tp.topic in rule.chains else 1 for tp in wanted - reasons.keys()
+    }
+    spans = {tp: (starts[tp], min(starts[tp] + width[tp], ends.get(tp, 0))) for tp in width}
+    with Originals(context, rule) as originals:
+        found = originals.next({tp: span for tp, span in spans.items() if span[0] < span[1]})
+    for tp, record in found.items():
+        remote, size = plan.topics[tp.topic], RECORD_OVERHEAD_BYTES + record.size
+        if record.failure:
+            reasons[tp] = f"{record.failure}; {transform_advice(tp.topic)}"
+        elif size > of_target[remote]:
             reasons[tp] = (
                 f"{tp} offset {record.offset} has {size} bytes: max.message.bytes is "
                 f"{of_source[tp.topic]} on {tp.topic} at {config.flow.source} and "
                 f"{of_target[remote]} on {remote} at {config.flow.target}; raise the latter"
             )
-        elif record.timestamp_ms > LATEST_TIMESTAMP_MS:
+    return dict(sorted(reasons.items()))
+
+
+def transform_advice(topic: str) -> str:
+    """Returns what an operator can do where a transform fails on a record of *topic*."""
+    return (
+        "correct the expression, say what NULL means there with the keys unknown or nullable of "
+        f"the transform, or exclude {topic} with topics.exclude"
+    )
+
+
+def _impossible_times(
+    config: FlowConfig, spans: Mapping[TopicPartition, tuple[int, int]]
+) -> dict[TopicPartition, str]:
+    """Returns why Spark cannot read the record at the start of *spans*, where that is so."""
+    reasons: dict[TopicPartition, str] = {}
+
+    def visit(tp: TopicPartition, record: KafkaRecord) -> None:
+        if record.timestamp_ms > LATEST_TIMESTAMP_MS:
             reasons[tp] = (
                 f"{tp} offset {record.offset} has timestamp {record.timestamp_ms} ms, Spark "
                 f"reads records up to {LATEST_TIMESTAMP_MS} ms; exclude {tp.topic} with "
                 "topics.exclude"
             )
 
-    starts = {tp: positions[tp].upstream for tp in wanted}
     with Reader(config.source.consumer, config.isolation) as reader:
-        reader.visit({tp: (at, min(at + 1, ends.get(tp, at))) for tp, at in starts.items()}, visit)
-    return dict(sorted(reasons.items()))
+        reader.visit({tp: (at, min(at + 1, end)) for tp, (at, end) in spans.items()}, visit)
+    return reasons

@@ -6,17 +6,17 @@ have written beyond that place, so the last record that the map has is compared 
 
 from collections.abc import Iterable, Mapping
 
-from replication.config.tree import FlowConfig
-from replication.kafka.reader import Reader
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
+from replication.positions.originals import Copies, Originals
+from replication.positions.sides import FlowSides
 from replication.positions.survey import Stored
 from replication.positions.tails import fingerprints_at
 from replication.topics.copy_rule import copy_rule
 
 
 def find_cuts(
-    config: FlowConfig,
+    context: FlowSides,
     stored: Stored,
     resumed: Mapping[TopicPartition, int],
     remote: Mapping[TopicPartition, TopicPartition],
@@ -26,7 +26,7 @@ def find_cuts(
     A record that either side no longer has is not compared: retention may have deleted it.
 
     Args:
-        config: The flow.
+        context: The flow.
         stored: Its offset map.
         resumed: Where the partitions resume upstream, all of them by the offset map.
         remote: Their remote partitions.
@@ -37,14 +37,15 @@ def find_cuts(
     """
     if not resumed:
         return {}
-    rule, maps = copy_rule(config), stored.maps(resumed)
+    rule = copy_rule(context.config, {tp.topic for tp in resumed})
+    maps = stored.maps(resumed)
     last = {tp: run for tp, found in maps.items() if (run := _last_copied(found.offsets.runs))}
-    with Reader(config.source.consumer, config.isolation) as source:
+    with Originals(context, rule) as source:
         offsets = {tp: run.src_until - 1 for tp, run in last.items()}
-        originals = fingerprints_at(source, offsets, rule.original)
-    with Reader(config.target.consumer, "read_uncommitted") as target:
+        originals = fingerprints_at(source, offsets)
+    with Copies(context, rule, "read_uncommitted") as target:
         offsets = {remote[tp]: run.tgt_until - 1 for tp, run in last.items()}
-        copies = fingerprints_at(target, offsets, rule.copy)
+        copies = fingerprints_at(target, offsets)
     return {
         tp: f"offset {run.tgt_until - 1} of {remote[tp]} no longer holds the copy of offset "
         f"{run.src_until - 1}: the end of its log was lost, and others have written there since"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from replication.config.tree import FlowConfig
-from replication.model import Position, TopicPartition
+from replication.model import Chain, Position, TopicPartition
 from replication.offsets.first_start import FirstStart, starts_at_latest
 from replication.offsets.guard import Refusal, recreated, with_map
 from replication.offsets.live_map import TopicMap
@@ -30,6 +30,10 @@ class Stored(Protocol):
     @property
     def remote_ids(self) -> Mapping[str, str]:
         """The ids of remote topics; topics of an earlier version of this software are absent."""
+
+    @property
+    def transforms(self) -> Mapping[str, Chain]:
+        """What the newest copies of topics were transformed by; new topics are absent."""
 
     @property
     def first(self) -> FirstStart | None:

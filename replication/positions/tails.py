@@ -5,24 +5,20 @@ offset, its timestamp and a hash stay in memory.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from replication.config.tree import FlowConfig
-from replication.kafka.api import KafkaRecord
-from replication.kafka.reader import PARTITIONS_AT_ONCE, Reader, chunks
+from replication.kafka.reader import PARTITIONS_AT_ONCE, chunks
 from replication.model import TopicPartition
 from replication.offsets.fingerprint import Fingerprint
+from replication.positions.originals import Copies, Originals, Prints
+from replication.positions.sides import FlowSides
 from replication.topics.copy_rule import copy_rule
 
 COMPARED_RECORDS = 20
 """The number of records at the end of a span that are compared one by one."""
-
-
-Printed = Callable[[KafkaRecord], Fingerprint | None]
-"""Reduces a record to what is compared: `CopyRule.original` or `CopyRule.copy`. None counts not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ class CountedTail:
     end: int
 
 
-def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[TopicPartition]:
+def matching_tails(context: FlowSides, tails: Sequence[CountedTail]) -> set[TopicPartition]:
     """Returns the partitions in *tails* whose last records are the same on both sides, in order.
 
     Target records that compaction has removed are skipped; the others must match by offset.
@@ -52,10 +48,11 @@ def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[Topi
     Raises:
         ClusterError: A cluster does not answer.
     """
-    rule, matching = copy_rule(config), set[TopicPartition]()
+    rule = copy_rule(context.config, (tail.tp.topic for tail in tails))
+    matching = set[TopicPartition]()
     with (
-        Reader(config.source.consumer, config.isolation) as source,
-        Reader(config.target.consumer, "read_uncommitted") as target,
+        Originals(context, rule) as source,
+        Copies(context, rule, "read_uncommitted") as target,
         ThreadPoolExecutor(1) as pool,
     ):
         for some in chunks(tails, PARTITIONS_AT_ONCE):
@@ -64,8 +61,8 @@ def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[Topi
                 counts[tail.tp] = counts[tail.remote] = min(COMPARED_RECORDS, tail.records)
             spans = {tail.tp: tail.span for tail in some}
             ends = {tail.remote: (tail.end - counts[tail.remote], tail.end) for tail in some}
-            written = pool.submit(last_fingerprints, target, ends, counts, rule.copy)
-            upstream = last_fingerprints(source, spans, counts, rule.original)
+            written = pool.submit(last_fingerprints, target, ends, counts)
+            upstream = last_fingerprints(source, spans, counts)
             for tail in some:
                 expected = dict(enumerate(reversed(upstream[tail.tp]), start=1))
                 if all(
@@ -78,18 +75,16 @@ def matching_tails(config: FlowConfig, tails: Sequence[CountedTail]) -> set[Topi
 
 
 def last_fingerprints(
-    reader: Reader,
+    reader: Prints,
     spans: Mapping[TopicPartition, tuple[int, int]],
     wanted: Mapping[TopicPartition, int],
-    printed: Printed,
 ) -> dict[TopicPartition, list[Fingerprint]]:
     """Returns the last records of each of *spans*; reads further back where offsets have gaps.
 
     Args:
-        reader: Of the cluster.
+        reader: Of the side.
         spans: First offset and end offset by partition, as `Reader.visit` takes them.
         wanted: The number of records; there may be fewer.
-        printed: How records are reduced.
     """
     found: dict[TopicPartition, list[Fingerprint]] = {}
     left, factor = dict(spans), 1
@@ -99,7 +94,7 @@ def last_fingerprints(
             for tp, (start, until) in left.items()
         }
         kept = {tp: deque[Fingerprint](maxlen=wanted[tp]) for tp in windows}
-        reader.visit(windows, partial(_keep, kept, printed))
+        reader.visit(windows, partial(_keep, kept))
         for tp, (begin, _) in windows.items():
             if len(kept[tp]) >= wanted[tp] or begin == spans[tp][0]:
                 found[tp] = list(kept[tp])
@@ -109,24 +104,19 @@ def last_fingerprints(
 
 
 def fingerprints_at(
-    reader: Reader, offsets: Mapping[TopicPartition, int], printed: Printed
+    reader: Prints, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Fingerprint]:
     """Returns the record at one offset of each partition, reduced; absent where there is none."""
     found: dict[TopicPartition, Fingerprint] = {}
 
-    def take(tp: TopicPartition, record: KafkaRecord) -> None:
-        if one := printed(record):
-            found[tp] = one
+    def take(tp: TopicPartition, one: Fingerprint) -> None:
+        found[tp] = one
 
     reader.visit({tp: (offset, offset + 1) for tp, offset in offsets.items()}, take)
     return found
 
 
 def _keep(
-    kept: Mapping[TopicPartition, deque[Fingerprint]],
-    printed: Printed,
-    tp: TopicPartition,
-    record: KafkaRecord,
+    kept: Mapping[TopicPartition, deque[Fingerprint]], tp: TopicPartition, one: Fingerprint
 ) -> None:
-    if one := printed(record):
-        kept[tp].append(one)
+    kept[tp].append(one)

@@ -4,7 +4,7 @@ Compaction and transactions leave offsets without a record, and a record without
 is not old, because its copy gets the present.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from replication.config.tree import FlowConfig
@@ -12,6 +12,8 @@ from replication.kafka.api import KafkaRecord
 from replication.kafka.cluster import Cluster
 from replication.kafka.reader import Reader
 from replication.model import TopicPartition
+from replication.positions.originals import Originals
+from replication.positions.sides import FlowSides
 from replication.topics.copy_rule import copy_rule
 
 Span = tuple[int, int]
@@ -21,42 +23,30 @@ SEARCHED_OFFSETS: Final = 10_000
 """How far a partition is searched for a record with a time; beyond, the next one counts as one."""
 
 
-def with_records(
-    config: FlowConfig,
-    spans: Mapping[TopicPartition, Span],
-    counts: Callable[[TopicPartition, KafkaRecord], bool] = lambda _tp, _record: True,
-) -> set[TopicPartition]:
-    """Returns those of *spans* that hold a record to be copied that *counts*.
+def with_records(context: FlowSides, spans: Mapping[TopicPartition, Span]) -> set[TopicPartition]:
+    """Returns those of *spans* that hold a record to be copied, or one that a transform fails on.
 
     Args:
-        config: The flow.
+        context: The flow.
         spans: By upstream partition, none beyond what the flow may read.
-        counts: Whether a record is one of those asked for; by default each is.
 
     Raises:
         ClusterError: The source does not answer.
     """
-    found: set[TopicPartition] = set()
-    if not any(start < until for start, until in spans.values()):
-        return found
-
-    rule = copy_rule(config)
-
-    def visit(tp: TopicPartition, record: KafkaRecord) -> bool:
-        if not rule.is_copied(record) or not counts(tp, record):
-            return False
-        found.add(tp)
-        return True
-
-    with Reader(config.source.consumer, config.isolation) as reader:
-        reader.visit(spans, visit)
-    return found
+    filled = {tp: span for tp, span in spans.items() if span[0] < span[1]}
+    if not filled:
+        return set()
+    rule = copy_rule(context.config, {tp.topic for tp in filled})
+    with Originals(context, rule) as originals:
+        return set(originals.next(filled))
 
 
 def with_old_records(
     config: FlowConfig, source: Cluster, spans: Mapping[TopicPartition, Span]
 ) -> set[TopicPartition]:
     """Returns those of *spans* that hold a record to be copied that has a time of its own.
+
+    Whether a transform would drop it is not asked.
 
     Args:
         config: The flow.
@@ -73,10 +63,16 @@ def with_old_records(
         for tp, (start, until) in spans.items()
         if tp in timed and tp in ends
     }
-    return with_records(
-        config,
-        left,
-        lambda tp, record: (
-            record.timestamp_ms >= 0 or record.offset >= left[tp][0] + SEARCHED_OFFSETS
-        ),
-    )
+    found, rule = set[TopicPartition](), copy_rule(config, ())
+
+    def visit(tp: TopicPartition, record: KafkaRecord) -> bool:
+        is_far = record.offset >= left[tp][0] + SEARCHED_OFFSETS
+        is_old = rule.is_copied(record) and (record.timestamp_ms >= 0 or is_far)
+        if is_old:
+            found.add(tp)
+        return is_old
+
+    if any(start < until for start, until in left.values()):
+        with Reader(config.source.consumer, config.isolation) as reader:
+            reader.visit(left, visit)
+    return found

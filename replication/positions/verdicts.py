@@ -9,9 +9,13 @@ from replication.offsets.runs import OffsetRun
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The target's records after the offset map are the source's next ones: *run*."""
+    """The target's records after the offset map are the source's next ones: *run*.
+
+    ``parts`` are the same run in pieces, where it has gaps; none for one piece.
+    """
 
     run: OffsetRun
+    parts: tuple[OffsetRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,14 @@ A mirror leaves gaps: behind a record that the target rejects it may have writte
 the newest record is found in the source says nothing of those before it.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from replication.kafka.reader import Reader
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import TopicPartition
+from replication.positions.originals import Copies, Originals
 from replication.positions.sides import FlowSides
 from replication.positions.tails import fingerprints_at
 from replication.spark.gaps import (
@@ -82,7 +82,7 @@ def verify(
     # nothing was deleted there, and the first record was to be copied as well
     is_earliest = context.config.auto_offset_reset == "earliest"
     from_first = {tp for tp, pair in whole.items() if is_earliest and pair.copies[0] == 0}
-    ends = equal_ends(context.spark, logs_of(context), list(last.values()))
+    ends = equal_ends(context.spark, logs_of(context, whole), list(last.values()))
     long = {tp for tp, pair in whole.items() if pair != last[tp]}
     doubtful = {
         tp
@@ -124,13 +124,13 @@ def _last_of(pair: CopiedPair, most: int) -> CopiedPair:
     return replace(pair, originals=originals, copies=copies)
 
 
-def logs_of(context: FlowSides) -> Logs:
-    """Returns how both clusters are read where records are compared."""
+def logs_of(context: FlowSides, partitions: Iterable[TopicPartition]) -> Logs:
+    """Returns how both clusters are read where records of *partitions* are compared."""
     config = context.config
     return Logs(
         {**config.source.consumer, "isolation.level": config.isolation},
         config.target.consumer,
-        copy_rule(config),
+        copy_rule(config, {tp.topic for tp in partitions}),
     )
 
 
@@ -140,15 +140,15 @@ def _not_dense(
     """Returns those *pairs* whose records at equal distances from the end are not all equal."""
     if not pairs:
         return set()
-    config, rule = context.config, copy_rule(context.config)
+    rule = copy_rule(context.config, {pair.tp.topic for pair in pairs})
     found = {
         pair.tp
         for pair in pairs
         if pair.tp in from_first and _width(pair.originals) > _width(pair.copies)
     }
     with (
-        Reader(config.source.consumer, config.isolation) as source,
-        Reader(config.target.consumer, "read_committed") as target,
+        Originals(context, rule) as source,
+        Copies(context, rule, "read_committed") as target,
     ):
         left = {pair: _distances(pair) for pair in pairs if pair.tp not in found}
         while left:
@@ -156,8 +156,8 @@ def _not_dense(
             left = {pair: left[pair] for pair in at}
             ours = {pair.tp: pair.originals[1] - distance for pair, distance in at.items()}
             theirs = {pair.remote: pair.copies[1] - distance for pair, distance in at.items()}
-            originals = fingerprints_at(source, ours, rule.original)
-            copies = fingerprints_at(target, theirs, rule.copy)
+            originals = fingerprints_at(source, ours)
+            copies = fingerprints_at(target, theirs)
             for pair in at:
                 one, other = originals.get(pair.tp), copies.get(pair.remote)
                 if one is None or other is None or not one.equals(other):
@@ -193,7 +193,7 @@ def _lacked(
     compacted = {name for name, own in policies.items() if own and "compact" in (own.value or "")}
     return missing_records(
         context.spark,
-        logs_of(context),
+        logs_of(context, (pair.tp for pair in pairs)),
         list(pairs),
         from_first=from_first,
         compacted={pair.tp for pair in pairs if pair.remote.topic in compacted},

@@ -1,7 +1,10 @@
 """What copies look like, as Catalyst expressions: the twin of `replication.offsets.copy_rule`.
 
-Only these two modules decide how a record is changed.
+Only these two modules decide how a record is changed; what transforms do is in
+`replication.spark.transforms`.
 """
+
+from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -9,6 +12,7 @@ from pyspark.sql.types import ArrayType, BinaryType, StringType, StructType
 
 from replication.model import PROVENANCE
 from replication.offsets.copy_rule import CopyRule
+from replication.spark.transforms import DROPPED, FAILURE, kept, transformed, tried
 
 NO_TIME = -1
 """Kafka's number for a record without a timestamp."""
@@ -21,7 +25,15 @@ _HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryTy
 
 
 def copied(records: DataFrame, rule: CopyRule) -> DataFrame:
-    """Returns those of *records*, of Spark's Kafka source, that `CopyRule.is_copied` is true of."""
+    """Returns those of *records*, of Spark's Kafka source, that are copied, once transformed.
+
+    For whoever counts or compares: a record on which a transform fails is not on the target.
+    """
+    return kept(_passing(records, rule), rule.chains)
+
+
+def _passing(records: DataFrame, rule: CopyRule) -> DataFrame:
+    """Returns those of *records* that `CopyRule.is_copied` is true of."""
     if rule.not_to is None:
         return records
     hop = _hop(rule.not_to)
@@ -33,19 +45,70 @@ def copies_of(records: DataFrame, rule: CopyRule) -> DataFrame:
     """Returns the *records* that are copied, as `CopyRule.copy_of` makes them, at their old places.
 
     The columns: topic, partition, offset, key, value, headers, and ``time_ms``, or `NO_TIME`.
+    Where a transform fails on a record, so does the query.
     """
+    return _made(transformed(_passing(records, rule), rule.chains), rule)
+
+
+def _made(records: DataFrame, rule: CopyRule, *more: str) -> DataFrame:
+    """Adds to *records* what every copy has, and keeps the columns *more*."""
     headers = F.col("headers")
     if rule.mark is not None:
         no_headers = F.array().cast(_HEADERS)
         headers = F.concat(F.coalesce(headers, no_headers), F.array(_hop(rule.mark)))
     place = "topic", "partition", "offset"
     columns = *place, "key", "value", headers.alias("headers"), _time_ms(rule).alias("time_ms")
-    return copied(records, rule).select(*columns)
+    return records.select(*columns, *more)
 
 
 def printed_originals(records: DataFrame, rule: CopyRule) -> DataFrame:
     """Returns place, ``content``, ``time_ms`` of copied source *records*: `CopyRule.original`."""
-    return _printed(copies_of(records, rule), F.col("time_ms"))
+    return _printed(_made(copied(records, rule), rule), F.col("time_ms"))
+
+
+def digested_originals(records: DataFrame, rule: CopyRule) -> DataFrame:
+    """Returns the same with ``content``, as hex digits, and ``size`` as `Copy` has them."""
+    own = F.filter("headers", lambda header: header["key"] != PROVENANCE)
+    content = F.sha2(_joined(own, _part), 256).alias("content")
+    place = "topic", "partition", "offset"
+    return _made(copied(records, rule), rule).select(*place, "time_ms", content, _size())
+
+
+def next_originals(records: DataFrame, rule: CopyRule) -> DataFrame:
+    """Returns the first of each partition's *records* that is copied, or that a transform fails on.
+
+    The columns: topic, partition, offset, `FAILURE`, and ``size``, as `Copy.size`.
+    """
+    found = tried(_passing(records, rule), rule.chains).where(~F.col(DROPPED))
+    made = _made(found, rule, FAILURE).withColumn("size", _size())
+    first = F.min_by(F.struct("offset", FAILURE, "size"), "offset").alias("first")
+    return made.groupBy("topic", "partition").agg(first).select("topic", "partition", "first.*")
+
+
+def _size() -> Column:
+    return F.octet_length(_joined(F.col("headers"), _or_empty)).alias("size")
+
+
+def _joined(headers: Column, form: Callable[[Column], Column]) -> Column:
+    """Joins key, value and *headers*, each in that *form*."""
+    pairs = F.aggregate(
+        F.coalesce(headers, F.array().cast(_HEADERS)),
+        F.lit(b""),
+        lambda parts, header: F.concat(
+            parts, form(header["key"].cast(BinaryType())), form(header["value"])
+        ),
+    )
+    return F.concat(form(F.col("key")), form(F.col("value")), pairs)
+
+
+def _part(data: Column) -> Column:
+    """Returns *data* as `Copy.content` hashes it: null is told from what is empty."""
+    length = F.octet_length(data).cast(StringType()).cast(BinaryType())
+    return F.coalesce(F.concat(length, F.lit(b":"), data), F.lit(b"-"))
+
+
+def _or_empty(data: Column) -> Column:
+    return F.coalesce(data, F.lit(b""))
 
 
 def printed_copies(records: DataFrame, rule: CopyRule) -> DataFrame:

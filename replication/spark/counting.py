@@ -7,7 +7,7 @@ Executors count; only the results reach the driver.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from replication.model import TopicPartition
@@ -15,6 +15,9 @@ from replication.offsets.copy_rule import CopyRule
 from replication.spark.copies import copied
 from replication.spark.frames import frame_of
 from replication.spark.kafka_options import offsets_json, source_options
+
+MOST_GROWTH = 16
+"""By what a window of offsets grows at most, where the last one held few records or none."""
 
 EARLIEST = -2
 """Spark's number for the first offset of a partition."""
@@ -28,17 +31,33 @@ class RecordSpan:
     records: int
 
 
+@dataclass(frozen=True, slots=True)
+class CountedSpan:
+    """Where the last record of a span is.
+
+    Args:
+        until: The offset after it.
+        borders: Some numbers of records, and the offset after the last of so many, in order: what
+            is between two of them has gaps.
+    """
+
+    until: int
+    borders: tuple[tuple[int, int], ...] = ()
+
+
 def offsets_after(
     spark: SparkSession,
     consumer: Mapping[str, str],
     spans: Mapping[TopicPartition, RecordSpan],
     ends: Mapping[TopicPartition, int],
     rule: CopyRule,
-) -> dict[TopicPartition, int]:
+    *,
+    spacing: int = 0,
+) -> dict[TopicPartition, CountedSpan]:
     """Returns the offset after the last record of each span; only those that are copied count.
 
     If every offset holds a record, which is the rule, one count confirms it. If not, the records
-    of windows that double in width are numbered until the last one is found.
+    of further windows are numbered until the last one is found.
 
     Args:
         spark: Needs one free slot.
@@ -46,35 +65,87 @@ def offsets_after(
         spans: At least one record each.
         ends: The source's log end offsets; nothing is read at or beyond them.
         rule: Which records are copied.
+        spacing: How many records are at most between two borders; 0 for none.
 
     Returns:
         No entry for a partition that holds fewer records before its end.
     """
-    found: dict[TopicPartition, int] = {}
-    left = dict(spans)
-    factor = 1
-    while left:
-        windows = {
-            tp: (span.start, min(ends[tp], span.start + factor * span.records))
-            for tp, span in left.items()
+    search, is_dense = _Search(spans), not rule.chains
+    while windows := search.windows(ends):
+        own = rule.only({tp.topic for tp in windows})
+        records = copied(read_windows(spark, consumer, windows), own)
+        records = records.select("topic", "partition", "offset")
+        counted = _counted(records) if is_dense else _numbered(records, search.left, spacing)
+        rows = {TopicPartition(row.topic, row.partition): row for row in counted.collect()}
+        search.note(windows, rows, is_numbered=not is_dense)
+        is_dense = False
+    return search.found
+
+
+class _Search:
+    """The records of some spans that are still to be found.
+
+    Args:
+        spans: By partition.
+
+    Attributes:
+        found: What was found.
+        left: What was not yet: partitions without an entry have no offset left.
+    """
+
+    def __init__(self, spans: Mapping[TopicPartition, RecordSpan]) -> None:
+        self._spans = spans
+        self._widths = {tp: span.records for tp, span in spans.items()}
+        self._borders = dict.fromkeys(spans, tuple[tuple[int, int], ...]())
+        self.found: dict[TopicPartition, CountedSpan] = {}
+        self.left = dict(spans)
+
+    def windows(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+        """Returns the offsets to be read next, before the *ends* of the logs."""
+        return {
+            tp: (span.start, min(ends[tp], span.start + self._widths[tp]))
+            for tp, span in self.left.items()
             if span.start < ends[tp]
         }
-        records = copied(read_windows(spark, consumer, windows), rule)
-        records = records.select("topic", "partition", "offset")
-        counted = _counted(records) if factor == 1 else _numbered(records, left)
-        counts = {TopicPartition(row.topic, row.partition): row for row in counted.collect()}
-        for tp, row in counts.items():
-            if factor > 1 and row.at is not None:
-                found[tp] = row.at + 1
-            elif row.records == left[tp].records:
-                found[tp] = row.last + 1
-        left = {
-            tp: RecordSpan(until, left[tp].records - (counts[tp].records if tp in counts else 0))
+
+    def note(
+        self,
+        windows: Mapping[TopicPartition, tuple[int, int]],
+        rows: Mapping[TopicPartition, Row],
+        *,
+        is_numbered: bool,
+    ) -> None:
+        """Notes what *windows* hold: *rows* are of `_numbered` or of `_counted`."""
+        for tp, row in rows.items():
+            if is_numbered:
+                before = self._spans[tp].records - self.left[tp].records
+                self._borders[tp] += tuple((before + one.n, one.offset + 1) for one in row.borders)
+            if is_numbered and row.at is not None:
+                self.found[tp] = CountedSpan(row.at + 1, self._borders[tp])
+            elif row.records == self.left[tp].records:
+                self.found[tp] = CountedSpan(row.last + 1, self._borders[tp])
+        seen = {tp: rows[tp].records if tp in rows else 0 for tp in windows}
+        self.left = {
+            tp: RecordSpan(until, self.left[tp].records - seen[tp])
             for tp, (_, until) in windows.items()
-            if tp not in found
+            if tp not in self.found
         }
-        factor *= 2
-    return found
+        for tp, span in self.left.items():
+            width = windows[tp][1] - windows[tp][0]
+            self._widths[tp] = next_width(width, seen[tp], span.records)
+
+
+def next_width(width: int, records: int, left: int) -> int:
+    """Returns how many offsets are read next: as many as hold those *left*, at the last density.
+
+    Args:
+        width: The offsets of the last window.
+        records: How many records it held.
+        left: How many are to be found.
+    """
+    if not records:
+        return MOST_GROWTH * width
+    return min(MOST_GROWTH * width, max(2 * left, 1 + 6 * left * width // (5 * records)))
 
 
 def count_records(
@@ -123,8 +194,13 @@ def _counted(records: DataFrame) -> DataFrame:
     )
 
 
-def _numbered(records: DataFrame, spans: Mapping[TopicPartition, RecordSpan]) -> DataFrame:
-    """Counts as `_counted` does, with ``at``: the offset of the span's last record, or null."""
+def _numbered(
+    records: DataFrame, spans: Mapping[TopicPartition, RecordSpan], spacing: int
+) -> DataFrame:
+    """Counts as `_counted` does, with ``at``, the offset of the span's last record, or null.
+
+    Beside it are ``borders``: number and offset of every so many records of the span.
+    """
     wanted = [
         {"topic": tp.topic, "partition": tp.partition, "wanted": span.records}
         for tp, span in spans.items()
@@ -132,6 +208,8 @@ def _numbered(records: DataFrame, spans: Mapping[TopicPartition, RecordSpan]) ->
     schema = "topic string, partition int, wanted bigint"
     wanted_of = frame_of(records.sparkSession, wanted, schema)
     in_order = Window.partitionBy("topic", "partition").orderBy("offset")
+    number, is_inside = F.col("n"), F.col("n") < F.col("wanted")
+    is_border = is_inside & (number % spacing == 0) if spacing else F.lit(False)
     return (
         records.withColumn("n", F.row_number().over(in_order))
         .join(F.broadcast(wanted_of), ["topic", "partition"])
@@ -139,6 +217,9 @@ def _numbered(records: DataFrame, spans: Mapping[TopicPartition, RecordSpan]) ->
         .agg(
             F.count("*").alias("records"),
             F.max("offset").alias("last"),
-            F.max(F.when(F.col("n") == F.col("wanted"), F.col("offset"))).alias("at"),
+            F.max(F.when(number == F.col("wanted"), F.col("offset"))).alias("at"),
+            F.array_sort(F.collect_list(F.when(is_border, F.struct("n", "offset")))).alias(
+                "borders"
+            ),
         )
     )

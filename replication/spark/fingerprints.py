@@ -42,6 +42,7 @@ def originals(
     A Spark job reads a limited number of offsets, since its result is held in memory.
     """
     start, end = window
+    rule = rule.only([tp.topic])
     for begin in range(start, end, at_once):
         part = begin, min(end, begin + at_once)
         yield from _collected(printed_originals(read_windows(spark, consumer, {tp: part}), rule))

@@ -15,7 +15,7 @@ SCHEMAS = {
     ),
     "topics": (
         "flow string, generation bigint, topic string, remote_topic string, topic_id string, "
-        "remote_id string, partitions int, at timestamp"
+        "remote_id string, partitions int, transform string, at timestamp"
     ),
     "clusters": "flow string, alias string, cluster_id string, at timestamp",
     "first_topics": (
@@ -70,6 +70,7 @@ LATER: Final = frozenset(
         "reaction",
         "remote_id",
         "topic_id",
+        "transform",
     }
 )
 """Columns that tables of earlier versions do not have."""

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from replication.config.tree import FlowConfig
-from replication.model import NewTopic, Topic, TopicPartition
+from replication.model import Chain, NewTopic, Topic, TopicPartition
+from replication.topics.copy_rule import chain_of
 from replication.topics.selection import remote_topics
 
 NO_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
@@ -40,6 +41,7 @@ class TopicPlan:
         is_empty: Whether the lists name topics and select none, except heartbeats.
         codecs: Upstream name -> the codec of its copies; empty where the producer's setting is that
             of all.
+        transforms: What changes the records of topics, by upstream names, where anything does.
     """
 
     topics: Mapping[str, str]
@@ -58,6 +60,7 @@ class TopicPlan:
     shared_id: str = ""
     is_empty: bool = False
     codecs: Mapping[str, str] = field(default_factory=dict)
+    transforms: Mapping[str, Chain] = field(default_factory=dict)
 
     def copy_of(self, tp: TopicPartition) -> TopicPartition:
         """Returns the remote partition of the upstream partition *tp*."""
@@ -89,6 +92,7 @@ class TopicPlan:
             tuple(sorted(self.source_ids.items())),
             tuple(sorted(self.remote_ids.items())),
             tuple(sorted(self.codecs.items())),
+            tuple(sorted((name, repr(chain)) for name, chain in self.transforms.items())),
         )
 
     def beyond(self, running: "TopicPlan") -> "TopicPlan | None":
@@ -99,6 +103,7 @@ class TopicPlan:
             and running.remote_ids.items() <= self.remote_ids.items()
             and running.codecs.items() <= self.codecs.items()
             and set(running.partitions) <= set(self.partitions)
+            and running.transforms.items() <= self.transforms.items()
         ):
             return None
         known = set(running.partitions)
@@ -163,6 +168,7 @@ class TopicPlan:
             source_ids={name: self.source_ids[name] for name in topics},
             remote_ids={name: uid for name, uid in self.remote_ids.items() if name in remotes},
             codecs={name: codec for name, codec in self.codecs.items() if name in topics},
+            transforms={name: at for name, at in self.transforms.items() if name in topics},
         )
 
 
@@ -214,6 +220,7 @@ def plan_topics(
         rejected=ambiguous,
         shared=frozenset(remote for remote in topics.values() if config.shares(remote)),
         has_provenance=config.has_provenance,
+        transforms={name: chain for name in topics if (chain := chain_of(config, name))},
     )
 
 

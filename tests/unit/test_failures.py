@@ -228,3 +228,11 @@ def test_open_files_that_run_out_end_no_flow_at_once_and_the_limit_is_named() ->
 
     assert (error.is_final, error.is_of_record) == (False, False)
     assert "ulimit -n" in str(error)
+
+
+def test_a_record_that_a_transform_fails_on_is_known_by_its_place() -> None:
+    text = "the transform only-eu fails: its filter is NULL for orders.eu-1-12 offset 345"
+    error = explain(FLOW, RuntimeError(f"Job aborted{AT}[USER_RAISED_EXCEPTION] {text}{AT}"))
+    assert error.undecided == {TopicPartition("orders.eu-1", 12): text}
+    assert (error.is_of_record, error.is_final) == (True, True)
+    assert text in str(error)

@@ -139,6 +139,7 @@ def test_all_problems_of_all_transforms_come_at_once() -> None:
         "timestamp > timestamp 'now'",
         "timestamp > DATE ' Yesterday '",
         "(select 1)",
+        "if(value is null, raise_error('none'), value)",
         "key; drop",
         "key -- a comment",
         "key /* a comment */",

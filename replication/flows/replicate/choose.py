@@ -19,6 +19,7 @@ from replication.offsets.guard import Refusal
 from replication.positions.find import Found, find_problems, topics_of
 from replication.positions.rejected_records import rejected_records
 from replication.positions.settle import give_up_in_flight
+from replication.positions.transform_trial import unsafe_keys
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.state.accept_requests import LOOK_SECONDS
 from replication.topics.topic_plan import TopicPlan
@@ -207,6 +208,7 @@ class TopicChoice:
         seen = plan.topics.keys() | rejected.keys() | plan.left_to_others.keys() | without
         self._known = known & seen
         plan = self._without_unreported(plan)
+        plan = self._without_unsafe_keys(plan)
         refused = plan.without(plan.topics.keys() - topics.errors.keys())
         problems = self._problems(refused) if refused.topics else {}
         topics.add(refusal_errors(self._flow, problems))
@@ -233,6 +235,12 @@ class TopicChoice:
         names = {name for name, remote in plan.topics.items() if remote in plan.shared}
         self._topics.add({name: GuardError(UNREPORTED) for name in names})
         return plan.without(names)
+
+    def _without_unsafe_keys(self, plan: TopicPlan) -> TopicPlan:
+        """Leaves topics out of *plan* whose keys change, and whose copies are compacted by now."""
+        unsafe = unsafe_keys(plan, self._context.source, self._context.target)
+        self._topics.add({topic: GuardError(text) for topic, text in unsafe.items()})
+        return plan.without(unsafe)
 
     def _without_rejected_records(self, plan: TopicPlan) -> TopicPlan:
         """Leaves the topics out of *plan* whose next record still cannot be copied."""

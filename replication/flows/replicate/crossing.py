@@ -18,7 +18,7 @@ def crossing(config: FlowConfig, plan: TopicPlan, records: DataFrame) -> DataFra
     return to_target(
         records,
         plan.topics,
-        copy_rule(config),
+        copy_rule(config, plan.topics),
         intercepted=_is_intercepted(config, records.sparkSession),
     )
 

@@ -15,6 +15,7 @@ from replication.flows.replicate.machine_trouble import machine_trouble
 from replication.model import Flow, TopicPartition
 from replication.offsets.pending import RecordRejection
 from replication.spark.interceptor import INTERCEPTOR
+from replication.spark.transforms import failed_records
 
 NONE: Final[Mapping[TopicPartition, str]] = MappingProxyType({})
 NONE_REJECTED: Final[Mapping[TopicPartition, RecordRejection]] = MappingProxyType({})
@@ -31,6 +32,7 @@ class QueryError(FlowError):
         rejected: A record that the target rejected, by upstream partition.
         unreadable: What the client said of a record that it cannot read, by upstream partition.
         machine: What the machine lacks that was to read it: the record is not to blame then.
+        undecided: Why a transform fails on a record, by upstream partition.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class QueryError(FlowError):
         rejected: Mapping[TopicPartition, RecordRejection] = NONE_REJECTED,
         unreadable: Mapping[TopicPartition, str] = NONE,
         machine: str = "",
+        undecided: Mapping[TopicPartition, str] = NONE,
     ) -> None:
         super().__init__(text)
         self.is_final = is_final
@@ -51,6 +54,11 @@ class QueryError(FlowError):
         self.rejected = rejected
         self.unreadable = unreadable
         self.machine = machine
+        self.undecided = undecided
+
+
+class UnexplainedError(QueryError):
+    """A query failed for what nobody knows: an expression of a transform may have thrown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +198,13 @@ def explain(
             unreadable=unreadable,
             machine=trouble.text,
         )
+    if undecided := {tp: found.text for tp, found in failed_records(text).items()}:
+        return QueryError(
+            f"flow {flow}: a record cannot be transformed: {', '.join(undecided.values())}",
+            is_final=True,
+            is_of_record=True,
+            undecided=undecided,
+        )
     for pattern in PATTERNS:
         if pattern.found in text:
             return QueryError(
@@ -200,7 +215,8 @@ def explain(
                 rejected=rejected,
                 unreadable=unreadable,
             )
-    return QueryError(f"flow {flow}: the query failed: {detail}", is_final=False)
+    text = f"flow {flow}: the query failed: {detail}"
+    return UnexplainedError(text, is_final=False)
 
 
 def _unreadable(text: str) -> dict[TopicPartition, str]:

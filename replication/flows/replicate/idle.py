@@ -2,8 +2,9 @@
 
 A Real-Time batch ends after its last record. Where only transaction markers or aborted records
 follow, the position would stay before them until retention deletes them, and then look as if
-records had been deleted. Where records follow, a cluster holds the partition up without an error:
-the producer waits for its partition's leader for as long as it takes.
+records had been deleted. A stretch that transforms drop as a whole is the same. Where records
+follow, a cluster holds the partition up without an error: the producer waits for its partition's
+leader for as long as it takes.
 """
 
 from collections.abc import Mapping
@@ -19,6 +20,9 @@ from replication.topics.topic_plan import TopicPlan
 
 SEARCHED_OFFSETS = 10_000
 """How far one look goes; the next one continues from there."""
+
+SEARCHED_BY_SPARK = 1_000_000
+"""How far it goes where transforms may drop all of it, shared among these partitions."""
 
 FEW_OFFSETS = 100
 MARKER_SECONDS = 4.5
@@ -78,8 +82,9 @@ class IdlePartitions:
             if seen is None or seen.upstream != at or at >= end:
                 self._seen[tp] = _Seen(at, now, end)
             elif seen.end == end or self._is_late(tp, now):
-                spans[tp] = (at, min(end, at + SEARCHED_OFFSETS))
-        filled = with_records(self._context.config, spans)
+                spans[tp] = (at, end)
+        spans = self._limited(spans)
+        filled = with_records(self._context, spans)
         for tp in spans.keys() - filled:
             pending.skip(tp, spans[tp][1])
         stalled = {tp for tp in filled if self._is_late(tp, now)}
@@ -114,11 +119,22 @@ class IdlePartitions:
                 self._near[tp] = at, now
             elif now - self._near[tp][1] >= MARKER_SECONDS:
                 spans[tp] = at, end
-        filled = with_records(self._context.config, spans)
+        filled = with_records(self._context, spans)
         for tp, (at, end) in spans.items():
             self._near[tp] = at, inf  # what is found there stays, so that it is read once
             if tp not in filled:
                 pending.skip(tp, end)
+
+    def _limited(
+        self, spans: Mapping[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """Returns the beginning of each span: more where Spark looks for what is not dropped."""
+        changed = {tp for tp in spans if tp.topic in self._plan.transforms}
+        share = max(SEARCHED_OFFSETS, SEARCHED_BY_SPARK // max(1, len(changed)))
+        return {
+            tp: (at, min(end, at + (share if tp in changed else SEARCHED_OFFSETS)))
+            for tp, (at, end) in spans.items()
+        }
 
     def _is_late(self, tp: TopicPartition, now: float) -> bool:
         seen = self._seen[tp]

@@ -14,7 +14,7 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.topic_rows import TopicRows
 from replication.kafka.internal_topic import InternalTopic
 from replication.mm2.wire import OffsetSync
-from replication.model import TopicPartition
+from replication.model import Chain, TopicPartition
 from replication.offsets.live_map import TopicMap
 from replication.offsets.pending import RecordRejection
 from replication.offsets.runs import FinishedRuns, OffsetRun, is_placed
@@ -75,6 +75,11 @@ class MapWriter:
     def remote_ids(self) -> Mapping[str, str]:
         """The topic id of each remote topic in the last generation."""
         return self.topics.remote_ids
+
+    @property
+    def transforms(self) -> Mapping[str, Chain]:
+        """What the newest copies of each topic were transformed by."""
+        return self.topics.transforms
 
     @property
     def next_offsets(self) -> dict[TopicPartition, int]:

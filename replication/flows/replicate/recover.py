@@ -8,11 +8,11 @@ from replication.backoff import Backoff
 from replication.errors import ClusterError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.choose import TopicChoice
-from replication.flows.replicate.failures import QueryError
+from replication.flows.replicate.failures import QueryError, UnexplainedError
 from replication.flows.replicate.standstill import Standstill
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, Position, TopicPartition
-from replication.positions.rejected_records import rejected_records
+from replication.positions.rejected_records import rejected_records, transform_advice
 from replication.positions.settle import UnsettledError
 from replication.topics.topic_plan import TopicPlan
 
@@ -81,7 +81,7 @@ class Recovery:
             self._set_denied_aside(error, plan)
         elif isinstance(error, QueryError) and error.is_of_record and plan is not None:
             self._set_aside(error, plan)
-        else:
+        elif not (isinstance(error, UnexplainedError) and self._set_throwing_aside(plan)):
             self.pause(error, is_start=plan is None)
 
     def pause(self, error: ReplicationError, *, is_start: bool = False) -> None:
@@ -121,6 +121,22 @@ class Recovery:
             raise ClusterError(f"{error}; {step}") from error
         self.pause(error)
 
+    def _set_throwing_aside(self, plan: TopicPlan | None) -> bool:
+        """Sets the topics aside on whose next record a transform throws; False if there are none.
+
+        Spark says only that something threw, so what comes next on each partition is evaluated.
+        """
+        if plan is None or not plan.transforms:
+            return False
+        changed = plan.without(plan.topics.keys() - plan.transforms.keys())
+        try:
+            positions = self._find_rejected(plan)
+            reasons = rejected_records(self._context, changed, positions)
+        except ReplicationError as second:
+            self._context.log.warning("rejected_records_not_found", text=second)
+            return False
+        return bool(reasons) and self._choice.put_aside_topics_of(reasons, plan)
+
     def _set_aside(self, error: QueryError, plan: TopicPlan) -> None:
         """Sets the topics aside that hold a record which cannot be copied.
 
@@ -154,6 +170,11 @@ def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartit
     }
     reasons = {
         tp: f"{text}; or exclude {tp.topic} with topics.exclude" for tp, text in found.items()
+    }
+    reasons |= {
+        tp: f"{text}; {transform_advice(tp.topic)}"
+        for tp, text in error.undecided.items()
+        if tp.topic in plan.topics
     }
     of_machine = error.unreadable if error.machine else ()
     return reasons | {

@@ -4,7 +4,9 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.moves import PendingMoves
+from replication.model import NewEvent
 from replication.offsets.runs import FinishedRuns
+from replication.positions.as_written import changed_transforms
 from replication.positions.find import Found, find_positions
 from replication.positions.moves import AskedPositions
 from replication.positions.settle import InFlight
@@ -41,6 +43,7 @@ def settle_positions(
         rejected=map_writer.rejected.keys(),
     )
     context.tables.record_events(context.config.flow, found.events)
+    context.tables.record_events(context.config.flow, _changes(plan, map_writer, found))
     map_writer.replace(FinishedRuns(generation, found.recut, plan.source_ids))
     map_writer.forget({*found.void, *found.recreated})
     map_writer.record(found.new_runs, plan.source_ids)
@@ -56,3 +59,19 @@ def settle_positions(
     acceptances.settle(plan, found.refused, are_positions_used=True)
     moves.settle(found)
     return found
+
+
+def _changes(plan: TopicPlan, map_writer: MapWriter, found: Found) -> list[NewEvent]:
+    """Returns an event for each partition that other transforms go on with than have written it."""
+    changed = changed_transforms(plan, map_writer)
+    return [
+        NewEvent(
+            "transform-changed",
+            f"from offset {at.upstream} on, {tp} is copied by the transforms of now; what "
+            f"{plan.copy_of(tp)} holds before offset {at.downstream} stays as others have left it",
+            "keep",
+            {**tp._asdict(), "offset_from": at.upstream},
+        )
+        for tp, at in sorted(found.positions.items())
+        if tp.topic in changed
+    ]

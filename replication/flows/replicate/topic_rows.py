@@ -2,12 +2,15 @@
 
 from collections import Counter
 
-from replication.model import Flow
+import pyspark
+
+from replication.config.transforms import chain_text, stored_transforms
+from replication.model import Chain, Flow
 from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables, now
 from replication.topics.topic_plan import TopicPlan
 
-COLUMNS = ("topic", "remote_topic", "topic_id", "remote_id", "partitions")
+COLUMNS = ("topic", "remote_topic", "topic_id", "remote_id", "partitions", "transform")
 
 
 class TopicRows:
@@ -15,6 +18,7 @@ class TopicRows:
 
     Attributes:
         remote_ids: The topic id that each remote topic had when it was last recorded.
+        transforms: What the newest copies of each topic were transformed by, nothing included.
 
     Raises:
         StateError: The table cannot be read.
@@ -33,6 +37,7 @@ class TopicRows:
         self.remote_ids: dict[str, str] = {
             row["remote_topic"]: row["remote_id"] for row in rows if row.get("remote_id")
         }
+        self.transforms: dict[str, Chain] = stored_transforms(rows)
 
     def record(self, plan: TopicPlan, generation: int) -> None:
         """Appends a row for each topic of *plan*, unless the last recorded ones are the same.
@@ -48,6 +53,9 @@ class TopicRows:
                 plan.source_ids[topic],
                 plan.remote_ids[remote],
                 counts[topic],
+                chain_text(chain, pyspark.__version__)
+                if (chain := plan.transforms.get(topic))
+                else None,
             )
             for topic, remote in plan.topics.items()
         }
@@ -60,3 +68,4 @@ class TopicRows:
         self._tables.append("topics", rows)
         self._newest = newest
         self.remote_ids.update(plan.remote_ids)
+        self.transforms.update((name, plan.transforms.get(name, ())) for name in plan.topics)

@@ -16,13 +16,12 @@ from replication.flows.replicate.crossing import compressing, crossing, sink
 from replication.flows.replicate.failures import explain
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
-from replication.kafka.api import KafkaRecord
 from replication.kafka.diagnosis import CallError
-from replication.kafka.reader import Reader
 from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import FinishedRuns, ProgressGapError
+from replication.positions.originals import Originals
 from replication.positions.replaced import compare_ids
 from replication.spark.acknowledged import generation_tag
 from replication.spark.counting import read_windows
@@ -99,17 +98,11 @@ def _next_records(context: FlowContext, starts: Mapping[TopicPartition, int]) ->
     config = context.config
     ends = context.source.log_ends(starts, config.isolation)
     left = {tp: at for tp, at in starts.items() if at < ends.get(tp, 0)}
-    rule, found = copy_rule(config), {tp: (at, at + 1) for tp, at in left.items()}
-
-    def visit(tp: TopicPartition, record: KafkaRecord) -> bool:
-        if not rule.is_copied(record):
-            return False
-        found[tp] = record.offset, record.offset + 1
-        return True
-
-    with suppress(CallError), Reader(config.source.consumer, config.isolation) as reader:
-        reader.visit({tp: (at, ends[tp]) for tp, at in left.items()}, visit)
-    return found
+    rule, found = copy_rule(config, {tp.topic for tp in left}), {}
+    with suppress(CallError), Originals(context, rule) as originals:
+        found = originals.next({tp: (at, ends[tp]) for tp, at in left.items()})
+    offsets = {tp: found[tp].offset if tp in found else at for tp, at in left.items()}
+    return {tp: (at, at + 1) for tp, at in offsets.items()}
 
 
 def _copy(

@@ -40,7 +40,7 @@ def fill_both(clusters: Clusters, topic: str) -> None:
 
 
 def test_the_tails_of_many_partitions_are_compared_each_by_itself(
-    clusters: Clusters, topic_name: str
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     fill_both(clusters, topic_name)
     tails = [
@@ -54,7 +54,10 @@ def test_the_tails_of_many_partitions_are_compared_each_by_itself(
         for number in range(PARTITIONS)
     ]
 
-    matching = matching_tails(flow_config(*clusters, topic_name), tails)
+    context = flow_context(
+        spark, Tables(spark, tmp_path.as_uri()), flow_config(*clusters, topic_name)
+    )
+    matching = matching_tails(context, tails)
 
     assert matching == {tail.tp for tail in tails if tail.tp.partition != OTHER}
 

@@ -1,0 +1,186 @@
+"""What transforms do with records, by the query and by whoever compares."""
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from itertools import product
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from replication.model import Chain, TopicPartition, Transform, Unknown
+from replication.offsets.copy_rule import Copy, CopyRule
+from replication.spark.copies import (
+    copied,
+    copies_of,
+    digested_originals,
+    next_originals,
+    printed_originals,
+)
+from replication.spark.projection import SOURCE_SCHEMA, to_target
+from replication.spark.transforms import DROPPED, FAILURE, failed_records, tried
+
+pytestmark = pytest.mark.spark
+
+NOW = datetime(2026, 11, 26, tzinfo=timezone.utc)
+EU = b'{"region":"eu","email":"a@b.c"}'
+US = b'{"region":"us","email":"a@b.c"}'
+BROKEN = b'{"region"'
+JSON = "get_json_object(cast(value as string), '$.region')"
+ONLY_EU = Transform(name="eu-only", topics=("orders",), filter=f"{JSON} = 'eu'")
+MASK = Transform(
+    name="mask",
+    topics=("orders", "payments"),
+    value="cast(regexp_replace(cast(value as string), '[^\"]*@[^\"]*', '***') as binary)",
+    headers_add=(("origin", "cast(topic as binary)"),),
+    headers_remove=("authorization",),
+)
+SECRET = [("authorization", b"x"), ("kept", None), ("authorization", b"y")]
+Records = Sequence[tuple[Any, ...]]
+
+
+def frame(spark: SparkSession, records: Records, topic: str = "orders") -> DataFrame:
+    """*records* of key, value and headers as Spark's source has them, at the offsets 0, 1, ..."""
+    rows = [
+        (key, value, topic, 3, offset, NOW, 0, headers)
+        for offset, (key, value, headers) in enumerate(records)
+    ]
+    return spark.createDataFrame(rows, SOURCE_SCHEMA)
+
+
+def rule(*chain: Transform, topic: str = "orders") -> CopyRule:
+    """The rule that applies *chain* to one topic."""
+    return CopyRule(chains={topic: chain})
+
+
+def values(copies: DataFrame) -> list[tuple[int, bytes | None]]:
+    """Offset and value of each of *copies*."""
+    return [(row.offset, row.value and bytes(row.value)) for row in copies.collect()]
+
+
+def test_a_filter_a_mask_and_headers_are_applied_in_their_order(spark: SparkSession) -> None:
+    records = frame(spark, [(b"k", EU, SECRET), (None, US, None), (b"", EU, None)])
+
+    (first, second) = copies_of(records, rule(ONLY_EU, MASK)).collect()
+
+    assert (first.offset, bytes(first.key)) == (0, b"k")
+    assert bytes(first.value) == b'{"region":"eu","email":"***"}'
+    assert [(one.key, one.value and bytes(one.value)) for one in first.headers] == [
+        ("kept", None),
+        ("origin", b"orders"),
+    ]
+    assert (second.offset, bytes(second.key)) == (2, b"")
+    assert [one.key for one in second.headers] == ["origin"]
+
+
+def test_records_of_other_topics_stay_as_they_are(spark: SparkSession) -> None:
+    both = frame(spark, [(b"k", US, SECRET)]).union(frame(spark, [(b"k", US, SECRET)], "others"))
+    (other,) = copies_of(both, rule(ONLY_EU, MASK)).collect()
+    assert (other.topic, bytes(other.value)) == ("others", US)
+    assert [one.key for one in other.headers] == [key for key, _ in SECRET]
+
+
+def test_all_parts_of_a_transform_see_the_record_as_it_came(spark: SparkSession) -> None:
+    swapped = Transform(
+        name="swap", topics=("orders",), filter="key = binary('k')", key="value", value="key",
+        headers_add=(("was", "key"),),
+    )  # fmt: skip
+    (one,) = copies_of(frame(spark, [(b"k", b"v", None)]), rule(swapped)).collect()
+    assert (bytes(one.key), bytes(one.value)) == (b"v", b"k")
+    assert bytes(one.headers[0].value) == b"k"
+
+
+def test_without_transforms_the_plan_is_what_it_was(spark: SparkSession) -> None:
+    records = frame(spark, [(b"k", EU, None)])
+
+    def plan(with_rule: CopyRule) -> str:
+        copies = to_target(records, {"orders": "A.orders"}, with_rule, intercepted=True)
+        return str(copies._jdf.queryExecution().optimizedPlan().toString())  # noqa: SLF001
+
+    assert plan(CopyRule()).count("Project") == plan(CopyRule(chains={})).count("Project") == 1
+    assert "CASE WHEN (topic" not in plan(CopyRule())
+    for compared in (copied, digested_originals, printed_originals):
+        assert FAILURE not in str(compared(records, CopyRule())._jdf.queryExecution().toString())  # noqa: SLF001
+
+
+@pytest.mark.parametrize(
+    ("step", "text"),
+    [
+        (ONLY_EU, "the transform eu-only fails: its filter is NULL for orders-3 offset 1"),
+        (
+            Transform(name="cut", topics=("orders",), value=f"cast({JSON} as binary)"),
+            "the transform cut fails: its value becomes NULL for orders-3 offset 1",
+        ),
+        (
+            Transform(name="key", topics=("orders",), key=f"cast({JSON} as binary)"),
+            "the transform key fails: its key becomes NULL for orders-3 offset 1",
+        ),
+        (
+            Transform(
+                name="h", topics=("orders",),
+                headers=f"if({JSON} is null, null, headers)",
+            ),
+            "the transform h fails: its headers becomes NULL for orders-3 offset 1",
+        ),
+    ],
+)  # fmt: skip
+def test_what_nobody_can_decide_fails_with_its_place(
+    spark: SparkSession, step: Transform, text: str
+) -> None:
+    records = frame(spark, [(b"k", EU, SECRET), (b"k", BROKEN, SECRET), (b"k", EU, SECRET)])
+    with pytest.raises(PySparkException) as caught:
+        copies_of(records, rule(step)).collect()
+    found = failed_records(str(caught.value))
+    assert {tp: (at.offset, at.text) for tp, at in found.items()} == {
+        TopicPartition("orders", 3): (1, text)
+    }
+    told = {row.offset: row[FAILURE] for row in tried(records, {"orders": (step,)}).collect()}
+    assert told == {0: None, 1: text, 2: None}
+    assert [row.offset for row in copied(records, rule(step)).collect()] == [0, 2]
+    following = records.where("offset > 0")
+    (first,) = next_originals(following, rule(step)).collect()
+    assert (first.offset, first[FAILURE]) == (1, text)
+
+
+@pytest.mark.parametrize(("unknown", "expected"), [("drop", [0]), ("keep", [0, 1])])
+def test_an_operator_decides_what_an_unknown_filter_means(
+    spark: SparkSession, unknown: Unknown, expected: list[int]
+) -> None:
+    records = frame(spark, [(b"k", EU, None), (b"k", BROKEN, None), (b"k", US, None)])
+    step = Transform(name="x", topics=("orders",), filter=ONLY_EU.filter, unknown=unknown)
+    assert [at for at, _ in values(copies_of(records, rule(step)))] == expected
+    assert [row.offset for row in copied(records, rule(step)).collect()] == expected
+
+
+def test_null_is_allowed_where_an_operator_says_so_and_tombstones_stay(spark: SparkSession) -> None:
+    to_null = Transform(
+        name="x", topics=("orders",), value=f"cast({JSON} as binary)", nullable=True
+    )
+    records = frame(spark, [(b"k", EU, None), (b"k", BROKEN, None), (b"k", None, None)])
+    assert values(copies_of(records, rule(to_null))) == [(0, b"eu"), (1, None), (2, None)]
+    strict = Transform(name="x", topics=("orders",), value=to_null.value)
+    assert values(copies_of(records.where("offset != 1"), rule(strict))) == [(0, b"eu"), (2, None)]
+
+
+CHAINS: list[Chain] = [(ONLY_EU,), (MASK,), (ONLY_EU, MASK), (MASK, ONLY_EU), ()]
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: "-".join(one.name for one in chain))
+def test_who_compares_sees_what_the_query_writes(spark: SparkSession, chain: Chain) -> None:
+    parts = product((None, b"", b"k"), (EU, US), (None, SECRET))
+    records = frame(spark, list(parts))
+    with_mark = CopyRule(mark="A", not_to="B", chains={"orders": chain} if chain else {})
+
+    written = {row.offset: row for row in copies_of(records, with_mark).collect()}
+    compared = {row.offset: row for row in digested_originals(records, with_mark).collect()}
+
+    assert compared.keys() == written.keys()
+    for offset, row in written.items():
+        headers = tuple((one.key, one.value and bytes(one.value)) for one in row.headers or ())
+        key, value = (None if part is None else bytes(part) for part in (row.key, row.value))
+        copy = Copy(key, value, headers, row.time_ms)
+        assert bytes.fromhex(compared[offset].content) == copy.content
+        assert compared[offset].size == copy.size
+    dropped = {row.offset for row in tried(records, with_mark.chains).collect() if row[DROPPED]}
+    assert dropped == set(range(12)) - written.keys()
