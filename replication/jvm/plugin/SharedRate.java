@@ -17,8 +17,12 @@ final class SharedRate {
   private static final class Use {
     private double reported = NONE; // the share that it says it has; until it is heard, none
     private double granted; // the most since then, as it may have that by now
-    private double demand = Double.POSITIVE_INFINITY; // a second
+    private double demand; // a second
     private double shown;
+
+    Use(double limit) {
+      demand = limit; // until it is known
+    }
 
     double inForce() {
       return Math.max(reported, granted);
@@ -45,8 +49,9 @@ final class SharedRate {
     double rate = Double.parseDouble(passed) / seconds;
     use.reported = Double.parseDouble(share);
     use.granted = 0;
-    // One that has waited for most of the time wants whatever it gets.
-    use.demand = free < 0.5 ? Double.POSITIVE_INFINITY : rate / free;
+    // One that has waited for most of the time wants whatever it gets. Who pauses for a moment, as
+    // for its memory, wants less by and by: it would wait for its share again afterwards.
+    use.demand = Math.max(use.demand / 2, free < 0.5 ? limit : rate / free);
     use.shown += (rate - use.shown) * Math.min(1, seconds / SHOWN_SECONDS);
   }
 
@@ -90,6 +95,6 @@ final class SharedRate {
   }
 
   private Use use(String id) {
-    return uses.computeIfAbsent(id, unused -> new Use());
+    return uses.computeIfAbsent(id, unused -> new Use(limit));
   }
 }

@@ -5,7 +5,7 @@ import java.util.Set;
 /**
  * What this process may send of a flow a second: of all its topics, or of some together.
  *
- * <p>A bucket fills at the rate, up to what a tenth of a second gives. A record may be sent while
+ * <p>A bucket fills at the rate, up to what a seventh of a second gives. A record may be sent while
  * the bucket is not below zero, and then takes its size out, so the next ones wait until the debt
  * is paid. Hence a record that is larger than what a second gives passes, and is paid for
  * afterwards.
@@ -15,7 +15,7 @@ final class RateLimit {
   static final double NONE = -1;
 
   /** Seconds of the rate that may be caught up at once, such as after a thread that woke late. */
-  private static final double BURST = 0.1;
+  private static final double BURST = 0.15;
 
   private static final long LONGEST_WAIT = 1_000_000_000; // nanoseconds; then it looks again
 

@@ -128,6 +128,21 @@ final class LimitsTest {
   }
 
   @Test
+  void anExecutorThatPausesForAMomentHasMostOfItsShareAfterwards() {
+    Executor one = new Executor("1", 5_000);
+    Executor other = new Executor("2", 5_000);
+    limit(LIMIT);
+    talk(4);
+    one.wants = 0;
+    talk(1);
+    one.wants = 5_000;
+    talk(1);
+
+    assertEquals(LIMIT / 2, one.share, ROUNDING);
+    assertEquals(LIMIT / 2, other.share, ROUNDING);
+  }
+
+  @Test
   void oneExecutorHasAllOfIt() {
     Executor only = new Executor("driver", 5_000);
     limit(LIMIT);
@@ -141,13 +156,13 @@ final class LimitsTest {
     Executor busy = new Executor("1", 5_000);
     Executor idle = new Executor("2", 0);
     limit(LIMIT);
-    talk(4);
+    talk(9); // in four seconds and a half
     assertTrue(busy.sends() > 0.95 * LIMIT, "one is busy: " + busy.share);
     idle.wants = 5_000;
-    talk(4);
-    assertEquals(LIMIT / 2, busy.share, ROUNDING);
+    talk(2);
+    assertEquals(LIMIT / 2, busy.share, ROUNDING, "both are, a second later");
     busy.wants = 100;
-    talk(6);
+    talk(9);
 
     assertTrue(sent() > 0.95 * LIMIT, "of both: " + sent());
     assertEquals(100, busy.sends(), "what needs less is not held up");
