@@ -42,6 +42,7 @@ from replication.serve.asked import (
     OneGroup,
     OneSeen,
     PartitionWish,
+    PositionWish,
     Remembered,
     SettingWish,
     Stretch,
@@ -190,6 +191,35 @@ def group(
     page = page_of(rows, wish, lambda row: f"{row['topic']} {row['partition']:010}", values)
     answer = _page(seen, page.items, dict, page.next, page.total)
     return {**answer, "as_of": text_of(time.time()), "stale": False, "problems": problems}
+
+
+@router.get(
+    "/flows/{source}/{target}/positions",
+    response_model=schemas.PositionPageDocument,
+    dependencies=[ASKS_CLUSTERS],
+)
+def positions(
+    seen: OneSeen,
+    flow: OneFlow,
+    asked: Asked,
+    wish: PositionWish,
+    topic: Annotated[str, Query(max_length=249, description="Only this topic.")] = "",
+) -> dict[str, Any]:
+    """Returns where the partitions of a flow stand, by its offset map."""
+    found = asked.positions(flow, [topic] if topic else [])
+
+    def name_of(one: Any) -> str:  # noqa: ANN401 - as of the other lists
+        return f"{one.partition.topic} {one.partition.partition:010}"
+
+    values: dict[str, Callable[[Any], Value]] = {
+        "partition": name_of,
+        "lag": lambda one: one.lag,
+        "state": lambda one: one.state,
+    }
+    page = page_of(found.positions, wish, name_of, values)
+    answer = _page(seen, page.items, lambda one: one.document(), page.next, page.total)
+    now = {"as_of": text_of(time.time()), "stale": False}
+    return {**answer, **now, "problems": list(found.problems)}
 
 
 @router.get(

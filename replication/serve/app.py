@@ -31,7 +31,7 @@ from replication.serve.tokens import Token
 log = Log(__name__)
 
 STATIC: Final = Path(__file__).parent / "static"
-_STATUS: Final = {"no-answer": 404, "configuration": 422, "guard": 409}
+_STATUS: Final = {"no-answer": 404, "configuration": 422, "guard": 409, "lease": 409}
 _REFRESH_SECONDS: Final = 5.0
 MOST_STOPS: Final = 40
 """Flows that may be stopping at a time; each has a thread until it has stopped."""

@@ -92,6 +92,7 @@ PartitionWish = Annotated[
 ]
 GroupWish = Annotated[Wish, Depends(wishes("-group_unreplicated_records", "group", *GROUP_FIGURES))]
 GroupPartitionWish = Annotated[Wish, Depends(wishes("partition", "partition", "lag"))]
+PositionWish = Annotated[Wish, Depends(wishes("partition", "partition", "lag", "state"))]
 EventWish = Annotated[Wish, Depends(wishes("-at", "at"))]
 SettingWish = Annotated[Wish, Depends(wishes("-origin", "key", "origin"))]
 

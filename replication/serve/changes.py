@@ -4,12 +4,13 @@ from typing import Annotated, Any, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, BackgroundTasks, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, field_validator
 
 from replication.config.tree import FlowConfig
 from replication.errors import ReplicationError
 from replication.figures.document import flow_document
 from replication.log import Log
+from replication.offsets.goals import GOALS, Goal, parse_goal
 from replication.serve import schemas
 from replication.serve.asked import Asked, OneFlow
 from replication.serve.bounds import ASKS_CLUSTERS
@@ -28,6 +29,31 @@ class Stop(BaseModel):
     model_config = ConfigDict(extra="forbid")
     reason: str = Field("", max_length=1000)
     dry_run: bool = Field(True, description="Only say what would be done.")
+
+
+class MoveOrder(Stop):
+    """A request to let partitions go on elsewhere, as ``move-position`` does."""
+
+    topic: str = Field(min_length=1, max_length=249)
+    partition: int | None = Field(None, ge=0, le=2**31 - 1)
+    to: StrictStr | StrictInt = Field(description=f"Where to go on: {GOALS}.")
+
+    @field_validator("to")
+    @classmethod
+    def _states_a_goal(cls, to: str | int) -> str | int:
+        parse_goal(str(to))
+        return to
+
+    @property
+    def goal(self) -> Goal:
+        """Where to go on."""
+        return parse_goal(str(self.to))
+
+
+class ResetOrder(Stop):
+    """A request to let topics start again, as ``reset-positions`` does."""
+
+    topics: list[str] = Field(min_length=1, max_length=100)
 
 
 class Accept(Stop):
@@ -68,6 +94,45 @@ def accept(request: Request, flow: OneFlow, asked: Asked, wanted: Accept) -> dic
     if not wanted.dry_run:
         asked.accept(flow, planned, _reason(request, name, wanted.reason, "accept", flow))
     return _requested(flow, wanted, {"action": "accept", **planned.document()})
+
+
+@router.post(
+    "/flows/{source}/{target}/move",
+    status_code=202,
+    response_model=schemas.RequestedDocument,
+    dependencies=[ASKS_CLUSTERS],
+)
+def move(request: Request, flow: OneFlow, asked: Asked, wanted: MoveOrder) -> dict[str, Any]:
+    """Lets partitions go on elsewhere at the next start; needs a token of the role write."""
+    return _move(
+        request, flow, asked, wanted, ("move", [wanted.topic], wanted.partition, wanted.goal)
+    )
+
+
+@router.post(
+    "/flows/{source}/{target}/reset",
+    status_code=202,
+    response_model=schemas.RequestedDocument,
+    dependencies=[ASKS_CLUSTERS],
+)
+def reset(request: Request, flow: OneFlow, asked: Asked, wanted: ResetOrder) -> dict[str, Any]:
+    """Lets topics start again as auto.offset.reset says; needs a token of the role write."""
+    return _move(request, flow, asked, wanted, ("reset", wanted.topics, None, Goal("reset")))
+
+
+def _move(
+    request: Request,
+    flow: FlowConfig,
+    asked: Questions,
+    wanted: Stop,
+    what: tuple[str, list[str], int | None, Goal],
+) -> dict[str, Any]:
+    name = writer(request)
+    action, topics, partition, goal = what
+    planned = asked.moves(flow, topics, partition, goal)
+    if not wanted.dry_run:
+        asked.move(flow, planned, _reason(request, name, wanted.reason, action, flow))
+    return _requested(flow, wanted, {"action": action, **planned.document()})
 
 
 async def _stop(asked: Questions, flow: FlowConfig, reason: str, limiter: CapacityLimiter) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from replication.config.clients.secrets import MASK, is_secret
 from replication.config.file import read_settings
@@ -14,6 +14,7 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import text
 from replication.control.accept import Acceptance, plan_acceptance
 from replication.control.groups import group_status, wanted_groups
+from replication.control.positions import FlowPositions, flow_positions
 from replication.control.starts import open_clusters, stored_map
 from replication.control.stop import stop_flows
 from replication.control.translate import Question, answer_question
@@ -22,12 +23,18 @@ from replication.control.written import open_written
 from replication.errors import StateError
 from replication.figures.document import flow_document, text_of
 from replication.model import Flow, TopicPartition
+from replication.offsets.goals import Goal
 from replication.offsets.guard import StartOffset
 from replication.serve.problems import ProblemError
 from replication.state.accept_requests import request_acceptance
 from replication.state.figures_table import stored_figures
 from replication.state.folder import check_begun
+from replication.state.move_requests import request_moves
 from replication.state.readers import is_quick, open_reader
+from replication.topics.topic_plan import TopicPlan
+
+if TYPE_CHECKING:
+    from replication.control.moves import MovePlan
 
 _EVENT_COLUMNS: Final = ("group", "topic", "partition", "offset_from", "offset_until", "cluster")
 _FRESH_SECONDS: Final = 2.0
@@ -141,6 +148,27 @@ class Questions:
     def accept(self, flow: FlowConfig, acceptance: Acceptance, reason: str) -> None:
         """Requests what `acceptance` has planned."""
         request_acceptance(self.config.access, flow.flow, acceptance.request, reason)
+
+    def positions(self, flow: FlowConfig, topics: Sequence[str]) -> FlowPositions:
+        """Returns where partitions stand; whoever runs the flow writes its offset map first."""
+        return flow_positions(self.config, flow, topics)
+
+    def moves(
+        self, flow: FlowConfig, topics: Sequence[str], partition: int | None, goal: Goal
+    ) -> "MovePlan":
+        """Returns what it would mean that partitions go on elsewhere; nothing is changed."""
+        # Imported here because it imports Spark, which a server does not start
+        from replication.control.moves import chosen_goals, planned_moves  # noqa: PLC0415
+
+        def choose(plan: TopicPlan) -> dict[TopicPartition, Goal]:
+            return chosen_goals(plan, topics, partition, goal)
+
+        return planned_moves(self.config, flow, choose, may_start_spark=False)
+
+    def move(self, flow: FlowConfig, planned: "MovePlan", reason: str) -> None:
+        """Requests what `moves` has planned."""
+        requests = (each.request for each in planned.moves)
+        request_moves(self.config.access, flow.flow, requests, reason)
 
     def stop(self, flow: FlowConfig, reason: str) -> None:
         """Asks the process that runs *flow* to stop, and waits until it has."""

@@ -258,6 +258,27 @@ class GroupPageDocument(PageDocument[GroupPartitionDocument]):
     problems: list[str] = Field(description="Why the answer may be incomplete or older.")
 
 
+class PositionDocument(Model):
+    """Where one partition stands, by the offset map; null is what is not known."""
+
+    topic: str
+    partition: int
+    source_offset: int | None
+    target_offset: int | None
+    source_log_end: int | None
+    lag: int | None
+    map_age_seconds: float | None
+    state: str
+    reason: str | None
+    moves_to: int | str | None = Field(description="A move that waits for its use.")
+
+
+class PositionPageDocument(PageDocument[PositionDocument]):
+    """Where partitions stand."""
+
+    problems: list[str] = Field(description="What is not known, or may be older.")
+
+
 class TranslationDocument(Model):
     """An offset on the other cluster."""
 
@@ -289,6 +310,7 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     403: PROBLEM,
     404: PROBLEM,
     405: PROBLEM,
+    409: PROBLEM,
     421: PROBLEM,
     422: PROBLEM,
     503: PROBLEM,
