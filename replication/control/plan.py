@@ -138,6 +138,7 @@ class FlowPlan:
             "remote_topic": remote,
             "create": remote in {created.name for created in self.topics.create},
             "grow_to": self.topics.grow.get(remote),
+            "transforms": [one.name for one in self.topics.transforms.get(topic, ())],
             "partitions": [
                 {
                     "partition": start.partition.partition,
@@ -194,6 +195,7 @@ def plan_flow(
         (
             *filter(None, [topics.shared_id]),
             *topics.warnings,
+            *_idle_transforms(config, topics),
             *_group_notes(config),
             *topic_warnings(topics, source, target),
             *faults,
@@ -203,6 +205,18 @@ def plan_flow(
         unwritable_topics(topics, target),
         missing_rights(config, topics, source, target),
     )
+
+
+def _idle_transforms(config: FlowConfig, topics: TopicPlan) -> Iterator[str]:
+    """Yields a warning for each transform that changes no topic: a name may be misspelt."""
+    used = {one for chain in topics.transforms.values() for one in chain}
+    for one in config.transforms:
+        if one not in used:
+            named = ", ".join(one.topics)
+            yield (
+                f"replication.transforms.{one.name}.topics: {named} names no topic that "
+                f"{config.flow} copies"
+            )
 
 
 def _notes_of_shared(
