@@ -81,7 +81,7 @@ class IdlePartitions:
             seen = self._seen.get(tp)
             if seen is None or seen.upstream != at or at >= end:
                 self._seen[tp] = _Seen(at, now, end)
-            elif seen.end == end or self._is_late(tp, now):
+            elif seen.end == end or tp.topic in self._plan.transforms or self._is_late(tp, now):
                 spans[tp] = (at, end)
         spans = self._limited(spans)
         filled = with_records(self._context, spans)
