@@ -5,7 +5,6 @@ counter with a bounded label exists with 0 from the start for each of its values
 with its first event never makes ``increase`` fire.
 """
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
@@ -53,6 +52,11 @@ LONGEST_REASON: Final = 120
 _BOUNDS: Final = (*(str(bound) for bound in BOUNDS), "+Inf")
 
 
+def nothing_further(_cuts: Sequence[Cut]) -> Iterable[Metric]:
+    """Returns no families beside those of the registry of figures."""
+    return ()
+
+
 class FlowCollector(Collector):
     """Collects the series of the flows that a callable returns.
 
@@ -60,6 +64,7 @@ class FlowCollector(Collector):
         look: Returns the newest observation of each flow.
         limits: How many series a flow may have.
         is_stale: Whether an observation is so old that its flow is silent.
+        further: Makes families of other names, from the flows that run.
     """
 
     def __init__(
@@ -67,23 +72,29 @@ class FlowCollector(Collector):
         look: Callable[[], Iterable[Observation]],
         limits: Limits,
         is_stale: Callable[[Observation], bool] = lambda _observed: False,
+        further: Callable[[Sequence[Cut]], Iterable[Metric]] = nothing_further,
     ) -> None:
         self._look = look
         self._limits = limits
         self._is_stale = is_stale
+        self._further = further
         self._cutters = dict[Flow, Cutter]()
-        self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
         """Yields the families of series, in the order of the registry."""
-        with self._lock:
-            cuts = [(self._cut(observed), self._is_stale(observed)) for observed in self._look()]
+        cuts = [(self._cut(observed), self._is_stale(observed)) for observed in self._look()]
         for figure in FIGURES:
             if figure.is_metric:
                 yield _family(figure, cuts)
+        live = [cut for cut, is_stale in cuts if _is_live(cut.observed, is_stale=is_stale)]
+        yield from self._further(live)
 
     def _cut(self, observed: Observation) -> Cut:
         return self._cutters.setdefault(observed.flow, Cutter(self._limits)).cut(observed)
+
+
+def _is_live(observed: Observation, *, is_stale: bool) -> bool:
+    return not is_stale and observed.state not in ENDED
 
 
 def _family(figure: Figure, cuts: Sequence[tuple[Cut, bool]]) -> Metric:
@@ -94,7 +105,7 @@ def _family(figure: Figure, cuts: Sequence[tuple[Cut, bool]]) -> Metric:
     family = kind(name, figure.meaning, labels=labels)
     for cut, is_stale in cuts:
         observed = cut.observed
-        if figure.name not in LAST_WORDS and (is_stale or observed.state in ENDED):
+        if figure.name not in LAST_WORDS and not _is_live(observed, is_stale=is_stale):
             continue
         rows = _states(observed, is_stale=is_stale) if figure.name == "flow_state" else None
         for values, value in _rows(figure, cut) if rows is None else rows:
@@ -109,7 +120,7 @@ def _histograms(
     for cut, is_stale in cuts:
         observed = cut.observed
         histogram = observed.histograms.get(figure.name)
-        if histogram is not None and not is_stale and observed.state not in ENDED:
+        if histogram is not None and _is_live(observed, is_stale=is_stale):
             buckets = list(zip(_BOUNDS, histogram.counts, strict=True))
             family.add_metric((observed.flow.source, observed.flow.target), buckets, histogram.sum)
     return family

@@ -4,15 +4,13 @@ MirrorMaker 2 has a series for each partition; here is one for each topic, with 
 so sums and maxima of a board are right. What it measures otherwise is in conf/docs/prometheus.md.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
-from replication.figures.observation import ENDED, Observation, TopicFigures
-from replication.metrics.limits import Cut, Cutter, Limits
-from replication.model import Flow
+from replication.figures.observation import TopicFigures
+from replication.metrics.limits import Cut
 
 SOURCE: Final = "kafka_connect_mirror_mirrorsourceconnector_"
 CHECKPOINT: Final = "kafka_connect_mirror_mirrorcheckpointconnector_"
@@ -54,47 +52,22 @@ OF_TOPICS: Final[Mapping[str, tuple[str, Callable[[TopicFigures], float | None]]
 """MirrorMaker 2's name -> what it is here, and how it is read."""
 
 
-class MM2Collector(Collector):
-    """Collects MirrorMaker 2's names for the flows that run.
-
-    Args:
-        look: Returns the newest observation of each flow.
-        limits: How many series a flow may have.
-        is_stale: Whether an observation is so old that its flow is silent.
-    """
-
-    def __init__(
-        self,
-        look: Callable[[], Iterable[Observation]],
-        limits: Limits,
-        is_stale: Callable[[Observation], bool] = lambda _observed: False,
-    ) -> None:
-        self._look = look
-        self._limits = limits
-        self._is_stale = is_stale
-        self._cutters = dict[Flow, Cutter]()
-
-    def collect(self) -> Iterator[Metric]:
-        """Yields the families of series."""
-        live = (one for one in self._look() if one.state not in ENDED and not self._is_stale(one))
-        cuts = [self._cut(one) for one in live]
-        for name, (meaning, read) in OF_TOPICS.items():
-            family = GaugeMetricFamily(SOURCE + name, _help(name, meaning), labels=_LABELS)
-            for cut in cuts:
-                flow = cut.observed.flow
-                for topic in cut.topics:
-                    value = read(topic)
-                    if value is not None:
-                        named = topic.remote or topic.topic
-                        family.add_metric((flow.source, flow.target, named, ""), value)
-            yield family
-        yield _checkpoints(cuts)
-
-    def _cut(self, observed: Observation) -> Cut:
-        return self._cutters.setdefault(observed.flow, Cutter(self._limits)).cut(observed)
+def mm2_families(cuts: Sequence[Cut]) -> Iterator[Metric]:
+    """Yields the families of MirrorMaker 2's names for the flows that run."""
+    for name, (meaning, read) in OF_TOPICS.items():
+        family = GaugeMetricFamily(SOURCE + name, _help(name, meaning), labels=_LABELS)
+        for cut in cuts:
+            flow = cut.observed.flow
+            for topic in cut.topics:
+                value = read(topic)
+                if value is not None:
+                    named = topic.remote or topic.topic
+                    family.add_metric((flow.source, flow.target, named, ""), value)
+        yield family
+    yield _checkpoints(cuts)
 
 
-def _checkpoints(cuts: Iterable[Cut]) -> Metric:
+def _checkpoints(cuts: Sequence[Cut]) -> Metric:
     name = "checkpoint_latency_ms_avg"
     meaning = "the mean of checkpoint_seconds, of all groups together"
     family = GaugeMetricFamily(CHECKPOINT + name, _help(name, meaning), labels=_GROUP_LABELS)

@@ -9,9 +9,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.process_collector import ProcessCollector
 
 from replication.figures.observation import Observation
-from replication.metrics.collector import FlowCollector
+from replication.metrics.collector import FlowCollector, nothing_further
 from replication.metrics.limits import Limits
-from replication.metrics.mm2_names import MM2Collector
+from replication.metrics.mm2_names import mm2_families
 
 _NOTHING: Final[Sequence[Observation]] = ()
 
@@ -43,9 +43,8 @@ class MetricsPage:
         self._written: dict[str, bytes] = {}
         self._lock = threading.Lock()
         self._registry = CollectorRegistry()  # not the library's own, which has what it likes
-        self._registry.register(FlowCollector(lambda: self._shown, limits, is_stale))
-        if mm2_names:
-            self._registry.register(MM2Collector(lambda: self._shown, limits, is_stale))
+        further = mm2_families if mm2_names else nothing_further
+        self._registry.register(FlowCollector(lambda: self._shown, limits, is_stale, further))
         ProcessCollector(registry=self._registry)
 
     def write(self, accept: str) -> tuple[bytes, str]:
