@@ -155,6 +155,8 @@ Event = Literal[
     "tables_maintained",
     "tables_not_created",
     "target_keeps_less",
+    "tokens_kept",
+    "tokens_loaded",
     "topic_config_changed",
     "topic_ids_unknown",
     "topic_prepared",

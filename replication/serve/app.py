@@ -1,7 +1,7 @@
 """The application: REST, pages, metrics and probes over what was seen of the flows."""
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from replication.serve.problems import ProblemError, problem_response
 from replication.serve.questions import Questions
 from replication.serve.security import Forms, Guard
 from replication.serve.sight import Sight
-from replication.serve.tokens import Token
+from replication.serve.token_file import Tokens
 
 log = Log(__name__)
 
@@ -56,7 +56,7 @@ class Parts:
     metrics: Callable[[str], tuple[bytes, str]] = lambda _accept: (b"", "text/plain")
 
 
-def build_app(parts: Parts, serve: ServeConfig, tokens: Collection[Token], version: str) -> ASGIApp:
+def build_app(parts: Parts, serve: ServeConfig, tokens: Tokens | None, version: str) -> ASGIApp:
     """Returns the application, with the guard before all of it."""
     app = FastAPI(
         title="Kafka replication on Spark",
@@ -75,7 +75,7 @@ def build_app(parts: Parts, serve: ServeConfig, tokens: Collection[Token], versi
     app.state.stops = anyio.CapacityLimiter(MOST_STOPS)
     app.state.forms = Forms()
     app.state.prefix = serve.prefix
-    app.state.has_tokens = bool(tokens)
+    app.state.has_tokens = tokens is not None
     app.state.is_secure = bool(serve.certificate)
     app.include_router(api.router)
     app.include_router(changes.router)

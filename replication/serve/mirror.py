@@ -14,8 +14,9 @@ from replication.serve.app import Parts, build_app
 from replication.serve.history import History
 from replication.serve.listening import Listening
 from replication.serve.questions import Questions
-from replication.serve.run import Server, open_listener, read_tokens
+from replication.serve.run import Server, open_listener
 from replication.serve.sight import Sight
+from replication.serve.token_file import follow_tokens
 
 log = Log(__name__)
 
@@ -33,7 +34,7 @@ def serve_mirror(config: MirrorConfig, serve: ServeConfig, say: Callable[[str], 
     Raises:
         SetupError: It cannot be served there, or the tokens or certificates cannot be read.
     """
-    tokens = read_tokens(serve.tokens_file)
+    tokens = follow_tokens(serve.tokens_file)
     listener = open_listener(serve)
     with listener.socket, Listening(config) as listening:
         sight = Sight((flow.flow for flow in config.flows), listening.look)

@@ -4,7 +4,6 @@ import logging
 import os
 import socket
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
@@ -14,10 +13,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from replication.config.serve_settings import ServeConfig
 from replication.errors import SetupError
 from replication.log import Log
-from replication.serve.private_files import check_private
 from replication.serve.security import SECONDS
 from replication.serve.tls import FollowedCertificates
-from replication.serve.tokens import Token, parse_tokens
 
 log = Log(__name__)
 
@@ -75,26 +72,6 @@ def open_listener(serve: ServeConfig) -> OpenSocket:
     scheme = "https" if serve.certificate else "http"
     host = f"[{serve.listen}]" if ":" in serve.listen else serve.listen
     return OpenSocket(found, f"{scheme}://{host}:{found.getsockname()[1]}{serve.prefix}/")
-
-
-def read_tokens(file: str) -> tuple[Token, ...]:
-    """Reads the file of tokens; no name is none.
-
-    Raises:
-        SetupError: It cannot be read, others may read it, or a line is none.
-    """
-    if not file:
-        return ()
-    check_private("rest.tokens.file", file)
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SetupError(f"rest.tokens.file: {file} cannot be read: {reason}") from error
-    try:
-        return parse_tokens(text)
-    except ValueError as error:
-        raise SetupError(f"rest.tokens.file: {file}: {error}") from error
 
 
 class Server:

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
@@ -24,7 +24,8 @@ from replication.config.addresses import is_own
 from replication.config.serve_settings import ServeConfig
 from replication.log import Log
 from replication.serve.problems import problem_response
-from replication.serve.tokens import Caller, Token, find_caller
+from replication.serve.token_file import Tokens
+from replication.serve.tokens import Caller, find_caller
 
 log = Log(__name__)
 
@@ -54,15 +55,15 @@ class Guard:
     Args:
         app: The application.
         serve: Where it listens, and whom it answers.
-        tokens: The tokens; none if everybody on this machine may read.
+        tokens: Tells the tokens of now; None if everybody on this machine may read.
     """
 
-    def __init__(self, app: ASGIApp, serve: ServeConfig, tokens: Collection[Token]) -> None:
+    def __init__(self, app: ASGIApp, serve: ServeConfig, tokens: Tokens | None) -> None:
         self._app = app
         self._hosts = {serve.listen, *serve.allowed_hosts}
         self._prefix = serve.prefix
-        self._tokens = tuple(tokens)
-        self._unknown = CERTIFIED if serve.client_ca else None if tokens else EVERYBODY
+        self._tokens = tokens
+        self._unknown = CERTIFIED if serve.client_ca else None if tokens is not None else EVERYBODY
         self._failures = Failures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,10 +109,10 @@ class Guard:
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer":
             secret = _cookie(headers)
-        if not self._tokens or not secret:
+        if self._tokens is None or not secret:
             return self._unknown
         client = (scope.get("client") or ("?",))[0]
-        caller = find_caller(self._tokens, secret.strip())
+        caller = find_caller(self._tokens(), secret.strip())
         if caller is None:
             await self._failures.wait(client)
         return caller or self._unknown

@@ -1,25 +1,19 @@
 """TLS of `serve`: each connection gets the certificates that the files hold when it comes."""
 
 import ssl
-from pathlib import Path
 from typing import Any
 
 from replication.config.serve_settings import ServeConfig
 from replication.errors import SetupError
 from replication.log import Log
+from replication.serve.followed import Followed
 from replication.serve.private_files import check_private
 
 log = Log(__name__)
 
-Look = tuple[tuple[int, int, int], ...]
-"""What tells that a file was written or replaced: its inode, its time and its size, by file."""
-
 
 class FollowedCertificates(ssl.SSLContext):
     """A context that follows its files: whoever replaces a certificate starts nothing again.
-
-    Files that cannot be loaded, for example because one of two is written yet, leave the
-    certificates as they were, which is said once.
 
     Args:
         serve: Names the files.
@@ -33,32 +27,18 @@ class FollowedCertificates(ssl.SSLContext):
         return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
 
     def __init__(self, serve: ServeConfig) -> None:
-        self._serve = serve
-        self._files = [file for file in (serve.certificate, serve.key, serve.client_ca) if file]
-        self._seen: Look = _look(self._files)
-        self._newest = load_certificates(serve)
-        self._is_said = False
+        self._followed = Followed(
+            [file for file in (serve.certificate, serve.key, serve.client_ca) if file],
+            lambda: load_certificates(serve),
+            loaded=lambda files: log.info("certificates_loaded", text=files),
+            kept=lambda reason: log.warning(
+                "certificates_kept", text=f"{reason}. Connections get the certificates of before"
+            ),
+        )
 
     def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:  # noqa: ANN401 - ssl's own
         """Begins a connection with the certificates of now."""
-        self._follow()
-        return self._newest.wrap_bio(*args, **options)
-
-    def _follow(self) -> None:
-        try:
-            now = _look(self._files)
-            if now == self._seen:
-                return
-            self._seen = now  # before they are read: what is written meanwhile is read again
-            self._newest = load_certificates(self._serve)
-        except SetupError as error:
-            if not self._is_said:
-                text = f"{error}. Connections get the certificates of before"
-                log.warning("certificates_kept", text=text)
-            self._is_said = True
-            return
-        self._is_said = False
-        log.info("certificates_loaded", text=", ".join(self._files))
+        return self._followed.now().wrap_bio(*args, **options)
 
 
 def load_certificates(serve: ServeConfig) -> ssl.SSLContext:
@@ -89,18 +69,6 @@ def load_certificates(serve: ServeConfig) -> ssl.SSLContext:
                 "the certificates of authorities in PEM"
             ) from error
     return context
-
-
-def _look(files: list[str]) -> Look:
-    return tuple(_mark(file) for file in files)
-
-
-def _mark(file: str) -> tuple[int, int, int]:
-    try:
-        stat = Path(file).stat()
-    except OSError:
-        return 0, 0, 0
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def _no_password() -> str:

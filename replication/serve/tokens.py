@@ -87,8 +87,6 @@ def parse_tokens(text: str) -> tuple[Token, ...]:
             problems.append(f"line {number}: a second token of {name!r}; give it another name")
         else:
             tokens.append(Token(Caller(name, cast("Role", rest[0])), rest[1]))
-    if not tokens and not problems:
-        problems.append("there is no token; make one: replication token NAME --role read")
     if problems:
         raise ValueError("; ".join(problems))
     return tuple(tokens)

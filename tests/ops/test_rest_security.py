@@ -184,6 +184,41 @@ def test_a_file_of_tokens_that_others_read_is_refused(tmp_path: Path) -> None:
         pass
 
 
+def test_a_token_counts_from_the_next_request_on_and_no_longer_than_its_line(
+    guarded: tuple[Served, str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (served, read, write), file = guarded, tmp_path / "tokens"
+    made = run("token", "eve", "--role", "read", "--file", str(file))
+    first, second, third = file.read_text().splitlines()[1:]
+
+    def status(secret: str) -> int:
+        return served.ask("/api/v1/flows", headers=bearer(secret)).status
+
+    added = made.stdout.strip()
+    assert [status(read), status(write), status(added)] == [200, 200, 200]
+    file.write_text(f"{second}\n{third}\n", encoding="utf-8")
+    assert [status(read), status(write), status(added)] == [401, 200, 200]
+    caplog.clear()
+    file.write_text(f"{first}\nwhat is this\n", encoding="utf-8")
+    assert [status(write), status(added)] == [200, 200]
+    (kept,) = [text for text in caplog.messages if "tokens_kept" in text]
+    assert "line 2: write name:role:sha256" in kept
+    assert first.rpartition(":")[2] not in kept
+    file.write_text("# nobody\n", encoding="utf-8")
+    assert [status(write), status(added)] == [401, 401]
+
+
+def test_a_file_without_a_token_is_refused_at_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text("# nobody\n", encoding="utf-8")
+    file.chmod(0o600)
+    with (
+        pytest.raises(SetupError, match="there is no token; make one: replication token NAME"),
+        serving(tmp_path, Seen, [f"rest.tokens.file: {file}"]),
+    ):
+        pass
+
+
 def test_a_port_that_is_taken_is_said_with_the_next_step(open_to_all: Served) -> None:
     port = open_to_all.host.partition(":")[2]
     taken = parse_settings(ONE_FLOW).serve.with_address(None, int(port))

@@ -28,8 +28,9 @@ from replication.model import Flow
 from replication.serve.app import Parts, build_app
 from replication.serve.history import History
 from replication.serve.questions import Questions
-from replication.serve.run import Server, open_listener, read_tokens
+from replication.serve.run import Server, open_listener
 from replication.serve.sight import Seen, Sight
+from replication.serve.token_file import follow_tokens
 
 AB = Flow("A", "B")
 GROUPS = ("billing", "a/b", "with space", "grün-日本", "..", "%2F?#&=")
@@ -177,7 +178,7 @@ def serving_file(
     sight = Sight([flow.flow for flow in config.flows], look)
     questions = asking(config)
     parts = Parts(sight, questions, History(sight, questions.figures))
-    tokens = read_tokens(config.serve.tokens_file)
+    tokens = follow_tokens(config.serve.tokens_file)
     listener = open_listener(config.serve)
     with listener.socket:
         app = build_app(parts, config.serve, tokens, "1")

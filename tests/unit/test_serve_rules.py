@@ -79,7 +79,6 @@ def test_a_token_is_known_by_its_secret_alone() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "there is no token; make one"),
         ("ann", "line 1: write name:role:sha256"),
         ("ann:admin:00", "line 1: 'admin' is no role; write read or write"),
         ("ann:read:00", "line 1: the digest of ann must have 64 digits"),
