@@ -328,6 +328,12 @@ FIGURES: Final[tuple[Figure, ...]] = (
         "clock_skew_seconds", "gauge", "seconds",
         "How far the cluster's clock is ahead of the driver's.", ("cluster",),
     ),
+    Figure(
+        "throttle_seconds", "gauge", "seconds",
+        "How long a quota of the cluster makes a request of the flow's clients wait, on average of "
+        "the last minute; absent where none does.", ("cluster",),
+        mm2="fetch-throttle-time-avg, produce-throttle-time-avg",
+    ),
     Figure("jvm_heap_bytes", "gauge", "bytes", "The heap of the driver's JVM.", ("kind",),
            mm2="JVM panels"),
     Figure(

@@ -25,6 +25,7 @@ class Reported:
         transfer: From handing over to acknowledgement.
         latencies: From the timestamp to acknowledgement, of the remote topics that have changed
             since the last call.
+        throttles: How long a quota makes a request of a client wait, by ``client.id``, in seconds.
         use: What the driver's JVM uses; None if nobody asked it.
         limits: How the flow's limits are used, in the order in which they were set.
     """
@@ -36,6 +37,7 @@ class Reported:
     all_tasks: int
     transfer: Histogram
     latencies: Mapping[str, Histogram] = field(default_factory=dict)
+    throttles: Mapping[str, float] = field(default_factory=dict)
     use: JvmUse | None = None
     limits: tuple[LimitUse, ...] = ()
 
@@ -75,17 +77,25 @@ class ReportedFigures:
 
 def parse(text: str) -> Reported:
     """Returns what the *text* of ``DriverReports.figures`` says."""
-    first, second, *others = text.splitlines()
-    executors, silent_ms, in_flight, tasks, all_tasks = map(int, first.split("\t")[1:])
-    topics = (line.split("\t")[1:] for line in others)
+    first, *others = (line.split("\t") for line in text.splitlines())
+    executors, silent_ms, in_flight, tasks, all_tasks = map(int, first[1:])
+    transfer, latencies, throttles = Histogram.of([0] * _BUCKETS, 0.0), {}, {}
+    for kind, *fields in others:
+        if kind == "transfer":
+            transfer = _histogram(fields[0])
+        elif kind == "latency":
+            latencies[fields[0]] = _histogram(fields[1])
+        else:
+            throttles[fields[1]] = int(fields[0]) / 1000
     return Reported(
         executors,
         silent_ms / 1000,
         in_flight,
         tasks,
         all_tasks,
-        _histogram(second.split("\t")[1]),
-        {topic: _histogram(durations) for topic, durations in topics},
+        transfer,
+        latencies,
+        throttles,
     )
 
 

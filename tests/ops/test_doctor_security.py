@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from replication.config.file import load_config
-from replication.demo.brokers import Broker
 from replication.demo.workload import create_topic
-from replication.kafka.jvm import java_map, shared_jvm
 from replication.model import Flow
 from tests.support.cli import run
 from tests.support.doctored import assert_healthy, await_fault, look, only, problem
@@ -21,6 +19,7 @@ from tests.support.least_privilege import (
 )
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
+from tests.support.quotas import set_quota
 from tests.support.secured import USER, Secured
 
 pytestmark = pytest.mark.cluster
@@ -144,30 +143,14 @@ def test_logins(secured: Secured, secured_flow: SecuredFlow) -> None:
     assert_healthy(secured_flow.file("SCRAM"))
 
 
-def set_quota(broker: Broker, user: str, key: str, value: float | None) -> None:
-    """Sets or removes a quota of *user*; confluent-kafka cannot."""
-    jvm = shared_jvm()
-    quota = jvm.org.apache.kafka.common.quota
-    entity = quota.ClientQuotaEntity(java_map(jvm, {"user": user}))
-    change = quota.ClientQuotaAlteration(
-        entity, jvm.java.util.List.of(quota.ClientQuotaAlteration.Op(key, value))
-    )
-    servers = java_map(jvm, {"bootstrap.servers": broker.bootstrap})
-    admin = jvm.org.apache.kafka.clients.admin.Admin.create(servers)
-    try:
-        admin.alterClientQuotas(jvm.java.util.List.of(change)).all().get()
-    finally:
-        admin.close()
-
-
 def test_a_quota_that_holds_the_user_back(secured: Secured, secured_flow: SecuredFlow) -> None:
     file = secured_flow.file("SCRAM")
-    set_quota(secured.broker, USER, "consumer_byte_rate", 1000.0)
-    set_quota(secured.broker, "somebody-else", "consumer_byte_rate", 1.0)
+    set_quota(secured.broker, {"user": USER}, "consumer_byte_rate", 1000.0)
+    set_quota(secured.broker, {"user": "somebody-else"}, "consumer_byte_rate", 1.0)
     try:
         code, rows = await_fault(file)
     finally:
-        set_quota(secured.broker, USER, "consumer_byte_rate", None)
+        set_quota(secured.broker, {"user": USER}, "consumer_byte_rate", None)
 
     line = (
         f"kafka-configs --bootstrap-server {secured.servers('SCRAM')} --alter --entity-type users "
@@ -177,7 +160,7 @@ def test_a_quota_that_holds_the_user_back(secured: Secured, secured_flow: Secure
     assert only(rows)["commands"] == [line]
     assert "consumer_byte_rate=1000 (user mirror)" in only(rows)["found"]
     assert_healthy(file)
-    set_quota(secured.broker, "somebody-else", "consumer_byte_rate", None)
+    set_quota(secured.broker, {"user": "somebody-else"}, "consumer_byte_rate", None)
 
 
 @pytest.fixture

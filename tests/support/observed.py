@@ -22,6 +22,7 @@ A_TO_B = Flow("A", "B")
 LABELLED = {
     "executors": {"alive": 2.0},
     "source_tasks": {"shared": 2.0},
+    "throttle_seconds": {"B": 0.25},
     "task_slots": {"used": 8.0, "free": 2.0},
     "jvm_heap_bytes": {"used": 5e8, "max": 2e9},
     "restarts_total": {"records": 1.0},

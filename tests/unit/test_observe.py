@@ -39,11 +39,15 @@ def begun() -> FlowBoard:
 
 
 def test_what_executors_report_is_read_as_the_driver_writes_it() -> None:
-    found = parse("executors\t2\t1500\t30\t8\t9\ntransfer\t2500,0:3,2:1\nlatency\tA.t\t900,0:1\n")
+    found = parse(
+        "executors\t2\t1500\t30\t8\t9\nthrottled\t1250\ta-b\n"
+        "transfer\t2500,0:3,2:1\nlatency\tA.t\t900,0:1\n"
+    )
 
     assert (found.executors, found.silent_seconds, found.in_flight, found.tasks) == (2, 1.5, 30, 8)
     assert (found.transfer.count, found.transfer.sum) == (4, 0.0025)
     assert (found.transfer.counts[:3], found.latencies["A.t"].count) == ((3, 3, 4), 1)
+    assert found.throttles == {"a-b": 1.25}
 
 
 def test_a_partition_that_stands_before_records_is_stalled() -> None:
@@ -210,6 +214,23 @@ def test_the_next_step_of_a_refused_topic_is_the_command_that_accepts_it() -> No
 
     assert condition.next_step == "python -m replication accept FILE --topic t"
     assert condition.text == f"refused\n    To go on: {condition.next_step}"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        sight(topics=(TopicFigures("t", "A.t", "stalled", "", {}),)),
+        sight(figures={"lag_seconds": 31.0}),
+    ],
+    ids=["stalled", "lag"],
+)
+def test_a_slow_flow_names_the_quota_that_holds_it_back(found: FlowFacts) -> None:
+    (free,) = Conditions().look(found)
+    (held,) = Conditions().look(replace(found, throttles={"B": 1.25}))
+
+    assert held.text == f"{free.text}; a quota of B makes each request wait for 1.2 s"
+    assert held.next_step.startswith("raise the quotas of the flow's user on B")
+    assert "quota" not in free.text + free.next_step
 
 
 def test_a_condition_whose_figures_change_goes_on() -> None:

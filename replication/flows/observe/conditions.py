@@ -49,6 +49,7 @@ class FlowFacts:
         ahead: How far times of the source's records are ahead of the machine's clock, by topic.
         heartbeat_age: How long no heartbeat of the source has arrived; None if none is late.
         keeps_less: Why the target does not keep what the source keeps, by topic.
+        throttles: How long a quota makes a request of the flow wait, by alias, in seconds.
     """
 
     flow: Flow
@@ -68,6 +69,7 @@ class FlowFacts:
     ahead: Mapping[str, float] = field(default_factory=dict)
     heartbeat_age: float | None = None
     keeps_less: Mapping[str, str] = field(default_factory=dict)
+    throttles: Mapping[str, float] = field(default_factory=dict)
 
 
 class Conditions:
@@ -114,7 +116,7 @@ def _of_topics(sight: FlowFacts) -> Iterator[Found]:
         if topic.state == "stalled":
             text = f"{topic.topic} does not move, although the source has records for it"
             step = "see the log and the events `stalled` for the brokers that lead its partitions"
-            yield "stalled", topic.topic, text, step
+            yield "stalled", topic.topic, text + _throttled(sight), _quota_step(sight) or step
         headroom = topic.figures.get("retention_headroom_seconds")
         if headroom is not None and headroom < NEAR_RETENTION_SECONDS:
             text = (
@@ -129,11 +131,28 @@ def _of_topics(sight: FlowFacts) -> Iterator[Found]:
     lag = sight.figures.get("lag_seconds", 0.0)
     if lag > sight.slo_lag_seconds:
         text = f"the oldest record that waits has waited for {lag:.0f} s"
-        yield "lag-above-slo", None, text, f"{status}; conf/docs/troubleshooting.md"
+        step = _quota_step(sight) or f"{status}; conf/docs/troubleshooting.md"
+        yield "lag-above-slo", None, text + _throttled(sight), step
     if sight.events.given_up_at and sight.at - sight.events.given_up_at < DAY_SECONDS:
         count = sum(sight.events.given_up.values())
         text = f"{count} source offsets were lost or repeated by decision in the last day"
         yield "offsets-given-up", None, text, "see the events `jumped` for topics and offsets"
+
+
+def _throttled(sight: FlowFacts) -> str:
+    """Returns what to add to the text of a flow that is slow; empty if no quota holds it back."""
+    waits = (
+        f"; a quota of {alias} makes each request wait for {seconds:.1f} s"
+        for alias, seconds in sight.throttles.items()
+    )
+    return "".join(waits)
+
+
+def _quota_step(sight: FlowFacts) -> str:
+    names = " and ".join(sight.throttles)
+    if not names:
+        return ""
+    return f"raise the quotas of the flow's user on {names}: python -m replication doctor FILE"
 
 
 def _of_clusters(sight: FlowFacts) -> Iterator[Found]:

@@ -32,6 +32,7 @@ from replication.flows.observe.partitions import Partitions, Standing
 from replication.flows.observe.topics import RATE_SECONDS, TopicLooks
 from replication.flows.publish.look import LEASED, look_at
 from replication.model import Job, runs
+from replication.spark.kafka_options import named, producer_client_id
 from replication.spark.limits import LimitUse
 from replication.spark.reported_figures import Reported
 from replication.spark.session import task_slots
@@ -107,7 +108,7 @@ class FlowSight:
         figures = {**rates, **_of_topics(topics), **_of_reports(reported)}
         figures |= _of_board(now, board, ahead)
         figures |= of_heartbeats(topics, self.config.policy.heartbeats_topic())
-        facts = self._facts(board, figures, topics, groups, is_reported=reported is not None)
+        facts = self._facts(board, figures, topics, groups, reported)
         return replace(
             look_at(self.context, self._job),
             as_of=now + ahead,
@@ -134,8 +135,7 @@ class FlowSight:
         figures: Mapping[str, float],
         topics: tuple[TopicFigures, ...],
         groups: tuple[GroupFigures, ...],
-        *,
-        is_reported: bool,
+        reported: Reported | None,
     ) -> FlowFacts:
         now, aliases = board.at, (self.config.source.alias, self.config.target.alias)
         self._restarts.extend([now] * (board.copying.restarts - self._counted))
@@ -154,11 +154,12 @@ class FlowSight:
             counts.events(self.config.flow),
             counts.writes(),
             self.config.status.slo_lag_seconds,
-            is_reported=is_reported or not board.copying.generations,
+            is_reported=reported is not None or not board.copying.generations,
             restarts=len(self._restarts),
             skews={alias: skew for alias in aliases if (skew := self._skew_of(alias))},
             ahead=_ahead(board.copying),
             heartbeat_age=self._late_heartbeats(board, figures),
+            throttles=_throttles(self.config, reported) if reported else {},
             keeps_less={k: v for k, v in self.context.board.losses.items() if k not in self.kept},
         )
 
@@ -216,6 +217,7 @@ class FlowSight:
             found |= of_limits(self.context.board.told_limits, reported.limits)
             found["executors"] = {"living": reported.executors}
             found["task_slots"] = self._slots(reported)
+            found["throttle_seconds"] = _throttles(self.config, reported)
             if reported.use is not None:
                 found["jvm_heap_bytes"] = reported.use.heap
         return found
@@ -244,6 +246,16 @@ class FlowSight:
             skew = self._skew_of(alias)
             seconds = None if skew is None else round(skew.seconds, 3)
             yield ClusterFigures(alias, silence is None, since, seconds)
+
+
+def _throttles(config: FlowConfig, reported: Reported) -> dict[str, float]:
+    """Returns how long quotas make requests of the flow wait, by cluster."""
+    flow, waits = config.flow, reported.throttles
+    ids = {
+        flow.source: named(config.source.consumer, flow)["client.id"],
+        flow.target: producer_client_id(config.target.producer, flow),
+    }
+    return {alias: waits[client] for alias, client in ids.items() if client in waits}
 
 
 def _of_topics(topics: Iterable[TopicFigures]) -> dict[str, float]:

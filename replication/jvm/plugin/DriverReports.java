@@ -57,6 +57,7 @@ public final class DriverReports implements DriverPlugin {
     private boolean isLost;
     private final Map<String, long[]> busy = new HashMap<>(); // flow: records, tasks
     private final Map<String, Set<String>> held = new HashMap<>(); // flow: partitions
+    private final Map<String, Long> throttled = new TreeMap<>(); // client.id: milliseconds
   }
 
   private static final class Runs {
@@ -195,7 +196,8 @@ public final class DriverReports implements DriverPlugin {
   /**
    * What is known of {@code flow}, in lines of tab-separated fields: {@code executors living
    * silentMillis records tasks allTasks}, with what is in flight and running and what runs of all
-   * flows, and those of {@link FlowFigures}.
+   * flows, {@code throttled milliseconds client.id} for each client of any flow that a quota holds
+   * back, and those of {@link FlowFigures}.
    */
   public static synchronized String figures(String flow) {
     long now = System.nanoTime();
@@ -203,6 +205,7 @@ public final class DriverReports implements DriverPlugin {
     long silent = 0;
     long[] busy = {0, 0};
     long tasks = 0;
+    Map<String, Long> throttled = new TreeMap<>();
     for (Executor executor : EXECUTORS.values()) {
       if (lives(executor, now)) {
         living++;
@@ -211,11 +214,15 @@ public final class DriverReports implements DriverPlugin {
         busy[0] += own[0];
         busy[1] += own[1];
         tasks += executor.busy.values().stream().mapToLong(each -> each[1]).sum();
+        executor.throttled.forEach((client, millis) -> throttled.merge(client, millis, Math::max));
       }
     }
     StringBuilder lines = new StringBuilder("executors\t").append(living).append('\t');
     lines.append(TimeUnit.NANOSECONDS.toMillis(silent)).append('\t').append(busy[0]);
     lines.append('\t').append(busy[1]).append('\t').append(tasks).append('\n');
+    throttled.forEach(
+        (client, millis) ->
+            lines.append("throttled\t").append(millis).append('\t').append(client).append('\n'));
     return FIGURES.getOrDefault(flow, new FlowFigures()).appendTo(lines).toString();
   }
 
@@ -320,6 +327,7 @@ public final class DriverReports implements DriverPlugin {
         executor.busy.clear();
         executor.held.clear();
         LIMITS.begin(from[1]);
+        executor.throttled.clear();
         for (int i = 1; i < lines.length; i++) {
           keep(from[1], executor, lines[i]);
         }
@@ -353,6 +361,10 @@ public final class DriverReports implements DriverPlugin {
     if (fields[0].equals("held")) {
       String partition = fields[2] + '\t' + fields[3];
       executor.held.computeIfAbsent(fields[1], unused -> new TreeSet<>()).add(partition);
+      return;
+    }
+    if (fields[0].equals("throttled")) {
+      executor.throttled.put(fields[2], Long.parseLong(fields[1]));
       return;
     }
     Runs runs = RUNS.get(fields[2]);

@@ -27,7 +27,8 @@ import replication.source.SharedConsumers;
  * <p>A report is lines of tab-separated fields: {@code executor id number token}, then {@code flow
  * name records tasks} with the records in flight and the tasks running, then {@code held flow topic
  * partition} for what is in flight while the driver waits, {@code limited flow version limit;...}
- * as {@link Throttle} says what has passed, then {@code runs token generation topic partition
+ * as {@link Throttle} says what has passed, {@code throttled milliseconds client.id} for clients
+ * that a quota holds back, then {@code runs token generation topic partition
  * srcFrom,srcUntil,tgtFrom,count;... sync,...}, {@code copied token generation topic partition
  * bytes,newestTimestamp,newestOfSource}, {@code timed token generation topic partition latency
  * transfer} as {@link Durations}, and {@code rejected token generation topic partition offset
@@ -51,6 +52,7 @@ public final class ExecutorReports implements ExecutorPlugin {
 
   private static final Set<TaskContext> TASKS = ConcurrentHashMap.newKeySet();
 
+  private final QuotaWaits quotaWaits = new QuotaWaits();
   private PluginContext context;
   private String token;
   private long intervalMs;
@@ -209,6 +211,7 @@ public final class ExecutorReports implements ExecutorPlugin {
                 .append('\t')
                 .append(tasks.getOrDefault(flow, 0L))
                 .append('\n'));
+    quotaWaits.appendTo(lines);
     if (isAwaited) {
       PreserveTimestamps.forEachCopy((tp, copy) -> copy.reportHeld(lines, tasks.keySet()));
     }

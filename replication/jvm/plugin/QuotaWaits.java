@@ -1,0 +1,82 @@
+package replication.plugin;
+
+import java.lang.management.ManagementFactory;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import javax.management.JMException;
+import javax.management.MBeanServer;
+import javax.management.MalformedObjectNameException;
+import javax.management.ObjectName;
+
+/**
+ * How long brokers make this process's clients wait for a quota, by what the clients have
+ * registered with JMX: the mean of their requests of the last half minute or so.
+ *
+ * <p>Clients of the same {@code client.id} show the values of the newest; a quota is theirs
+ * together.
+ */
+final class QuotaWaits {
+  private static final long INTERVAL_NANOS = TimeUnit.SECONDS.toNanos(5);
+
+  private static final Map<ObjectName, String> ATTRIBUTES =
+      Map.of(
+          name("kafka.consumer:type=consumer-fetch-manager-metrics,client-id=*"),
+          "fetch-throttle-time-avg",
+          name("kafka.producer:type=producer-metrics,client-id=*"),
+          "produce-throttle-time-avg");
+
+  private Map<String, Double> found = Map.of();
+  private long lookedAt = System.nanoTime() - INTERVAL_NANOS;
+
+  private static ObjectName name(String pattern) {
+    try {
+      return new ObjectName(pattern);
+    } catch (MalformedObjectNameException e) {
+      throw new IllegalArgumentException(pattern, e);
+    }
+  }
+
+  /** Appends {@code throttled milliseconds client.id} for each client that waits. */
+  void appendTo(StringBuilder lines) {
+    long now = System.nanoTime();
+    if (now - lookedAt >= INTERVAL_NANOS) {
+      lookedAt = now;
+      found = look(ManagementFactory.getPlatformMBeanServer());
+    }
+    found.forEach(
+        (client, millis) ->
+            lines
+                .append("throttled\t")
+                .append(Math.round(millis))
+                .append('\t')
+                .append(client)
+                .append('\n'));
+  }
+
+  private static Map<String, Double> look(MBeanServer server) {
+    Map<String, Double> found = new TreeMap<>();
+    for (Map.Entry<ObjectName, String> kind : ATTRIBUTES.entrySet()) {
+      for (ObjectName client : server.queryNames(kind.getKey(), null)) {
+        double millis = read(server, client, kind.getValue());
+        if (millis >= 1) { // not NaN, which is a client without requests
+          found.merge(clientId(client), millis, Math::max);
+        }
+      }
+    }
+    return found;
+  }
+
+  private static String clientId(ObjectName client) {
+    String id = client.getKeyProperty("client-id");
+    return id.startsWith("\"") ? ObjectName.unquote(id) : id;
+  }
+
+  private static double read(MBeanServer server, ObjectName client, String attribute) {
+    try {
+      return ((Number) server.getAttribute(client, attribute)).doubleValue();
+    } catch (JMException e) { // the client was closed meanwhile, or has no such request
+      return Double.NaN;
+    }
+  }
+}
