@@ -46,28 +46,6 @@ BOUNDED_READS: Final = {
 }
 """Of reads up to offsets that the log has reached, so that no request has to wait for records."""
 
-PATIENCE_MS: Final = (5_000, 20_000)
-"""``fetch.max.wait.ms`` of Real-Time Mode, the least and the most. A record ends the wait. Kafka's
-``request.timeout.ms``, after which a broker that is silent counts as lost, is half a minute."""
-
-WAKE_UP_MS: Final = "20000"
-"""``heartbeat.interval.ms``: a client that waits for a fetch wakes up so often, though a consumer
-of Spark's is in no group and sends no heartbeats. It also wakes up every five seconds, which its
-code fixes; Kafka's interval of three seconds would add to that for each of 1000 idle tasks."""
-
-METADATA_MS: Final = "3600000"
-"""``metadata.max.age.ms`` of Real-Time Mode. A task's partitions are fixed, and a leader that has
-moved is found by the error of the next fetch. Consumers that start together also ask together: for
-1000, Kafka's five minutes took some 17 CPU seconds each time."""
-
-FETCHES_PER_SECOND: Final = 25
-"""Of all idle tasks of an application. Each has a consumer of its own, and with Kafka's 500 ms each
-would ask twice a second."""
-
-GROUP_SETTINGS: Final = frozenset({"group.protocol", "session.timeout.ms"})
-"""With one of them the client may refuse `WAKE_UP_MS`: an interval of heartbeats must be shorter
-than the session, and the protocol ``consumer`` takes none."""
-
 OWNED_BY_SPARK: Final = frozenset(
     {
         "auto.offset.reset",
@@ -101,9 +79,7 @@ def source_options(
     starts: Mapping[TopicPartition, int],
     *,
     is_bounded: bool = True,
-    is_pooled: bool = False,
     tasks: int = 1,
-    slots: int = 1,
 ) -> dict[str, str]:
     """Returns the source's options: exactly the partitions of *starts*, each from its offset.
 
@@ -111,19 +87,15 @@ def source_options(
         consumer: Effective client properties of the source, in Kafka's own key space.
         starts: The first offset to read, for every partition.
         is_bounded: Tasks read what is there already; in Real-Time Mode they wait for records.
-        is_pooled: Spark keeps the consumers of Real-Time tasks for the next batch. Otherwise that
-            one would wait for those that are closed.
         tasks: How many of them run at once.
-        slots: Tasks of all queries that the application can run at once.
     """
-    waiting = BOUNDED_READS if is_bounded else _patience(consumer, slots) if is_pooled else {}
-    shared = {
+    ours = {
+        **(BOUNDED_READS if is_bounded else {}),
         "max.partition.fetch.bytes": str(_share(FETCHED_BYTES, tasks, FETCH_BYTES)),
         "max.poll.records": str(_share(POLLED_RECORDS, tasks, POLL_RECORDS)),
     }
-    known = {} if is_bounded else _known(consumer)
     return {
-        **_kafka(with_defaults("consumer", {**shared, **waiting, **known, **consumer})),
+        **_kafka(with_defaults("consumer", {**ours, **consumer})),
         "assign": json.dumps(_by_topic_partitions(starts)),
         "startingOffsets": offsets_json(starts),
         "includeHeaders": "true",
@@ -227,26 +199,6 @@ def parse_offsets(text: str | None) -> dict[TopicPartition, int]:
         for topic, offsets in topics.items()
         for partition, offset in offsets.items()
     }
-
-
-def _patience(consumer: Mapping[str, str], slots: int) -> dict[str, str]:
-    """Returns how long each Real-Time task of that many waits for a record before asking again."""
-    if "request.timeout.ms" in consumer:  # it may be shorter
-        return {}
-    least, most = PATIENCE_MS
-    wait_ms = min(most, max(least, 1000 * slots // FETCHES_PER_SECOND))
-    waiting = {"fetch.max.wait.ms": str(wait_ms)}
-    if consumer.keys().isdisjoint(GROUP_SETTINGS):
-        waiting["heartbeat.interval.ms"] = WAKE_UP_MS
-    return waiting
-
-
-def _known(consumer: Mapping[str, str]) -> dict[str, str]:
-    """Returns for how long a Real-Time task trusts what it knows of the source's brokers.
-
-    A consumer with a rack reads from a follower (KIP-392), which it chooses anew at that age.
-    """
-    return {} if consumer.get("client.rack") else {"metadata.max.age.ms": METADATA_MS}
 
 
 def _share(whole: int, tasks: int, bounds: tuple[int, int]) -> int:

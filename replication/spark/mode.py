@@ -41,8 +41,8 @@ FILES_PER_FLOW = 50
 FILES_PER_TASK = 6
 """A consumer of a cluster with one broker has four, and a connection to each further one."""
 
-KEPT_CONSUMERS = 2 * (LOCAL_BATCH_SLOTS + LOCAL_SPARE_SLOTS)
-"""Of micro-batches and drains, from one batch to the next."""
+KEPT_CONSUMERS = 64
+"""Of micro-batches and drains, from one batch to the next, by Spark's default."""
 
 BATCH_MODES: Final = frozenset[Mode]({"microbatch", "drain"})
 """Their tasks are short, so that they hold no slot."""

@@ -26,7 +26,6 @@ from replication.spark.acknowledged import PLUGIN, PLUGINS, TAGS, is_on_class_pa
 from replication.spark.class_archive import archive_options
 from replication.spark.doors import LOCAL_IP, PAGE, closed, open_doors
 from replication.spark.hadoop import set_hadoop_properties
-from replication.spark.kept_consumers import CAPACITY, room_for, slots_of_a_process
 from replication.spark.late import LateSession
 from replication.spark.requirements import is_loadable
 from replication.spark.sources import obstacle_to_sharing
@@ -115,8 +114,6 @@ def session(app: str) -> SparkSession:
     defaults = {**BOUNDED, "spark.redaction.regex": SPARK_REDACTION, **_closed_doors(given)}
     if is_local and LOCAL_IP not in os.environ:
         defaults[PAGE] = "false"  # it would listen on every interface
-    if slots := slots_of_a_process(given):
-        defaults[CAPACITY] = str(room_for(slots))
     bounded = {key: value for key, value in defaults.items() if not given.contains(key)}
     for key, value in {**REQUIRED, **executors, **bounded, **TAGS, **_plugins()}.items():
         builder = builder.config(key, value)
@@ -216,8 +213,7 @@ def local_session(
     master = f"local[{slots}]"
     builder = SparkSession.builder.master(master).appName(app)
     ours = {**REQUIRED, **BOUNDED, **LOCAL, **closed(master, settings)}
-    ours |= {PLUGINS: PLUGIN, CAPACITY: str(room_for(slots))}
-    for key, value in {**ours, **settings}.items():
+    for key, value in {**ours, PLUGINS: PLUGIN, **settings}.items():
         builder = builder.config(key, value)
     class_path = os.pathsep.join(filter(None, (archived, class_path)))
     builder = builder.config("spark.driver.extraClassPath", class_path).config(

@@ -58,13 +58,9 @@ def test_the_sink_keeps_the_order_and_gives_up_no_batch(key: str, value: str) ->
     assert options[f"kafka.{key}"] == value
 
 
-def waits(
-    consumer: dict[str, str], *, is_bounded: bool, is_pooled: bool = True, slots: int = 1
-) -> str | None:
+def waits(consumer: dict[str, str], *, is_bounded: bool) -> str | None:
     """How long a fetch waits for records; None is Kafka's default."""
-    options = source_options(
-        consumer, {LOG_0: 0}, is_bounded=is_bounded, is_pooled=is_pooled, slots=slots
-    )
+    options = source_options(consumer, {LOG_0: 0}, is_bounded=is_bounded)
     return options.get("kafka.fetch.max.wait.ms")
 
 
@@ -74,38 +70,9 @@ def test_a_read_of_what_is_there_waits_for_no_record_unless_the_user_wants_it() 
     assert waits({"fetch.max.wait.ms": "90"}, is_bounded=True) == "90"
 
 
-def test_the_idle_tasks_of_realtime_mode_ask_rarely_unless_the_user_wants_otherwise() -> None:
-    many = [waits({}, is_bounded=False, slots=slots) for slots in (1, 125, 250, 499, 500, 5000)]
-
-    assert many == ["5000", "5000", "10000", "19960", "20000", "20000"]
+def test_a_task_of_realtime_mode_waits_for_records_as_kafkas_consumers_do() -> None:
+    assert waits({}, is_bounded=False) is None
     assert waits({"fetch.max.wait.ms": "90"}, is_bounded=False) == "90"
-    assert waits({"request.timeout.ms": "3000"}, is_bounded=False) is None
-    assert waits({"session.timeout.ms": "4000"}, is_bounded=False) == "5000"
-
-
-def test_an_idle_task_sleeps_for_as_long_as_the_client_can() -> None:
-    options = source_options({}, {LOG_0: 0}, is_bounded=False, is_pooled=True, slots=1000)
-
-    assert options["kafka.heartbeat.interval.ms"] == "20000"
-    for refused in ({"session.timeout.ms": "4000"}, {"group.protocol": "consumer"}):
-        options = source_options(refused, {LOG_0: 0}, is_bounded=False, is_pooled=True)
-        assert "kafka.heartbeat.interval.ms" not in options
-
-
-def test_a_task_that_waits_for_records_asks_once_an_hour_who_leads_its_partition() -> None:
-    def age(consumer: dict[str, str], *, is_bounded: bool = False) -> str | None:
-        options = source_options(consumer, {LOG_0: 0}, is_bounded=is_bounded)
-        return options.get("kafka.metadata.max.age.ms")
-
-    assert age({}) == age({"client.rack": ""}) == "3600000"
-    assert age({"metadata.max.age.ms": "9000"}) == "9000"
-    assert age({}, is_bounded=True) is None
-    assert age({"client.rack": "eu-1"}) is None, "a follower is chosen anew at that age"
-
-
-def test_a_consumer_that_spark_closes_after_a_batch_waits_no_longer_than_kafkas_do() -> None:
-    assert waits({}, is_bounded=False, is_pooled=False) is None
-    assert waits({}, is_bounded=True, is_pooled=False) == "1"
 
 
 def test_many_tasks_fetch_and_send_less_each() -> None:

@@ -38,10 +38,8 @@ from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.acknowledged import generation_tag
 from replication.spark.checkpoint import checkpoint_location, temporary_folder
 from replication.spark.kafka_options import named, sharing_options, source_options
-from replication.spark.kept_consumers import keeps_all
 from replication.spark.progress import Batch, QueryProgress
 from replication.spark.projection import counts_column
-from replication.spark.session import task_slots
 from replication.spark.sources import SHARED, Reading
 from replication.topics.topic_plan import TopicPlan
 
@@ -293,15 +291,7 @@ def _source(
         options = sharing_options(consumer, starts, reading.tasks, setup.brokers)
         source = spark.readStream.format(SHARED).options(**options)
     else:
-        slots = max(1, task_slots(spark))  # none before the first executor has come
-        options = source_options(
-            consumer,
-            starts,
-            is_bounded=is_bounded,
-            is_pooled=keeps_all(spark, slots),
-            tasks=reading.tasks,
-            slots=slots,
-        )
+        options = source_options(consumer, starts, is_bounded=is_bounded, tasks=reading.tasks)
         source = spark.readStream.format("kafka").options(**options)
     return source.option("maxOffsetsPerTrigger", config.batch_max_records) if is_bounded else source
 

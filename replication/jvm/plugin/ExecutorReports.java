@@ -119,7 +119,6 @@ public final class ExecutorReports implements ExecutorPlugin {
     isShutDown = true;
     if (hasRunTasks) { // else there may be no client, and Spark's classes would make pools for them
       SharedConsumers.closeAll();
-      KeptConsumers.close();
       KeptProducers.close();
     }
   }

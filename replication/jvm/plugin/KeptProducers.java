@@ -1,5 +1,6 @@
 package replication.plugin;
 
+import java.lang.reflect.Field;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -17,8 +18,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>Spark closes them by a shutdown hook, which waits until all that they hold is written: for
  * ever, if the target does not answer. The process would live on after its lease. Records whose
  * topic was deleted wait without an end as well, and would be the first that the next topic of that
- * name gets. As {@link KeptConsumers} does, this reads Spark's fields by name; where that fails,
- * the process waits.
+ * name gets. Spark lets nobody in, so its fields are read by name. Where a release has renamed one,
+ * or has a Kafka client of its own, the process waits.
  */
 final class KeptProducers {
   private static final String PACKAGE = "org.apache.spark.sql.kafka010.producer.";
@@ -81,21 +82,25 @@ final class KeptProducers {
   }
 
   private static Object pool() throws ReflectiveOperationException {
-    return KeptConsumers.field(Class.forName(PACKAGE + "InternalKafkaProducerPool$"), "pool")
-        .get(null);
+    return field(Class.forName(PACKAGE + "InternalKafkaProducerPool$"), "pool").get(null);
   }
 
   @SuppressWarnings("unchecked")
   private static HashMap<Seq<Tuple2<String, Object>>, Object> cache(Object pool)
       throws NoSuchFieldException, IllegalAccessException {
-    return (HashMap<Seq<Tuple2<String, Object>>, Object>)
-        KeptConsumers.field(pool.getClass(), "cache").get(pool);
+    return (HashMap<Seq<Tuple2<String, Object>>, Object>) field(pool.getClass(), "cache").get(pool);
   }
 
   private static KafkaProducer<?, ?> producer(Object entry)
       throws NoSuchFieldException, IllegalAccessException {
-    Object kept = KeptConsumers.field(entry.getClass(), "producer").get(entry);
-    return (KafkaProducer<?, ?>) KeptConsumers.field(kept.getClass(), "producer").get(kept);
+    Object kept = field(entry.getClass(), "producer").get(entry);
+    return (KafkaProducer<?, ?>) field(kept.getClass(), "producer").get(kept);
+  }
+
+  private static Field field(Class<?> owner, String name) throws NoSuchFieldException {
+    Field field = owner.getDeclaredField(name);
+    field.setAccessible(true);
+    return field;
   }
 
   private KeptProducers() {}
