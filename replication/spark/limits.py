@@ -1,6 +1,6 @@
 """The limits of flows in the executors: set in the driver's JVM, which answers their reports."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,14 +23,15 @@ class LimitUse:
 def set_limits(
     jvm: Any,  # noqa: ANN401 - py4j's own view of a JVM
     flow: Flow,
-    limits: Iterable[tuple[Limit, Collection[str]]],
+    limits: Iterable[tuple[Limit, Mapping[str, str]]],
 ) -> bool:
     """Sets all limits of *flow*; executors hear of them by the answers to their next reports.
 
     Args:
         jvm: The driver's.
         flow: Which.
-        limits: Each with the remote topics that it covers; those of a whole flow do not count.
+        limits: Each with the upstream topics that it covers, and their remote ones; those of the
+            limit of a whole flow do not count.
 
     Returns:
         Whether they are news.
@@ -39,9 +40,10 @@ def set_limits(
     return bool(jvm.replication.plugin.DriverReports.limit(str(flow), lines))
 
 
-def _line(limit: Limit, topics: Collection[str]) -> str:
+def _line(limit: Limit, topics: Mapping[str, str]) -> str:
     rates = (limit.bytes_per_second or NO_RATE, limit.records_per_second or NO_RATE)
-    names = ALL_TOPICS if limit.topics is None else ",".join(sorted(topics))
+    pairs = sorted(f"{remote}:{upstream}" for upstream, remote in topics.items())
+    names = ALL_TOPICS if limit.topics is None else ",".join(pairs)
     return "\t".join((*map(str, rates), names))
 
 

@@ -20,7 +20,7 @@ public final class LimitCost {
     System.out.printf("without a limit %.2f ns%n", least(throttle) - loop);
     throttle.set("1", "1.0E15,1.0E15,*");
     System.out.printf("limit of the flow %.2f ns%n", least(throttle) - loop);
-    throttle.set("2", "1.0E15,1.0E15,A.other,A.orders;1.0E15,1.0E15,*");
+    throttle.set("2", "1.0E15,1.0E15,A.other:other,A.orders:orders;1.0E15,1.0E15,*");
     System.out.printf("limits of flow and topic %.2f ns%n", least(throttle) - loop);
   }
 

@@ -31,7 +31,7 @@ def apply_limits(context: FlowContext, *, waits: bool = False) -> None:
         return
     running = board.look().copying.topics
     covered = [
-        (limit, [remote for topic, remote in running.items() if limit.covers(topic)])
+        (limit, {topic: running[topic] for topic in running if limit.covers(topic)})
         for limit in limits
     ]
     told = [(limit, topics) for limit, topics in covered if topics or limit.topics is None]

@@ -1,5 +1,7 @@
 package replication.producer;
 
+import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 
 /**
@@ -10,7 +12,7 @@ import java.util.Set;
  * is paid. Hence a record that is larger than what a second gives passes, and is paid for
  * afterwards.
  */
-final class RateLimit {
+public final class RateLimit {
   /** A rate that limits nothing. */
   static final double NONE = -1;
 
@@ -68,7 +70,8 @@ final class RateLimit {
   }
 
   private final Clock clock;
-  private final Set<String> topics; // null for all
+  private final Map<String, String> topics; // remote to upstream; null for all
+  private final Set<String> upstream;
   private final Bucket bytes = new Bucket();
   private final Bucket records = new Bucket();
   private long filledAt;
@@ -81,8 +84,9 @@ final class RateLimit {
   private long passedBytes;
   private long passedRecords;
 
-  RateLimit(Set<String> topics, Clock clock) {
+  RateLimit(Map<String, String> topics, Clock clock) {
     this.topics = topics;
+    upstream = topics == null ? Set.of() : Set.copyOf(topics.values());
     this.clock = clock;
     filledAt = clock.nanos();
     reportedAt = filledAt;
@@ -90,11 +94,16 @@ final class RateLimit {
   }
 
   boolean covers(String topic) {
-    return topics == null || topics.contains(topic);
+    return topics == null || topics.containsKey(topic);
   }
 
-  boolean isOf(Set<String> others) {
-    return topics == null ? others == null : topics.equals(others);
+  /** Whether it is of an upstream topic, and not of the whole flow. */
+  boolean isOfUpstream(String topic) {
+    return upstream.contains(topic);
+  }
+
+  boolean isOf(Map<String, String> others) {
+    return Objects.equals(topics, others);
   }
 
   /** Sets the rates; what waits goes by them at once. */
@@ -123,9 +132,26 @@ final class RateLimit {
     passedRecords++;
   }
 
-  private void await() throws InterruptedException {
+  /** Whether a record would wait now. */
+  public synchronized boolean isUsedUp() {
+    fill(clock.nanos());
+    return isShort();
+  }
+
+  /** Notes that a record waits which nobody hands over yet; {@link #endWait} follows. */
+  public synchronized void beginWait() {
     note(clock.nanos());
     waiting++;
+  }
+
+  /** Notes that it does not wait any more. */
+  public synchronized void endWait() {
+    note(clock.nanos());
+    waiting--;
+  }
+
+  private void await() throws InterruptedException {
+    beginWait();
     try {
       while (isShort()) {
         double seconds = Math.max(bytes.secondsShort(), records.secondsShort());
@@ -133,8 +159,7 @@ final class RateLimit {
         fill(clock.nanos());
       }
     } finally {
-      note(clock.nanos());
-      waiting--;
+      endWait();
     }
   }
 

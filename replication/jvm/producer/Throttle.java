@@ -1,10 +1,11 @@
 package replication.producer;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.TaskContext;
 
 /**
  * The limits of one flow in this process, as the driver has last answered to a report: see {@link
@@ -25,14 +26,21 @@ public final class Throttle {
     this.clock = clock;
   }
 
-  static Throttle of(String flow) {
+  /** The limits of the flow that a task is of, which may be none. */
+  public static Throttle of(TaskContext task) {
+    String generation = task == null ? null : task.getLocalProperty(PreserveTimestamps.GENERATION);
+    return of(PartitionCopy.flowOf(generation == null ? "" : generation));
+  }
+
+  public static Throttle of(String flow) {
     return FLOWS.computeIfAbsent(flow, unused -> new Throttle(RateLimit.REAL));
   }
 
   /**
    * Sets the limits of a flow by what the driver answers: {@code flow version limit;...} with tabs
    * between them. A limit is {@code bytesPerSecond,recordsPerSecond,topic,...}, where -1 is for
-   * none and {@code *} for all topics. Without topics only the rates of a known version change.
+   * none, {@code *} for all topics, and a topic is the remote one, a colon and the upstream one.
+   * Without topics only the rates of a known version change.
    */
   public static void obey(String answer) {
     String[] fields = answer.split("\t", -1);
@@ -53,7 +61,7 @@ public final class Throttle {
       List<RateLimit> over = new ArrayList<>(List.of(limits));
       RateLimit[] found = wanted.length == 0 ? NOTHING : new RateLimit[wanted.length];
       for (int i = 0; i < wanted.length; i++) {
-        found[i] = takeOrMake(topics(wanted[i]), over);
+        found[i] = takeOrMake(wanted[i], over);
       }
       setRates(found, wanted);
       version = ofVersion;
@@ -71,13 +79,22 @@ public final class Throttle {
     }
   }
 
-  private static Set<String> topics(String limit) {
+  private static Map<String, String> topics(String limit) {
     String topics = limit.split(",", 3)[2];
-    return topics.equals("*") ? null : Set.of(topics.split(","));
+    if (topics.equals("*")) {
+      return null;
+    }
+    Map<String, String> found = new HashMap<>();
+    for (String names : topics.split(",")) {
+      String[] remoteAndUpstream = names.split(":");
+      found.put(remoteAndUpstream[0], remoteAndUpstream[1]);
+    }
+    return found;
   }
 
   /** A limit of these topics; one that is known keeps its debts, and leaves {@code known}. */
-  private RateLimit takeOrMake(Set<String> topics, List<RateLimit> known) {
+  private RateLimit takeOrMake(String wanted, List<RateLimit> known) {
+    Map<String, String> topics = topics(wanted);
     for (RateLimit limit : known) {
       if (limit.isOf(topics)) {
         known.remove(limit);
@@ -87,12 +104,22 @@ public final class Throttle {
     return new RateLimit(topics, clock);
   }
 
-  boolean isLimited() {
+  public boolean isLimited() {
     return limits.length > 0;
   }
 
+  /** The limit of its own that an upstream topic has used up for now; null if none. */
+  public RateLimit usedUp(String upstream) {
+    for (RateLimit limit : limits) {
+      if (limit.isOfUpstream(upstream) && limit.isUsedUp()) {
+        return limit;
+      }
+    }
+    return null;
+  }
+
   /** Waits until a record of {@code size} bytes may be sent to a topic. */
-  void take(String topic, int size) throws InterruptedException {
+  public void take(String topic, int size) throws InterruptedException {
     for (RateLimit limit : limits) {
       if (limit.covers(topic)) {
         limit.take(size);

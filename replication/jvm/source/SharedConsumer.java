@@ -17,6 +17,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
+import replication.producer.Throttle;
 
 /**
  * A consumer of many partitions, and what it has fetched of them beyond the end of the last batch.
@@ -38,6 +39,7 @@ final class SharedConsumer {
   private final Set<FetchedPartition> open = new LinkedHashSet<>();
   private ClientSettings settings;
   private Consumer<byte[], byte[]> consumer;
+  private final HeldUp heldUp = new HeldUp();
   private FetchedPartition current;
   private long leftBytes;
 
@@ -55,10 +57,16 @@ final class SharedConsumer {
     consumer = connect.apply(settings);
   }
 
+  /** Lets no record of a topic through that has used up a limit of these. */
+  void follow(Throttle limits) {
+    heldUp.follow(limits);
+  }
+
   /** Begins a batch. */
   void begin(List<TaskShare.Range> ranges) {
     ready.clear();
     open.clear();
+    heldUp.clear();
     current = null;
     leftBytes = 0;
     consumer.assign(ranges.stream().map(TaskShare.Range::partition).toList());
@@ -92,7 +100,7 @@ final class SharedConsumer {
       if (record != null || open.isEmpty()) {
         return record;
       }
-      if (poll(LOOK) || finishPassed()) {
+      if (poll(LOOK) || finishPassed() || !heldUp.isEmpty()) {
         waits = null;
         continue;
       }
@@ -119,16 +127,22 @@ final class SharedConsumer {
     }
     long end = clock.getAsLong() + TimeUnit.MILLISECONDS.toNanos(patienceMs);
     long left;
-    while ((left = end - clock.getAsLong()) > 0) {
-      if (poll(Duration.ofNanos(left))) {
-        return fetchedRecord();
+    while (record == null && (left = end - clock.getAsLong()) > 0) {
+      boolean isHeldUp = !heldUp.isEmpty();
+      if (poll(Duration.ofNanos(isHeldUp ? Math.min(left, LOOK.toNanos()) : left)) || isHeldUp) {
+        record = fetchedRecord();
       }
     }
-    return null;
+    return record;
   }
 
   private ConsumerRecord<byte[], byte[]> fetchedRecord() {
-    while (current != null || (current = ready.poll()) != null) {
+    while (current != null || (current = nextReady()) != null) {
+      if (heldUp.takes(current)) {
+        consumer.pause(List.of(current.partition)); // or the client would hand out what follows
+        current = null;
+        continue;
+      }
       ConsumerRecord<byte[], byte[]> record = current.take();
       if (record != null) {
         return record;
@@ -139,6 +153,16 @@ final class SharedConsumer {
       current = null;
     }
     return null;
+  }
+
+  private FetchedPartition nextReady() {
+    if (!heldUp.isEmpty()) {
+      for (FetchedPartition released : heldUp.release()) {
+        consumer.resume(List.of(released.partition));
+        ready.add(released);
+      }
+    }
+    return ready.poll();
   }
 
   private boolean poll(Duration patience) {
@@ -166,6 +190,7 @@ final class SharedConsumer {
     consumer = connect.apply(settings);
     consumer.assign(open.stream().map(partition -> partition.partition).toList());
     open.forEach(partition -> consumer.seek(partition.partition, partition.fetchedUntil()));
+    consumer.pause(heldUp.all());
     fetched.values().stream().filter(FetchedPartition::isFinished).forEach(FetchedPartition::drop);
   }
 
@@ -241,6 +266,7 @@ final class SharedConsumer {
   void close() {
     fetched.clear();
     ready.clear();
+    heldUp.clear();
     ClientSettings.close(consumer);
   }
 }

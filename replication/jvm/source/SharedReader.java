@@ -15,6 +15,7 @@ import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.TaskCompletionListener;
+import replication.producer.Throttle;
 
 /** A task's half of {@link SharedSource}: the records of its share, as rows. */
 final class SharedReader implements SupportsRealTimeRead<InternalRow> {
@@ -52,6 +53,7 @@ final class SharedReader implements SupportsRealTimeRead<InternalRow> {
     this.isStream = isStream;
     consumer = SharedConsumers.take(share, settings);
     TaskContext task = TaskContext.get();
+    consumer.follow(Throttle.of(task));
     if (task != null) { // Spark 4.1 does not close the readers of Real-Time tasks
       task.addTaskCompletionListener((TaskCompletionListener) ended -> close());
     }

@@ -12,7 +12,6 @@ from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.limiting import apply_limits, waits_for_limit
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns
-from replication.spark.limits import limit_uses
 from replication.upkeep.prepare import prepare_topics
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.gate.clock import Limit as TimeLimit
@@ -42,12 +41,6 @@ def send_bytes(clusters: Clusters, topic: str, count: int, size: int = SIZE) -> 
 def limit(flow: RunningFlow, *limits: Limit) -> None:
     """Does what a change of the limits does in the flow's process."""
     apply_limits(replace(flow.context, config=replace(flow.config, limits=limits)))
-
-
-def known_to_all(flow: RunningFlow) -> bool:
-    """Whether the executors go by the limits that were set last."""
-    uses = limit_uses(flow.context.jvm, flow.config.flow)
-    return bool(uses) and all(use.is_waiting for use in uses)
 
 
 def kinds(flow: RunningFlow) -> list[str]:
@@ -91,27 +84,31 @@ def check_mean(sent: list[Sent], from_ms: int, until_ms: int, rate: int) -> None
     assert mean(sent, from_ms, until_ms) == pytest.approx(rate, rel=0.05)
 
 
-def test_topics_have_limits_of_their_own_and_a_limit_that_ends_holds_up_nothing(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+@pytest.mark.parametrize("mode", ["realtime", "microbatch"])
+def test_a_limit_of_a_topic_holds_up_no_other_topic_of_the_same_task(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, mode: Mode
 ) -> None:
+    """The second record of the limited topic waits for 100 s, until its limit ends."""
     slow, fast = f"{topic_name}-slow", f"{topic_name}-fast"
-    for topic in (slow, fast):
+    for topic, count, size in ((slow, 6, 100_000), (fast, 2_000, SIZE)):
         create_topic(clusters[0].bootstrap, topic, 2)
-        send_bytes(clusters, topic, 2_000)
-    settings = {**TIMES, "replication.limit.topics": ".*-slow 20 records/s"}
+        send_bytes(clusters, topic, count, size)
+    settings = {
+        "replication.source": "shared",
+        "tasks.max": "1",
+        "replication.limit.topics": ".*-slow 1KB/s",
+    }
     config = flow_config(*clusters, f"{slow}, {fast}", settings)
-    flow = RunningFlow(spark, tmp_path, config, "realtime")
-    flow.until(lambda: copied(clusters, fast) >= 2_000)
-    flow.until(lambda: known_to_all(flow))
-    flow.until(lambda: copied(clusters, slow) >= 60)
-    at_end = now_ms()
+    flow = RunningFlow(spark, tmp_path, config, mode)
+    flow.until(lambda: copied(clusters, slow) > 0 and copied(clusters, fast) == 2_000)
+    flow.until(lambda: waits_for_limit(flow.context))
+    while_limited = copied(clusters, slow)
     limit(flow)
-    flow.until(lambda: copied(clusters, slow) >= 2_000)
+    flow.until(lambda: copied(clusters, slow) == 6)
     flow.stop()
 
-    by_limit = between(sent_to(clusters[1], f"A.{slow}"), 0, at_end)
-    assert worst_second(by_limit) <= 20 * SIZE * A_FIFTH_MORE + SIZE
-    assert [len(sent_to(clusters[1], f"A.{topic}")) for topic in (slow, fast)] == [2_000, 2_000]
+    assert while_limited < 6
+    assert_equal(clusters, slow, fast)
     assert kinds(flow) == ["limited", "limit-ended"]
 
 

@@ -102,7 +102,7 @@ final class RateLimitTest {
 
   @Test
   void topicsWithALimitOfTheirOwnDoNotSlowTheOthers() throws InterruptedException {
-    throttle.set("1", "1000.0,-1.0,A.slow;100000.0,-1.0,*");
+    throttle.set("1", "1000.0,-1.0,A.slow:slow;100000.0,-1.0,*");
 
     assertEquals(0.9, last(times("A.slow", 10, 100)), 0.01);
     assertEquals(1, last(times("A.other", 100, 1_000)), 0.2);
@@ -110,7 +110,7 @@ final class RateLimitTest {
 
   @Test
   void topicsOfOneLimitShareIt() throws InterruptedException {
-    throttle.set("1", "1000.0,-1.0,a,b");
+    throttle.set("1", "1000.0,-1.0,a:a,b:b");
     long begin = clock.now;
     for (int i = 0; i < 20; i++) {
       throttle.take(i % 2 == 0 ? "a" : "b", 100);
@@ -139,10 +139,10 @@ final class RateLimitTest {
 
   @Test
   void withoutItsLimitATopicIsFree() throws InterruptedException {
-    throttle.set("1", "1000.0,-1.0,a;1000.0,-1.0,b");
+    throttle.set("1", "1000.0,-1.0,a:a;1000.0,-1.0,b:b");
     times("a", 1, 1_000_000);
     times("b", 1, 1_000_000);
-    throttle.set("2", "1000.0,-1.0,b");
+    throttle.set("2", "1000.0,-1.0,b:b");
     assertEquals(0, last(times("a", 10, 1_000_000)));
     throttle.set("0", "");
 

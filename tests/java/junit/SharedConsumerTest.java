@@ -2,6 +2,7 @@ package replication.source;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -13,8 +14,11 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.StringJoiner;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.MockConsumer;
@@ -29,11 +33,13 @@ import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.junit.jupiter.api.Test;
+import replication.producer.Throttle;
 
 /** What a task gets of the partitions that share its consumer. */
 final class SharedConsumerTest {
   private static final TopicPartition A = new TopicPartition("t", 0);
   private static final TopicPartition B = new TopicPartition("t", 1);
+  private static final String FLOW = "of->this test";
 
   private final Logs logs = new Logs();
   private final List<Client> clients = new ArrayList<>();
@@ -318,6 +324,85 @@ final class SharedConsumerTest {
     assertEquals(300, batch(second.toArray(new TaskShare.Range[0])).size());
     assertFalse(client().seeks.isEmpty(), "what was dropped is fetched again");
     assertTrue(client().seeks.size() < 100, "but not what was kept");
+  }
+
+  /** Whether the topics have used up a limit of their own, for days. */
+  private static void useUp(String... topics) {
+    Throttle.obey(FLOW + "\t0\t"); // what they had is over
+    StringJoiner limits = new StringJoiner(";");
+    for (String topic : topics) {
+      limits.add("1000.0,-1.0,A." + topic + ":" + topic);
+    }
+    Throttle.obey(FLOW + "\t1\t" + limits);
+    for (String topic : topics) {
+      try {
+        Throttle.of(FLOW).take("A." + topic, 1_000_000_000);
+      } catch (InterruptedException e) {
+        throw new IllegalStateException(e);
+      }
+    }
+  }
+
+  @Test
+  void aTopicThatHasUsedUpItsLimitHoldsUpNoOther() {
+    TopicPartition slow = new TopicPartition("slow", 0);
+    logs.add(slow, 1, 0, 1, 2);
+    logs.add(A, 1, 0, 1, 2, 3, 4, 5);
+    client().most = 2;
+    useUp("slow");
+    consumer.follow(Throttle.of(FLOW));
+    consumer.begin(List.of(range(slow, 0, 3), range(A, 0, 6)));
+    for (int record = 0; record < 6; record++) {
+      assertEquals(A.topic(), consumer.next().topic(), "of which topic");
+    }
+    assertTrue(client().paused().contains(slow), "the client would hand out what follows");
+    StringBuilder waiting = new StringBuilder();
+    Throttle.reportAll(waiting);
+    useUp();
+
+    for (int record = 0; record < 3; record++) {
+      assertEquals(record, consumer.next().offset());
+    }
+    assertNull(consumer.next(), "the batch is over");
+    assertNotEquals("0", waiting.toString().split(",")[4], "nanoseconds for which it has waited");
+  }
+
+  @Test
+  void whateverIsHeldUpEachRecordComesOnceAndInOrder() {
+    consumer.follow(Throttle.of(FLOW));
+    for (int seed = 0; seed < 100; seed++) {
+      Random random = new Random(seed);
+      logs.sizes.clear();
+      logs.ends.clear();
+      consumer.begin(List.of());
+      List<TaskShare.Range> ranges = new ArrayList<>();
+      Map<TopicPartition, Long> next = new HashMap<>();
+      for (String topic : List.of("a", "b", "c")) {
+        for (int number = 0; number < 2; number++) {
+          TopicPartition tp = new TopicPartition(topic, number);
+          logs.add(tp, 1, LongStream.range(0, 20).toArray());
+          ranges.add(range(tp, 0, TaskShare.NO_END));
+          next.put(tp, 0L);
+        }
+      }
+      client().most = 1 + random.nextInt(5);
+      consumer.begin(ranges);
+      int left = 120;
+      while (left > 0) {
+        if (random.nextInt(5) == 0) {
+          useUp(Stream.of("a", "b", "c").filter(t -> random.nextBoolean()).toArray(String[]::new));
+        }
+        ConsumerRecord<byte[], byte[]> record = consumer.next(20);
+        if (record != null) {
+          TopicPartition tp = new TopicPartition(record.topic(), record.partition());
+          assertEquals(next.put(tp, record.offset() + 1), record.offset(), tp + " of " + seed);
+          left--;
+        }
+      }
+      next.replaceAll((tp, offset) -> 20L);
+      assertEquals(SourceOffsets.of(next).json(), consumer.offsets().json());
+    }
+    useUp();
   }
 
   @Test
