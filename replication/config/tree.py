@@ -66,6 +66,17 @@ class FlowConfig(TopicsConfig, RecordsConfig):
         declared = self.aggregate_topics
         return bool(declared) and NameFilter(declared, ()).accepts(remote_topic)
 
+    def with_schema_ids(self, topics: Mapping[str, str]) -> dict[str, str]:
+        """Returns those of *topics*, with their remote names, whose records carry schema ids.
+
+        A heartbeat begins with zeros, so that it would look like one.
+        """
+        return {
+            topic: remote
+            for topic, remote in topics.items()
+            if self.schemas.names(topic) and not self.policy.is_heartbeats_topic(topic)
+        }
+
     @property
     def custom_classes(self) -> tuple[CustomClass, ...]:
         """The user's classes that this flow asks."""

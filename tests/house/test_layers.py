@@ -140,6 +140,7 @@ DOORS = {
         "quotas",
         "reach",
         "reader",
+        "registry",
         "rejections",
         "status_reader",
         "status_topic",

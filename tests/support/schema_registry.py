@@ -1,0 +1,264 @@
+"""A schema registry in the test's process, which answers as Confluent's does in what we ask.
+
+From its source and from tests of two rewrites of it: ids and versions, IMPORT mode, references,
+compatibility (a schema whose text has ``"incompatible"`` is refused), contexts in the path. A
+context has schemas and ids of its own. No test has compared it with a real one.
+"""
+
+import json
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+Answer = tuple[int, Any]
+NOT_THERE: Answer = (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
+
+
+@dataclass
+class Context:
+    """The schemas of one context."""
+
+    next_id: int = 1
+    schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
+    subjects: dict[str, dict[int, int]] = field(default_factory=dict)
+    levels: dict[str, str] = field(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
+
+    def mode(self, subject: str) -> str:
+        """The mode in force."""
+        return self.modes.get(subject, self.modes.get("", "READWRITE"))
+
+    def lookup(self, schema: dict[str, Any]) -> int | None:
+        """The id of a schema."""
+        return next((number for number, one in self.schemas.items() if one == schema), None)
+
+    def register(  # noqa: PLR0911 - a refusal each
+        self, subject: str, body: dict[str, Any]
+    ) -> Answer:
+        """POST /subjects/{subject}/versions."""
+        schema, id_ = essence(body), body.get("id")
+        mode, versions = self.mode(subject), self.subjects.get(subject, {})
+        if any(not self.has(each) for each in schema.get("references", ())):
+            return error(422, 42201, "Invalid schema: a reference does not exist")
+        if mode == "IMPORT":
+            if id_ is None:
+                return error(422, 42205, f"Subject {subject} is not in read-write mode")
+            if self.schemas.get(id_, schema) != schema:
+                return error(422, 42205, f"Overwrite new schema with id {id_} is not permitted.")
+            number = body.get("version", 0)
+        else:
+            if id_ is not None:
+                return error(422, 42205, f"Subject {subject} is not in import mode")
+            known = self.lookup(schema)
+            if known is not None and known in versions.values():
+                return 200, {"id": known}
+            if mode != "READWRITE":
+                return error(422, 42205, f"Subject {subject} is in read-only mode")
+            if "incompatible" in schema["schema"] and versions:
+                text = f'Schema being registered is incompatible with "{subject}"'
+                return error(409, 409, text)
+            id_, number = known or self.next_id, 0
+        self.next_id = max(self.next_id, id_ + 1)
+        self.schemas[id_] = schema
+        versions = self.subjects.setdefault(subject, {})
+        versions[number if number > 0 else max(versions, default=0) + 1] = id_
+        return 200, {"id": id_}
+
+    def has(self, reference: dict[str, Any]) -> bool:
+        """Whether what is referred to exists."""
+        return reference["version"] in self.subjects.get(reference["subject"], {})
+
+    def set_mode(self, subject: str, mode: str, *, by_force: bool) -> Answer:
+        """PUT /mode/{subject}."""
+        is_used = bool(self.subjects.get(subject)) if subject else bool(self.subjects)
+        if mode == "IMPORT" and self.mode(subject) != "IMPORT" and is_used and not by_force:
+            return error(422, 42205, "Cannot import since found existing subjects")
+        self.modes[subject] = mode
+        return 200, {"mode": mode}
+
+
+@dataclass
+class FakeRegistry:
+    """What the server knows, and how it behaves.
+
+    Attributes:
+        url: Where it listens.
+        user: Who may ask, as ``user:password``; everybody if empty.
+        fault: A status that each request gets; none if 0.
+        held: While it is set, answers wait.
+        asked: The method and path of each request.
+    """
+
+    url: str = ""
+    user: str = ""
+    fault: int = 0
+    held: threading.Event = field(default_factory=threading.Event)
+    asked: list[str] = field(default_factory=list)
+    contexts: dict[str, Context] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def context(self) -> Context:
+        """The default context."""
+        return self.contexts.setdefault("", Context())
+
+    def register(self, subject: str, schema: object, **more: object) -> int:
+        """Registers a schema as a producer does; returns its id."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        with self.lock:
+            status, answer = self.context.register(subject, {"schema": text, **more})
+        assert status == 200, answer
+        return int(answer["id"])
+
+    def answer(  # noqa: C901, PLR0911 - a row for each path
+        self, method: str, target: str, body: dict[str, Any]
+    ) -> Answer:
+        """The answer to one request."""
+        parts = urlsplit(target)
+        path = [unquote(part) for part in parts.path.strip("/").split("/")]
+        query, name = parse_qs(parts.query), ""
+        if path[0] == "contexts":
+            name, path = path[1], path[2:]
+        context = self.contexts.setdefault(name, Context())
+        prefix = f":{name}:" if name else ""
+        match method, path:
+            case "GET", ["subjects"]:
+                return 200, [prefix + subject for subject in context.subjects]
+            case "GET", ["subjects", subject, "versions"]:
+                return numbers(context, subject)
+            case "GET", ["subjects", subject, "versions", number]:
+                return version(context, subject, int(number), prefix)
+            case "POST", ["subjects", subject]:
+                return looked_up(context, subject, body)
+            case "POST", ["subjects", subject, "versions"]:
+                return context.register(subject, body)
+            case "GET", ["schemas", "ids", number]:
+                found = context.schemas.get(int(number))
+                return (200, found) if found else error(404, 40403, f"Schema {number} not found")
+            case "GET", ["schemas", "ids", number, "versions"]:
+                return 200, uses(context, int(number), prefix)
+            case "GET", ["config", subject]:
+                level = context.levels.get(subject)
+                text = f"Subject '{subject}' does not have subject-level compatibility configured"
+                return (200, {"compatibilityLevel": level}) if level else error(404, 40408, text)
+            case "PUT", ["config", subject]:
+                context.levels[subject] = body["compatibility"]
+                return 200, body
+            case "GET", ["mode", subject]:
+                return 200, {"mode": context.mode(subject)}
+            case "PUT", ["mode", *subject]:
+                by_force = query.get("force") == ["true"]
+                return context.set_mode("".join(subject), body["mode"], by_force=by_force)
+        return NOT_THERE
+
+
+def essence(body: dict[str, Any]) -> dict[str, Any]:
+    """What makes a schema the same: AVRO is not written."""
+    parts = ("schema", "references", "metadata", "ruleSet")
+    kept: dict[str, Any] = {key: body[key] for key in parts if key in body}
+    kind = body.get("schemaType", "AVRO")
+    return kept if kind == "AVRO" else {**kept, "schemaType": kind}
+
+
+def error(status: int, code: int, text: str) -> Answer:
+    """An answer that refuses."""
+    return status, {"error_code": code, "message": text}
+
+
+def numbers(context: Context, subject: str) -> Answer:
+    """GET /subjects/{subject}/versions."""
+    if subject not in context.subjects:
+        return error(404, 40401, f"Subject '{subject}' not found.")
+    return 200, sorted(context.subjects[subject])
+
+
+def version(context: Context, subject: str, number: int, prefix: str) -> Answer:
+    """GET /subjects/{subject}/versions/{number}."""
+    id_ = context.subjects.get(subject, {}).get(number)
+    if id_ is None:
+        return error(404, 40402, f"Version {number} not found.")
+    own = {"subject": prefix + subject, "version": number, "id": id_}
+    return 200, {**own, **context.schemas[id_]}
+
+
+def looked_up(context: Context, subject: str, body: dict[str, Any]) -> Answer:
+    """POST /subjects/{subject}."""
+    schema = essence(body)
+    for number, id_ in context.subjects.get(subject, {}).items():
+        if context.schemas[id_] == schema:
+            return 200, {"subject": subject, "version": number, "id": id_, **schema}
+    return error(404, 40403, "Schema not found")
+
+
+def uses(context: Context, id_: int, prefix: str) -> list[dict[str, Any]]:
+    """GET /schemas/ids/{id}/versions."""
+    return [
+        {"subject": prefix + subject, "version": number}
+        for subject, versions in context.subjects.items()
+        for number, one in versions.items()
+        if one == id_
+    ]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers for the registry of its server."""
+
+    protocol_version = "HTTP/1.1"
+    registry: FakeRegistry
+
+    def _answer(self) -> None:
+        registry = self.registry
+        size = int(self.headers.get("Content-Length", 0))
+        body = json.loads(self.rfile.read(size)) if size else {}
+        registry.asked.append(f"{self.command} {self.path}")
+        while registry.held.is_set():
+            if threading.Event().wait(0.02):
+                break
+        wanted = "Basic " + b64encode(registry.user.encode()).decode()
+        if registry.user and self.headers.get("Authorization") != wanted:
+            status, content = error(401, 401, "Unauthorized")
+        elif registry.fault:
+            status, content = error(registry.fault, registry.fault * 100 + 1, "planted")
+        else:
+            with registry.lock:
+                status, content = registry.answer(self.command, self.path, body)
+        data = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815 - names of http.server
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def fake_registry(user: str = "", port: int = 0) -> Iterator[FakeRegistry]:
+    """A registry that listens during the block."""
+    registry = FakeRegistry(user=user)
+    with served(registry, port):
+        yield registry
+
+
+@contextmanager
+def served(registry: FakeRegistry, port: int = 0) -> Iterator[None]:
+    """Lets *registry* listen during the block, with what it knows."""
+    handler = type("OneHandler", (Handler,), {"registry": registry})
+    with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
+        server.daemon_threads = True
+        registry.url = f"http://127.0.0.1:{server.server_address[1]}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
