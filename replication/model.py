@@ -86,6 +86,8 @@ EventKind = Literal[
     "requested",
     "limited",
     "limit-ended",
+    "schema-conflict",
+    "schema-waits",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 

@@ -27,6 +27,8 @@ def flow_lines(answer: FlowAnswer) -> Iterator[str]:
             yield f"  {figures}" + (f"   (of {late:.0f} s before)" if late > word.patience else "")
         if limits := limits_line(word.observed):
             yield f"  {limits}"
+        if waiting := word.observed.figures.get("schemas_waiting"):
+            yield f"  {waiting:.0f} topics wait for ids of schemas"
         yield from (f"  ! {_condition(condition)}" for condition in word.observed.conditions)
     elif answer.heard.why_not:
         yield f"  its owner was not heard: {answer.heard.why_not}"

@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "plan": "plan",
     "slots": "slots",
     "translate": "translate",
+    "schemas": "schemas",
     "groups": "groups",
     "export-offsets": "failover",
     "apply-offsets": "failover",

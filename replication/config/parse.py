@@ -42,6 +42,7 @@ from replication.mm2.custom import (
 )
 from replication.mm2.policy import IdentityPolicy, PrefixPolicy, ReplicationPolicy
 from replication.model import Location, Mode, Reset
+from replication.schemas.known import KnownIds
 
 TARGETS_OPTION: Final = "--clusters"
 Section = TypeVar("Section")
@@ -254,6 +255,7 @@ _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "auto_offset_reset": _reset,
     "storage_topic": _status_topic,
     "source_status_topics": _source_status_topics,
+    "schema_ids": lambda _: KnownIds(),
     "source_registry": lambda values: registry_of(values.scopes.by_cluster[values.flow.source]),
     "target_registry": lambda values: registry_of(values.scopes.by_cluster[values.flow.target]),
     "source": lambda values: _cluster_config(values, "source"),

@@ -23,6 +23,7 @@ from replication.config.topic_settings import GuardConfig, RecordsConfig, Topics
 from replication.mm2.custom import CustomClass, CustomPolicy
 from replication.mm2.filters import NameFilter
 from replication.model import Chain, Flow, Isolation, Mode
+from replication.schemas.known import KnownIds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,8 @@ class FlowConfig(TopicsConfig, RecordsConfig):
     offset_syncs: OffsetSyncsConfig
     groups: GroupsConfig
     schemas: SchemasConfig
+    schema_ids: KnownIds
+    """What is known of them; who reads or writes the table brings it up to date."""
     status: StatusConfig
     source_status_topics: frozenset[str]
     """Topics on the source in which flows that write to it say how they are."""
@@ -65,6 +68,11 @@ class FlowConfig(TopicsConfig, RecordsConfig):
         """Returns whether others also write *remote_topic*: then it is copied at least once."""
         declared = self.aggregate_topics
         return bool(declared) and NameFilter(declared, ()).accepts(remote_topic)
+
+    @property
+    def translates(self) -> bool:
+        """Whether records get other ids of schemas."""
+        return self.schemas.mode == "translate"
 
     def with_schema_ids(self, topics: Mapping[str, str]) -> dict[str, str]:
         """Returns those of *topics*, with their remote names, whose records carry schema ids.

@@ -22,6 +22,7 @@ from replication.state.cluster_ids import check_ids, stored_ids
 from replication.state.first_topics import FIRST_TOPICS, first_start_of
 from replication.state.move_requests import MoveRequest, pending_moves
 from replication.state.offset_rows import Anchor
+from replication.state.schema_rows import read_schema_ids
 from replication.state.table_reader import StateReader
 from replication.topics.topic_plan import TopicPlan
 
@@ -76,6 +77,7 @@ def stored_map(state_dir: str, config: FlowConfig, state: StateReader) -> Stored
     rows = sorted(state.rows("topics", config.flow), key=itemgetter("at"))
     anchors = offsets.progress().anchors
     first = first_start_of(state.rows(FIRST_TOPICS, config.flow), has_started=bool(anchors))
+    read_schema_ids(state, config.flow, config.schema_ids)  # records are compared by them
     return StoredMap(
         anchors,
         {row["remote_topic"]: row["remote_id"] for row in rows if row.get("remote_id")},

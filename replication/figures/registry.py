@@ -194,6 +194,11 @@ FIGURES: Final[tuple[Figure, ...]] = (
         mm2="source-record-active-count", levels=_FLOW,
     ),
     Figure(
+        "schemas_waiting", "gauge", "",
+        "Topics whose next record waits for an id of the target's schema registry.",
+        levels=_FLOW,
+    ),
+    Figure(
         "limit_bytes_per_second", "gauge", "bytes_per_second",
         "What may be copied, where a limit is in force; `*` is the whole flow.", ("scope",),
     ),
@@ -358,6 +363,7 @@ Table = Literal[
     "topic_configs",
     "topic_acls",
     "topic_deletions",
+    "schema_ids",
     "checkpoints",
     "leases",
     "executions",

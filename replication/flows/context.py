@@ -14,6 +14,7 @@ from replication.figures.words import Holder
 from replication.flows.board import FlowBoard
 from replication.flows.head_start import HeadStart
 from replication.flows.outages import Outages
+from replication.flows.refused_schemas import RefusedSchemas
 from replication.flows.tally import Killed, Tally
 from replication.kafka.cluster import Cluster
 from replication.log import Log
@@ -56,6 +57,7 @@ class FlowContext:
         tally: What this start of the flow has replicated.
         held: The leases that this process holds, by part.
         spoke_as: By what this process holds, or held, the parts of the flow.
+        refused_schemas: Topics whose records wait for an id of a schema in vain.
     """
 
     config: FlowConfig
@@ -73,6 +75,7 @@ class FlowContext:
     tally: Tally = field(default_factory=Tally)
     held: dict[str, Lease] = field(default_factory=dict)
     spoke_as: dict[str, Holder] = field(default_factory=dict)
+    refused_schemas: RefusedSchemas = field(default_factory=RefusedSchemas)
 
     @property
     def log(self) -> Log:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from replication.model import PROVENANCE, Chain, Timestamps
 from replication.offsets.fingerprint import Fingerprint
+from replication.schemas.known import KnownIds
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -90,12 +91,14 @@ class CopyRule:
         not_to: The target's alias, if records that have been there are not copied.
         chains: The transforms of each topic of the source that has any. The methods below are for
             records of other topics.
+        schemas: The ids that copies get in the place of those of the source's schema registry.
     """
 
     timestamps: Timestamps = "preserve"
     mark: str | None = None
     not_to: str | None = None
     chains: Mapping[str, Chain] = field(default_factory=dict)
+    schemas: KnownIds = field(default_factory=KnownIds)
 
     def only(self, topics: Collection[str]) -> "CopyRule":
         """Returns the rule for *topics* alone: the same, without what concerns others."""
@@ -115,12 +118,18 @@ class CopyRule:
         time_ms = record.timestamp_ms if has_time else None
         return Copy(record.key, record.value, (*record.headers, *added), time_ms)
 
-    def original(self, record: LogRecord) -> Fingerprint | None:
-        """Returns the fingerprint of *record* of the source, by what its copy would be."""
+    def original(self, topic: str, record: LogRecord) -> Fingerprint | None:
+        """Returns the fingerprint of *record* of the source's *topic*, by what its copy would be.
+
+        Its copy has the target's ids of schemas, which the interceptor puts there.
+        """
         if not self.is_copied(record):
             return None
         copied = self.copy_of(record)
-        return Fingerprint(record.offset, copied.content, copied.timestamp_ms)
+        key = self.schemas.translated(topic, "key", copied.key)
+        value = self.schemas.translated(topic, "value", copied.value)
+        content = replace(copied, key=key, value=value).content
+        return Fingerprint(record.offset, content, copied.timestamp_ms)
 
     def copy(self, record: LogRecord) -> Fingerprint:
         """Returns the fingerprint of the target's *record*, without a time the target set."""

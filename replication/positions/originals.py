@@ -189,7 +189,7 @@ def _visit_copied(
     tp: TopicPartition,
     record: KafkaRecord,
 ) -> object:
-    one = rule.original(record)
+    one = rule.original(tp.topic, record)
     if one is None:
         return False
     return visit(tp, Original(one.offset, one.content, one.time_ms, rule.copy_of(record).size))

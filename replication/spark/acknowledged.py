@@ -23,6 +23,7 @@ PLUGINS: Final = "spark.plugins"
 GENERATION_PROPERTY: Final = "replication.generation.token"
 SPACING_PROPERTY: Final = "replication.spacing"
 LIMITS_PROPERTY: Final = "replication.limits"
+SCHEMAS_PROPERTY: Final = "replication.schemas"
 
 TAGS: Final = {GENERATION_PROPERTY: "of each generation"}
 """Settings of a session: its event log hides the values of task properties that are also settings,
@@ -58,6 +59,7 @@ def generation_tag(
     *,
     spacing: int = 0,
     limits: Mapping[str, int],
+    schemas: str = "",
 ) -> Iterator[None]:
     """Tags the tasks of a query that is started in the block, for the interceptor.
 
@@ -69,12 +71,15 @@ def generation_tag(
         number: Of the generation.
         spacing: Records between two borders of the map where the source has gaps; 0 for every gap.
         limits: As in `limits_text`; empty for topics that take every batch.
+        schemas: Which records carry ids of schemas, as `SchemaIds` reads it; "" for none.
     """
     context: Any = spark.sparkContext  # its stubs lack None, which removes a property
     driver: Any = _driver(spark)
     tags = {GENERATION_PROPERTY: f"{flow}#{number}", SPACING_PROPERTY: str(spacing)}
     if limits:
         tags[LIMITS_PROPERTY] = limits_text(limits)
+    if schemas:
+        tags[SCHEMAS_PROPERTY] = schemas
     for name, value in tags.items():
         context.setLocalProperty(name, value)
     if driver is not None:

@@ -5,6 +5,7 @@ Only these two modules decide how a record is changed; what transforms do is in
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,7 +13,12 @@ from pyspark.sql.types import ArrayType, BinaryType, StringType, StructType
 
 from replication.model import PROVENANCE
 from replication.offsets.copy_rule import CopyRule
+from replication.schemas.framing import FRAME_BYTES, MAGIC
+from replication.schemas.values import Part
 from replication.spark.transforms import DROPPED, FAILURE, kept, transformed, tried
+
+_ALL: Final = 2**31 - 1
+"""More bytes than a value has."""
 
 NO_TIME = -1
 """Kafka's number for a record without a timestamp."""
@@ -61,9 +67,21 @@ def _made(records: DataFrame, rule: CopyRule, *more: str) -> DataFrame:
     return records.select(*columns, *more)
 
 
+def _written(records: DataFrame, rule: CopyRule) -> DataFrame:
+    """Returns the copies of source *records* as they are on the target.
+
+    Ids of schemas are replaced here, and in a query by the interceptor: a new id would need a new
+    query.
+    """
+    copies = _made(copied(records, rule), rule)
+    for part in {place for _, place, _ in rule.schemas.places()}:
+        copies = copies.withColumn(part, _with_target_ids(part, rule))
+    return copies
+
+
 def printed_originals(records: DataFrame, rule: CopyRule) -> DataFrame:
     """Returns place, ``content``, ``time_ms`` of copied source *records*: `CopyRule.original`."""
-    return _printed(_made(copied(records, rule), rule), F.col("time_ms"))
+    return _printed(_written(records, rule), F.col("time_ms"))
 
 
 def digested_originals(records: DataFrame, rule: CopyRule) -> DataFrame:
@@ -71,7 +89,7 @@ def digested_originals(records: DataFrame, rule: CopyRule) -> DataFrame:
     own = F.filter("headers", lambda header: header["key"] != PROVENANCE)
     content = F.sha2(_joined(own, _part), 256).alias("content")
     place = "topic", "partition", "offset"
-    return _made(copied(records, rule), rule).select(*place, "time_ms", content, _size())
+    return _written(records, rule).select(*place, "time_ms", content, _size())
 
 
 def next_originals(records: DataFrame, rule: CopyRule) -> DataFrame:
@@ -133,6 +151,24 @@ def _printed(records: DataFrame, time_ms: Column) -> DataFrame:
     place = "topic", "partition", "offset"
     own_ms = F.when(time_ms != NO_TIME, time_ms).alias("time_ms")
     return records.select(*place, content, own_ms, "key", nulls[1].alias("ends"))
+
+
+def _with_target_ids(part: Part, rule: CopyRule) -> Column:
+    """Returns a key or value with the ids that copies have, as `KnownIds.translated` does."""
+    changed = data = F.col(part)
+    is_framed = (F.length(data) >= FRAME_BYTES) & (F.substring(data, 1, 1) == F.lit(bytes([MAGIC])))
+    number, rest = F.substring(data, 2, FRAME_BYTES - 1), F.substring(data, FRAME_BYTES + 1, _ALL)
+    for topic, place, ids in rule.schemas.places():
+        if place == part and ids:
+            pairs = (
+                F.lit(each)
+                for source, target in ids.items()
+                for each in (f"{source:08X}", target.to_bytes(FRAME_BYTES - 1, "big"))
+            )
+            own = F.coalesce(F.element_at(F.create_map(*pairs), F.hex(number)), number)
+            framed = F.concat(F.lit(bytes([MAGIC])), own, rest)
+            changed = F.when((F.col("topic") == topic) & is_framed, framed).otherwise(changed)
+    return changed
 
 
 def _hop(alias: str) -> Column:

@@ -33,6 +33,10 @@ SCHEMAS = {
         "flow string, topic string, topic_id string, remote_topic string, remote_id string, "
         "state string, at timestamp"
     ),
+    "schema_ids": (
+        "flow string, topic string, part string, source_id bigint, target_id bigint, type string, "
+        "hash string, subject string, version int, at timestamp"
+    ),
     "checkpoints": (
         "flow string, group string, topic string, partition int, remote_topic string, "
         "upstream bigint, downstream bigint, exact boolean, reread bigint, metadata string, "

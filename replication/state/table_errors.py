@@ -33,6 +33,8 @@ FORGOTTEN: Final = {
     "remote topic",
     "topic_acls": "ACLs are compared anew; one that the source has no longer stays on the target",
     "topic_deletions": "the time for which a topic must be missing on the source begins anew",
+    "schema_ids": "schemas are registered again, which changes nothing at a registry; a copy that "
+    "was interrupted before may not be recognised",
     "checkpoints": "the checkpoints until then are only there; groups are translated as before",
     "clusters": "the ids of the clusters are noted anew at the next start",
     "first_topics": "with auto.offset.reset=latest, what has no position yet is copied "

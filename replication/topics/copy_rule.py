@@ -1,6 +1,7 @@
 """What the copies of a flow's records look like, by its configuration. Pure."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from replication.config.tree import FlowConfig
 from replication.mm2.filters import NameFilter
@@ -11,10 +12,10 @@ from replication.offsets.copy_rule import CopyRule
 def copy_rule(config: FlowConfig, topics: Iterable[str]) -> CopyRule:
     """Returns the rule of the flow *config* for *topics* of the source."""
     chains = {topic: chain for topic in set(topics) if (chain := chain_of(config, topic))}
+    rule = CopyRule(config.record_timestamps, chains=chains, schemas=config.schema_ids)
     if not config.has_provenance:
-        return CopyRule(config.record_timestamps, chains=chains)
-    aliases = config.source.alias, config.target.alias
-    return CopyRule(config.record_timestamps, *aliases, chains=chains)
+        return rule
+    return replace(rule, mark=config.source.alias, not_to=config.target.alias)
 
 
 def chain_of(config: FlowConfig, topic: str) -> Chain:

@@ -35,6 +35,7 @@ from tests.support.documents import (
     LOG_EVENTS,
     OPTION,
     README,
+    SCHEMA_IDS,
     SPAN,
     anchors,
     blocks,
@@ -243,7 +244,7 @@ def test_the_delta_tables_are_documented_with_their_columns() -> None:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_column_of_a_delta_table_is_described(name: str) -> None:
-    pages = text_of(COLUMNS) + text_of(HISTORY)
+    pages = text_of(COLUMNS) + text_of(HISTORY) + text_of(SCHEMA_IDS)
     section = pages.partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line[:3] == "| `"]
 

@@ -1,6 +1,6 @@
 """What a copy looks like: the pure rule and its Spark twin say the same of any record."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from itertools import product
 
@@ -13,6 +13,7 @@ from replication.kafka.api import KafkaRecord
 from replication.model import PROVENANCE, Timestamps
 from replication.offsets.copy_rule import Copy, CopyRule
 from replication.offsets.fingerprint import Fingerprint
+from replication.schemas.known import KnownIds
 from replication.spark.copies import (
     LOG_APPEND_TIME,
     NO_TIME,
@@ -72,6 +73,23 @@ def test_the_rule_and_its_twin_agree_on_any_record(
     assert_agreed(spark, rule, records)
 
 
+def test_the_rule_and_its_twin_agree_on_ids_of_schemas(spark: SparkSession) -> None:
+    known = KnownIds()
+    known.add("t", "value", 7, 1000)
+    known.add("t", "value", 2**32 - 1, 8)
+    known.add("t", "key", 7, 2)
+    known.add("u", "value", 8, 7)
+    ids = (0, 2, 7, 8, 1000, 2**32 - 1)
+    framed = [b"\0" + number.to_bytes(4, "big") + rest for number in ids for rest in (b"", b"x")]
+    parts = [None, b"", b"\0\0\0\7", b"\1\0\0\0\7x", *framed]
+    records = [KafkaRecord(0, NOW_MS, key, value, ()) for key in parts[::3] for value in parts]
+    frame, rule = frame_of(spark, records), CopyRule(schemas=known)
+
+    originals = printed(printed_originals(frame, rule))
+    assert originals.keys() == set(range(len(records)))
+    assert_equal_twins(rule, records, originals, printed(printed_copies(frame, rule)))
+
+
 def assert_agreed(spark: SparkSession, rule: CopyRule, records: Sequence[KafkaRecord]) -> None:
     """Compares copies, and for each pair of records whether one is taken for the other's copy."""
     frame = frame_of(spark, records)
@@ -87,8 +105,19 @@ def assert_agreed(spark: SparkSession, rule: CopyRule, records: Sequence[KafkaRe
     assert [target.time_ms for _, target in sorted(targets.items())] == [
         copy.time_ms for copy in pure
     ]
+    assert_equal_twins(rule, records, originals, targets)
+
+
+def assert_equal_twins(
+    rule: CopyRule,
+    records: Sequence[KafkaRecord],
+    originals: Mapping[int, Fingerprint],
+    targets: Mapping[int, Fingerprint],
+) -> None:
+    """Compares for each pair of records whether one is taken for the other's copy."""
+    pure = [rule.copy(record) for record in records]
     for at, theirs in originals.items():
-        ours = rule.original(records[at])
+        ours = rule.original("t", records[at])
         assert ours is not None
         assert theirs.time_ms == ours.time_ms
         equal = {place for place, target in targets.items() if theirs.equals(target)}

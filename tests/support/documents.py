@@ -17,6 +17,7 @@ EXITS = REPOSITORY / "conf" / "docs" / "watch.md"
 LOG_EVENTS = REPOSITORY / "conf" / "docs" / "log-events.md"
 COLUMNS = REPOSITORY / "conf" / "docs" / "columns.md"
 HISTORY = REPOSITORY / "conf" / "docs" / "history.md"
+SCHEMA_IDS = REPOSITORY / "conf" / "docs" / "schemas.md"
 ARCHITECTURE = REPOSITORY / "replication" / "README.md"
 
 OPTION = re.compile(r"--[a-z][a-z-]*")

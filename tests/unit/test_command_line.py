@@ -24,7 +24,7 @@ TRANSLATE_CPU_SECONDS = 1.5
 JSON_COMMANDS = {
     *("plan", "translate", "groups", "export-offsets", "apply-offsets", "failback", "accept"),
     *("positions", "move-position", "reset-positions"),
-    *("status", "lag", "events", "doctor"),
+    *("status", "lag", "events", "doctor", "schemas"),
 }
 CONFIG = """
 clusters: [A, B]

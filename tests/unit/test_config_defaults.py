@@ -15,6 +15,7 @@ from replication.config.topic_settings import GuardConfig
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.mm2.policy import PrefixPolicy
 from replication.model import Flow
+from replication.schemas.known import KnownIds
 from tests.support.settings import ONE_FLOW, parse_settings
 
 NO_REGISTRY = RegistryConfig(urls=(), user="", trusted="", own="", password="")
@@ -120,6 +121,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                     sync_interval_seconds=60,
                     sync_on_rewind="keep",
                 ),
+                schema_ids=KnownIds(),
                 schemas=SchemasConfig(
                     mode="none",
                     topics=(),

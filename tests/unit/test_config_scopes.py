@@ -11,6 +11,7 @@ from replication.config.topic_settings import GuardConfig
 from replication.config.tree import FlowConfig
 from replication.mm2.policy import IdentityPolicy
 from replication.model import Flow
+from replication.schemas.known import KnownIds
 from tests.support.settings import IDENTITY, ONE_FLOW, parse_settings
 
 
@@ -102,6 +103,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
         compression="producer",
         has_provenance=False,
         auto_offset_reset="latest",
+        schema_ids=KnownIds(),
         schemas=SchemasConfig(
             mode="none",
             topics=(),

@@ -5,6 +5,7 @@ import pytest
 from replication.kafka.api import KafkaRecord
 from replication.model import PROVENANCE
 from replication.offsets.copy_rule import CopyRule
+from replication.schemas.known import KnownIds
 
 NOW_MS = 1_764_000_000_000
 PRESERVE, BROKER = CopyRule("preserve", "A", "B"), CopyRule("broker")
@@ -18,7 +19,7 @@ def record(
 
 
 def is_taken_for_copy(rule: CopyRule, source: KafkaRecord, target: KafkaRecord) -> bool:
-    original = rule.original(source)
+    original = rule.original("t", source)
     return original is not None and original.equals(rule.copy(target))
 
 
@@ -44,3 +45,16 @@ def test_a_time_counts_only_where_both_records_have_one_of_their_own(
 def test_no_time_counts_where_the_flow_leaves_times_to_the_target() -> None:
     assert is_taken_for_copy(BROKER, record(NOW_MS), record(NOW_MS + 1))
     assert not is_taken_for_copy(BROKER, record(NOW_MS), record(NOW_MS, b"other"))
+
+
+def test_a_copy_has_the_targets_id_of_its_schema() -> None:
+    known = KnownIds()
+    known.add("t", "value", 7, 1000)
+    rule = CopyRule(schemas=known)
+    framed, other = b"\0\0\0\0\7data", b"\0\0\0\x03\xe8data"
+
+    assert is_taken_for_copy(rule, record(NOW_MS, framed), record(NOW_MS, other))
+    assert not is_taken_for_copy(rule, record(NOW_MS, framed), record(NOW_MS, framed))
+    elsewhere = rule.original("u", record(NOW_MS, framed))
+    assert elsewhere is not None
+    assert elsewhere.equals(rule.copy(record(NOW_MS, framed)))

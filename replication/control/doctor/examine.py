@@ -21,6 +21,7 @@ from replication.control.doctor.host import (
 from replication.control.doctor.judgement import Judgement, failed, told
 from replication.control.doctor.lease import look_at_leases
 from replication.control.doctor.ports import look_at_ports
+from replication.control.doctor.registries import look_at_registries
 from replication.control.doctor.state_dir import look_at_identity, look_at_state_dir
 from replication.control.doctor.topics import FlowLook, look_at_flow
 from replication.control.loops import check_loops
@@ -87,6 +88,7 @@ def examine(start: Start) -> tuple[Judgement, ...]:
     for sight in sights.values():
         found += sight.findings
     found += _guarded("state", lambda: _look_at_identities(config, sights))
+    found += _guarded("schema registries", lambda: look_at_registries(config))
     found += _guarded("loops", lambda: _look_at_loops(config))
     found += _guarded("slots, heap and open files", lambda: _look_at_size(start, sights))
     found += _guarded("lease", lambda: look_at_leases(config))

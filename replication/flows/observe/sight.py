@@ -98,7 +98,8 @@ class FlowSight:
         board, ahead = replace(self.context.board.look(), at=now), jumped()
         copying = board.copying
         uses = () if reported is None else reported.limits
-        is_waiting = any(use.is_waiting for use in uses)
+        awaited = self.context.refused_schemas.waiting  # topics that wait for schemas
+        is_waiting = bool(awaited) or any(use.is_waiting for use in uses)
         leaderless = self.context.outages.leaderless
         standings = self.partitions.look(now, copying, leaderless, ahead, is_waiting=is_waiting)
         topics = self.topics.look(now, board, standings, reported)
@@ -106,7 +107,7 @@ class FlowSight:
         groups = self._groups.look(now, board.round, self.partitions.ends, lags)
         rates = self._rates(now, copying)
         figures = {**rates, **_of_topics(topics), **_of_reports(reported)}
-        figures |= _of_board(now, board, ahead)
+        figures |= _of_board(now, board, ahead) | {"schemas_waiting": float(len(awaited))}
         figures |= of_heartbeats(topics, self.config.policy.heartbeats_topic())
         facts = self._facts(board, figures, topics, groups, reported)
         return replace(

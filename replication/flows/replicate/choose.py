@@ -39,6 +39,10 @@ UNREPORTED = (
     f"{NOT_REPORTED}"
 )
 
+UNTRANSLATED = (
+    f"replication.schemas is translate, and only executors that report get the ids: {NOT_REPORTED}"
+)
+
 
 class TopicChoice:
     """The topics that one flow replicates, from generation to generation.
@@ -213,7 +217,8 @@ class TopicChoice:
         problems = self._problems(refused) if refused.topics else {}
         topics.add(refusal_errors(self._flow, problems))
         plan = plan.without(topics_of(problems))
-        plan = self._codecs.added_to(self._without_rejected_records(plan))
+        plan = self._without_refused_schemas(self._without_rejected_records(plan))
+        plan = self._codecs.added_to(plan)
         self._set_leaderless(plan)
         self._reserve(plan)  # what was set aside may be another flow's
         self._unled = unled
@@ -229,12 +234,15 @@ class TopicChoice:
         return problems
 
     def _without_unreported(self, plan: TopicPlan) -> TopicPlan:
-        """Leaves shared topics out of *plan* where executors do not report: no map is right."""
-        if not plan.shared or is_reported(self._context.spark):
+        """Leaves out of *plan* what needs executors that report: shared topics, and schema ids."""
+        config = self._context.config
+        translated = config.with_schema_ids(plan.topics) if config.translates else {}
+        if not (plan.shared or translated) or is_reported(self._context.spark):
             return plan
         names = {name for name, remote in plan.topics.items() if remote in plan.shared}
         self._topics.add({name: GuardError(UNREPORTED) for name in names})
-        return plan.without(names)
+        self._topics.add({name: GuardError(UNTRANSLATED) for name in translated})
+        return plan.without(names | translated.keys())
 
     def _without_unsafe_keys(self, plan: TopicPlan) -> TopicPlan:
         """Leaves topics out of *plan* whose keys change, and whose copies are compacted by now."""
@@ -251,6 +259,12 @@ class TopicChoice:
         reasons = rejected_records(self._context, retried, positions) if retried.topics else {}
         self._topics.add(_by_topic(reasons, FlowError))
         return plan.without(topics_of(reasons))
+
+    def _without_refused_schemas(self, plan: TopicPlan) -> TopicPlan:
+        """Leaves the topics out of *plan* whose records still wait for a schema in vain."""
+        reasons = self._context.refused_schemas.try_again(plan.topics)
+        self._topics.add({topic: ClusterError(text) for topic, text in reasons.items()})
+        return plan.without(reasons)
 
     def _must_stop(self, refused: Mapping[TopicPartition, Refusal]) -> bool:
         """Returns whether the policy for one of *refused* ends the flow."""

@@ -29,13 +29,13 @@ from replication.flows.replicate.crossing import compressing, crossing, sink
 from replication.flows.replicate.failures import spark_errors
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
+from replication.flows.replicate.schemas import schema_topics
 from replication.kafka.reach import with_answering_servers
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns, RecordRejection
 from replication.offsets.runs import FinishedRuns, ProgressGapError
-from replication.spark.acknowledged import generation_tag
 from replication.spark.checkpoint import checkpoint_location, temporary_folder
 from replication.spark.kafka_options import named, sharing_options, source_options
 from replication.spark.progress import Batch, QueryProgress
@@ -124,9 +124,7 @@ class Generation:
             with spark_errors(config.flow):
                 setup = QuerySetup(name, reading, limits, brokers)
                 writer = replication_query(spark, config, plan, starts, setup)
-                with generation_tag(
-                    spark, config.flow, number, spacing=reports.spacing or 0, limits=limits
-                ):
+                with reports.tagged(spark, limits, schema_topics(context, plan)):
                     checkpoint = checkpoint_location(spark, folder)
                     query = start_query(writer, reading.mode, reports.batch_seconds, checkpoint)
             return cls(query, written, plan, positions, reports, folder)

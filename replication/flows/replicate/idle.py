@@ -70,7 +70,10 @@ class IdlePartitions:
         Raises:
             ClusterError: The source does not answer.
         """
-        if waits_for_limit(self._context):  # a task that waits holds up all of its partitions
+        awaits_schemas = bool(self._context.refused_schemas.waiting)
+        if awaits_schemas or waits_for_limit(
+            self._context
+        ):  # a task that waits holds up all of its partitions
             for waiting in self._seen.values():
                 waiting.since = now
         isolation = self._context.config.isolation

@@ -25,6 +25,7 @@ from replication.flows.replicate.news import with_news
 from replication.flows.replicate.pace import LEAST_SECONDS, Pace
 from replication.flows.replicate.recover import Recovery
 from replication.flows.replicate.resume import settle_positions
+from replication.flows.replicate.schemas import kept_schemas
 from replication.flows.replicate.selected import SelectionReport
 from replication.flows.replicate.source_ends import note_ends
 from replication.flows.replicate.standstill import Standstill
@@ -105,7 +106,7 @@ def _replicate_as_owner(
         lease.has_settled = has_settled
         owner = replace(context, tables=context.tables.guarded(lease.check))
         try:
-            with maintained_tables(owner, stop):
+            with maintained_tables(owner, stop), kept_schemas(owner, stop):
                 return _FlowLoop(owner, admitted, stop, lease, standstill).run()
         finally:
             context.board.turn_to("ended")

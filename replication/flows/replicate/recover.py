@@ -63,6 +63,11 @@ class Recovery:
         Raises:
             ReplicationError: *error*, if nothing can help.
         """
+        refused = self._context.refused_schemas.of(plan.topics if plan else ())
+        if not self._choice.put_aside(refused, plan):
+            self._recover(error, plan)
+
+    def _recover(self, error: ReplicationError, plan: TopicPlan | None) -> None:
         if isinstance(error, CallError):
             if self._choice.put_aside(error.rejected, plan):
                 return

@@ -2,15 +2,21 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 
 from replication.flows.context import FlowContext
 from replication.offsets.pending import Copied, PendingRuns, RecordRejection
 from replication.offsets.runs import OffsetRun
-from replication.spark.acknowledged import Acknowledged, await_silence, is_reported
+from replication.spark.acknowledged import (
+    Acknowledged,
+    await_silence,
+    generation_tag,
+    is_reported,
+)
 from replication.spark.progress import QueryProgress
 from replication.topics.topic_plan import TopicPlan
 
@@ -57,6 +63,15 @@ class Reports:
         """How long a Real-Time batch lasts: without reports its end is what updates the map."""
         configured = self._context.config.realtime_batch_seconds
         return configured if self._acknowledged else min(configured, UNREPORTED_BATCH_SECONDS)
+
+    def tagged(
+        self, spark: SparkSession, limits: Mapping[str, int], schemas: str
+    ) -> AbstractContextManager[None]:
+        """Tags the query that is started in the block, as `generation_tag` does."""
+        spacing = self.spacing or 0
+        return generation_tag(
+            spark, self._flow, self.number, spacing=spacing, limits=limits, schemas=schemas
+        )
 
     def is_quiet(self, progress: QueryProgress) -> bool:
         """Returns whether a running query has no news; false if executors do not report."""

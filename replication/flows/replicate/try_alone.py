@@ -16,6 +16,7 @@ from replication.flows.replicate.crossing import compressing, crossing, sink
 from replication.flows.replicate.failures import explain
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
+from replication.flows.replicate.schemas import schema_topics
 from replication.kafka.diagnosis import CallError
 from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
@@ -137,7 +138,8 @@ def _copy_part(
     failure: Exception | None = None
     try:
         records = crossing(config, plan, read_windows(spark, config.source.consumer, windows))
-        with generation_tag(spark, config.flow, number, limits=limits):
+        schemas = schema_topics(context, plan)
+        with generation_tag(spark, config.flow, number, limits=limits, schemas=schemas):
             records.write.format("kafka").options(**options).save()
     except (PySparkException, Py4JJavaError) as error:
         failure = error

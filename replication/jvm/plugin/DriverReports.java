@@ -3,8 +3,6 @@ package replication.plugin;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import java.security.MessageDigest;
-import java.util.ArrayDeque;
-import java.util.Deque;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
@@ -22,6 +20,7 @@ import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
 import replication.producer.PartitionCopy;
 import replication.producer.PreserveTimestamps;
+import replication.producer.SchemaIds;
 
 /**
  * The driver's half: keeps the executors' reports until Python takes them, and knows which
@@ -35,9 +34,6 @@ public final class DriverReports implements DriverPlugin {
   static final String HURRY = "hurry"; // in an answer: the next report should come at once
 
   private static final long MARGIN_NANOS = TimeUnit.SECONDS.toNanos(1);
-
-  /** Characters of runs kept for a flow that takes none; then the oldest go. */
-  private static final long MOST_CHARACTERS = 64L << 20;
 
   // Static, since Python reaches classes and not Spark's plugin objects. Guarded by the class.
   private static final Map<String, Executor> EXECUTORS = new TreeMap<>();
@@ -62,8 +58,7 @@ public final class DriverReports implements DriverPlugin {
 
   private static final class Runs {
     private final String token = newToken();
-    private final Deque<String> lines = new ArrayDeque<>();
-    private long characters;
+    private final KeptLines lines = new KeptLines();
   }
 
   /** Whether Spark has started the plugin in this process. */
@@ -125,10 +120,7 @@ public final class DriverReports implements DriverPlugin {
     if (runs == null || runs.lines.isEmpty()) {
       return "";
     }
-    String lines = String.join("\n", runs.lines);
-    runs.lines.clear();
-    runs.characters = 0;
-    return lines;
+    return runs.lines.take();
   }
 
   /**
@@ -285,6 +277,7 @@ public final class DriverReports implements DriverPlugin {
     ABANDONED.clear();
     FIGURES.clear();
     LIMITS.clear();
+    WantedSchemas.clear();
     isLoaded = true;
     leaseNanos = TimeUnit.MILLISECONDS.toNanos(Long.parseLong(leaseMs));
     token = newToken();
@@ -301,6 +294,7 @@ public final class DriverReports implements DriverPlugin {
     // one that never reported is not known: it had no task yet
     if (EXECUTORS.containsKey(id)) {
       EXECUTORS.get(id).isLost = true;
+      WantedSchemas.forget(id);
     }
   }
 
@@ -328,6 +322,7 @@ public final class DriverReports implements DriverPlugin {
         executor.held.clear();
         LIMITS.begin(from[1]);
         executor.throttled.clear();
+        WantedSchemas.forget(from[1]);
         for (int i = 1; i < lines.length; i++) {
           keep(from[1], executor, lines[i]);
         }
@@ -335,6 +330,7 @@ public final class DriverReports implements DriverPlugin {
       StringJoiner answer = new StringJoiner("\n").add(hurryUntil - now > 0 ? HURRY : "");
       ABANDONED.forEach(flow -> answer.add(ExecutorReports.ABANDON + "\t" + flow));
       LIMITS.answer(answer, from[1], thatMayLive(now, false), thatMayLive(now, true));
+      WantedSchemas.answer(answer, from[1]);
       return answer.toString();
     }
   }
@@ -351,6 +347,10 @@ public final class DriverReports implements DriverPlugin {
     String[] fields = line.split("\t", 4);
     if (fields[0].equals("limited")) {
       LIMITS.heard(id, fields[1], fields[2], fields[3]);
+      return;
+    }
+    if (fields[0].equals(SchemaIds.WANTED)) {
+      WantedSchemas.heard(id, fields[1], fields[2] + '\t' + fields[3]);
       return;
     }
     if (fields[0].equals("flow")) {
@@ -376,12 +376,7 @@ public final class DriverReports implements DriverPlugin {
       FIGURES.computeIfAbsent(flow, unused -> new FlowFigures()).add(fields[3]);
       return;
     }
-    String kept = fields[0] + '\t' + fields[3];
-    runs.lines.add(kept);
-    runs.characters += kept.length();
-    while (runs.characters > MOST_CHARACTERS) {
-      runs.characters -= runs.lines.remove().length();
-    }
+    runs.lines.add(fields[0] + '\t' + fields[3]);
   }
 
   /** Whether a token is right; how long that takes says nothing of the right one. */

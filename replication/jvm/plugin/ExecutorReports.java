@@ -12,6 +12,7 @@ import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.util.TaskCompletionListener;
 import replication.producer.PartitionCopy;
 import replication.producer.PreserveTimestamps;
+import replication.producer.SchemaIds;
 import replication.producer.Throttle;
 import replication.source.SharedConsumers;
 
@@ -28,7 +29,8 @@ import replication.source.SharedConsumers;
  * name records tasks} with the records in flight and the tasks running, then {@code held flow topic
  * partition} for what is in flight while the driver waits, {@code limited flow version limit;...}
  * as {@link Throttle} says what has passed, {@code throttled milliseconds client.id} for clients
- * that a quota holds back, then {@code runs token generation topic partition
+ * that a quota holds back, {@code schema flow topic partition offset part id} for each record that
+ * waits for an id of a schema, then {@code runs token generation topic partition
  * srcFrom,srcUntil,tgtFrom,count;... sync,...}, {@code copied token generation topic partition
  * bytes,newestTimestamp,newestOfSource}, {@code timed token generation topic partition latency
  * transfer} as {@link Durations}, and {@code rejected token generation topic partition offset
@@ -169,7 +171,8 @@ public final class ExecutorReports implements ExecutorPlugin {
         obey(orders[i]);
       }
       isAwaited = orders[0].equals(DriverReports.HURRY);
-      return isAwaited ? Math.min(50, intervalMs) : intervalMs;
+      boolean isUrgent = isAwaited || SchemaIds.isAwaited();
+      return isUrgent ? Math.min(50, intervalMs) : intervalMs;
     } catch (Exception e) { // the driver is busy, or ends; the lease says when that is too long
       return intervalMs;
     }
@@ -181,6 +184,8 @@ public final class ExecutorReports implements ExecutorPlugin {
       abandon(words[1]);
     } else if (words[0].equals(Limits.ANSWER)) {
       Throttle.obey(words[1]);
+    } else if (words[0].equals(SchemaIds.ANSWER)) {
+      SchemaIds.obey(words[1]);
     }
   }
 
@@ -215,6 +220,7 @@ public final class ExecutorReports implements ExecutorPlugin {
       PreserveTimestamps.forEachCopy((tp, copy) -> copy.reportHeld(lines, tasks.keySet()));
     }
     Throttle.reportAll(lines);
+    SchemaIds.report(lines);
     PreserveTimestamps.forEachCopy((tp, copy) -> copy.report(lines));
     if (number % REPORTS_BETWEEN_CLEANUPS == 0) {
       PreserveTimestamps.dropIdle(ExecutorReports::isRunning, IDLE_NANOS);

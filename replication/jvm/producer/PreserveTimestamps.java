@@ -68,6 +68,8 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     private Integer partition;
     private PartitionCopy copy;
     private Throttle throttle;
+    private SchemaIds schemas; // null if its records carry no ids of schemas
+    private boolean mustHaveSchema;
     private String refusal;
     private boolean isHandedOver; // its newest record is counted, and send() may have it still
 
@@ -175,7 +177,10 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
       if (sending.refusal != null) {
         return unsendable(record, sending.refusal);
       }
-      if (sending.throttle.isLimited()) { // before the lease is looked at, and the record counted
+      if (sending.schemas != null) { // before the lease is looked at, and the record counted
+        translate(record, sending);
+      }
+      if (sending.throttle.isLimited()) {
         sending.throttle.take(sending.topic, payload(record));
       }
       if (isCutOff) {
@@ -215,6 +220,9 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     sending.partition = record.partition();
     sending.copy = copy;
     sending.throttle = Throttle.of(PartitionCopy.flowOf(generation));
+    String schemas = property(task, SchemaIds.TOPICS, "");
+    sending.schemas = SchemaIds.of(schemas, PartitionCopy.flowOf(generation), record.topic());
+    sending.mustHaveSchema = SchemaIds.mustHave(schemas);
     if (isSecond) {
       sending.refusal = "a second attempt";
     } else if (!mayBegin[0]) {
@@ -239,6 +247,21 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   private static String property(TaskContext task, String name, String otherwise) {
     String value = task == null ? null : task.getLocalProperty(name);
     return value == null ? otherwise : value;
+  }
+
+  /** Replaces ids of schemas in the record's own arrays; waits for those that are not known. */
+  private static void translate(ProducerRecord<byte[], byte[]> record, Sending sending)
+      throws InterruptedException {
+    byte[] carried = record.key();
+    if (carried == null || carried.length < CARRIER_BYTES) {
+      return; // it will not be sent
+    }
+    long offset = ByteBuffer.wrap(carried).getLong(Integer.BYTES + Long.BYTES);
+    byte[] keyed = offset >= 0 ? carried : null;
+    long original = offset >= 0 ? offset : ~offset;
+    byte[] value = record.value();
+    boolean mustHave = sending.mustHaveSchema;
+    sending.schemas.translate(keyed, CARRIER_BYTES, value, sending.partition, original, mustHave);
   }
 
   private static ProducerRecord<byte[], byte[]> original(

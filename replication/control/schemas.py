@@ -1,0 +1,115 @@
+"""What the registries of a flow hold: what the target lacks, or which ids stand for which."""
+
+from contextlib import closing
+from dataclasses import dataclass
+
+from replication.config.schema_settings import MODE, RegistryConfig
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.errors import ConfigError
+from replication.kafka.cluster import Cluster
+from replication.kafka.registry import Registry
+from replication.model import Flow
+from replication.schemas.difference import RegistryDifference
+from replication.state.readers import open_reader
+from replication.state.schema_rows import SCHEMA_IDS
+from replication.topics.selection import remote_topics
+from replication.upkeep.schemas import PreservedSchemas
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedId:
+    """An id that records of a topic have at the target, in the place of one of the source."""
+
+    topic: str
+    part: str
+    source: int
+    target: int
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaLook:
+    """One look at both registries.
+
+    Args:
+        flow: The flow.
+        mode: What becomes of ids.
+        topics: The topics whose records carry ids.
+        found: What the target lacks; nothing with ``translate``, which registers what comes.
+        ids: The ids that are replaced, with ``translate``.
+    """
+
+    flow: Flow
+    mode: str
+    topics: tuple[str, ...]
+    found: RegistryDifference
+    ids: tuple[TranslatedId, ...] = ()
+
+    def document(self) -> dict[str, object]:
+        """Returns what a program reads."""
+        return {
+            "flow": str(self.flow),
+            "mode": self.mode,
+            "topics": list(self.topics),
+            "missing": [
+                {"subject": one.subject, "version": one.number, "id": one.id}
+                for one in self.found.missing
+            ],
+            "levels": dict(self.found.levels),
+            "conflicts": [{"kind": one.kind, "text": one.text} for one in self.found.conflicts],
+            "ids": [
+                {
+                    "topic": one.topic,
+                    "part": one.part,
+                    "source_id": one.source,
+                    "target_id": one.target,
+                    "subject": one.subject,
+                }
+                for one in self.ids
+            ],
+        }
+
+
+def look_at_schemas(config: MirrorConfig, flow: FlowConfig) -> SchemaLook:
+    """Asks the registries of *flow*, and changes nothing.
+
+    Raises:
+        ConfigError: The flow leaves ids as they are.
+        ClusterError: A registry or the source does not answer.
+        StateError: The table of ids cannot be read.
+    """
+    mode = flow.schemas.mode
+    if mode == "none":
+        problem = f"{flow.flow}.{MODE}: is none; write preserve or translate to compare registries"
+        raise ConfigError(config.file, [problem])
+    with Cluster(flow.source.alias, flow.source.admin) as cluster:
+        remote = flow.with_schema_ids(remote_topics(flow, cluster.topic_names()))
+    topics = tuple(sorted(remote))
+    source = Registry(flow.flow.source, flow.schemas.source_registry)
+    target = Registry(flow.flow.target, flow.schemas.target_registry)
+    with closing(source), closing(target):
+        if mode == "preserve":
+            found = PreservedSchemas(source, target).compare(remote)
+            return SchemaLook(flow.flow, mode, topics, found)
+        for registry in (source, target):
+            registry.subjects()
+    with open_reader(config.access) as state:
+        rows = {
+            (row["topic"], row["part"], row["source_id"]): row
+            for row in sorted(state.rows(SCHEMA_IDS, flow.flow), key=lambda row: row["at"])
+        }
+    ids = (
+        TranslatedId(*place, row["target_id"], row["subject"])
+        for place, row in sorted(rows.items())
+    )
+    return SchemaLook(flow.flow, mode, topics, RegistryDifference(), tuple(ids))
+
+
+def ask_registry(alias: str, config: RegistryConfig) -> int:
+    """Returns how many subjects the registry of a cluster has.
+
+    Raises:
+        ClusterError: It does not answer.
+    """
+    with closing(Registry(alias, config)) as registry:
+        return len(registry.subjects())

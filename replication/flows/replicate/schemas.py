@@ -1,0 +1,96 @@
+"""What happens to schemas while a flow runs: a thread of its own, so that no registry holds it up.
+
+Registries may be slow: the loop, which looks at the lease, never waits for one.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from py4j.protocol import Py4JError
+
+from replication.errors import ReplicationError
+from replication.flows.context import FlowContext
+from replication.flows.metadata.schema_rounds import SchemaRounds
+from replication.flows.replicate.schema_desk import SchemaDesk, SparkExecutors
+from replication.kafka.registry import Registry
+from replication.state.schema_rows import read_schema_ids
+from replication.state.spark_reader import reader_of
+from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.schemas import TranslatedSchemas
+
+LOOK_SECONDS: Final = 0.2
+JOIN_SECONDS: Final = 15.0
+
+
+@contextmanager
+def kept_schemas(context: FlowContext, stop: threading.Event) -> Iterator[None]:
+    """Keeps schemas in step during the block, as ``replication.schemas`` says.
+
+    Args:
+        context: Of a flow whose lease is held.
+        stop: Of the flow.
+
+    Raises:
+        GuardError: The target's registry has other schemas under the ids to be preserved.
+        ClusterError: A registry does not answer at the start.
+        StateError: The table of ids cannot be read.
+    """
+    config = context.config
+    if config.schemas.mode == "none":
+        yield
+        return
+    with ExitStack() as stack:
+        both = _registries(context)
+        for registry in both:
+            stack.callback(registry.close)
+        if config.translates:
+            read_schema_ids(reader_of(context.tables), config.flow, config.schema_ids)
+            desk = SchemaDesk(context, TranslatedSchemas(*both), SparkExecutors(context))
+            context.refused_schemas.begin(desk.again)
+            look, pause = desk.look, LOOK_SECONDS
+        else:
+            rounds = SchemaRounds(context, *both)
+            rounds.begin(stop)
+            look, pause = rounds.look, rounds.interval_seconds
+        over = threading.Event()
+        thread = threading.Thread(
+            target=_repeat, args=(context, look, pause, over), name="schemas", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join(JOIN_SECONDS)
+
+
+def schema_topics(context: FlowContext, plan: TopicPlan) -> str:
+    """Returns the task property that names the topics of *plan* whose ids are replaced."""
+    config = context.config
+    if not config.translates:
+        return ""
+    topics = config.with_schema_ids(plan.topics)
+    context.refused_schemas.copied.update({remote: topic for topic, remote in topics.items()})
+    return ",".join([config.schemas.unframed, *sorted(topics.values()), ""]) if topics else ""
+
+
+def _registries(context: FlowContext) -> tuple[Registry, Registry]:
+    config = context.config
+    source = Registry(config.flow.source, config.schemas.source_registry)
+    return source, Registry(config.flow.target, config.schemas.target_registry)
+
+
+def _repeat(
+    context: FlowContext, look: Callable[[], None], pause: float, over: threading.Event
+) -> None:
+    """Looks again and again; an error ends one look only."""
+    context.tables.use_background()
+    while not over.wait(pause):
+        try:
+            look()
+        except (ReplicationError, Py4JError) as error:  # noqa: PERF203 - a look each time
+            context.log.warning("schemas_failed", text=error)
+        except Exception:  # a defect must not end the thread: records would wait for ever
+            context.log.exception("schemas_failed", text="internal error, please report it")

@@ -1,0 +1,52 @@
+"""The table ``schema_ids``: which id of the target's schema registry stands for one of the source.
+
+A row is written before any record gets the id, so that no copy has one that nobody knows.
+"""
+
+from typing import Any, Final
+
+from replication.model import Flow
+from replication.schemas.known import KnownIds
+from replication.schemas.values import Part, Version
+from replication.state.table_reader import StateReader
+from replication.state.tables import Tables, now
+
+SCHEMA_IDS: Final = "schema_ids"
+
+
+def read_schema_ids(state: StateReader, flow: Flow, known: KnownIds) -> None:
+    """Adds what the table says of *flow* to *known*.
+
+    Raises:
+        StateError: The table cannot be read.
+    """
+    for row in sorted(state.rows(SCHEMA_IDS, flow), key=_age):
+        known.add(row["topic"], row["part"], row["source_id"], row["target_id"])
+
+
+def write_schema_id(
+    tables: Tables, flow: Flow, place: tuple[str, Part], source_id: int, there: Version
+) -> None:
+    """Appends a row: the schema with *source_id*, in records of a *place*, is *there*.
+
+    Raises:
+        StateError: The table cannot be written.
+    """
+    topic, part = place
+    row = {
+        "flow": str(flow),
+        "topic": topic,
+        "part": part,
+        "source_id": source_id,
+        "target_id": there.id,
+        "type": there.schema.kind,
+        "hash": there.schema.digest,
+        "subject": there.subject,
+        "version": there.number,
+        "at": now(),
+    }
+    tables.append(SCHEMA_IDS, [row])
+
+
+def _age(row: dict[str, Any]) -> Any:  # noqa: ANN401 - a time
+    return row["at"]

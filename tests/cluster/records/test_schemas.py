@@ -1,0 +1,269 @@
+"""Records with schema ids: a consumer that asks the target's registry decodes every copy."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from replication.control.doctor.registries import look_at_registries
+from replication.control.schemas import look_at_schemas
+from replication.demo.mirror_process import MirrorProcess
+from replication.demo.topic_log import TopicLog
+from replication.demo.workload import ProducedRecord, create_topic
+from replication.errors import GuardError
+from replication.model import Mode
+from tests.support.commands import spark_submit, start_mirror
+from tests.support.events import kinds_of_topics
+from tests.support.flows import RunningFlow, flow_config, mirror_config
+from tests.support.framed import decoded, framed, records, said, schema
+from tests.support.gate.clock import Limit
+from tests.support.local import Clusters
+from tests.support.mirror_files import write_config
+from tests.support.process_tree import kill_tree
+from tests.support.schema_registry import FakeRegistry, fake_registry
+from tests.support.stored import stored
+from tests.support.topics import copied, fill, send, send_records
+from tests.support.waiting import Late
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+
+@pytest.fixture
+def a() -> Iterator[FakeRegistry]:
+    with fake_registry() as registry:
+        yield registry
+
+
+@pytest.fixture
+def b() -> Iterator[FakeRegistry]:
+    with fake_registry("mirror:secret") as registry:
+        yield registry
+
+
+def settings(mode: str, topic: str, a: FakeRegistry, b: FakeRegistry) -> dict[str, str]:
+    return {
+        "A.schema.registry.url": a.url,
+        "B.schema.registry.url": b.url,
+        "B.schema.registry.basic.auth.user.info": "mirror:secret",
+        "replication.schemas": mode,
+        "replication.schemas.topics": topic,
+    }
+
+
+@pytest.mark.parametrize("mode", ["realtime", "microbatch"])
+def test_translated_records_are_decoded_while_schemas_come_and_the_registry_goes(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    a: FakeRegistry,
+    b: FakeRegistry,
+    mode: Mode,
+) -> None:
+    source, target = clusters
+    value, other = f"{topic_name}-value", f"{topic_name}-other"
+    for number in range(3):  # so that ids differ
+        b.register("elsewhere-value", schema(f"Elsewhere{number}"))
+    a.context.levels[value] = "NONE"
+    fill(source, other, 1, 10)
+    create_topic(source.bootstrap, topic_name, 2)
+    send_records(source, topic_name, records(a, value, "First", range(20)))
+    send_records(source, topic_name, records(a, value, "First", range(5), partition=1))
+    config = flow_config(
+        source,
+        target,
+        f"{topic_name}.*",
+        {**settings("translate", topic_name, a, b), "replication.source": "spark"},
+    )
+    flow = RunningFlow(spark, tmp_path, config, mode)
+    flow.until(lambda: copied(clusters, topic_name) >= 25)
+
+    send_records(source, topic_name, records(a, value, "Second", range(10)))
+    flow.until(lambda: copied(clusters, topic_name) >= 35)
+
+    b.fault = 503
+    send_records(source, topic_name, records(a, value, "Third", range(10)))
+    flow.until(lambda: any("/subjects/" in each for each in b.asked[-1:]) and b.fault)
+    asked = len(b.asked)
+    flow.until(lambda: len(b.asked) > asked)
+    send_records(source, topic_name, records(a, value, "First", range(5, 10), partition=1))
+    if mode == "realtime":  # else they wait for the batch
+        flow.until(lambda: copied(clusters, topic_name) >= 40)
+    assert copied(clusters, topic_name) == (40 if mode == "realtime" else 35)
+    b.fault = 0
+    flow.until(lambda: copied(clusters, topic_name) >= 50)
+
+    send_records(source, topic_name, records(a, value, "incompatible", range(5)))
+    flow.until(lambda: ("set-aside", topic_name) in kinds_of_topics(flow.tables))
+    send(source, other, 1, 10)
+    flow.until(lambda: copied(clusters, other) >= 20)
+    b.context.levels[f"A.{value}"] = "NONE"
+    flow.until(lambda: ("rejoined", topic_name) in kinds_of_topics(flow.tables))
+    flow.until(lambda: copied(clusters, topic_name) >= 55)
+    flow.stop()
+
+    names = {"First": 20, "Second": 10, "Third": 10, "incompatible": 5}
+    assert decoded(target, f"A.{topic_name}", b) == [
+        text for name, count in names.items() for text in said(name, range(count))
+    ]
+    assert decoded(target, f"A.{topic_name}", b, 1) == said("First", range(10))
+    (event,) = stored(flow.tables, "events", f"kind = 'set-aside' AND topic = '{topic_name}'")
+    assert "409 Schema being registered is incompatible" in event.text
+    rows = stored(flow.tables, "schema_ids", order="at")
+    assert [row.source_id != row.target_id for row in rows] == [True] * 4
+    assert {row.subject for row in rows} == {f"A.{value}"}
+
+
+def test_what_carries_no_id_is_copied_as_it_is_or_sets_its_topic_aside(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    a: FakeRegistry,
+    b: FakeRegistry,
+) -> None:
+    source, target = clusters
+    a.register("filler", schema("Filler"))
+    key = a.register(f"{topic_name}-key", '"string"')
+    number = a.register(f"{topic_name}-value", schema("Order"))
+    values = [None, b"", b"{}", b"\0\0\0", framed(number, "Order 1"), b"plain"]
+    create_topic(source.bootstrap, topic_name, 1)
+    send_records(
+        source,
+        topic_name,
+        [
+            ProducedRecord(partition=0, key=None if each == b"{}" else framed(key, "k"), value=each)
+            for each in values
+        ],
+    )
+    kept = RunningFlow(
+        spark,
+        tmp_path,
+        flow_config(source, target, topic_name, settings("translate", topic_name, a, b)),
+        "microbatch",
+    )
+    kept.until(lambda: copied(clusters, topic_name) >= len(values))
+    kept.stop()
+
+    log = [
+        record.content
+        for record in TopicLog(target.bootstrap, f"A.{topic_name}", "read_committed").records(0)
+    ]
+    there = b.context.subjects[f"A.{topic_name}-value"][1]
+    own_key = framed(b.context.subjects[f"A.{topic_name}-key"][1], "k")
+    assert [each.value for each in log] == [*values[:4], framed(there, "Order 1"), b"plain"]
+    assert [each.key for each in log] == [own_key, own_key, None, *[own_key] * 3]
+
+    strict = {
+        **settings("translate", f"{topic_name}.*", a, b),
+        "replication.schemas.unframed": "fail",
+    }
+    other = f"{topic_name}-other"
+    fill(source, other, 1, 3)
+    config = flow_config(source, target, f"{topic_name}.*", strict)
+    flow = RunningFlow(spark, tmp_path, config, "microbatch")
+    flow.until(lambda: ("set-aside", other) in kinds_of_topics(flow.tables))
+    send_records(source, topic_name, records(a, f"{topic_name}-value", "Order", [2]))
+    flow.until(lambda: copied(clusters, topic_name) > len(values))
+    flow.stop()
+    (event,) = stored(flow.tables, "events", f"kind = 'set-aside' AND topic = '{other}'")
+    assert (
+        f"the value of {other}-0 offset 0 cannot be copied: it carries no schema id" in event.text
+    )
+
+
+def test_preserved_schemas_are_there_before_their_records_and_new_ones_follow(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    a: FakeRegistry,
+    b: FakeRegistry,
+) -> None:
+    source, target = clusters
+    value = f"{topic_name}-value"
+    a.register("elsewhere-value", schema("Elsewhere"))
+    create_topic(source.bootstrap, topic_name, 1)
+    send_records(source, topic_name, records(a, value, "First", range(10)))
+    config = flow_config(source, target, topic_name, settings("preserve", topic_name, a, b))
+    taken = b.register("other-value", schema("Other0")), b.register("other-value", schema("Other"))
+    refused = RunningFlow(spark, tmp_path, config, "microbatch")
+    with pytest.raises(GuardError, match=f"id {taken[1]} is another schema there"):
+        refused.join()
+    assert copied(clusters, topic_name) == 0
+    mirror = mirror_config(source, target, topic_name, settings("preserve", topic_name, a, b))
+    assert [one.kind for one in look_at_schemas(mirror, config).found.conflicts] == ["id"]
+    b.contexts.clear()
+    assert [one.number for one in look_at_schemas(mirror, config).found.missing] == [1]
+    b.user = "mirror:another"
+    assert [one.verdict for one in look_at_registries(mirror)] == ["ok", "problem"]
+    b.user = "mirror:secret"
+    assert [one.verdict for one in look_at_registries(mirror)] == ["ok", "ok"]
+
+    flow = RunningFlow(spark, tmp_path, config, "microbatch")
+    flow.until(lambda: copied(clusters, topic_name) >= 10)
+    assert decoded(target, f"A.{topic_name}", b) == said("First", range(10))
+    a.context.levels[value] = "FULL"
+    send_records(source, topic_name, records(a, value, "Second", range(10)))
+    flow.until(lambda: b.context.levels.get(f"A.{value}") == "FULL")
+    flow.until(lambda: copied(clusters, topic_name) >= 20)
+    flow.stop()
+
+    assert decoded(target, f"A.{topic_name}", b) == [
+        *said("First", range(10)),
+        *said("Second", range(10)),
+    ]
+    assert look_at_schemas(mirror, config).found.is_equal
+    assert b.context.subjects[f"A.{value}"] == a.context.subjects[value]
+    originals = TopicLog(source.bootstrap, topic_name, "read_committed").records(0)
+    copies = TopicLog(target.bootstrap, f"A.{topic_name}", "read_committed").records(0)
+    assert [one.content.value for one in originals] == [one.content.value for one in copies]
+
+
+@pytest.mark.job
+@pytest.mark.timeout(900)
+def test_a_kill_while_an_id_is_unknown_loses_and_repeats_nothing(
+    clusters: Clusters, tmp_path: Path, topic_name: str, a: FakeRegistry, b: FakeRegistry
+) -> None:
+    source, target = clusters
+    value, remote = f"{topic_name}-value", f"A.{topic_name}"
+    for number in range(3):  # so that ids differ
+        b.register("elsewhere-value", schema(f"Elsewhere{number}"))
+    create_topic(source.bootstrap, topic_name, 1)
+    send_records(source, topic_name, records(a, value, "First", range(2000)))
+    more = {**settings("translate", topic_name, a, b), "groups": [f"{topic_name}.*"]}
+    config = write_config(tmp_path, clusters, topic_name, more)
+    mirror = start_mirror(config, tmp_path / "first.log")
+    try:
+        await_copies(mirror, clusters, topic_name, 2000)
+        b.fault = 503
+        asked = len(b.asked)
+        send_records(source, topic_name, records(a, value, "Second", range(2000)))
+        limit = Limit(60)
+        while len(b.asked) == asked:
+            assert not limit.is_over, "no record asks for the new schema"
+            mirror.run_for(0.05)
+        kill_tree(mirror.pid)
+    finally:
+        mirror.discard()
+    assert copied(clusters, topic_name) == 2000
+    b.fault = 0
+
+    finished = spark_submit(config, "--mode", "drain")
+
+    assert finished.returncode == 0, finished.stdout[-3000:]
+    assert decoded(target, remote, b) == [
+        *said("First", range(2000)),
+        *said("Second", range(2000)),
+    ]
+    assert stored(tmp_path / "state", "events", "kind = 'realigned'") == []
+
+
+def await_copies(mirror: MirrorProcess, clusters: Clusters, topic: str, count: int) -> None:
+    """Returns once the remote topic holds *count* records."""
+    limit = Limit(90)
+    while copied(clusters, topic) < count:
+        if limit.is_over:
+            raise Late(f"nothing was copied; see {mirror.log}", limit)
+        mirror.run_for(0.05)
