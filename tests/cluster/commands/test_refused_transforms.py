@@ -16,6 +16,7 @@ from tests.support.commands import spark_submit
 from tests.support.flows import flow_config, flow_context
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
+from tests.support.stored import stored
 from tests.support.topics import fill
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -68,7 +69,7 @@ def test_keys_of_a_compacted_topic_change_only_where_somebody_says_that_they_sta
 
 
 @pytest.mark.job
-def test_plan_and_the_start_say_all_problems_and_write_nothing(
+def test_plan_and_the_start_say_all_problems_and_copy_nothing(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     fill(clusters[0], topic_name, 1, 10)
@@ -88,5 +89,5 @@ def test_plan_and_the_start_say_all_problems_and_write_nothing(
     for said in (planned.output, started.stdout):
         assert "A->B.replication.transforms.one.filter: is of type binary, and not boolean" in said
         assert "A->B.replication.transforms.two.value: Spark does not take it: [UNRESOLVED" in said
-    assert not (tmp_path / "state").exists()
+    assert stored(tmp_path / "state", "topics") == []
     assert not exists(clusters[1], f"A.{topic_name}")

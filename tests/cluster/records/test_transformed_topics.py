@@ -133,6 +133,21 @@ def test_a_changed_transform_begins_behind_what_the_old_one_wrote(
     assert len(stored(drains.state, "events")) == PARTITIONS, "it has not changed again"
 
 
+def test_a_lost_state_is_found_again_by_what_the_records_become(
+    clusters: Clusters, drains: Drains, topic_name: str
+) -> None:
+    send(clusters, topic_name, 0)
+    drains.drain()
+    shutil.rmtree(drains.state)
+    send(clusters, topic_name, RECORDS)
+
+    drains.drain()
+
+    events = stored(drains.state, "events")
+    assert [(event.kind, event.reaction) for event in events] == [("adopted", "match")] * PARTITIONS
+    assert_transformed(clusters, topic_name, PARTITIONS)
+
+
 def test_what_no_spark_evaluates_any_more_waits_for_a_decision(
     clusters: Clusters, drains: Drains, topic_name: str, spark: SparkSession
 ) -> None:
