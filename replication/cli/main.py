@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "acls": "acls",
     "doctor": "doctor",
     "plan": "plan",
+    "transform": "transform",
     "slots": "slots",
     "translate": "translate",
     "schemas": "schemas",

@@ -1,5 +1,7 @@
 """``plan``: what a start of the flows would do."""
 
+from dataclasses import replace
+
 import click
 
 from replication.cli.options import (
@@ -13,11 +15,13 @@ from replication.cli.options import (
     print_table,
     say,
 )
+from replication.cli.sample_lines import SAMPLE, print_sample
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.loops import check_loops
 from replication.control.plan import FlowPlan, Histories, plan_flow
 from replication.control.resumes import PartitionStart
+from replication.control.sample import Wanted, sample_flow
 from replication.control.starts import open_clusters, stored_map
 from replication.control.transforms import refused_transforms
 from replication.errors import ConfigError, GuardError
@@ -40,21 +44,34 @@ INTERNAL_HEADINGS = ("internal topic", "cluster", "purpose", "to do")
 @FILE
 @FLOW
 @CLUSTERS
+@SAMPLE
+@click.option("--topic", default="", help="With --sample: only this topic of the source.")
 @AS_JSON
 @known_errors
-def plan(*, file: str, name: str | None, clusters: str, as_json: bool) -> None:
+def plan(
+    *,
+    file: str,
+    name: str | None,
+    clusters: str,
+    records: int | None,
+    topic: str,
+    as_json: bool,
+) -> None:
     """Show topics, resume positions and what would be created.
 
     Creates nothing. Starts Spark here if records of both clusters must be compared, as before a
-    take-over. Exits with 5 if a flow would not start, or would set a topic aside, and with 2 if a
-    topic would be copied in a circle, or a transform is refused.
+    take-over, and for transforms. Exits with 5 if a flow would not start, or would set a topic
+    aside, and with 2 if a topic would be copied in a circle, or a transform is refused.
     """
+    if topic and not records:
+        raise click.UsageError("--topic is for --sample; write --sample 20 as well")
     config = load_config(file, clusters)
     check_loops(config)
     flows = chosen_flows(config, name) if config.flows or name else ()
     storage = storage_for(config.access)
     with open_reader(config.access) as state:
-        plans = [_plan(config, flow, state) for flow in flows]
+        wanted = Wanted(records, topic) if records else None
+        plans = [_plan(config, flow, state, wanted) for flow in flows]
     if as_json:
         engine = {"engine": storage.engine, "reason": storage.why}
         print_json({"flows": [plan.document() for plan in plans], "state": engine})
@@ -78,7 +95,9 @@ def plan(*, file: str, name: str | None, clusters: str, as_json: bool) -> None:
         )
 
 
-def _plan(config: MirrorConfig, flow: FlowConfig, state: StateReader) -> FlowPlan:
+def _plan(
+    config: MirrorConfig, flow: FlowConfig, state: StateReader, wanted: Wanted | None
+) -> FlowPlan:
     heartbeats = next((pair for pair in config.heartbeats if pair.flow == flow.flow), None)
     stored = stored_map(config.state_dir, flow, state)
     histories = Histories(
@@ -89,7 +108,9 @@ def _plan(config: MirrorConfig, flow: FlowConfig, state: StateReader) -> FlowPla
         planned = plan_flow(flow, heartbeats, clusters, stored, histories, flows=config.flows)
         if problems := refused_transforms(flow, planned.topics, clusters):
             raise ConfigError(config.file, problems)
-        return planned
+        if wanted is None:
+            return planned
+        return replace(planned, sample=sample_flow(flow, clusters, planned.topics, wanted))
 
 
 def _print(plan: FlowPlan) -> None:
@@ -120,6 +141,8 @@ def _print(plan: FlowPlan) -> None:
     acls = [(action, str(acl)) for action, acl in plan.acl_changes()]
     if acls:
         print_table(f"ACLs to change for {flow}", ACL_HEADINGS, acls)
+    if plan.sample is not None:
+        print_sample(plan.sample)
     for text in plan.warnings:
         say(f"warning: {text}")
 

@@ -69,7 +69,7 @@ def to_yaml(origin: str, settings: FileSettings) -> str:
             indent, name = "  " if scope else "", key[len(scope_of(key, aliases)) :]
             old = written.get(key, key)
             lines += [f"{indent}# {printable(line)}" for line in settings.comments.get(old, ())]
-            lines.append(f"{indent}{_scalar(name)}: {_value(name, raw)}")
+            lines.append(f"{indent}{setting_line(name, raw)}")
         lines += _take_over(settings.positions.get(scope.removesuffix(".")))
     if unused:
         lines += ["", "# Without effect here:"]
@@ -79,6 +79,11 @@ def to_yaml(origin: str, settings: FileSettings) -> str:
             if key in settings.values
         ]
     return "\n".join(lines) + "\n"
+
+
+def setting_line(name: str, raw: Raw) -> str:
+    """Returns the line of YAML that sets the key *name*."""
+    return f"{_scalar(name)}: {_value(name, raw)}"
 
 
 def _of_chains(found: Diagnostics, aliases: tuple[str, ...]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Literal
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig
 from replication.control.resumes import PartitionStart, find_resumes
+from replication.control.sample import FlowSample
 from replication.control.starts import StoredMap
 from replication.errors import ReplicationError, SetupError
 from replication.kafka.acls import NoAclsError, TopicAcls
@@ -73,6 +74,7 @@ class FlowPlan:
             are not as they must be, and a missing permission, one line each.
         unwritable: Why remote topics take no records now, by upstream names.
         lacking: What the user may not do with topics.
+        sample: What its transforms make of some records, where that was asked for.
     """
 
     config: FlowConfig
@@ -85,6 +87,7 @@ class FlowPlan:
     warnings: tuple[str, ...] = ()
     unwritable: Mapping[str, str] = field(default_factory=dict)
     lacking: tuple[MissingRight, ...] = ()
+    sample: FlowSample | None = None
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -98,7 +101,8 @@ class FlowPlan:
             for right in self.lacking
             if right.topic not in self.topics.rejected
         )
-        return (*aside, *leaderless, *lacking, *self.unwritable.values(), *lines)
+        failing = self.sample.problems if self.sample else ()
+        return (*aside, *leaderless, *lacking, *self.unwritable.values(), *lines, *failing)
 
     def acl_changes(self) -> Iterator[tuple[str, TopicAcl]]:
         """Yields what is to be done, with each ACL; ``keep``: gone on the source, not removed."""
@@ -129,6 +133,7 @@ class FlowPlan:
             "acls": list(acls),
             "warnings": self.warnings,
             "problems": self.problems,
+            **({"sample": self.sample.document()} if self.sample else {}),
         }
 
     def _topic(self, topic: str, remote: str) -> dict[str, object]:

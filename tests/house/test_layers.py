@@ -178,6 +178,7 @@ DOORS = {
         "state_access",
         "steering",
         "stores",
+        "to_yaml",
         "transforms",
         "tree",
         "values",

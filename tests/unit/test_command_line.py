@@ -22,7 +22,16 @@ from tests.support.offset_tables import write_offset_map
 REPOSITORY = Path(__file__).resolve().parents[2]
 TRANSLATE_CPU_SECONDS = 1.5
 JSON_COMMANDS = {
-    *("plan", "translate", "groups", "export-offsets", "apply-offsets", "failback", "accept"),
+    *(
+        "plan",
+        "transform",
+        "translate",
+        "groups",
+        "export-offsets",
+        "apply-offsets",
+        "failback",
+        "accept",
+    ),
     *("positions", "move-position", "reset-positions"),
     *("status", "lag", "events", "doctor", "schemas"),
 }
@@ -138,7 +147,7 @@ def test_bash_completes_the_commands() -> None:
     completed = replication(environment={variable: "bash_complete", **words})
 
     assert "complete -o nosort -F _replication_completion replication" in script.stdout
-    assert completed.stdout == "plain,translate\n"
+    assert completed.stdout == "plain,transform\nplain,translate\n"
 
 
 def test_an_unquoted_flow_is_explained(file: Path) -> None:
