@@ -270,7 +270,7 @@ def login(request: Request, to: Annotated[str, Query(alias="next")] = "/") -> Re
 @router.post("/login")
 async def log_in(request: Request) -> Response:
     """Keeps a token in a cookie that no script can read, if it is one."""
-    form = await _form(request)
+    form = await form_of(request)
     state, token = request.app.state, form.get("token", "")
     response = RedirectResponse(f"{state.prefix}{_local(form.get('next', '/'))}", 303)
     response.set_cookie(
@@ -297,7 +297,7 @@ def log_out(request: Request) -> Response:
 @router.post("/flows/{source}/{target}/stop")
 async def stop(request: Request, flow: OneFlow, asked: Asked, later: BackgroundTasks) -> Response:
     """Asks the process that runs the flow to stop, after it was confirmed."""
-    form = await _form(request)
+    form = await form_of(request)
     wanted = changes.Stop(reason=form.get("reason", ""), dry_run=form.get("confirmed") != "yes")
     answer = changes.stop(request, flow, asked, wanted, later)
     response = render(request, "requested", flow_name=answer["flow"], answer=answer, form=form)
@@ -308,7 +308,7 @@ async def stop(request: Request, flow: OneFlow, asked: Asked, later: BackgroundT
 @router.post("/flows/{source}/{target}/accept", dependencies=[ASKS_CLUSTERS])
 async def accept(request: Request, flow: OneFlow, asked: Asked) -> Response:
     """Shows what is lost and repeated if a topic goes on, and lets it after it was confirmed."""
-    form = await _form(request)
+    form = await form_of(request)
     partition, start = form.get("partition", ""), form.get("from", "")
     try:
         wanted = changes.Accept.model_validate(
@@ -364,7 +364,7 @@ def _rows(lines: list[Line]) -> list[tuple[str, list[float | None]]]:
     return [(text_of(at), [by_time[at].get(each.name) for each in lines]) for at in newest]
 
 
-async def _form(request: Request) -> Mapping[str, str]:
+async def form_of(request: Request) -> Mapping[str, str]:
     """Returns the fields of a form that one of our pages has sent.
 
     Raises:
