@@ -9,6 +9,7 @@ Mode = Literal["auto", "realtime", "microbatch", "drain"]
 Source = Literal["auto", "shared", "spark"]
 Timestamps = Literal["preserve", "broker"]
 Compression = Literal["producer", "source"]
+LetterKind = Literal["none", "topic", "table"]
 Reset = Literal["earliest", "latest"]
 OnRewind = Literal["keep", "follow"]
 GuardCause = Literal[
@@ -88,6 +89,8 @@ EventKind = Literal[
     "limit-ended",
     "schema-conflict",
     "schema-waits",
+    "dead-letter",
+    "dead-letter-copied",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 

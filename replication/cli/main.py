@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "positions": "positions",
     "move-position": "move",
     "reset-positions": "move",
+    "dead-letters": "dead_letters",
     "status": "status",
     "lag": "lag",
     "events": "events",

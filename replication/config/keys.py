@@ -14,6 +14,7 @@ from replication.config.group_settings import (
     OffsetSyncsConfig,
     StateConfig,
 )
+from replication.config.letter_settings import LettersConfig
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.metrics_settings import MetricsConfig
 from replication.config.schema_settings import RegistryConfig, SchemasConfig
@@ -84,6 +85,7 @@ SUBJECTS: Final[dict[str, tuple[ConfigKey, ...]]] = {
     "Topics and their names": keys_of(TopicsConfig),
     "How records are copied": keys_of(RecordsConfig),
     "Where a partition cannot go on without losing or repeating records": keys_of(GuardConfig),
+    "Where a record cannot be copied": keys_of(LettersConfig),
     "Settings, ACLs and deletion of remote topics": (
         *keys_of(TopicConfigsConfig),
         *keys_of(AclsConfig),

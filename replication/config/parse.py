@@ -17,6 +17,7 @@ from replication.config.flow_values import FlowValues
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.hadoop import hadoop_properties, note_unused
 from replication.config.keys import KEYS
+from replication.config.letter_settings import LETTERS_TOPIC
 from replication.config.metrics_settings import (
     MetricsConfig,
     metrics_problem,
@@ -235,6 +236,11 @@ def _status_topic(values: FlowValues) -> str:
     return name if is_given else f"mm2-status.{values.flow.source}.internal"
 
 
+def _letters_topic(values: FlowValues) -> str:
+    name = values.text(LETTERS_TOPIC).strip()
+    return name or f"{values.flow.source}.dead-letters.internal"
+
+
 def _source_status_topics(values: FlowValues) -> frozenset[str]:
     scopes = values.scopes
     writers = (pair for pair in scopes.pairs if pair.target == values.flow.source)
@@ -254,6 +260,7 @@ _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "setting_filter": lambda values: _custom(values, SETTING_FILTER),
     "auto_offset_reset": _reset,
     "storage_topic": _status_topic,
+    "letters_topic": _letters_topic,
     "source_status_topics": _source_status_topics,
     "schema_ids": lambda _: KnownIds(),
     "source_registry": lambda values: registry_of(values.scopes.by_cluster[values.flow.source]),

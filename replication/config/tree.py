@@ -13,6 +13,7 @@ from replication.config.group_settings import (
     OffsetSyncsConfig,
     StateConfig,
 )
+from replication.config.letter_settings import LettersConfig
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.metrics_settings import MetricsConfig
 from replication.config.schema_settings import SchemasConfig
@@ -49,6 +50,7 @@ class FlowConfig(TopicsConfig, RecordsConfig):
     target: ClusterConfig
     state: StateConfig
     guard: GuardConfig
+    letters: LettersConfig
     topic_configs: TopicConfigsConfig
     acls: AclsConfig
     deletions: DeletionsConfig

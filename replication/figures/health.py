@@ -21,6 +21,7 @@ Code = Literal[
     "clock-skew",
     "retention-near",
     "target-keeps-less",
+    "dead-letters",
 ]
 """The kinds of conditions."""
 
@@ -44,6 +45,7 @@ SEVERITIES: Final[Mapping[Code, Severity]] = MappingProxyType(
         "clock-skew": "degraded",
         "retention-near": "bad",
         "target-keeps-less": "degraded",
+        "dead-letters": "degraded",
     }
 )
 """How much a condition weighs. Bad is what loses or withholds records, or is about to."""

@@ -364,6 +364,7 @@ Table = Literal[
     "topic_acls",
     "topic_deletions",
     "schema_ids",
+    "dead_letters",
     "checkpoints",
     "leases",
     "executions",

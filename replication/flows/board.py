@@ -206,6 +206,10 @@ class FlowBoard:
             newest_at=steady() if copied else old.newest_at,
         )
 
+    def add_single(self, tp: TopicPartition, end: Position) -> None:
+        """Adds a record of *tp* that was copied by itself; the partition resumes at *end*."""
+        self._count({tp: 1}, {tp: end})
+
     def own(self) -> None:
         """Notes that this process owns the flow from now on: what was copied before is not its."""
         self._counted = {}

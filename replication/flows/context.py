@@ -26,6 +26,7 @@ from replication.state.accept_requests import AcceptRequests
 from replication.state.claim import Claim, LeaseName, join_from
 from replication.state.lease import Late, Lease, hold_lease
 from replication.state.lease_book import LeaseBook
+from replication.state.letter_requests import LetterRequests
 from replication.state.move_requests import MoveRequests
 from replication.state.offset_rows import OFFSET_RUNS
 from replication.state.requests import RequestChannel
@@ -111,6 +112,11 @@ class FlowContext:
     def move_requests(self) -> MoveRequests:
         """The positions that operators have moved, and the flow has not used yet."""
         return MoveRequests(self.requests, self.config.flow)
+
+    @property
+    def letter_requests(self) -> LetterRequests:
+        """Which dead letters are to be copied again."""
+        return LetterRequests(self.requests, self.config.flow)
 
     @property
     def write_requests(self) -> WriteRequests:

@@ -27,6 +27,7 @@ _TYPES: Final = {
     "int": DataType.int32(),
     "double": DataType.float64(),
     "boolean": DataType.bool(),
+    "binary": DataType.binary(),
     "timestamp": DataType.timestamp("us", tz="UTC"),
 }
 MERGED_BYTES: Final = 32 * 1024

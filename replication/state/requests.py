@@ -28,7 +28,7 @@ from replication.state.request_files import RequestFiles
 
 log = Log(__name__)
 
-RequestKind = Literal["stop", "accept", "write", "move"]
+RequestKind = Literal["stop", "accept", "write", "move", "letters"]
 
 ANYONE: Final = "anyone"
 """The addressee of a request to whichever process runs the job."""

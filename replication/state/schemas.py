@@ -37,6 +37,11 @@ SCHEMAS = {
         "flow string, topic string, part string, source_id bigint, target_id bigint, type string, "
         "hash string, subject string, version int, at timestamp"
     ),
+    "dead_letters": (
+        "flow string, topic string, topic_id string, partition int, source_offset bigint, "
+        "state string, stage string, reason string, place string, is_read boolean, "
+        "timestamp_ms bigint, key binary, value binary, headers string, at timestamp"
+    ),
     "checkpoints": (
         "flow string, group string, topic string, partition int, remote_topic string, "
         "upstream bigint, downstream bigint, exact boolean, reread bigint, metadata string, "

@@ -32,6 +32,7 @@ FORGOTTEN: Final = {
     "topic_configs": "settings are compared anew; one that the source has no longer stays on the "
     "remote topic",
     "topic_acls": "ACLs are compared anew; one that the source has no longer stays on the target",
+    "dead_letters": "letters that it held are lost, and may be written again",
     "topic_deletions": "the time for which a topic must be missing on the source begins anew",
     "schema_ids": "schemas are registered again, which changes nothing at a registry; a copy that "
     "was interrupted before may not be recognised",

@@ -100,6 +100,8 @@ def _on_target(config: FlowConfig) -> Iterator[Need]:
     yield Resource("group", LEASE_GROUP_PREFIX, "PREFIXED"), ["READ"]
     if config.status.storage_topic:  # written by the flow, read by commands
         yield Resource("topic", config.status.storage_topic), INTERNAL
+    if config.letters.kind == "topic":
+        yield Resource("topic", config.letters.letters_topic), ("CREATE", "READ", "WRITE")
     if config.takeover_topic:
         yield Resource("topic", config.takeover_topic), ["READ"]
     if config.groups.checkpoints_enabled:

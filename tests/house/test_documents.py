@@ -31,6 +31,7 @@ from tests.support.documents import (
     EXITS,
     FOLDERS,
     HISTORY,
+    LETTERS,
     LINK,
     LOG_EVENTS,
     OPTION,
@@ -244,7 +245,7 @@ def test_the_delta_tables_are_documented_with_their_columns() -> None:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_column_of_a_delta_table_is_described(name: str) -> None:
-    pages = text_of(COLUMNS) + text_of(HISTORY) + text_of(SCHEMA_IDS)
+    pages = "\n## \n".join(map(text_of, (COLUMNS, HISTORY, SCHEMA_IDS, LETTERS)))
     section = pages.partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line[:3] == "| `"]
 

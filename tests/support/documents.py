@@ -18,6 +18,7 @@ LOG_EVENTS = REPOSITORY / "conf" / "docs" / "log-events.md"
 COLUMNS = REPOSITORY / "conf" / "docs" / "columns.md"
 HISTORY = REPOSITORY / "conf" / "docs" / "history.md"
 SCHEMA_IDS = REPOSITORY / "conf" / "docs" / "schemas.md"
+LETTERS = REPOSITORY / "conf" / "docs" / "dead-letters.md"
 ARCHITECTURE = REPOSITORY / "replication" / "README.md"
 
 OPTION = re.compile(r"--[a-z][a-z-]*")

@@ -33,7 +33,7 @@ JSON_COMMANDS = {
         "accept",
     ),
     *("positions", "move-position", "reset-positions"),
-    *("status", "lag", "events", "doctor", "schemas"),
+    *("status", "lag", "events", "doctor", "schemas", "dead-letters"),
 }
 CONFIG = """
 clusters: [A, B]

@@ -6,6 +6,7 @@ from replication.config.group_settings import (
     OffsetSyncsConfig,
     StateConfig,
 )
+from replication.config.letter_settings import LettersConfig
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.metrics_settings import MetricsConfig
 from replication.config.schema_settings import RegistryConfig, SchemasConfig
@@ -86,6 +87,9 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                         "foreign-records": "skip",
                         "copies-expired": "fail",
                     },
+                ),
+                letters=LettersConfig(
+                    kind="none", letters_topic="A.dead-letters.internal", most=10
                 ),
                 topic_configs=TopicConfigsConfig(
                     exclude=(

@@ -3,6 +3,7 @@
 import pytest
 
 from replication.config.group_settings import GroupsConfig, OffsetSyncsConfig, StateConfig
+from replication.config.letter_settings import LettersConfig
 from replication.config.limits import Limit
 from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.schema_settings import SchemasConfig, registry_of
@@ -129,6 +130,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
                 "figures": 30,
             },
         ),
+        letters=LettersConfig(kind="none", letters_topic="A.dead-letters.internal", most=10),
         guard=GuardConfig(
             topics=("a",),
             policies={

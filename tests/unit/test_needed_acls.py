@@ -90,6 +90,13 @@ def test_a_feature_that_is_off_needs_nothing() -> None:
     }  # fmt: skip
 
 
+def test_dead_letters_in_a_topic_are_written_and_looked_for() -> None:
+    grants = needed(replication_dead_letters="topic", replication_dead_letters_topic="dead")
+
+    assert grants["B"][Resource("topic", "dead")] == ("CREATE", "READ", "WRITE")
+    assert Resource("topic", "dead") not in needed(replication_dead_letters="table")["B"]
+
+
 def test_the_topic_with_the_positions_of_mirror_maker_2_is_read() -> None:
     grants = needed(replication_takeover_topic="mm2-offsets.A.internal")
 

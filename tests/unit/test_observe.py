@@ -1,5 +1,6 @@
 """What the observer makes of boards, reports and rounds."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -22,7 +23,7 @@ from replication.offsets.map import Bounded, Exact, NoAnswer
 from replication.offsets.pending import Copied
 from replication.offsets.runs import OffsetRun
 from replication.spark.reported_figures import parse
-from replication.state.counts import Counts
+from replication.state.counts import Counts, EventCounts
 from replication.topics.topic_plan import TopicPlan
 
 FLOW = Flow("A", "B")
@@ -183,6 +184,7 @@ def stalled(at: float) -> Figures:
         (sight(heartbeat_age=61.0), "heartbeats-missing"),
         (sight(keeps_less={"t": "topic A.t on B deletes what t on A keeps"}), "target-keeps-less"),
         (sight(groups=(GroupFigures("g", {"group_blocked": 1.0}, {}),)), "group-blocked"),
+        (sight(events=EventCounts(Counter({"dead-letter": 1}))), "dead-letters"),
         (
             sight(
                 topics=(

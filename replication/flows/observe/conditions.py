@@ -128,6 +128,10 @@ def _of_topics(sight: FlowFacts) -> Iterator[Found]:
     for name, text in sight.keeps_less.items():
         step = f"change these settings of its copy on {sight.flow.target}, or accept the loss"
         yield "target-keeps-less", name, text, step
+    kept = sight.events.kinds["dead-letter"] - sight.events.kinds["dead-letter-copied"]
+    if kept > 0:
+        text = f"{kept} records could not be copied since the process began, and wait as letters"
+        yield "dead-letters", None, text, "python -m replication dead-letters FILE"
     lag = sight.figures.get("lag_seconds", 0.0)
     if lag > sight.slo_lag_seconds:
         text = f"the oldest record that waits has waited for {lag:.0f} s"

@@ -252,6 +252,8 @@ class TopicChoice:
 
     def _without_rejected_records(self, plan: TopicPlan) -> TopicPlan:
         """Leaves the topics out of *plan* whose next record still cannot be copied."""
+        if self._context.config.letters.kind != "none":
+            return plan  # it is tried again, and gets a letter
         errors = self._topics.errors
         others = {name for name in plan.topics if not isinstance(errors.get(name), FlowError)}
         retried = plan.without(others)

@@ -33,6 +33,9 @@ class QueryError(FlowError):
         unreadable: What the client said of a record that it cannot read, by upstream partition.
         machine: What the machine lacks that was to read it: the record is not to blame then.
         undecided: Why a transform fails on a record, by upstream partition.
+
+    Attributes:
+        is_alone: Whether nothing but single records was tried, so that these are to blame.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class QueryError(FlowError):
         self.unreadable = unreadable
         self.machine = machine
         self.undecided = undecided
+        self.is_alone = False
 
 
 class UnexplainedError(QueryError):

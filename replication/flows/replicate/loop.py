@@ -14,6 +14,7 @@ from replication.errors import ClusterError, GuardError, ReplicationError, State
 from replication.flows.context import FlowContext
 from replication.flows.replicate.admitted import Admitted
 from replication.flows.replicate.choose import TopicChoice
+from replication.flows.replicate.dead_letters import DeadLetters
 from replication.flows.replicate.failures import QueryError, spark_errors
 from replication.flows.replicate.flow_tasks import FlowTasks
 from replication.flows.replicate.generations import Generations
@@ -29,17 +30,16 @@ from replication.flows.replicate.schemas import kept_schemas
 from replication.flows.replicate.selected import SelectionReport
 from replication.flows.replicate.source_ends import note_ends
 from replication.flows.replicate.standstill import Standstill
+from replication.flows.replicate.start_notes import StartNotes
 from replication.flows.replicate.topic_ids import names_of
 from replication.flows.replicate.try_alone import copy_up_to_rejected, try_alone
 from replication.model import Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
-from replication.positions.old_records import describe_old_records
 from replication.positions.settle import give_up_in_flight
 from replication.state.claim import NoLeaseAnswerError
 from replication.state.lease import Lease, LeaseLostError
 from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
-from replication.upkeep.prepare import topic_losses
 
 GenerationEnding = Literal["stopped", "drained", "changed"]
 
@@ -131,7 +131,7 @@ class _FlowLoop:
         self._lease = lease
         self._tasks = FlowTasks(context, admitted)
         self._plan: TopicPlan | None = None
-        self._has_looked_at_age = False
+        self._notes = StartNotes(context)
         self._heartbeats = HeartbeatCopies(context)
         self._held = frozenset[TopicPartition]()  # remote ones with records of earlier generations
         self._has_gone = False  # topics of the last plan, so that a refresh is due at once
@@ -141,7 +141,10 @@ class _FlowLoop:
         self._choice = TopicChoice(context, self._map_writer, admitted.reserve)
         self._left_behind = LeftBehind(context)
         self._standstill = standstill
-        self._recovery = Recovery(context, self._choice, standstill, self._find_rejected, stop)
+        self._letters = DeadLetters(context, self._map_writer, lambda: self._number)
+        self._recovery = Recovery(
+            context, self._choice, standstill, self._find_rejected, stop, self._letters
+        )
 
     def run(self) -> ReplicationError | None:
         """Replicates until an end; what was reached is in the tally however it ends."""
@@ -177,9 +180,12 @@ class _FlowLoop:
         if self._stop.is_set():
             return "stopped"
         self._plan = plan
-        self._log_warnings(plan)
+        self._notes.say_losses(plan)
+        self._letters.copies.finish(plan, self._number)
         positions = self._find_positions(plan)
         self._map_writer.topics.record(self._plan, self._number)  # the positions are of their ids
+        if self._letters.copies.copy(self._plan, positions, self._number):
+            positions = self._find_positions(self._plan)
         if self._try_alone(self._plan, positions):
             positions = self._find_positions(self._plan)
         plan = self._plan
@@ -207,7 +213,7 @@ class _FlowLoop:
         self._map_writer.rejected.clear()
         try:
             self._number = running.start(due, positions, self._number)
-            self._log_old_records(running.plan, positions)
+            self._notes.say_age(running.plan, positions)
             self._context.board.turn_to("replicating")
             ending = self._attend(running)
         finally:
@@ -215,25 +221,6 @@ class _FlowLoop:
             if running.replaced:  # records for a topic that is gone would be in flight for ever
                 give_up_in_flight(self._context.spark, self._flow)
         return "changed" if ending == "drained" and running.replaced else ending
-
-    def _log_warnings(self, plan: TopicPlan) -> None:
-        """Logs what the target would not keep, once per topic."""
-        losses = topic_losses(plan.topics, self._context.source, self._context.target)
-        for text in self._context.board.note_losses(plan.topics, losses):
-            self._context.log.warning("target_keeps_less", text=text)
-
-    def _log_old_records(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
-        """Logs at the first start whether the target's brokers should not be restarted now."""
-        if self._has_looked_at_age:
-            return
-        self._has_looked_at_age = True
-        try:
-            text = describe_old_records(self._context, plan, positions)
-        except ClusterError as error:
-            self._context.log.info("age_unknown", text=error)
-            return
-        if text:
-            self._context.log.warning("old_records", text=text)
 
     def _attend(self, running: Generations) -> GenerationEnding:
         """Records the progress of running queries until something ends them."""
@@ -274,6 +261,8 @@ class _FlowLoop:
         if running.replaced:
             text = names_of(self._flow, running.replaced)
             self._context.log.info("topics_replaced", text=text)
+            return True
+        if self._letters.copies.are_asked_for():
             return True
         if text := running.misfit():
             self._context.log.info("mode_no_longer_fits", mode=running.mode, text=text)
@@ -318,7 +307,7 @@ class _FlowLoop:
         self._map_writer.topics.record(refreshed.without(names), self._number)
         if self._try_alone(added, located.positions):
             return False
-        self._log_warnings(added)
+        self._notes.say_losses(added)
         self._choice.rejoin(added)
         self._lease.check()
         running.extend(refreshed)

@@ -8,6 +8,7 @@ from replication.backoff import Backoff
 from replication.errors import ClusterError, ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.choose import TopicChoice
+from replication.flows.replicate.dead_letters import DeadLetters
 from replication.flows.replicate.failures import QueryError, UnexplainedError
 from replication.flows.replicate.standstill import Standstill
 from replication.kafka.diagnosis import CallError
@@ -32,6 +33,7 @@ class Recovery:
         find_rejected: Finds the positions of a plan at the target's log end, and copies up to the
             records that the target has rejected.
         stop: Ends every wait.
+        letters: Keeps records that cannot be copied, if the flow wants that.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class Recovery:
         standstill: Standstill,
         find_rejected: FindPositions,
         stop: Event,
+        letters: DeadLetters,
     ) -> None:
         self._context = context
+        self._letters = letters
         self._choice = choice
         self._standstill = standstill
         self._find_rejected = find_rejected
@@ -86,7 +90,7 @@ class Recovery:
             self._set_denied_aside(error, plan)
         elif isinstance(error, QueryError) and error.is_of_record and plan is not None:
             self._set_aside(error, plan)
-        elif not (isinstance(error, UnexplainedError) and self._set_throwing_aside(plan)):
+        elif not (isinstance(error, UnexplainedError) and self._set_throwing_aside(error, plan)):
             self.pause(error, is_start=plan is None)
 
     def pause(self, error: ReplicationError, *, is_start: bool = False) -> None:
@@ -126,7 +130,7 @@ class Recovery:
             raise ClusterError(f"{error}; {step}") from error
         self.pause(error)
 
-    def _set_throwing_aside(self, plan: TopicPlan | None) -> bool:
+    def _set_throwing_aside(self, error: QueryError, plan: TopicPlan | None) -> bool:
         """Sets the topics aside on whose next record a transform throws; False if there are none.
 
         Spark says only that something threw, so what comes next on each partition is evaluated.
@@ -137,9 +141,13 @@ class Recovery:
         try:
             positions = self._find_rejected(plan)
             reasons = rejected_records(self._context, changed, positions)
+            passed = self._letters.pass_by(error, plan, positions, reasons)
         except ReplicationError as second:
             self._context.log.warning("rejected_records_not_found", text=second)
             return False
+        reasons = {tp: text for tp, text in reasons.items() if tp not in passed}
+        if passed and not reasons:
+            return True
         return bool(reasons) and self._choice.put_aside_topics_of(reasons, plan)
 
     def _set_aside(self, error: QueryError, plan: TopicPlan) -> None:
@@ -152,6 +160,10 @@ class Recovery:
         try:
             positions = self._find_rejected(plan)
             reasons |= rejected_records(self._context, plan, positions)
+            passed = self._letters.pass_by(error, plan, positions, reasons)
+            reasons = {tp: text for tp, text in reasons.items() if tp not in passed}
+            if passed and not reasons:
+                return
         except ReplicationError as second:
             self._context.log.warning("rejected_records_not_found", text=second)
         if not reasons or not self._choice.put_aside_topics_of(reasons, plan):

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 
 from replication.flows.context import FlowContext
 from replication.flows.replicate.crossing import compressing, crossing, sink
-from replication.flows.replicate.failures import explain
+from replication.flows.replicate.failures import QueryError, explain
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
 from replication.flows.replicate.schemas import schema_topics
@@ -66,7 +66,11 @@ def try_alone(
     windows = _next_records(context, starts) if starts else {}
     if windows:
         context.log.info("trying_single_records", partitions=len(windows))
-        _copy(context, plan, map_writer, positions, windows, number)
+        try:
+            _copy(context, plan, map_writer, positions, windows, number)
+        except QueryError as error:
+            error.is_alone = True
+            raise
     return bool(windows)
 
 

@@ -1,0 +1,219 @@
+"""Copies dead letters to their remote partitions, once their cause is gone and somebody asks.
+
+Only the owner of the flow does, between two generations, since a remote partition has one writer.
+A copy carries the identity of its letter in a header. Each is written when the offset map ends at
+the target's log end, and the map passes it afterwards. So a process that is killed in between
+leaves copies right behind the map's end, where the next start finds them by that header before it
+looks for positions.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+from datetime import datetime, timezone
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from replication.errors import first_line
+from replication.flows.context import FlowContext
+from replication.flows.replicate.letter_box import LetterBox
+from replication.flows.replicate.map_writer import MapWriter
+from replication.kafka.api import KafkaRecord
+from replication.kafka.diagnosis import CallError
+from replication.kafka.reader import Reader
+from replication.kafka.single_record import SingleRecord
+from replication.model import Position, TopicPartition
+from replication.offsets.copy_rule import Copy
+from replication.offsets.dead_letter import DeadLetter, LetterId, identity_of
+from replication.offsets.runs import FinishedRuns, anchor
+from replication.positions.settle import settled_log_ends
+from replication.spark.copies import NO_TIME, copies_of
+from replication.spark.projection import SOURCE_SCHEMA
+from replication.state.letter_requests import LOOK_SECONDS, LetterRequest
+from replication.state.letter_rows import KeptLetter
+from replication.state.offset_rows import Anchor
+from replication.topics.copy_rule import copy_rule
+from replication.topics.topic_plan import TopicPlan
+
+Waiting = Mapping[LetterId, KeptLetter]
+
+
+class LetterCopies:
+    """The letters of one flow that are asked for."""
+
+    def __init__(self, context: FlowContext, map_writer: MapWriter, box: LetterBox) -> None:
+        self._context = context
+        self._map_writer = map_writer
+        self._box = box
+        self._look_at = 0.0
+
+    def are_asked_for(self) -> bool:
+        """Returns whether anything is to be copied; looks every few seconds."""
+        if self._context.config.letters.kind == "none" or time.monotonic() < self._look_at:
+            return False
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        return bool(self._context.letter_requests.find())
+
+    def finish(self, plan: TopicPlan, number: int) -> None:
+        """Notes the copies that an owner wrote before it died, behind the end of the map.
+
+        Args:
+            plan: Topics that no query replicates.
+            number: Of the next generation.
+
+        Raises:
+            ClusterError: A cluster does not answer.
+            StateError: A table cannot be read or written.
+        """
+        asked = self._asked(plan)
+        if not asked:
+            return
+        waiting = self._box.waiting()
+        copies = {tp: plan.copy_of(tp) for tp in {one.at for one in asked}}
+        shared = {copy for tp, copy in copies.items() if plan.is_shared(tp)}
+        ends = settled_log_ends(
+            self._context.target, list(copies.values()), self._context.started_spark,
+            self._context.config.flow, shared=shared,
+        ).ends  # fmt: skip
+        for tp, copy in copies.items():
+            known = self._map_writer.anchors.get(tp)
+            if known is None or known.topic_id != plan.source_ids[tp.topic] or copy not in ends:
+                continue
+            at = known.position
+            found = self._copies_between(copy, at.downstream, ends[copy], waiting)
+            for offset, one in found.items():
+                if plan.is_shared(tp) or offset == at.downstream:
+                    at = Position(at.upstream, offset + 1)
+                    self._note(plan, waiting[one].letter, at, number)
+
+    def copy(
+        self, plan: TopicPlan, positions: Mapping[TopicPartition, Position], number: int
+    ) -> bool:
+        """Copies what is asked for; returns whether there was anything.
+
+        Args:
+            plan: Topics that no query replicates.
+            positions: Where they resume. After a true answer they have to be found again.
+            number: Of the next generation.
+
+        Raises:
+            ClusterError: A cluster does not answer.
+            StateError: A table cannot be read or written.
+        """
+        requests = self._context.letter_requests.find()
+        news = self._context.letter_requests.events(requests)
+        self._context.tables.record_events(self._context.config.flow, news)
+        at = dict(positions)
+        waiting = self._box.waiting() if requests else {}
+        for request in requests:
+            self._say_useless(request, plan, waiting)
+            for one in request.ids:
+                if self._is_possible(one, plan, waiting) and one.at in at:
+                    at[one.at] = self._copy(plan, waiting[one], at[one.at], number)
+                    waiting = {other: kept for other, kept in waiting.items() if other != one}
+            self._context.letter_requests.remove([request])
+        return bool(requests)
+
+    def _asked(self, plan: TopicPlan) -> set[LetterId]:
+        requests = self._context.letter_requests.find()
+        known = set(plan.partitions)
+        return {one for request in requests for one in request.ids if one.at in known}
+
+    def _is_possible(self, one: LetterId, plan: TopicPlan, waiting: Waiting) -> bool:
+        return one in waiting and plan.source_ids.get(one.topic) == one.topic_id
+
+    def _say_useless(self, request: LetterRequest, plan: TopicPlan, waiting: Waiting) -> None:
+        for one in request.ids:
+            if not self._is_possible(one, plan, waiting):
+                text = f"{one} is no letter that waits, or its topic is not replicated now"
+                self._context.log.warning("dead_letter_not_copied", text=text)
+
+    def _copy(self, plan: TopicPlan, kept: KeptLetter, at: Position, number: int) -> Position:
+        """Copies one letter to the end of its remote partition; returns where that ends then."""
+        letter = self._box.content(kept)
+        if letter is None or not letter.is_read:
+            text = f"{kept.letter.id}: its content is gone, or nobody could read it"
+            self._context.log.warning("dead_letter_not_copied", text=text)
+            return at
+        try:
+            tp, copied = letter.id.at, self._copy_of(letter)
+        except (PySparkException, Py4JJavaError) as error:
+            text = f"{letter.id}: a transform still fails on it: {first_line(error)}"
+            self._context.log.warning("dead_letter_not_copied", text=text)
+            return at
+        if copied is None:
+            self._box.mark_copied(letter, "nowhere: it is left out")
+            return at
+        copy = plan.copy_of(tp)
+        time_ms = -1 if copied.timestamp_ms is None else copied.timestamp_ms
+        # the identity is the last header, as whoever looks for it expects
+        headers = (*copied.headers, letter.headers_of_copy()[-1])
+        self._write_map(plan, tp, at, number)
+        one = SingleRecord(copy, copied.key, copied.value, headers, time_ms)
+        try:
+            offset = self._box.write(one)
+        except CallError as error:
+            if error.is_temporary:
+                raise
+            text = f"{letter.id}: {error}"
+            self._context.log.warning("dead_letter_not_copied", text=text)
+            return at
+        end = Position(at.upstream, offset + 1)
+        self._note(plan, letter, end, number)
+        return end
+
+    def _copy_of(self, letter: DeadLetter) -> Copy | None:
+        """Returns what the copy of *letter* is by now; None if the flow leaves it out."""
+        context, original, topic = self._context, _original(letter), letter.id.topic
+        rule = copy_rule(context.config, {topic})
+        if topic not in rule.chains:
+            return rule.copy_of(original) if rule.is_copied(original) else None
+        time = datetime.fromtimestamp(letter.timestamp_ms / 1000, timezone.utc)
+        row = (
+            letter.key, letter.value, topic, letter.id.partition, letter.id.offset, time, 0,
+            list(letter.headers),
+        )  # fmt: skip
+        frame = context.spark.createDataFrame([row], SOURCE_SCHEMA)
+        found = copies_of(frame, rule).collect()
+        for one in found:
+            time_ms = None if one.time_ms == NO_TIME else one.time_ms
+            headers = tuple((header.key, header.value) for header in one.headers or ())
+            return Copy(one.key, one.value, headers, time_ms)
+        return None
+
+    def _note(self, plan: TopicPlan, letter: DeadLetter, end: Position, number: int) -> None:
+        """Lets the offset map pass the copy of *letter*, and marks that."""
+        tp = letter.id.at
+        self._write_map(plan, tp, end, number)
+        self._context.board.add_single(tp, end)
+        copy = plan.copy_of(tp)
+        self._box.mark_copied(letter, f"{copy.topic} {copy.partition} {end.downstream - 1}")
+
+    def _write_map(self, plan: TopicPlan, tp: TopicPartition, at: Position, number: int) -> None:
+        runs = {tp: [anchor(at)]}
+        self._map_writer.write(FinishedRuns(number, runs, plan.source_ids))
+        self._map_writer.record(runs, plan.source_ids)
+        self._map_writer.placed.discard(tp)
+        self._map_writer.anchors[tp] = Anchor(at, plan.source_ids[tp.topic])
+
+    def _copies_between(
+        self, copy: TopicPartition, start: int, end: int, wanted: Collection[LetterId]
+    ) -> dict[int, LetterId]:
+        """Returns the offsets of copies of *wanted* letters in a part of a remote partition."""
+        flow, found = self._context.config.flow, dict[int, LetterId]()
+
+        def visit(_at: TopicPartition, record: KafkaRecord) -> None:
+            one = identity_of(flow, record.headers)
+            if one is not None and one in wanted:
+                found[record.offset] = one
+
+        if start < end:
+            with Reader(self._context.config.target.consumer, "read_uncommitted") as reader:
+                reader.visit({copy: (start, end)}, visit)
+        return found
+
+
+def _original(letter: DeadLetter) -> KafkaRecord:
+    return KafkaRecord(
+        letter.id.offset, letter.timestamp_ms, letter.key, letter.value, letter.headers
+    )

@@ -1,0 +1,83 @@
+"""The rows of the table ``dead_letters``: one for each letter, and one for each copied again.
+
+Rows are appended only; of a letter the newest says how it is. A letter that lies in a topic has its
+place in the row, one in the table its content.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Final, Literal, cast
+
+from replication.model import Flow
+from replication.offsets.dead_letter import DeadLetter, LetterId
+from replication.state.table_reader import StateReader
+
+DEAD_LETTERS: Final = "dead_letters"
+KEYS: Final = ("topic", "topic_id", "partition", "source_offset")
+TABLE: Final = "table"
+"""The place of a letter whose content is in its row."""
+
+LetterState = Literal["waiting", "copied"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLetter:
+    """A letter as the table has it.
+
+    Args:
+        letter: Without content if it lies in a topic.
+        place: `TABLE`, or topic, partition and offset of the letter on the target.
+        state: Whether it waits, or was copied again.
+        at: When, as ISO 8601.
+    """
+
+    letter: DeadLetter
+    place: str
+    state: LetterState
+    at: str
+
+
+def letters_of(reader: StateReader, flow: Flow) -> list[KeptLetter]:
+    """Returns the newest state of each letter of *flow*, oldest first.
+
+    Raises:
+        StateError: The table cannot be read.
+    """
+    rows = reader.newest(DEAD_LETTERS, flow, KEYS, ["at"])
+    return [_kept(flow, row) for row in sorted(rows, key=lambda row: row["at"])]
+
+
+def row_of(letter: DeadLetter, place: str, state: LetterState) -> dict[str, Any]:
+    """Returns the row of *letter*, with its content only if its *place* is the table."""
+    row = {
+        "flow": str(letter.flow), "topic": letter.id.topic, "topic_id": letter.id.topic_id,
+        "partition": letter.id.partition, "source_offset": letter.id.offset, "state": state,
+        "stage": letter.stage, "reason": letter.reason, "place": place, "is_read": letter.is_read,
+        "timestamp_ms": letter.timestamp_ms, "at": datetime.now(timezone.utc),
+    }  # fmt: skip
+    if place != TABLE or state != "waiting":
+        return row
+    headers = json.dumps([[name, _text(value)] for name, value in letter.headers])
+    return {**row, "key": letter.key, "value": letter.value, "headers": headers}
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else b64encode(value).decode()
+
+
+def _kept(flow: Flow, row: Mapping[str, Any]) -> KeptLetter:
+    headers = tuple(
+        (name, None if value is None else b64decode(value))
+        for name, value in json.loads(row["headers"] or "[]")
+    )
+    key, value = (None if row[name] is None else bytes(row[name]) for name in ("key", "value"))
+    letter = DeadLetter(
+        flow, LetterId(*(row[name] for name in KEYS)), row["stage"], row["reason"],
+        row["timestamp_ms"], key, value, headers, is_read=row["is_read"],
+    )  # fmt: skip
+    return KeptLetter(
+        letter, row["place"], cast("LetterState", row["state"]), row["at"].isoformat()
+    )

@@ -1,0 +1,52 @@
+"""The table ``dead_letters`` for the owner of a flow, who writes it."""
+
+from replication.model import Flow
+from replication.offsets.dead_letter import DeadLetter, LetterId
+from replication.state.letter_rows import (
+    DEAD_LETTERS,
+    KeptLetter,
+    LetterState,
+    letters_of,
+    row_of,
+)
+from replication.state.sql import literal
+from replication.state.table_reader import StateReader
+from replication.state.tables import Tables
+
+
+class LetterTable:
+    """The letters of one flow, for its owner."""
+
+    def __init__(self, tables: Tables, reader: StateReader, flow: Flow) -> None:
+        self._tables = tables
+        self._reader = reader
+        self._flow = flow
+
+    def has(self, letter: LetterId) -> bool:
+        """Returns whether there is a row of *letter*.
+
+        Raises:
+            StateError: The table cannot be read.
+        """
+        where = (
+            f"topic = {literal(letter.topic)} AND topic_id = {literal(letter.topic_id)} "
+            f"AND `partition` = {letter.partition:d} AND source_offset = {letter.offset:d}"
+        )
+        return bool(self._reader.rows(DEAD_LETTERS, self._flow, where))
+
+    def add(self, letter: DeadLetter, place: str, state: LetterState = "waiting") -> None:
+        """Appends a row; durable when this returns.
+
+        Raises:
+            StateError: The table cannot be written.
+        """
+        self._tables.append(DEAD_LETTERS, [row_of(letter, place, state)])
+
+    def waiting(self) -> dict[LetterId, KeptLetter]:
+        """Returns the letters that were not copied again.
+
+        Raises:
+            StateError: The table cannot be read.
+        """
+        kept = letters_of(self._reader, self._flow)
+        return {one.letter.id: one for one in kept if one.state == "waiting"}

@@ -1,0 +1,87 @@
+"""``dead-letters`` shows what the table has, and asks the owner of the flow to copy it again."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from replication.cli.main import main
+from replication.model import Flow
+from replication.offsets.dead_letter import DeadLetter, LetterId
+from replication.state.delta_writer import LocalTable
+from replication.state.letter_requests import LetterRequests, parse_letters
+from replication.state.letter_rows import TABLE, row_of
+from replication.state.request_files import LocalFiles
+from replication.state.requests import Request, RequestChannel
+from replication.state.schemas import SCHEMAS
+
+FLOW = Flow("A", "B")
+CONFIG = """
+clusters: [A, B]
+A.bootstrap.servers: nowhere:9092
+B.bootstrap.servers: nowhere:9093
+A->B: {{enabled: true, topics: [orders]}}
+state.dir: {state}
+"""
+LARGE = LetterId("orders", "id", 0, 7)
+DAMAGED = LetterId("orders", "id", 1, 8)
+COPIED = LetterId("payments", "id", 0, 9)
+
+
+def letter(one: LetterId, *, is_read: bool = True) -> DeadLetter:
+    reason = "RecordTooLargeException: [bold]3 MB"
+    headers = (("a", b"\xff"), ("a", None))
+    return DeadLetter(
+        FLOW, one, "KAFKA_PRODUCE", reason, 5, b"k", b"\xff", headers, is_read=is_read
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    table = LocalTable(tmp_path / "state" / "dead_letters")
+    for row in (
+        row_of(letter(LARGE), TABLE, "waiting"),
+        row_of(letter(DAMAGED, is_read=False), TABLE, "waiting"),
+        row_of(letter(COPIED), "dead 0 3", "waiting"),
+        row_of(letter(COPIED), "A.payments 0 4", "copied"),
+    ):
+        table.append([row], SCHEMAS["dead_letters"])
+    file = tmp_path / "mirror.yaml"
+    file.write_text(CONFIG.format(state=(tmp_path / "state").as_uri()))
+    return file
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["dead-letters", *map(str, arguments)])
+
+
+def test_what_waits_is_shown_and_with_all_what_was_copied(file: Path) -> None:
+    shown, everything = run(file), json.loads(run(file, "--all", "--json").output)["letters"]
+
+    assert "[bold]3 MB" in shown.output
+    assert "payments" not in shown.output
+    states = {(row["topic"], row["offset"]): (row["state"], row["place"]) for row in everything}
+    assert states == {
+        ("orders", 7): ("waiting", "table"),
+        ("orders", 8): ("waiting", "table"),
+        ("payments", 9): ("copied", "A.payments 0 4"),
+    }
+    assert "no dead letter waits" in run(file, "--topic", "payments").output
+
+
+def test_what_was_read_is_asked_for(file: Path, tmp_path: Path) -> None:
+    asked = json.loads(run(file, "--copy-again", "--json").output)["asked"]
+
+    channel = RequestChannel(LocalFiles(), (tmp_path / "state").as_uri())
+    (request,) = LetterRequests(channel, FLOW).find()
+    assert (asked, request.ids) == (1, (LARGE,))
+    assert "copy 1 dead letters of orders again" in request.event.text
+
+
+@pytest.mark.parametrize(
+    "letters", [None, {}, [7], [["t", "id", 0]], [["t", "id", True, 0]], [["t", 1, 0, 0]]]
+)
+def test_a_request_that_names_no_letter_is_refused(letters: object) -> None:
+    with pytest.raises(ValueError, match="letter"):
+        parse_letters(Request({"letters": letters}))
