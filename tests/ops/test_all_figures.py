@@ -37,6 +37,7 @@ NEEDS_MORE = {
     "retention_headroom_seconds": "a topic lags by more than a minute",
     "partition_lag_records": "a partition lags at the moment of a look",
     "partition_lag_seconds": "the same",
+    "throttle_seconds": "a quota holds the flow back",
 }
 """Figures that a healthy mirror does not have, and when they are there; other tests have those."""
 
@@ -63,6 +64,8 @@ def test_a_running_mirror_has_a_value_of_every_figure(
     settings = {
         "metrics.port": port,
         "heartbeats.replication.enabled": True,
+        "replication.limit.bytes.per.second": "1GB",
+        "replication.limit.records.per.second": 1_000_000,
         "groups": group,
         "sync.group.offsets.enabled": "true",
         "emit.checkpoints.interval.seconds": "1",
