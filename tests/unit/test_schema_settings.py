@@ -1,7 +1,11 @@
 """Keys of schemas and registries: what is wrong is said at once, and passwords never."""
 
+import re
+
 import pytest
 
+from replication.config.clients.secrets import SPARK_REDACTION, is_secret
+from replication.config.schema_settings import PASSWORD, USER
 from tests.support.settings import ONE_FLOW, parse_settings, problems_of
 
 REGISTRIES = {"A.schema.registry.url": "http://a:8081", "B.schema.registry.url": "https://b"}
@@ -110,3 +114,9 @@ def test_a_key_of_all_flows_is_no_fault_of_one_without_schemas() -> None:
     }
     modes = {flow.flow.source: flow.schemas.mode for flow in parse_settings(settings).flows}
     assert modes == {"A": "translate", "B": "none"}
+
+
+@pytest.mark.parametrize("key", [USER, PASSWORD])
+def test_the_keys_of_secrets_are_known_as_such(key: str) -> None:
+    assert is_secret(f"B.{key}")
+    assert re.search(SPARK_REDACTION, f"B.{key}")

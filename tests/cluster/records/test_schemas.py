@@ -83,10 +83,9 @@ def test_translated_records_are_decoded_while_schemas_come_and_the_registry_goes
     flow.until(lambda: copied(clusters, topic_name) >= 35)
 
     b.fault = 503
-    send_records(source, topic_name, records(a, value, "Third", range(10)))
-    flow.until(lambda: any("/subjects/" in each for each in b.asked[-1:]) and b.fault)
     asked = len(b.asked)
-    flow.until(lambda: len(b.asked) > asked)
+    send_records(source, topic_name, records(a, value, "Third", range(10)))
+    flow.until(lambda: len(b.asked) > asked)  # a record waits
     send_records(source, topic_name, records(a, value, "First", range(5, 10), partition=1))
     if mode == "realtime":  # else they wait for the batch
         flow.until(lambda: copied(clusters, topic_name) >= 40)
