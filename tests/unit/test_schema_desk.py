@@ -175,7 +175,7 @@ def plan_of(*topics: str) -> TopicPlan:
 @pytest.mark.parametrize(
     ("mode", "topics", "is_set_aside"),
     [
-        ("realtime", ("orders", "clicks"), False),
+        ("realtime", ("orders", "clicks"), True),
         ("microbatch", ("orders", "clicks"), True),
         ("microbatch", ("orders",), False),
     ],

@@ -167,11 +167,9 @@ class SchemaDesk:
             )
 
     def _holds_others_up(self, topic: str) -> bool:
-        """Returns whether others wait with *topic*: for its batch, or its task's other records."""
-        copying = self._context.board.look().copying
-        has_others = bool(copying.topics.keys() - {topic})
-        is_alone = copying.mode == "realtime" and "shared" not in copying.tasks
-        return self._context.config.mode == "drain" or (has_others and not is_alone)
+        """Returns whether others wait with *topic*: in its task, or for the end of its batch."""
+        topics = self._context.board.look().copying.topics
+        return self._context.config.mode == "drain" or bool(topics.keys() - {topic})
 
     def _refusal_of(self, wanted: Wanted) -> str | None:
         """Registers what is wanted, and tells it; returns why that is not possible.
