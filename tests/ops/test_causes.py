@@ -7,7 +7,6 @@ tests, each of which has topics of its own.
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.brokers import running as running_brokers
 from replication.demo.mirror_process import MirrorProcess
 from replication.demo.topic_log import log_ends
-from replication.demo.workload import ProducedRecord, create_topic
+from replication.demo.workload import create_topic
 from replication.state.commit_lock import hold_commit_lock
 from tests.support.commands import replication, start_mirror
 from tests.support.driver import page
@@ -26,14 +25,12 @@ from tests.support.local import Clusters
 from tests.support.process_tree import family, paused
 from tests.support.prometheus import queries
 from tests.support.standalone import WorkerSize, standalone
-from tests.support.topic_settings import alter_topic
-from tests.support.topics import assert_copies, delete_topic, fill, send, send_records
+from tests.support.topics import assert_copies, delete_topic, fill, send
 from tests.support.watched import Watched, commit, member, watched
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job]
 
 OLD, NEW = 100, 50
-LIMIT = "max.message.bytes"
 RETENTION_MS = 1_800_000
 STALL_SECONDS = 180.0
 BACKLOG = (
@@ -48,7 +45,6 @@ MIRROR: dict[str, object] = {
     "heartbeats.replication.enabled": True,
     "metrics.mm2.names": True,
     "refresh.groups.interval.seconds": 2,
-    "replication.dead.letters": "table",
     "state.write.interval.seconds": 1,
     "status.publish.interval.seconds": 1,
     "sync.group.offsets.enabled": True,
@@ -119,26 +115,6 @@ def test_a_topic_that_was_created_again_is_set_aside_until_it_is_accepted(mirror
     commit(mirror.source, group, topic, 2 * NEW)
     mirror.until_clear("GroupPositionOld", group=group)
     mirror.until_clear("RecordsGivenUp")
-
-
-def test_a_record_that_is_too_large_is_a_letter_until_it_is_copied_again(mirror: Watched) -> None:
-    topic = mirror.topic("large")
-    create_topic(mirror.target.bootstrap, mirror.remote(topic), 1, {LIMIT: "100000"})
-    create_topic(mirror.source.bootstrap, topic, 1)
-    large = ProducedRecord(partition=0, key=b"k", value=b"x" * 200_000)
-    send_records(mirror.source, topic, [large, replace(large, value=b"small")])
-    mirror.until_copied(topic, 1)
-    mirror.until_fires("DeadLetters")
-    command = "dead-letters", mirror.file, "--topic", topic
-    (letter,) = json.loads(replication(*command, "--json").stdout)["letters"]
-    assert (letter["offset"], letter["place"]) == (0, "table")
-    assert "dead-letters" in replication("status", mirror.file).stdout
-
-    alter_topic(mirror.target, mirror.remote(topic), LIMIT, "1000000")
-    assert "asked to copy 1 again" in replication(*command, "--copy-again").stdout
-    mirror.until_copied(topic, 2)
-    mirror.until_clear("DeadLetters")
-    assert "no dead letter waits" in replication(*command).stdout
 
 
 def test_a_group_that_is_active_on_the_target_is_blocked(mirror: Watched) -> None:
