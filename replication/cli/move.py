@@ -78,10 +78,13 @@ def move_position(
 
     Shows what is left out or copied again, how many records that is, and the groups whose
     translation changes. With --execute, the next start goes on there, once, and only if the
-    position has not moved meanwhile. Refused while the flow runs.
+    position has not moved meanwhile. Refused for what is being copied now: pause it, or stop the
+    flow.
     """
     goals = (topic is not None, goal is not None, goals_file is not None)
-    if goals not in ((True, True, False), (False, False, True)) or (goals_file and partition):
+    if goals not in ((True, True, False), (False, False, True)) or (
+        goals_file is not None and partition is not None
+    ):
         raise click.UsageError("write --topic and --to, or --from-file alone")
 
     def choose(flow: FlowConfig, plan: TopicPlan) -> Mapping[TopicPartition, Goal]:

@@ -36,8 +36,8 @@ def own_position(verdict: object) -> OwnPosition | None:
             return OwnPosition(position)
         case StartFresh(position):
             return OwnPosition(position, is_new=True)
-        case Counted(run):
-            return OwnPosition(run.end, runs=(run,))
+        case Counted(run, parts):
+            return OwnPosition(run.end, runs=parts or (run,))
     return None
 
 

@@ -75,6 +75,12 @@ def test_what_was_counted_behind_the_map_enters_it_before_the_move() -> None:
     ]
 
 
+def test_what_was_counted_in_pieces_enters_it_in_pieces() -> None:
+    parts = (OffsetRun(80, 90, 45, 5), OffsetRun(90, 100, 50, 10))
+
+    assert own_position(Counted(OffsetRun(80, 100, 45, 15), parts)) == OwnPosition(SEEN, runs=parts)
+
+
 def test_in_a_shared_topic_copies_go_on_at_its_end() -> None:
     assert moved(120, log_end=75).new_runs() == [anchor(Position(120, 75))]
 
