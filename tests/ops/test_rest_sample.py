@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
 from replication.demo.workload import ProducedRecord, create_topic
+from replication.serve.samples import SECONDS
 from replication.serve.sight import Seen
 from replication.serve.tokens import new_token
 from tests.support.local import Clusters
@@ -42,7 +44,8 @@ def guarded(
     file = write_config(tmp_path, clusters, topic_name, more)
     with serving_file(file, lambda flow: Seen(flow, observed())) as served:
         roles = [{**JSON, "Authorization": f"Bearer {token}"} for token in (read, write)]
-        yield served, roles[0], roles[1]
+        patient = replace(served, patience=2 * SECONDS)  # a sample starts Spark
+        yield patient, roles[0], roles[1]
 
 
 def test_a_sample_is_for_the_role_write_and_nothing_of_it_is_logged(
