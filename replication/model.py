@@ -91,6 +91,9 @@ EventKind = Literal[
     "schema-waits",
     "dead-letter",
     "dead-letter-copied",
+    "changed",
+    "change-unreadable",
+    "paused-at-risk",
 ]
 """The kinds of rows in the table ``events``; the log uses the same names with underscores."""
 

@@ -291,6 +291,10 @@ class _Application:
         drains = [flow.flow for flow in self._chosen if flow.mode == "drain"]
         leases = LeaseBook(tables, self._claims.values(), drains)
         contexts = [self._context(flow, tables, leases) for flow in self._chosen]
+        for context in contexts:
+            self._channel.changes_of(context.configured.flow)
+        for context in contexts:
+            self._channel.read_changes(context.configured.flow)
         reported, beats = ReportedFigures(driver_jvm()), self._launch.config.beats
         view = View(contexts, self._job, reported, FiguresWriter(tables), beats)
         admission = self._admission()

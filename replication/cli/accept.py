@@ -14,6 +14,7 @@ from replication.cli.options import (
 )
 from replication.config.file import load_config
 from replication.control.accept import Acceptance, plan_acceptance
+from replication.control.changed import in_force
 from replication.control.starts import open_clusters, stored_map
 from replication.offsets.guard import StartOffset
 from replication.state.accept_requests import request_acceptance
@@ -68,7 +69,7 @@ def accept(
     there within seconds, or the next start does. It holds once, and only if the flow cannot go on
     by itself.
     """
-    config = load_config(file)
+    config = in_force(load_config(file))
     flow = chosen_flow(config, name)
     with open_reader(config.access) as state, open_clusters(flow) as clusters:
         stored = stored_map(config.state_dir, flow, state)

@@ -20,6 +20,7 @@ from replication.cli.options import (
 )
 from replication.config.file import load_config
 from replication.config.tree import ClusterConfig, MirrorConfig
+from replication.control.changed import in_force
 from replication.control.failover import (
     GroupOffsets,
     Moves,
@@ -75,7 +76,7 @@ def export_offsets(
     One line for each group and partition: group,topic,partition,offset. Commit them with
     apply-offsets, or with kafka-consumer-groups --reset-offsets --from-file.
     """
-    config = load_config(file)
+    config = in_force(load_config(file))
     flow = chosen_flow(config, name)
     is_wanted = wanted_groups(flow, groups)
     if origin == "map":
@@ -101,7 +102,7 @@ def failback(
 
     The inverse of export-offsets: reads what the groups have committed on the target.
     """
-    config = load_config(file)
+    config = in_force(load_config(file))
     flow = chosen_flow(config, name)
     with open_view(config, flow) as view:
         found = failback_offsets(view, wanted_groups(flow, groups))

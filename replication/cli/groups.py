@@ -15,6 +15,7 @@ from replication.cli.options import (
     say,
 )
 from replication.config.file import load_config
+from replication.control.changed import in_force
 from replication.control.groups import GroupStatus, group_status, wanted_groups
 from replication.control.view import open_view
 from replication.offsets.wording import quality
@@ -41,7 +42,7 @@ def groups(*, file: str, name: str | None, groups: Sequence[str], as_json: bool)
     exact it is, "committed there" is what the group has committed on the target, and "sync" says
     why it is that: --json has a sentence.
     """
-    config = load_config(file)
+    config = in_force(load_config(file))
     flow = chosen_flow(config, name)
     with open_view(config, flow) as view:
         table = group_status(view, wanted_groups(flow, groups))

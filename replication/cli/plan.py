@@ -1,5 +1,6 @@
 """``plan``: what a start of the flows would do."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import click
@@ -18,6 +19,7 @@ from replication.cli.options import (
 from replication.cli.sample_lines import SAMPLE, print_sample
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.changed import in_force, steerings
 from replication.control.loops import check_loops
 from replication.control.plan import FlowPlan, Histories, plan_flow
 from replication.control.resumes import PartitionStart
@@ -34,6 +36,7 @@ from replication.topics.conflicts import find_all_conflicts
 
 HEADINGS = ("partition", "remote topic", "resumes at", "because of", "to do")
 ASIDE_HEADINGS = ("topic", "because")
+CHANGE_HEADINGS = ("number", "change", "by", "at", "reason")
 SETTING_HEADINGS = ("remote topic", "setting", "now", "then", "note")
 ACL_HEADINGS = ("to do", "ACL on the target")
 DEFAULT = "(target's default)"
@@ -65,13 +68,17 @@ def plan(
     """
     if topic and not records:
         raise click.UsageError("--topic is for --sample; write --sample 20 as well")
-    config = load_config(file, clusters)
+    config = in_force(load_config(file, clusters))
     check_loops(config)
     flows = chosen_flows(config, name) if config.flows or name else ()
     storage = storage_for(config.access)
     with open_reader(config.access) as state:
         wanted = Wanted(records, topic) if records else None
-        plans = [_plan(config, flow, state, wanted) for flow in flows]
+        changes = steerings(config.access, [flow.flow for flow in flows])
+        plans = [
+            replace(_plan(config, flow, state, wanted), steering=changes[flow.flow])
+            for flow in flows
+        ]
     if as_json:
         engine = {"engine": storage.engine, "reason": storage.why}
         print_json({"flows": [plan.document() for plan in plans], "state": engine})
@@ -82,6 +89,15 @@ def plan(
             pairs = ", ".join(map(str, config.names))
             click.echo(f"no flow is enabled: a start emits the heartbeats of {pairs}")
         click.echo(f"tables in {config.state_dir}: by {storage.engine} ({storage.why})")
+    _refuse(plans)
+
+
+def _refuse(plans: Sequence[FlowPlan]) -> None:
+    """Ends with what would not be replicated, if that is anything.
+
+    Raises:
+        GuardError: It is.
+    """
     problems = [f"{plan.config.flow}: {text}" for plan in plans for text in plan.problems]
     problems += find_all_conflicts(
         {plan.config.flow: plan.topics for plan in plans},
@@ -126,6 +142,12 @@ def _print(plan: FlowPlan) -> None:
         for start in plan.starts
     )
     print_table(f"{flow}", HEADINGS, rows)
+    changes = [
+        (str(change.number), change.text, change.by, change.at, change.reason)
+        for change in plan.steering.in_force
+    ]
+    if changes:
+        print_table(f"changes of {flow} by operators", CHANGE_HEADINGS, changes)
     aside = plan.topics.rejected.items()
     if aside:
         print_table(f"topics that {flow} would set aside", ASIDE_HEADINGS, aside)
@@ -164,6 +186,8 @@ def _print_settings(plan: FlowPlan) -> None:
 
 
 def _to_do(plan: FlowPlan, start: PartitionStart) -> str:
+    if plan.steering.paused.covers(start.partition):
+        return "nothing: paused"
     remote = plan.topics.topics[start.partition.topic]
     if remote in plan.topics.grow:
         return f"grow to {plan.topics.grow[remote]} partitions"

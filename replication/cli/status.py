@@ -1,7 +1,7 @@
 """``status``: what each flow does, where, and what of it is not replicated."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -20,9 +20,13 @@ from replication.cli.options import (
     say,
 )
 from replication.config.file import load_config
+from replication.config.steering import NO_CHANGES, Steering
+from replication.config.tree import MirrorConfig
+from replication.control.changed import changed, steerings
 from replication.control.flow_answers import FlowAnswer, FlowAnswers
 from replication.control.status import OpenTrouble
-from replication.errors import ClusterError, UnhealthyError
+from replication.errors import ClusterError, ReplicationError, UnhealthyError
+from replication.model import Flow
 
 HEADINGS: Final = ("topic", "partition", "event", "since", "reason")
 CLEAR: Final = "\x1b[2J\x1b[H"
@@ -70,22 +74,40 @@ def status(
         found = answers.ask()
         if check:
             sys.exit(_check(found))
-        _show(found, as_json=as_json)
+        changes = _changes(config, [one.flow for one in found])
+        _show(found, changes, as_json=as_json)
         with suppress(KeyboardInterrupt):  # which is how it ends
             while watch is not None:
                 found = answers.ask(watch)
                 if not as_json:
                     click.echo(CLEAR, nl=False)
-                _show(found, as_json=as_json)
+                _show(found, changes, as_json=as_json)
 
 
-def _show(answers: Sequence[FlowAnswer], *, as_json: bool) -> None:
+def _changes(config: MirrorConfig, flows: Sequence[Flow]) -> dict[Flow, Steering]:
+    """Returns what operators have changed of *flows*; nothing where that cannot be read."""
+    try:
+        return steerings(config.access, flows)
+    except ReplicationError as error:
+        say(f"what operators have changed is not known: {error}", err=True)
+        return {}
+
+
+def _show(
+    answers: Sequence[FlowAnswer], changes: Mapping[Flow, Steering], *, as_json: bool
+) -> None:
     if as_json:
-        print_json({"flows": [one.document() for one in answers]})
+        of_flows = {flow: map(changed, found.in_force) for flow, found in changes.items()}
+        documents = [
+            {**one.document(), "changes": list(of_flows.get(one.flow, ()))} for one in answers
+        ]
+        print_json({"flows": documents})
         return
     for one in answers:
         for line in flow_lines(one):
             say(line)
+        for change in changes.get(one.flow, NO_CHANGES).in_force:
+            say(f"  changed: {change.text} (number {change.number}, by {change.origin})")
         if one.told is not None and one.told.troubles:
             print_table(f"{one.flow} does not replicate", HEADINGS, map(_cells, one.told.troubles))
 

@@ -12,6 +12,7 @@ from replication.cli.options import (
     say,
 )
 from replication.config.file import load_config
+from replication.control.changed import in_force
 from replication.control.translate import Question, answer_question, no_answer
 from replication.control.written import open_written
 from replication.model import TopicPartition
@@ -47,7 +48,7 @@ def translate(
     A group that would read OFFSET next on the source resumes at the printed offset on the target;
     with --back it is the other way round. Exits with 8 if no offset is safe.
     """
-    config = load_config(file)
+    config = in_force(load_config(file))
     flow = chosen_flow(config, name)
     question = Question(TopicPartition(topic, partition), offset, back)
     with open_written(config, flow) as (state, doubts):

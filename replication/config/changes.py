@@ -98,7 +98,8 @@ class Change:
     @property
     def text(self) -> str:
         """What it changes, in the words of the command line."""
-        words = " ".join(self.items) or ("the whole flow" if self.what in _PAUSES else "")
+        items = [str(int(each[:_DIGITS])) if self.what == "undo" else each for each in self.items]
+        words = " ".join(items) or ("the whole flow" if self.what in _PAUSES else "")
         scope = f" for topics {self.scope}" if self.scope else ""
         return f"{self.what} {words}{scope}".strip()
 

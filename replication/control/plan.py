@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 from replication.config.group_settings import HeartbeatsConfig
+from replication.config.steering import NO_CHANGES, Steering
 from replication.config.tree import FlowConfig
+from replication.control.changed import changed
 from replication.control.resumes import PartitionStart, find_resumes
 from replication.control.sample import FlowSample
 from replication.control.starts import StoredMap
@@ -75,6 +77,7 @@ class FlowPlan:
         unwritable: Why remote topics take no records now, by upstream names.
         lacking: What the user may not do with topics.
         sample: What its transforms make of some records, where that was asked for.
+        steering: What operators have changed of the flow, as *config* has it already.
     """
 
     config: FlowConfig
@@ -88,6 +91,7 @@ class FlowPlan:
     unwritable: Mapping[str, str] = field(default_factory=dict)
     lacking: tuple[MissingRight, ...] = ()
     sample: FlowSample | None = None
+    steering: Steering = NO_CHANGES
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -131,6 +135,8 @@ class FlowPlan:
                 for change in topic.changes
             ],
             "acls": list(acls),
+            "changes": [changed(change) for change in self.steering.in_force],
+            "paused": [str(tp) for tp in self.steering.paused.among(self.topics.partitions)],
             "warnings": self.warnings,
             "problems": self.problems,
             **({"sample": self.sample.document()} if self.sample else {}),

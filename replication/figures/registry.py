@@ -368,6 +368,7 @@ Table = Literal[
     "checkpoints",
     "leases",
     "executions",
+    "changes",
     "figures",
 ]
 """The Delta tables."""

@@ -8,6 +8,7 @@ from threading import Event
 from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 
+from replication.config.steering import Steering
 from replication.config.tree import FlowConfig
 from replication.errors import StateError
 from replication.figures.words import Holder
@@ -23,6 +24,7 @@ from replication.spark.kafka_options import producer_client_id
 from replication.spark.late import LateSession
 from replication.spark.session import driver_jvm
 from replication.state.accept_requests import AcceptRequests
+from replication.state.change_files import ChangeFiles
 from replication.state.claim import Claim, LeaseName, join_from
 from replication.state.lease import Late, Lease, hold_lease
 from replication.state.lease_book import LeaseBook
@@ -42,8 +44,7 @@ class FlowContext:
     """The configuration, the sessions, the tables and the two clusters of one flow.
 
     Args:
-        config: The flow's configuration in force. What works in turns reads it each turn and keeps
-            nothing of a key that is reloadable.
+        configured: The flow's configuration as its file has it.
         session: Of the flow's own query.
         tables: The tables of the state directory, with a session of their own for small queries.
         source: The cluster to read from.
@@ -61,7 +62,7 @@ class FlowContext:
         refused_schemas: Topics whose records wait for an id of a schema in vain.
     """
 
-    config: FlowConfig
+    configured: FlowConfig
     session: LateSession
     tables: Tables
     source: Cluster
@@ -79,9 +80,27 @@ class FlowContext:
     refused_schemas: RefusedSchemas = field(default_factory=RefusedSchemas)
 
     @property
+    def config(self) -> FlowConfig:
+        """The configuration in force: the file's, with what operators have changed since.
+
+        What works in turns reads it each turn and keeps nothing of a key that is reloadable.
+        """
+        return self.steering.overlaid(self.configured)
+
+    @property
+    def steering(self) -> Steering:
+        """What operators have changed, as far as this process has read it."""
+        return self.changes.steering
+
+    @property
+    def changes(self) -> ChangeFiles:
+        """The objects of these changes."""
+        return self.requests.changes_of(self.configured.flow)
+
+    @property
     def log(self) -> Log:
         """The log, bound to the flow."""
-        return log.bind(self.config.flow)
+        return log.bind(self.configured.flow)
 
     @property
     def board(self) -> FlowBoard:

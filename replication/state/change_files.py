@@ -9,8 +9,10 @@ a running process has in force.
 import json
 import time
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from threading import RLock
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -23,9 +25,12 @@ from replication.config.changes import (
     parse_changes,
     text_of_changes,
 )
+from replication.config.state_access import StateAccess
 from replication.config.steering import NO_CHANGES, Steering, fold
 from replication.errors import StateError, first_line
 from replication.model import Flow
+from replication.state.open_files import open_files
+from replication.state.open_storage import storage_for
 from replication.state.request_files import RequestFiles
 
 MOST_LOOSE: Final = 200
@@ -86,48 +91,66 @@ class ChangeFiles:
         state_dir: The state directory.
         flow: The flow.
 
+    Threads may share it.
+
     Attributes:
         steering: What the changes come to that were read so far.
-        unread: The objects that count as absent, by their paths.
+        is_read: Whether all that was there at a time was read.
     """
 
     files: RequestFiles
     state_dir: str
     flow: Flow
     steering: Steering = NO_CHANGES
-    unread: dict[str, Unread] = field(default_factory=dict)
+    is_read: bool = False
+    _unread: dict[str, Unread] = field(default_factory=dict)
+    _lock: RLock = field(default_factory=RLock)
     _known: dict[str, tuple[Change, ...]] = field(default_factory=dict)
+
+    @property
+    def unread(self) -> dict[str, Unread]:
+        """The objects that count as absent, by their paths."""
+        with self._lock:
+            return dict(self._unread)
 
     def read(self) -> Steering:
         """Lists the objects until all of them are read, and returns what they come to.
 
         Raises:
-            OSError, Py4JError: The folder cannot be listed.
+            StateError: The folder cannot be listed.
         """
-        self.take(self.files.find(f"{self.state_dir.rstrip('/')}/_control/"))
-        # what was collected during the first listing is in a base that the second one has
-        return self.take(self.files.find(f"{self.state_dir.rstrip('/')}/_control/"))
+        folder = f"{self.state_dir.rstrip('/')}/_control/"
+        try:
+            self.take(self.files.find(folder))
+            # what was collected during the first listing is in a base that the second one has
+            steering = self.take(self.files.find(folder))
+        except (OSError, Py4JError) as error:
+            text = f"cannot list the changes of {self.flow} in {folder}: {first_line(error)}"
+            raise StateError(text) from error
+        self.is_read = True
+        return steering
 
     def take(self, paths: Collection[str]) -> Steering:
         """Reads those objects among *paths*, a listing, that are new; returns what all come to.
 
         What was read stays: an object is deleted only when a base has its change.
         """
-        for path in self.unread.keys() - set(paths):
-            del self.unread[path]
-        new = [path for path in paths if self._is_ours(path) and path not in self._known]
-        found = {path: changes for path in new if (changes := self._read(path)) is not None}
-        if found:
-            self._known |= found
-            self.steering = fold(change for each in self._known.values() for change in each)
-        return self.steering
+        with self._lock:
+            listed = [path for path in paths if self._is_ours(path)]
+            self._unread = {path: self._unread[path] for path in listed if path in self._unread}
+            new = [path for path in listed if path not in self._known]
+            found = {path: changes for path in new if (changes := self._read(path)) is not None}
+            if found:
+                self._known |= found
+                self.steering = fold(change for each in self._known.values() for change in each)
+            return self.steering
 
     def _is_ours(self, path: str) -> bool:
         return path.startswith((self._prefix("change"), self._prefix("base")))
 
     def _read(self, path: str) -> tuple[Change, ...] | None:
         """Returns the changes in the object at *path*; None if it counts as absent."""
-        before, now = self.unread.get(path), time.monotonic()
+        before, now = self._unread.get(path), time.monotonic()
         if before is not None and now < before.retry_at:
             return None
         try:
@@ -135,9 +158,9 @@ class ChangeFiles:
         except (ValueError, OSError, Py4JError) as error:
             since = before.since if before else now
             pause = _RETRY_SECONDS if now - since < SAID_SECONDS else SAID_SECONDS
-            self.unread[path] = Unread(first_line(error), since, now + pause)
+            self._unread[path] = Unread(first_line(error), since, now + pause)
             return None
-        self.unread.pop(path, None)
+        self._unread.pop(path, None)
         return changes
 
     def _changes(self, path: str) -> tuple[Change, ...] | None:
@@ -161,8 +184,8 @@ class ChangeFiles:
         Raises:
             StateError: It cannot be written, or others cannot be listed.
         """
+        number = min(self.read().number + 1, HIGHEST)
         try:
-            number = min(self.read().number + 1, HIGHEST)
             new = replace(change, number=number, id=uuid.uuid4().hex)
             path = f"{self._prefix('change')}{new.name}"
             self.files.create(path, json.dumps(new.document()))
@@ -177,12 +200,7 @@ class ChangeFiles:
         Raises:
             StateError: They cannot be listed.
         """
-        try:
-            known = self.read().changes
-        except (OSError, Py4JError) as error:
-            raise StateError(
-                f"cannot list the changes of {self.flow}: {first_line(error)}"
-            ) from error
+        known = self.read().changes
         return [each for each in known if each.number >= change.number and each.id != change.id]
 
     def collect(self, least: int = MOST_LOOSE) -> int:
@@ -195,7 +213,7 @@ class ChangeFiles:
             How many objects it has deleted.
 
         Raises:
-            OSError, Py4JError: They cannot be listed, written or deleted.
+            StateError, OSError, Py4JError: They cannot be listed, written or deleted.
         """
         self.read()
         paths = [path for path in self.files.find(self._prefix("change")) if path in self._known]
@@ -250,16 +268,30 @@ class ChangeFiles:
         """Returns what a process has said last that it has in force; None if none has.
 
         Raises:
-            OSError, Py4JError: It cannot be read.
+            StateError: It cannot be read.
         """
-        paths = sorted(self.files.find(self._prefix("applied")))
-        parsed = (_parse_applied(path, self.files.read(path)) for path in paths)
+        try:
+            paths = sorted(self.files.find(self._prefix("applied")))
+            parsed = [_parse_applied(path, self.files.read(path)) for path in paths]
+        except (OSError, ValueError, Py4JError) as error:
+            raise StateError(f"cannot read what is in force: {first_line(error)}") from error
         found = [each for each in parsed if each is not None]
         names = frozenset(name for each in found for name in each.names)
         return replace(found[-1], names=names) if found else None
 
     def _prefix(self, kind: str) -> str:
         return f"{self.state_dir.rstrip('/')}/_control/{kind}-{self.flow.slug}@"
+
+
+@contextmanager
+def open_changes(access: StateAccess, flows: Iterable[Flow]) -> Iterator[dict[Flow, ChangeFiles]]:
+    """Yields the changes of each of *flows*, for a process that has no Spark; none is read yet.
+
+    Raises:
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    with open_files(storage_for(access)) as files:
+        yield {flow: ChangeFiles(files, access.state_dir, flow) for flow in flows}
 
 
 def _name(path: str) -> str:

@@ -7,6 +7,7 @@ is meant for, once it is used or of no use any more, or by its requester.
 
 import getpass
 import json
+import math
 import os
 import re
 import socket
@@ -18,11 +19,12 @@ from typing import Any, Final, Literal
 
 from py4j.protocol import Py4JError
 
-from replication.errors import first_line
+from replication.errors import StateError, first_line
 from replication.figures.document import text_of
 from replication.log import Log
 from replication.log_events import Event
 from replication.model import Flow, Job, NewEvent, Reaction
+from replication.state.change_files import ChangeFiles
 from replication.state.paths import job_name
 from replication.state.request_files import RequestFiles
 
@@ -32,6 +34,9 @@ RequestKind = Literal["stop", "accept", "write", "move", "letters"]
 
 ANYONE: Final = "anyone"
 """The addressee of a request to whichever process runs the job."""
+
+JUST_NOW_SECONDS: Final = 2.0
+"""As old as a listing may be that counts as one of now."""
 
 _DIGITS: Final = 20
 """Of the time in the name of a file."""
@@ -146,14 +151,55 @@ class RequestChannel:
         self.state_dir = state_dir
         self._said: set[str] = set()
         self._told: set[str] = set()
+        self._changes: dict[Flow, ChangeFiles] = {}
+        self._listed_at = -math.inf
 
     def paths(self, kind: RequestKind) -> list[str]:
         """Lists all files named like requests of *kind*, oldest first for each addressee.
 
+        The same listing tells the flows of this process what operators have changed.
+
         Raises:
             OSError, Py4JError: The folder cannot be listed.
         """
-        return sorted(self._files.find(prefix(self.state_dir, kind)))
+        listed = sorted(self._files.find(f"{self.state_dir.rstrip('/')}/_control/"))
+        self._listed_at = time.monotonic()
+        for changes in list(self._changes.values()):
+            changes.take(listed)
+            self._say_unread(changes)
+        of_kind = prefix(self.state_dir, kind)
+        return [path for path in listed if path.startswith(of_kind)]
+
+    def changes_of(self, flow: Flow) -> ChangeFiles:
+        """Returns the changes of *flow*, as far as they were read; `paths` reads on."""
+        if flow not in self._changes:  # each thread of the flow asks it, often
+            new = ChangeFiles(self._files, self.state_dir, flow)
+            return self._changes.setdefault(flow, new)
+        return self._changes[flow]
+
+    def read_changes(self, flow: Flow) -> None:
+        """Reads what operators have changed of *flow*, unless all of it was read just now.
+
+        Raises:
+            StateError: It cannot be listed: nobody knows then what is paused.
+        """
+        changes = self.changes_of(flow)
+        if time.monotonic() - self._listed_at < JUST_NOW_SECONDS and changes.is_read:
+            return
+        try:
+            self.paths("stop")
+            self.paths("stop")  # has what was collected during the first listing
+        except (OSError, Py4JError) as error:
+            text = (
+                f"cannot list what was changed of {flow} in {self.state_dir}: {first_line(error)}"
+            )
+            raise StateError(text) from error
+        for each in self._changes.values():
+            each.is_read = True
+
+    def _say_unread(self, changes: ChangeFiles) -> None:
+        for path, unread in changes.unread.items():
+            self.say("change_unreadable", flow=changes.flow, path=path, text=unread.text)
 
     def find(self, kind: RequestKind, flow: Flow) -> list[Request]:
         """Returns the requests of *kind* to *flow*, oldest first; anything else is passed over."""

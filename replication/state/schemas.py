@@ -57,6 +57,11 @@ SCHEMAS = {
         "records bigint, bytes bigint, set_aside int, source_end bigint, source_stable bigint, "
         "reached bigint, behind bigint, newest_record timestamp"
     ),
+    "changes": (
+        "flow string, number bigint, id string, what string, items string, scope string, "
+        "by string, host string, at timestamp, reason string, applied_at timestamp, "
+        "generation bigint, effect string"
+    ),
     "figures": (
         "flow string, at timestamp, seconds double, topic string, state string, records bigint, "
         "bytes bigint, lag_records bigint, lag_seconds double, latency_p50 double, "

@@ -42,6 +42,7 @@ FORGOTTEN: Final = {
     "from its first record on",
     "executions": "how runs ended until then is only there",
     "figures": "the figures until then are only there",
+    "changes": "the rows are written anew by the changes themselves, which are in _control",
     "leases": "nobody knows who held a lease before, so the next owner waits for half a minute",
 }
 """What follows from moving a table's folder away."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from replication.config.steering import Paused
 from replication.config.tree import FlowConfig
 from replication.model import Chain, NewTopic, Topic, TopicPartition
 from replication.topics.copy_rule import chain_of
@@ -32,6 +33,7 @@ class TopicPlan:
         rejected: Why other topics of the flow are not replicated, by their upstream names: a
             cluster rejects them, or two of them have one remote name.
         left_to_others: Why further topics are left to other flows, by their upstream names.
+        paused: Upstream partitions that operators have paused; they are not in ``partitions``.
         shared: Those of the remote names that others write as well, as the flow declares; there is
             no counting of their records, so they are copied at least once.
         has_provenance: Whether the flow marks its records, and copies none back to where it was.
@@ -53,6 +55,7 @@ class TopicPlan:
     leaderless: tuple[TopicPartition, ...] = ()
     rejected: Mapping[str, str] = field(default_factory=dict)
     left_to_others: Mapping[str, str] = field(default_factory=dict)
+    paused: tuple[TopicPartition, ...] = ()
     shared: frozenset[str] = frozenset()
     has_provenance: bool = False
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -140,11 +143,37 @@ class TopicPlan:
             for codec, part in split
         ]
 
+    def and_more(self, other: "TopicPlan") -> "TopicPlan":
+        """Returns the plan with those partitions of *other* that it lacks, and their topics."""
+        more = other.only(set(other.partitions) - set(self.partitions))
+        return replace(
+            self,
+            topics={**more.topics, **self.topics},
+            partitions=tuple(sorted({*self.partitions, *more.partitions})),
+            source_ids={**more.source_ids, **self.source_ids},
+            remote_ids={**more.remote_ids, **self.remote_ids},
+            shared=self.shared | more.shared,
+            codecs={**more.codecs, **self.codecs},
+        )
+
     def without_leaders(self, silent: Collection[TopicPartition]) -> "TopicPlan":
         """Returns the plan with those of its partitions as leaderless that are among *silent*."""
         led = tuple(tp for tp in self.partitions if tp not in silent)
         unled = tuple(tp for tp in self.partitions if tp in silent)
         return replace(self, partitions=led, leaderless=(*self.leaderless, *unled))
+
+    def without_paused(self, paused: Paused) -> "TopicPlan":
+        """Returns the plan without the partitions that are *paused*, and without their topics."""
+        found = tuple(paused.among((*self.partitions, *self.leaderless)))
+        left = set(self.partitions) | set(self.leaderless)
+        left -= set(found)
+        names = {tp.topic for tp in left}
+        return replace(
+            self.without(self.topics.keys() - names) if found else self,
+            partitions=tuple(tp for tp in self.partitions if tp in left),
+            leaderless=tuple(tp for tp in self.leaderless if tp in left),
+            paused=found,
+        )
 
     def replaces(self, remote_ids: Mapping[str, str]) -> frozenset[str]:
         """Returns those of the topics of *remote_ids* that were deleted, or are other ones now."""

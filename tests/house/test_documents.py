@@ -38,6 +38,7 @@ from tests.support.documents import (
     README,
     SCHEMA_IDS,
     SPAN,
+    STEER,
     anchors,
     blocks,
     calls,
@@ -82,8 +83,10 @@ FOREIGN_COMMANDS = ("srm-control", "kafka-consumer-groups", "hadoop fs", "yarn "
 
 
 def options_of(command: click.Command) -> set[str]:
-    """The options that *command* takes."""
-    return {name for parameter in command.params for name in parameter.opts} | {"--help"}
+    """The options that *command* takes, or any of its own commands."""
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    own = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+    return own.union(*map(options_of, below))
 
 
 def script_options() -> set[str]:
@@ -245,7 +248,7 @@ def test_the_delta_tables_are_documented_with_their_columns() -> None:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_column_of_a_delta_table_is_described(name: str) -> None:
-    pages = "\n## \n".join(map(text_of, (COLUMNS, HISTORY, SCHEMA_IDS, LETTERS)))
+    pages = "\n## \n".join(map(text_of, (COLUMNS, HISTORY, SCHEMA_IDS, LETTERS, STEER)))
     section = pages.partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line[:3] == "| `"]
 

@@ -69,6 +69,7 @@ DOORS = {
     },
     "positions": {
         "as_written",
+        "at_risk",
         "compare",
         "doubts",
         "expire",
@@ -91,6 +92,7 @@ DOORS = {
     "upkeep": {"acls", "checkpoints", "groups", "prepare", "rights", "schemas", "settings"},
     "state": {
         "accept_requests",
+        "change_files",
         "claim",
         "cluster_ids",
         "counts",

@@ -24,6 +24,7 @@ final class DriverReportsCheck {
     checkHeld();
     checkAbandoned();
     checkLimits();
+    checkPaused();
     checkLost();
     checkUnheard();
     System.out.println("ok");
@@ -207,6 +208,16 @@ final class DriverReportsCheck {
     DriverReports.limit("A->B", "");
     check(now.report(1, 5, busy.formatted("1000.0")).toString().endsWith("\tA->B\t0\t"), "over");
     check(now.report(1, 6).toString().equals(""), "known to be over");
+  }
+
+  /** Executors are told what no task reads for now, with each answer, until that is taken back. */
+  private static void checkPaused() {
+    DriverReportsCheck now = new DriverReportsCheck(60_000);
+    Pauses.pause("A->B", "t\t2\n");
+    check(now.report(1, 0).toString().endsWith("\npaused\tA->B\tt\t2"), "the pause");
+    check(now.report(1, 1).toString().endsWith("\npaused\tA->B\tt\t2"), "the pause stays");
+    Pauses.pause("A->B", "");
+    check(!now.report(1, 2).toString().contains("paused"), "the pause is over");
   }
 
   /** A lost executor may write until its lease is over, whatever it has said. */

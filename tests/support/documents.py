@@ -19,6 +19,7 @@ COLUMNS = REPOSITORY / "conf" / "docs" / "columns.md"
 HISTORY = REPOSITORY / "conf" / "docs" / "history.md"
 SCHEMA_IDS = REPOSITORY / "conf" / "docs" / "schemas.md"
 LETTERS = REPOSITORY / "conf" / "docs" / "dead-letters.md"
+STEER = REPOSITORY / "conf" / "docs" / "steer.md"
 ARCHITECTURE = REPOSITORY / "replication" / "README.md"
 
 OPTION = re.compile(r"--[a-z][a-z-]*")

@@ -4,6 +4,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -34,6 +35,7 @@ from tests.support.rotation import source_of_this_test
 from tests.support.waiting import Late
 
 END_SECONDS = 60.0  # of a flow that is stopped
+LISTEN_SECONDS = 0.2  # between two looks at what operators ask for
 
 
 def unique_flow() -> Flow:
@@ -116,7 +118,7 @@ class RunningFlow:
     ) -> None:
         self.tables = Tables(spark, state.as_uri())
         self.config = replace(config, mode=mode)
-        self._stop = threading.Event()
+        self._stop, self._has_ended = threading.Event(), threading.Event()
         self._error: BaseException | None = None
         self.context = flow_context(spark, self.tables, self.config)
         if source is not None:
@@ -128,13 +130,22 @@ class RunningFlow:
         self._thread.start()
         self.started.add(self)
 
+    def _listen(self) -> None:
+        """Lists what operators ask for, as a process does in its main thread."""
+        while not self._has_ended.wait(LISTEN_SECONDS):
+            with suppress(OSError):
+                self.context.requests.paths("stop")
+
     def _run(self) -> None:
+        threading.Thread(target=self._listen, name="requests", daemon=True).start()
         try:
             self.context.outages.begin()
             with self.context.outages:
                 self._error = replicate(self.context, self._admitted, self._stop)
         except BaseException as error:  # noqa: BLE001 - raised again in the test's thread
             self._error = error
+        finally:
+            self._has_ended.set()
 
     @property
     def is_running(self) -> bool:

@@ -13,6 +13,7 @@ from threading import Event, Lock
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from replication.config.steering import Steering
 from replication.errors import ClusterError
 from replication.flows.checkpoints.emit import Emission
 from replication.flows.checkpoints.group_sync import GroupSync
@@ -32,6 +33,9 @@ from replication.upkeep.groups import Translator
 
 BATCH_SECONDS = 60.0
 """A batch of the query costs about 80 ms of CPU, so one batch holds the rounds of a minute."""
+
+CHANGES_SECONDS = 0.5
+"""How long a change of the lists may go unnoticed."""
 
 STALLED_SECONDS = 2 * UNREPORTED_BATCH_SECONDS
 """A map that has not grown for so long does not grow any more."""
@@ -139,11 +143,20 @@ class Checkpoints:
         def batch(_rows: DataFrame, _number: int) -> None:
             until = time.monotonic() + BATCH_SECONDS
             while time.monotonic() < until and not ended.is_set():
+                steering = self._context.steering
                 self._round_or_warn()
                 due_at = min(due_at for due_at, _ in self._steps())
-                ended.wait(max(0.0, min(due_at, until) - time.monotonic()))
+                self._wait(ended, min(due_at, until), steering)
 
         return trigger_stream(self._context.tables.spark).writeStream.foreachBatch(batch)
+
+    def _wait(self, ended: Event, until: float, steering: Steering) -> None:
+        """Waits for the next step, or until operators have changed the flow since *steering*."""
+        while self._context.steering is steering:
+            left = until - time.monotonic()
+            if left <= 0 or ended.wait(min(left, CHANGES_SECONDS)):
+                return
+        self._refresh_at = self._emit_at = self._sync_at = 0.0
 
     def end_batch(self) -> None:
         """Ends the running batch, and with it the rounds."""
@@ -186,7 +199,7 @@ class Checkpoints:
         names = self._source.states().keys()
         self._report_unmatched(names)
         found = {name for name in names if groups.accepts(name)}
-        known = self._groups
+        known = {group for group in self._groups if groups.accepts(group)}
         if not known:  # the first time: groups that are known from an earlier process count too
             known = {group for group, _ in self._emission.newest() if groups.accepts(group)}
         unlisted = known - found

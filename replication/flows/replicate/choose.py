@@ -89,7 +89,7 @@ class TopicChoice:
         plan = self._try_all_but(waiting, running)
         if waiting and not plan.topics:
             plan = self._try_all_but((), running)
-        if not plan.partitions:
+        if not plan.partitions and not plan.paused:
             if plan.leaderless:
                 text = str(joined(self._flow, self._leaderless.errors))
                 raise CallError(text, "LEADER_NOT_AVAILABLE")
@@ -116,7 +116,7 @@ class TopicChoice:
         """Narrows *plan* to the topics that have positions; sets those aside that are refused.
 
         Raises:
-            GuardError: None is left; each problem is an event.
+            GuardError: None is left, or paused; each problem is an event.
         """
         plan, problems = plan.without(located.gone), located.refused
         if not problems:
@@ -125,7 +125,8 @@ class TopicChoice:
         errors = refusal_errors(self._flow, problems)
         left = plan.without(topics_of(problems))
         self._reserve(left)
-        if not left.topics or self._must_stop(problems):
+        is_all = not left.topics and not plan.paused
+        if is_all or self._must_stop(problems):
             events = (
                 NewEvent("refused", refusal.text, "fail", tp._asdict())
                 for tp, refusal in problems.items()
@@ -197,6 +198,7 @@ class TopicChoice:
         unled = self._context.outages.leaderless
         # a leader that is silent, and that its cluster still names, would keep all others waiting
         plan = look(config, *clusters, without, known).without_leaders(unled)
+        plan = plan.without_paused(self._context.steering.paused)
         first.record(plan)
         if running is not None and plan.replaces(running.remote_ids):
             return plan

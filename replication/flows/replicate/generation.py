@@ -287,7 +287,7 @@ def _source(
     is_bounded = reading.mode != "realtime"
     if reading.source == "shared":
         options = sharing_options(consumer, starts, reading.tasks, setup.brokers)
-        source = spark.readStream.format(SHARED).options(**options)
+        source = spark.readStream.format(SHARED).options(**options, flow=str(config.flow))
     else:
         options = source_options(consumer, starts, is_bounded=is_bounded, tasks=reading.tasks)
         source = spark.readStream.format("kafka").options(**options)

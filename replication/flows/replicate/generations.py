@@ -5,8 +5,11 @@ become one again when something ends them: a topic that goes, an error, a stop.
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
@@ -21,12 +24,16 @@ from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.mode_watch import ModeWatch
 from replication.flows.replicate.topic_ids import TopicIdWatch
 from replication.model import Mode, Position, TopicPartition
+from replication.spark.acknowledged import is_reported
+from replication.spark.paused import pause_partitions
 from replication.spark.polling import limit_polling
 from replication.spark.progress import keep_events
 from replication.topics.topic_plan import TopicPlan
 
 if TYPE_CHECKING:
     from replication.spark.sources import Reading
+
+IsLeftOut = Callable[[TopicPartition], bool]
 
 MOST: Final = 8
 """Generations at the same time. A query costs threads, so a further addition joins them all."""
@@ -44,6 +51,7 @@ class Generations:
 
     Attributes:
         mode: How the queries run.
+        plan: What they replicate together.
     """
 
     def __init__(
@@ -60,6 +68,8 @@ class Generations:
         self._tasks = tasks
         self._watch = ModeWatch()
         self._ids = TopicIdWatch(context, plan)
+        self.plan = plan
+        self._paused = frozenset[TopicPartition]()
         self._running: list[tuple[Generation, IdlePartitions]] = []
         self._readings: list[Reading] = []
         self._requests = context.write_requests
@@ -67,18 +77,65 @@ class Generations:
         self._ends = context.board.ends
 
     @property
-    def plan(self) -> TopicPlan:
-        """What they replicate together."""
+    def whole(self) -> TopicPlan:
+        """The same, and what they leave out for now."""
         return self._ids.plan
 
     @property
     def replaced(self) -> Collection[str]:
         """Upstream names of topics that are not those of the plan any more, on either side."""
-        return self._ids.replaced
+        return self._ids.replaced & self.plan.topics.keys()
 
     def extend(self, plan: TopicPlan) -> None:
         """Takes *plan*, which has more than the last one, for what they replicate together."""
-        self._ids.plan = plan
+        self.plan = plan
+        self._ids.plan = plan.and_more(self.whole.only(self._paused))
+
+    def steer(self, wanted: TopicPlan, is_left_out: IsLeftOut) -> TopicPlan | None:
+        """Lets the tasks leave out what *wanted* lacks, and read what they had left out before.
+
+        No query ends for it, where tasks of the shared source read. What *wanted* has besides needs
+        a query of its own.
+
+        Args:
+            wanted: What is to be replicated.
+            is_left_out: Whether an operator wants a partition left out; what is gone by itself is
+                not.
+
+        Returns:
+            What *wanted* has besides; None if all need new queries.
+        """
+        if not self._steer(wanted, is_left_out):
+            return None
+        added = wanted.beyond(self.plan)
+        if added is not None and not added.partitions:
+            self.extend(wanted)
+        return added
+
+    def _steer(self, wanted: TopicPlan, is_left_out: IsLeftOut) -> bool:
+        """Does as `steer`; false if tasks cannot."""
+        has = set(wanted.partitions)
+        lost, back = set(self.plan.partitions) - has, self._paused & has
+        rest = wanted.only((set(self.plan.partitions) - lost) | back)
+        if not (lost or back):
+            return True
+        if not rest.partitions or not all(map(is_left_out, lost)) or not self._can_steer(back):
+            return False
+        if rest.fingerprint != self.whole.only(rest.partitions).fingerprint:  # other topics now
+            return False
+        self._paused = frozenset(self._paused - back | lost)
+        pause_partitions(self._context.spark, self._context.config.flow, self._paused)
+        self.plan = rest
+        for _, idle in self._running:
+            idle.leave_out(self._paused)
+        return True
+
+    def _can_steer(self, back: Collection[TopicPartition]) -> bool:
+        """Returns whether tasks of the shared source read, which go on with *back* where it was."""
+        if not all(reading.source == "shared" for reading in self._readings):
+            return False
+        moved = {each.partition for each in self._context.move_requests.find()} if back else set()
+        return is_reported(self._context.spark) and moved.isdisjoint(back)
 
     def start(
         self,
@@ -140,7 +197,7 @@ class Generations:
     def misfit(self) -> str:
         """Returns why they no longer fit the task slots, and did not at the last look either."""
         return self._watch.misfit(
-            lambda: self._tasks.misfit(len(self.plan.partitions), self._readings), time.monotonic()
+            lambda: self._tasks.misfit(len(self.whole.partitions), self._readings), time.monotonic()
         )
 
     def record_progress(self) -> bool:
@@ -230,8 +287,15 @@ class Generations:
             for generation, _ in self._running:
                 positions |= generation.close()
         finally:
+            self._take_all_back()
             self._ids.close()  # its thread would look on for as long as the process lives
         self._running.clear()
         self._readings.clear()
         self._context.board.end()
         return positions
+
+    def _take_all_back(self) -> None:
+        """Lets the next queries read everything: their plan lacks what is paused."""
+        if self._paused:
+            with suppress(Py4JError):  # without the JVM nobody reads
+                pause_partitions(self._context.spark, self._context.config.flow, ())

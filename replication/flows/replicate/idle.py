@@ -7,7 +7,7 @@ follow, a cluster holds the partition up without an error: the producer waits fo
 leader for as long as it takes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -56,6 +56,13 @@ class IdlePartitions:
         self._plan = plan
         self._seen: dict[TopicPartition, _Seen] = {}
         self._near: dict[TopicPartition, tuple[int, float]] = {}  # where, and since when
+        self._left_out: Collection[TopicPartition] = ()
+
+    def leave_out(self, partitions: Collection[TopicPartition]) -> None:
+        """Takes *partitions* for paused: nobody expects that they move."""
+        for tp in {*partitions, *self._left_out}:
+            self._seen.pop(tp, None)
+        self._left_out = partitions
 
     def check(self, pending: PendingRuns, now: float) -> None:
         """Looks at all partitions that have not moved since the last call.
@@ -80,6 +87,8 @@ class IdlePartitions:
         ends = self._context.source.log_ends(self._plan.partitions, isolation)
         spans: dict[TopicPartition, tuple[int, int]] = {}
         for tp, position in pending.positions().items():
+            if tp in self._left_out:
+                continue
             at, end = position.upstream, ends.get(tp, position.upstream)
             seen = self._seen.get(tp)
             if seen is None or seen.upstream != at or at >= end:
@@ -116,7 +125,7 @@ class IdlePartitions:
         spans: dict[TopicPartition, tuple[int, int]] = {}
         for tp, position in pending.positions().items():
             at, end = position.upstream, ends.get(tp, -1)
-            if not 0 < end - at < FEW_OFFSETS:
+            if not 0 < end - at < FEW_OFFSETS or tp in self._left_out:
                 self._near.pop(tp, None)
             elif tp not in self._near or self._near[tp][0] != at:
                 self._near[tp] = at, now

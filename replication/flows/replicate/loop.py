@@ -31,6 +31,7 @@ from replication.flows.replicate.selected import SelectionReport
 from replication.flows.replicate.source_ends import note_ends
 from replication.flows.replicate.standstill import Standstill
 from replication.flows.replicate.start_notes import StartNotes
+from replication.flows.replicate.steer import Steer
 from replication.flows.replicate.topic_ids import names_of
 from replication.flows.replicate.try_alone import copy_up_to_rejected, try_alone
 from replication.model import Position, TopicPartition
@@ -104,6 +105,7 @@ def _replicate_as_owner(
         if lease is None:
             return None
         lease.has_settled = has_settled
+        context.requests.read_changes(context.config.flow)  # what is paused is so from the start
         owner = replace(context, tables=context.tables.guarded(lease.check))
         try:
             with maintained_tables(owner, stop), kept_schemas(owner, stop):
@@ -138,6 +140,7 @@ class _FlowLoop:
         self._selection = SelectionReport(context)
         self._map_writer = MapWriter(context)
         self._number = self._map_writer.last_generation
+        self._steer = Steer(context, self._map_writer)
         self._choice = TopicChoice(context, self._map_writer, admitted.reserve)
         self._left_behind = LeftBehind(context)
         self._standstill = standstill
@@ -172,10 +175,11 @@ class _FlowLoop:
 
     def _run_generation(self) -> GenerationEnding:
         self._context.board.turn_to("starting")
+        self._steer.look()
         plan = self._choice.plan()
         self._selection.report(plan)
         if not plan.partitions:
-            return self._wait_for_topics()
+            return self._wait_for_topics(plan)
         mode = self._admitted.mode()
         if self._stop.is_set():
             return "stopped"
@@ -194,6 +198,7 @@ class _FlowLoop:
         self._standstill.end()
         self._choice.rejoin(plan)
         self._map_writer.topics.record(plan, self._number)
+        self._steer.follow(plan, self._number)
         self._left_behind.begin(plan.partitions)
         self._lease.check()
         due = with_news(self._context, plan, positions) if mode == "drain" else plan
@@ -217,7 +222,7 @@ class _FlowLoop:
             self._context.board.turn_to("replicating")
             ending = self._attend(running)
         finally:
-            self._remember(running.plan, running.close())
+            self._remember(running.whole, running.close())
             if running.replaced:  # records for a topic that is gone would be in flight for ever
                 give_up_in_flight(self._context.spark, self._flow)
         return "changed" if ending == "drained" and running.replaced else ending
@@ -231,7 +236,7 @@ class _FlowLoop:
         idle_at = time.monotonic() + self._context.head_start.idle_seconds
         pace = Pace()
         while True:
-            stopped = self._stop.wait(pace.seconds)
+            stopped = self._steer.wait(self._stop, pace.seconds)
             self._context.board.turn()
             self._lease.check()
             if running.record_progress():
@@ -245,8 +250,9 @@ class _FlowLoop:
                 return "stopped"
             if self._is_outdated(running):
                 return "changed"
+            self._steer.record(self._number)
             is_due = config.refresh_topics_enabled and time.monotonic() >= refresh_at
-            if is_due or self._has_gone or self._choice.has_retry():
+            if is_due or self._steer.is_due or self._has_gone or self._choice.has_retry():
                 self._has_gone = False
                 self._context.board.rest()
                 if not self._follow(running):
@@ -277,19 +283,24 @@ class _FlowLoop:
 
     def _follow(self, running: Generations) -> bool:
         """Looks at the topics again, and starts what is new; false if *running* must end for it."""
+        self._steer.look(is_running=True)
         try:
             refreshed = self._choice.plan(running.plan)
             is_same = refreshed.fingerprint == running.plan.fingerprint
-            return is_same or self._add(running, refreshed)
+            if not is_same and not self._add(running, refreshed):
+                return False
+            self._steer.follow(refreshed, self._number)
         except ClusterError as error:
             self._choice.postpone()
             self._context.log.warning("topic_refresh_failed", text=error)
-            return True
+        return True
 
     def _add(self, running: Generations, refreshed: TopicPlan) -> bool:
         """Starts a generation for what *refreshed* has more; false if it has not only more."""
         self._context.log.info("topics_changed")
-        added = refreshed.beyond(running.plan)
+        added = running.steer(refreshed, self._steer.leaves_out)
+        if added is not None and not added.partitions:
+            return True
         has_room = running.has_room and self._admitted.mode() == running.mode
         if added is None or not has_room or self._held & {*added.copies.values()}:
             return False
@@ -315,19 +326,21 @@ class _FlowLoop:
             self._number = running.start(added, located.positions, self._number)
         return True
 
-    def _wait_for_topics(self) -> GenerationEnding:
-        """Ends a drain; in the other modes waits until the next topic refresh is due."""
+    def _wait_for_topics(self, plan: TopicPlan) -> GenerationEnding:
+        """Ends a drain; in the other modes waits until a topic refresh or a change is due."""
         config = self._context.config
-        text = f"{config.flow.source} shows no topic that this flow copies"
-        self._context.log.warning("no_topics", text=text)
+        self._steer.follow(plan, self._number)
+        if not plan.paused:
+            self._selection.log_none()
         if config.mode == "drain":
             return "drained"
         self._context.head_start.end(config.flow)
-        self._context.board.turn_to("waiting", "no topic matches")
+        self._context.board.turn_to("waiting", "paused" if plan.paused else "no topic matches")
         due = time.monotonic() + config.refresh_topics_interval_seconds
-        while time.monotonic() < due:
+        while time.monotonic() < due and not self._steer.is_due:
             self._lease.check()
-            if self._stop.wait(LEAST_SECONDS):
+            self._steer.record(self._number)
+            if self._steer.wait(self._stop, LEAST_SECONDS):
                 return "stopped"
         return "changed"
 

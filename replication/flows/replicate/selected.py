@@ -34,6 +34,11 @@ class SelectionReport:
             self._context.tables.record_events(flow, [NewEvent("no-topics", text, "retry")])
         self._is_empty = plan.is_empty
 
+    def log_none(self) -> None:
+        """Logs that the flow has nothing to copy."""
+        text = f"{self._flow.source} shows no topic that this flow copies"
+        self._context.log.warning("no_topics", text=text)
+
     def _log_once(self, event: Event, text: str) -> None:
         if text and text not in self._logged:
             self._logged.add(text)

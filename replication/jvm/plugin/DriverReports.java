@@ -275,6 +275,7 @@ public final class DriverReports implements DriverPlugin {
     EXECUTORS.clear();
     RUNS.clear();
     ABANDONED.clear();
+    Pauses.clear();
     FIGURES.clear();
     LIMITS.clear();
     WantedSchemas.clear();
@@ -300,8 +301,9 @@ public final class DriverReports implements DriverPlugin {
 
   /**
    * Takes a report; the answer is whether to hurry, then a line {@code abandon flow} for each flow
-   * to abandon, and {@code limits flow ...} for each with limits. A report without the token of
-   * this driver's executors gets none, so that its sender knows that it was not heard.
+   * to abandon, {@code limits flow ...} for each with limits, and {@code paused flow topic
+   * partition} for each partition that no task reads for now. A report without the token of this
+   * driver's executors gets none, so that its sender knows that it was not heard.
    */
   @Override
   public Object receive(Object message) {
@@ -331,6 +333,7 @@ public final class DriverReports implements DriverPlugin {
       ABANDONED.forEach(flow -> answer.add(ExecutorReports.ABANDON + "\t" + flow));
       LIMITS.answer(answer, from[1], thatMayLive(now, false), thatMayLive(now, true));
       WantedSchemas.answer(answer, from[1]);
+      Pauses.answer(answer);
       return answer.toString();
     }
   }

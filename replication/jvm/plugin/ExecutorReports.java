@@ -170,6 +170,9 @@ public final class ExecutorReports implements ExecutorPlugin {
       for (int i = 1; i < orders.length; i++) {
         obey(orders[i]);
       }
+      if (!LOCAL.equals(context.executorID())) { // else the driver has said it in this process
+        Pauses.follow(orders);
+      }
       isAwaited = orders[0].equals(DriverReports.HURRY);
       boolean isUrgent = isAwaited || SchemaIds.isAwaited();
       return isUrgent ? Math.min(50, intervalMs) : intervalMs;

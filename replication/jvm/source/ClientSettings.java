@@ -34,11 +34,13 @@ final class ClientSettings implements Serializable {
   private static final int FEW = 16; // large records, of which a fetch always has one
 
   private final HashMap<String, Object> properties;
+  private final String flow;
   private final int tasks;
   private final long timeoutMs;
 
-  private ClientSettings(Map<String, Object> properties, int tasks, long timeoutMs) {
+  private ClientSettings(Map<String, Object> properties, String flow, int tasks, long timeoutMs) {
     this.properties = new HashMap<>(properties);
+    this.flow = flow;
     this.tasks = tasks;
     this.timeoutMs = timeoutMs;
   }
@@ -60,11 +62,17 @@ final class ClientSettings implements Serializable {
     properties.put(ConsumerConfig.VALUE_DESERIALIZER_CLASS_CONFIG, bytes);
     properties.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, String.valueOf(mostRecords(tasks)));
     long timeoutMs = options.getLong("kafkaConsumer.pollTimeoutMs", 120_000);
-    return new ClientSettings(properties, tasks, timeoutMs);
+    String flow = options.getOrDefault("flow", "");
+    return new ClientSettings(properties, flow, tasks, timeoutMs);
   }
 
   private static int mostRecords(int tasks) {
     return Math.max(LEAST_RECORDS, RECORDS / tasks);
+  }
+
+  /** Whose records are read; empty if nobody may pause partitions of them. */
+  String flow() {
+    return flow;
   }
 
   Consumer<byte[], byte[]> connect() {
@@ -125,7 +133,7 @@ final class ClientSettings implements Serializable {
     Map<String, Object> fewer = new HashMap<>(properties);
     fewer.put(ConsumerConfig.FETCH_MAX_BYTES_CONFIG, quarter(fetchBytes()));
     fewer.put(ConsumerConfig.MAX_PARTITION_FETCH_BYTES_CONFIG, quarter(partitionBytes()));
-    return new ClientSettings(fewer, tasks, timeoutMs);
+    return new ClientSettings(fewer, flow, tasks, timeoutMs);
   }
 
   private static String quarter(long bytes) {

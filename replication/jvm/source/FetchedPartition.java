@@ -95,6 +95,12 @@ final class FetchedPartition {
     return ClientSettings.sizeOf(records.subList(at, records.size()));
   }
 
+  /** Forgets what was fetched and not passed on: it is fetched again from {@link #next}. */
+  void pause() {
+    records = List.of();
+    at = 0;
+  }
+
   /** Forgets what was fetched beyond the batch: the next one fetches it again. */
   void drop() {
     records = List.of();

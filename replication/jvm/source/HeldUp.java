@@ -62,6 +62,14 @@ final class HeldUp {
     return partitions.keySet().stream().map(held -> held.partition).toList();
   }
 
+  /** Forgets one that is not to be read now, limit or not. */
+  void drop(FetchedPartition partition) {
+    RateLimit limit = partitions.remove(partition);
+    if (limit != null) {
+      limit.endWait();
+    }
+  }
+
   /** Forgets all of them. */
   void clear() {
     partitions.values().forEach(RateLimit::endWait);

@@ -30,6 +30,10 @@ final class SharedConsumer {
   private static final Duration LOOK = Duration.ofMillis(10);
 
   private static final Duration ANSWER = Duration.ofSeconds(10);
+
+  /** How long a pause, or its end, goes unnoticed while no record comes. */
+  private static final Duration SLICE = Duration.ofMillis(500);
+
   private static final long GONE_NANOS = TimeUnit.SECONDS.toNanos(5);
 
   private final Function<ClientSettings, Consumer<byte[], byte[]>> connect;
@@ -41,6 +45,8 @@ final class SharedConsumer {
   private Consumer<byte[], byte[]> consumer;
   private final HeldUp heldUp = new HeldUp();
   private FetchedPartition current;
+  private Set<TopicPartition> paused = Set.of();
+  private Map<String, Set<TopicPartition>> followed = Map.of();
   private long leftBytes;
 
   SharedConsumer(ClientSettings settings) {
@@ -71,6 +77,8 @@ final class SharedConsumer {
     leftBytes = 0;
     consumer.assign(ranges.stream().map(TaskShare.Range::partition).toList());
     consumer.resume(consumer.paused());
+    paused = Set.of();
+    followed = Map.of();
     fetched.keySet().retainAll(consumer.assignment());
     for (TaskShare.Range range : ranges) {
       FetchedPartition partition = fetched.get(range.partition());
@@ -121,6 +129,9 @@ final class SharedConsumer {
 
   /** The next record of a batch without an end; null if none comes in time. */
   ConsumerRecord<byte[], byte[]> next(long patienceMs) {
+    if (followed != PausedPartitions.all()) {
+      followPauses();
+    }
     ConsumerRecord<byte[], byte[]> record = fetchedRecord();
     if (record != null) { // most often: the clock is not looked at
       return record;
@@ -128,12 +139,34 @@ final class SharedConsumer {
     long end = clock.getAsLong() + TimeUnit.MILLISECONDS.toNanos(patienceMs);
     long left;
     while (record == null && (left = end - clock.getAsLong()) > 0) {
-      boolean isHeldUp = !heldUp.isEmpty();
-      if (poll(Duration.ofNanos(isHeldUp ? Math.min(left, LOOK.toNanos()) : left)) || isHeldUp) {
-        record = fetchedRecord();
+      Duration slice = heldUp.isEmpty() ? SLICE : LOOK;
+      poll(Duration.ofNanos(Math.min(left, slice.toNanos())));
+      if (followed != PausedPartitions.all()) { // what was paused meanwhile is not passed on
+        followPauses();
       }
+      record = fetchedRecord();
     }
     return record;
+  }
+
+  /** Stops the fetches of what is paused now, and goes on with the rest where it stood. */
+  private void followPauses() {
+    followed = PausedPartitions.all();
+    Set<TopicPartition> wanted = followed.getOrDefault(settings.flow(), Set.of());
+    for (FetchedPartition partition : open) {
+      boolean isPaused = wanted.contains(partition.partition);
+      if (isPaused && !paused.contains(partition.partition)) {
+        partition.pause();
+        ready.remove(partition);
+        heldUp.drop(partition);
+        current = current == partition ? null : current;
+        consumer.seek(partition.partition, partition.next());
+        consumer.pause(List.of(partition.partition));
+      } else if (!isPaused && paused.contains(partition.partition)) {
+        consumer.resume(List.of(partition.partition));
+      }
+    }
+    paused = wanted;
   }
 
   private ConsumerRecord<byte[], byte[]> fetchedRecord() {
@@ -191,6 +224,7 @@ final class SharedConsumer {
     consumer.assign(open.stream().map(partition -> partition.partition).toList());
     open.forEach(partition -> consumer.seek(partition.partition, partition.fetchedUntil()));
     consumer.pause(heldUp.all());
+    consumer.pause(consumer.assignment().stream().filter(paused::contains).toList());
     fetched.values().stream().filter(FetchedPartition::isFinished).forEach(FetchedPartition::drop);
   }
 

@@ -2,8 +2,10 @@ package replication.source;
 
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.UUID;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -72,16 +74,27 @@ final class SharedStream
   @Override
   public Offset latestOffset(Offset from, ReadLimit most) {
     Map<TopicPartition, Long> starts = ((SourceOffsets) from).map();
+    Set<TopicPartition> read = new HashSet<>(starts.keySet());
+    read.removeAll(PausedPartitions.of(settings.flow()));
     if (latest == null || !isDrain) {
       Map<TopicPartition, Long> all = new HashMap<>(starts);
-      Map<TopicPartition, Long> known = ends.ends(starts.keySet());
+      Map<TopicPartition, Long> known = ends.ends(read);
       if (isDrain) {
-        LogEnds.checkAll(starts.keySet(), known); // a drain that leaves records must not end well
+        LogEnds.checkAll(read, known); // a drain that leaves records must not end well
       }
       all.putAll(known); // what does not answer stands still
       latest = SourceOffsets.of(all);
     }
-    return most instanceof ReadMaxRows rows ? limited(starts, rows.maxRows()) : latest;
+    SourceOffsets end = most instanceof ReadMaxRows rows ? limited(starts, rows.maxRows()) : latest;
+    return read.size() == starts.size() ? end : standing(starts, end, read);
+  }
+
+  /** Ends of a batch in which only what is {@code read} moves. */
+  private static SourceOffsets standing(
+      Map<TopicPartition, Long> starts, SourceOffsets end, Set<TopicPartition> read) {
+    Map<TopicPartition, Long> ends = new HashMap<>(end.map());
+    starts.forEach((tp, start) -> ends.put(tp, read.contains(tp) ? ends.get(tp) : start));
+    return SourceOffsets.of(ends);
   }
 
   /** Ends of a batch of some {@code most} records: each partition has its share of the backlog. */

@@ -40,7 +40,7 @@ def send_bytes(clusters: Clusters, topic: str, count: int, size: int = SIZE) -> 
 
 def limit(flow: RunningFlow, *limits: Limit) -> None:
     """Does what a change of the limits does in the flow's process."""
-    apply_limits(replace(flow.context, config=replace(flow.config, limits=limits)))
+    apply_limits(replace(flow.context, configured=replace(flow.config, limits=limits)))
 
 
 def kinds(flow: RunningFlow) -> list[str]:

@@ -183,7 +183,7 @@ def test_a_drain_does_one_round_before_its_records(
     create_topic(source.bootstrap, topic_name, 1)
     context = prepared(spark, tables, flow_config(source, target, topic_name))
     context.source.alter_topic_config({topic_name: {"retention.ms": "1000000"}})
-    draining = replace(context, config=replace(context.config, mode="drain"))
+    draining = replace(context, configured=replace(context.config, mode="drain"))
 
     with background_metadata(draining, "mirror", threading.Event()):
         at_first = overrides(context.target, f"A.{topic_name}")

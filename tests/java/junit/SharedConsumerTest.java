@@ -14,6 +14,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
 import java.util.StringJoiner;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
@@ -456,5 +457,56 @@ final class SharedConsumerTest {
       }
     }
     return read;
+  }
+
+  @Test
+  void aPausedPartitionStandsStillAndGoesOnWhereItStood() {
+    consumer = shared(Map.of("flow", "A->B"));
+    logs.add(A, 1, 0, 1, 2);
+    logs.add(B, 1, 0, 1, 2);
+    consumer.begin(List.of(range(A, 0, TaskShare.NO_END), range(B, 0, TaskShare.NO_END)));
+    ConsumerRecord<byte[], byte[]> first = consumer.next(100);
+    TopicPartition passed = new TopicPartition(first.topic(), first.partition());
+    try {
+      PausedPartitions.set(Map.of("A->B", Set.of(passed)));
+      for (int i = 0; i < 3; i++) {
+        assertTrue(consumer.next(100).partition() != passed.partition(), "only the other one");
+      }
+      assertNull(consumer.next(100));
+      assertEquals(1, consumer.offsets().map().get(passed));
+
+      consumer.begin(
+          List.of(range(A, next(A), TaskShare.NO_END), range(B, next(B), TaskShare.NO_END)));
+      assertNull(consumer.next(100), "in the next batch as well");
+      PausedPartitions.set(Map.of("B->A", Set.of(passed)));
+      consumer.begin(
+          List.of(range(A, next(A), TaskShare.NO_END), range(B, next(B), TaskShare.NO_END)));
+      assertEquals(1, consumer.next(100).offset(), "it goes on where it stood");
+      assertEquals(2, consumer.next(100).offset());
+      assertNull(consumer.next(100));
+    } finally {
+      PausedPartitions.set(Map.of());
+    }
+  }
+
+  private long next(TopicPartition tp) {
+    return consumer.offsets().map().get(tp);
+  }
+
+  @Test
+  void whatIsPausedStaysSoInTheNextBatch() {
+    consumer = shared(Map.of("flow", "A->B"));
+    logs.add(A, 1, 0, 1);
+    try {
+      PausedPartitions.set(Map.of("A->B", Set.of(A)));
+      for (int batch = 0; batch < 2; batch++) {
+        consumer.begin(List.of(range(A, 0, TaskShare.NO_END)));
+        assertNull(consumer.next(100));
+        assertEquals(0, consumer.offsets().map().get(A));
+      }
+    } finally {
+      PausedPartitions.set(Map.of());
+    }
+    assertEquals(0, consumer.next(100).offset());
   }
 }

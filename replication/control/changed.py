@@ -1,0 +1,43 @@
+"""What operators have changed of flows, for commands that show or follow it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from replication.config.changes import Change
+from replication.config.state_access import StateAccess
+from replication.config.steering import Steering
+from replication.config.tree import MirrorConfig
+from replication.model import Flow
+from replication.state.change_files import open_changes
+
+
+def steerings(access: StateAccess, flows: Sequence[Flow]) -> dict[Flow, Steering]:
+    """Returns what operators have changed of each of *flows*.
+
+    Raises:
+        StateError: The changes cannot be listed.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    with open_changes(access, flows) as changes:
+        return {flow: found.read() for flow, found in changes.items()}
+
+
+def in_force(mirror: MirrorConfig) -> MirrorConfig:
+    """Returns *mirror* with the lists that operators have changed.
+
+    Raises:
+        StateError: The changes cannot be listed.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    flows = (*mirror.flows, *mirror.other_flows)
+    found = steerings(mirror.access, [flow.flow for flow in flows])
+    return replace(
+        mirror,
+        flows=tuple(found[flow.flow].overlaid(flow) for flow in mirror.flows),
+        other_flows=tuple(found[flow.flow].overlaid(flow) for flow in mirror.other_flows),
+    )
+
+
+def changed(change: Change) -> dict[str, object]:
+    """Returns what a command prints of a *change* as JSON."""
+    return {"number": change.number, "id": change.id, **change.document()}

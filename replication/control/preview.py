@@ -1,0 +1,200 @@
+"""What a change of a flow would do, as the clusters are now.
+
+Where a cluster does not answer, that is said, and the change can be made all the same: to pause a
+flow while its source is down is a good idea.
+"""
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from replication.config.changes import Change
+from replication.config.steering import Steering
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.starts import open_clusters, stored_map
+from replication.control.steer import Steered
+from replication.errors import ConfigError, NoAnswerError, ReplicationError
+from replication.kafka.cluster import Cluster
+from replication.kafka.consumer_groups import Groups
+from replication.kafka.jvm import shared_jvm
+from replication.kafka.same_cluster import distinct_ids
+from replication.model import TopicPartition
+from replication.positions.at_risk import find_at_risk
+from replication.state.readers import open_reader
+from replication.topics.conflicts import find_topic_loops
+from replication.topics.selection import remote_topics, writers_of
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a change would do.
+
+    Args:
+        come: Upstream topics that would be copied, with their remote topics.
+        go: Those that would not be copied any more.
+        create: Remote topics that do not exist yet.
+        pauses: Upstream partitions that would stand still.
+        resumes: Those that would go on.
+        groups_come: Groups that would be translated.
+        groups_go: Those that would not be any more.
+        warnings: Loops, second writers, retention, what has no effect or is not known; a line each.
+    """
+
+    come: Mapping[str, str] = field(default_factory=dict)
+    go: Mapping[str, str] = field(default_factory=dict)
+    create: tuple[str, ...] = ()
+    pauses: tuple[TopicPartition, ...] = ()
+    resumes: tuple[TopicPartition, ...] = ()
+    groups_come: tuple[str, ...] = ()
+    groups_go: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, object]:
+        """Returns what a command prints as JSON."""
+        return {
+            "topics_come": dict(self.come),
+            "topics_go": dict(self.go),
+            "remote_topics_to_create": list(self.create),
+            "pauses": [str(tp) for tp in self.pauses],
+            "resumes": [str(tp) for tp in self.resumes],
+            "groups_come": list(self.groups_come),
+            "groups_go": list(self.groups_go),
+            "warnings": list(self.warnings),
+        }
+
+
+def preview(mirror: MirrorConfig, steered: Steered, change: Change) -> Effect:
+    """Returns what *change* would do; what is not known is among its warnings.
+
+    Args:
+        mirror: The whole file, with the lists that are in force: other flows may write the same
+            topics.
+        steered: The flow as it is.
+        change: The change.
+
+    Raises:
+        ConfigError: It pauses a partition that its topic does not have.
+    """
+    after = steered.after(change)
+    before, then = steered.config, after.overlaid(steered.configured)
+    effect = Effect(warnings=tuple(_without_effect(after, change, steered.configured)))
+    try:
+        if (before.topics, before.topics_exclude) != (then.topics, then.topics_exclude):
+            effect = _topics(mirror, (before, then), effect)
+        if before.groups != then.groups:
+            effect = _groups((before, then), effect)
+        if after.paused != steered.steering.paused:
+            effect = _pauses(mirror, (steered, after), then, effect)
+    except ConfigError:
+        raise
+    except ReplicationError as error:
+        text = f"what else this does is not known: {error}"
+        effect = replace(effect, warnings=(*effect.warnings, text))
+    return effect
+
+
+def _without_effect(after: Steering, change: Change, configured: FlowConfig) -> tuple[str, ...]:
+    """Returns which changes would be in force without changing anything of the file."""
+    if change.what != "undo":
+        return ()
+    idle = [each for each in after.in_force if each not in after.with_effect(configured)]
+    return tuple(f"change {each.number}, {each.text}: the file says the same" for each in idle)
+
+
+def _topics(mirror: MirrorConfig, sides: tuple[FlowConfig, FlowConfig], effect: Effect) -> Effect:
+    before, then = sides
+    with open_clusters(then) as clusters:
+        source, target = clusters
+        names, there = source.topic_names(), target.topic_names()
+        old, new = remote_topics(before, names), remote_topics(then, names)
+        come = {name: new[name] for name in sorted(new.keys() - old.keys())}
+        others = [flow for flow in mirror.flows if flow.flow != then.flow]
+        warnings = [
+            f"{', '.join(map(str, writers))} writes {remote} on {then.flow.target} as well: only "
+            "one of them may, or each must name it in replication.aggregate.topics"
+            for remote in come.values()
+            if (writers := writers_of(remote, others, then.flow.target)) and not then.shares(remote)
+        ]
+        warnings += _loops((*others, then), clusters, come)
+    return replace(
+        effect,
+        come=come,
+        go={name: old[name] for name in sorted(old.keys() - new.keys())},
+        create=tuple(remote for remote in come.values() if remote not in there),
+        warnings=(*effect.warnings, *warnings),
+    )
+
+
+def _loops(
+    flows: Collection[FlowConfig], clusters: Collection[Cluster], come: Collection[str]
+) -> tuple[str, ...]:
+    """Returns the loop that *flows* between the two *clusters* would run into."""
+    if not come:
+        return ()
+    aliases = {cluster.alias for cluster in clusters}
+    between = [flow for flow in flows if {flow.flow.source, flow.flow.target} <= aliases]
+    names = {cluster.alias: cluster.topic_names() for cluster in clusters}
+    return find_topic_loops(between, names, distinct_ids(tuple(clusters)))
+
+
+def _groups(sides: tuple[FlowConfig, FlowConfig], effect: Effect) -> Effect:
+    then = sides[1]
+    with Groups(shared_jvm(), then.source.alias, then.source.admin) as groups:
+        names = groups.states().keys()
+    old, new = ({name for name in names if side.groups.accepts(name)} for side in sides)
+    return replace(effect, groups_come=tuple(sorted(new - old)), groups_go=tuple(sorted(old - new)))
+
+
+def _pauses(
+    mirror: MirrorConfig, sides: tuple[Steered, Steering], then: FlowConfig, effect: Effect
+) -> Effect:
+    before, after = sides
+    with open_clusters(then) as (source, _):
+        topics = source.describe(remote_topics(then, source.topic_names()))
+        partitions = [
+            TopicPartition(topic.name, number)
+            for topic in topics.values()
+            for number in range(topic.partitions)
+        ]
+        _check_partitions(
+            after, before.steering, {name: t.partitions for name, t in topics.items()}
+        )
+        old, new = (set(each.paused.among(partitions)) for each in (before.steering, after))
+        risks = _at_risk(mirror, then, source, new - old)
+    return replace(
+        effect,
+        pauses=tuple(sorted(new - old)),
+        resumes=tuple(sorted(old - new)),
+        warnings=(*effect.warnings, *risks),
+    )
+
+
+def _check_partitions(after: Steering, before: Steering, counts: Mapping[str, int]) -> None:
+    """Makes sure that each partition that is paused anew exists.
+
+    Raises:
+        ConfigError: One does not.
+    """
+    new = sorted(after.paused.partitions - before.paused.partitions)
+    problems = [
+        f"{tp.topic} has {counts[tp.topic]} partitions, 0 to {counts[tp.topic] - 1}: there is no "
+        f"partition {tp.partition}"
+        if tp.topic in counts
+        else f"{tp.topic} is no topic that this flow copies"
+        for tp in new
+        if tp.partition >= counts.get(tp.topic, 0)
+    ]
+    if problems:
+        raise ConfigError("--partition", problems)
+
+
+def _at_risk(
+    mirror: MirrorConfig, config: FlowConfig, source: Cluster, paused: Collection[TopicPartition]
+) -> list[str]:
+    """Returns which of the partitions to be *paused* are near the source's retention already."""
+    with suppress(NoAnswerError), open_reader(mirror.access) as state:
+        anchors = stored_map(mirror.state_dir, config, state).anchors
+        offsets = {tp: anchors[tp].position.upstream for tp in paused if tp in anchors}
+        found = find_at_risk(source, offsets)
+        return [f"{tp} is at risk: {text}" for tp, text in sorted(found.items())]
+    return []

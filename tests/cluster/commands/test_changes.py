@@ -1,0 +1,166 @@
+"""Operators change a flow while it runs: lists and pauses, by the commands."""
+
+import json
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from pyspark.sql import SparkSession
+
+from replication.demo.workload import create_topic, plain_records
+from replication.model import Source, TopicPartition
+from replication.state.spark_reader import reader_of
+from tests.support.cli import ok, run
+from tests.support.events import kinds
+from tests.support.flows import RunningFlow, flow_config
+from tests.support.local import Clusters
+from tests.support.mirror_files import FLOW, write_config
+from tests.support.topics import (
+    assert_equal,
+    copied,
+    delete_topic,
+    fill,
+    now_ms,
+    send,
+    send_records,
+)
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]
+
+DAY_MS = 86_400_000
+SELDOM = {"refresh.topics.interval.seconds": "600"}
+
+
+class Operator:
+    """Runs commands on one file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __call__(self, command: str, *arguments: object) -> Result:
+        return ok(run(command, self._file, *arguments))
+
+    def history(self) -> Sequence[dict[str, object]]:
+        changes: list[dict[str, object]] = json.loads(self("history", "--json").stdout)["changes"]
+        return changes
+
+
+def in_partition(flow: RunningFlow, topic: str, partition: int) -> int:
+    tp = TopicPartition(f"A.{topic}", partition)
+    return flow.context.target.log_ends([tp])[tp]
+
+
+@pytest.mark.parametrize("source", ["spark", "shared"])
+def test_a_running_flow_follows_its_operators(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, source: Source
+) -> None:
+    first, other, gone = (f"{topic_name}-{letter}" for letter in "abc")
+    fill(clusters[0], first, 2, 20)
+    for topic in (other, gone):
+        fill(clusters[0], topic, 1, 10)
+    operator = Operator(write_config(tmp_path, clusters, first))
+    config = flow_config(*clusters, first, {**SELDOM, "replication.source": source})
+    flow = RunningFlow(spark, tmp_path / "state", config, "realtime")
+    flow.until(lambda: copied(clusters, first) == 20)
+
+    added = operator("topics", "--add", other, "--add", gone, "--reason", "CHG-117")
+    flow.until(lambda: copied(clusters, other) == copied(clusters, gone) == 10)
+    operator("pause", "--topic", first, "--partition", 1)
+    send(clusters[0], first, 2, 20)
+    send(clusters[0], other, 1, 10)
+    flow.until(lambda: copied(clusters, other) == 20 and in_partition(flow, first, 0) == 20)
+    while_paused = in_partition(flow, first, 1)
+    generations = flow.context.board.look().copying.generations
+    operator("undo", 2, "--reason", "done")
+    flow.until(lambda: copied(clusters, first) == 40)
+    operator("topics", "--remove", other)
+    send(clusters[0], first, 2, 20)
+    send(clusters[0], other, 1, 10)
+    flow.until(lambda: copied(clusters, first) == 60)
+    while_removed = copied(clusters, other)
+    generations_then = flow.context.board.look().copying.generations
+    operator("topics", "--add", other)
+    flow.until(lambda: copied(clusters, other) == 30)
+    operator("pause", "--topic", gone)
+    delete_topic(clusters[0], gone)
+    send(clusters[0], first, 2, 20)
+    flow.until(lambda: copied(clusters, first) == 80)
+    operator("resume", "--topic", gone)
+    send(clusters[0], first, 2, 20)
+    flow.until(lambda: copied(clusters, first) == 100)
+    flow.stop()
+
+    assert "in force" in added.output
+    assert f"{other} -> A.{other}" in added.output
+    assert (while_paused, while_removed) == (10, 20)
+    if source == "shared":  # no query ends for what one topic is asked
+        assert generations == generations_then
+    assert_equal(clusters, first, other)
+    history = operator.history()
+    assert [change["number"] for change in history] == [*range(1, 7 + 1)]
+    assert history[0]["reason"] == "CHG-117"
+    assert str(history[0]["by"]).count("@") == 1
+    assert history[1]["state"] == "undone"
+    rows = reader_of(flow.tables).rows("changes", FLOW)
+    assert sorted(row["number"] for row in rows) == [*range(1, 7 + 1)]
+    assert kinds(flow.tables).count("changed") == 7
+    assert "realigned" not in kinds(flow.tables)
+
+
+def test_what_was_changed_holds_from_the_next_start_on(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    first, other = f"{topic_name}-a", f"{topic_name}-b"
+    for topic in (first, other):
+        fill(clusters[0], topic, 1, 10)
+    operator = Operator(write_config(tmp_path, clusters, first))
+    config = flow_config(*clusters, first)
+
+    kept = operator("topics", "--add", other)
+    operator("pause", "--topic", first)
+    RunningFlow(spark, tmp_path / "state", config, "drain").join()
+    while_paused = flow_ends(clusters, first), copied(clusters, other)
+    operator("resume", "--topic", first)
+    operator("pause")
+    RunningFlow(spark, tmp_path / "state", config, "drain").join()
+    while_all = flow_ends(clusters, first)
+    operator("resume")
+    RunningFlow(spark, tmp_path / "state", config, "drain").join()
+
+    assert "kept: no process runs A->B" in kept.output
+    assert while_paused == (0, 10)
+    assert while_all == 0
+    assert_equal(clusters, first, other)
+
+
+def flow_ends(clusters: Clusters, topic: str) -> int:
+    """How many records a remote topic has that may not exist."""
+    try:
+        return copied(clusters, topic)
+    except Exception:  # noqa: BLE001 - whatever the client says of it
+        return 0
+
+
+def test_a_pause_near_the_retention_is_said_before_and_while_it_lasts(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source = clusters[0]
+    create_topic(source.bootstrap, topic_name, 1, {"retention.ms": str(100 * DAY_MS)})
+    send(source, topic_name, 1, 10)
+    operator = Operator(write_config(tmp_path, clusters, topic_name))
+    config = flow_config(*clusters, topic_name)
+    RunningFlow(spark, tmp_path / "state", config, "drain").join()
+    old = plain_records(1, size_bytes=20, now_ms=now_ms() - 95 * DAY_MS)
+    send_records(source, topic_name, islice(old, 10))
+
+    paused = operator("pause", "--topic", topic_name)
+    flow = RunningFlow(spark, tmp_path / "state", config, "drain")
+    flow.join()
+    operator("undo", 1)
+    RunningFlow(spark, tmp_path / "state", config, "drain").join()
+
+    assert f"{topic_name}-0 is at risk: records from its next offset 10 to 20" in paused.output
+    assert "paused-at-risk" in kinds(flow.tables)
+    assert_equal(clusters, topic_name)
