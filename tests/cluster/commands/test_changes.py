@@ -148,11 +148,11 @@ def test_a_pause_near_the_retention_is_said_before_and_while_it_lasts(
 ) -> None:
     source = clusters[0]
     create_topic(source.bootstrap, topic_name, 1, {"retention.ms": str(100 * DAY_MS)})
-    send(source, topic_name, 1, 10)
+    old = plain_records(1, size_bytes=20, now_ms=now_ms() - 95 * DAY_MS)
+    send_records(source, topic_name, islice(old, 10))
     operator = Operator(write_config(tmp_path, clusters, topic_name))
     config = flow_config(*clusters, topic_name)
     RunningFlow(spark, tmp_path / "state", config, "drain").join()
-    old = plain_records(1, size_bytes=20, now_ms=now_ms() - 95 * DAY_MS)
     send_records(source, topic_name, islice(old, 10))
 
     paused = operator("pause", "--topic", topic_name)
