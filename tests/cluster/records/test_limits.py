@@ -26,6 +26,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 SIZE = 1_000
 RATE = 400_000
 LOWER = 100_000
+SELDOM = {"refresh.topics.interval.seconds": "600"}
+"""A look at the topics puts the configuration's limits in force again."""
 STOP_SECONDS = 5.0
 A_FIFTH_MORE = 1.2
 
@@ -54,7 +56,7 @@ def test_the_rate_is_the_limit_and_a_change_acts_within_a_second(
     """The first rate is the file's. The stop comes while a record waits for most of a second."""
     create_topic(clusters[0].bootstrap, topic_name, 2)
     send_bytes(clusters, topic_name, 20_000)
-    settings = {**TIMES, "replication.limit.bytes.per.second": f"{RATE}"}
+    settings = {**TIMES, **SELDOM, "replication.limit.bytes.per.second": f"{RATE}"}
     flow = RunningFlow(spark, tmp_path, flow_config(*clusters, topic_name, settings), mode)
     began = TimeLimit(1)
     flow.until(lambda: copied(clusters, topic_name) * SIZE >= 8 * RATE)
@@ -94,6 +96,7 @@ def test_a_limit_of_a_topic_holds_up_no_other_topic_of_the_same_task(
         create_topic(clusters[0].bootstrap, topic, 2)
         send_bytes(clusters, topic, count, size)
     settings = {
+        **SELDOM,
         "replication.source": "shared",
         "tasks.max": "1",
         "replication.limit.topics": ".*-slow 1KB/s",
@@ -118,7 +121,8 @@ def test_a_partition_that_waits_for_its_limit_has_not_stalled(
     """The second record waits for 100 s, until the limit ends."""
     create_topic(clusters[0].bootstrap, topic_name, 2)
     send_bytes(clusters, topic_name, 6, size=100_000)
-    config = flow_config(*clusters, topic_name, {"replication.limit.bytes.per.second": "1KB"})
+    settings = {**SELDOM, "replication.limit.bytes.per.second": "1KB"}
+    config = flow_config(*clusters, topic_name, settings)
     flow = RunningFlow(spark, tmp_path, config, "realtime")
     flow.until(lambda: copied(clusters, topic_name) >= 1 and waits_for_limit(flow.context))
     context, tp = flow.context, TopicPartition(topic_name, 0)
