@@ -369,6 +369,26 @@ final class SharedConsumerTest {
   }
 
   @Test
+  void whatIsPausedWhileItIsHeldUpStaysSoWhenItsLimitEnds() {
+    TopicPartition slow = new TopicPartition("slow", 0);
+    consumer = shared(Map.of("flow", FLOW));
+    logs.add(slow, 1, 0, 1, 2);
+    useUp("slow");
+    consumer.follow(Throttle.of(FLOW));
+    consumer.begin(List.of(range(slow, 0, TaskShare.NO_END)));
+    assertNull(consumer.next(20), "its limit is used up");
+    PausedPartitions.set(Map.of(FLOW, Set.of(slow)));
+    assertNull(consumer.next(20), "and it is paused");
+    useUp();
+    assertNull(consumer.next(20), "it is paused still");
+    PausedPartitions.set(Map.of());
+
+    for (int record = 0; record < 3; record++) {
+      assertEquals(record, consumer.next(20).offset());
+    }
+  }
+
+  @Test
   void whateverIsHeldUpEachRecordComesOnceAndInOrder() {
     consumer.follow(Throttle.of(FLOW));
     for (int seed = 0; seed < 100; seed++) {
