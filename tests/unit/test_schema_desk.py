@@ -142,7 +142,8 @@ def test_a_topic_goes_without_what_cannot_be_registered_until_it_can(
     assert text in one.refused["orders"]
     assert "the value of orders-3 offset 42 cannot be copied: " in one.refused["orders"]
     assert one.executors.told == [(("A.orders", "value"), {number: None})]
-    assert one.context.refused_schemas.try_again({"orders"}) == one.refused != {}
+    before = dict(one.refused)
+    assert one.context.refused_schemas.try_again({"orders"}) == before != {}
 
     one.registry.answer = VERSION
     left = one.context.refused_schemas.try_again({"orders"})
@@ -200,9 +201,8 @@ def test_a_drain_does_not_wait_for_ever(tmp_path: Path) -> None:
     one.seconds = WAIT_SECONDS + 1
     one.desk.look()
     assert "no answer" in one.refused["orders"]
-    assert one.context.refused_schemas.try_again({"orders"}) == {
-        "orders": "cannot register: no answer"
-    }
+    before = dict(one.refused)  # the same words, so that it is no new event
+    assert one.context.refused_schemas.try_again({"orders"}) == before
 
 
 def test_a_record_that_waits_no_longer_is_forgotten(tmp_path: Path) -> None:

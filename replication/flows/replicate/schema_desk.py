@@ -92,7 +92,7 @@ class SchemaDesk:
         self._failures: dict[Wanted, int] = {}
         self._due: dict[Wanted, float] = {}
         self._told = set[Wanted]()
-        self._refused: dict[str, Wanted] = {}  # by topic, what it was set aside for
+        self._refused: dict[str, tuple[Wanted, str]] = {}  # by topic, for which record
         self._lock = Lock()
 
     def look(self) -> None:
@@ -109,16 +109,17 @@ class SchemaDesk:
     def again(self, topic: str) -> str | None:
         """Tries again what a topic was set aside for; returns why it is still in vain."""
         with self._lock:
-            wanted = self._refused.get(topic)
-            if wanted is None:
+            if topic not in self._refused:
                 return None
+            wanted, where = self._refused[topic]
             try:
                 reason = self._refusal_of(wanted)
             except RegistryError as error:
-                return str(error)
+                reason = str(error)
             if reason is None:
                 del self._refused[topic]
-            return reason
+                return None
+            return f"{where} cannot be copied: {reason}"
 
     def _grouped(self, wants: Iterable[WantedSchema]) -> dict[Wanted, list[WantedSchema]]:
         found = defaultdict[Wanted, list[WantedSchema]](list)
@@ -153,7 +154,7 @@ class SchemaDesk:
         if reason is None:
             self._forget(wanted)
             return
-        self._refused[topic] = wanted
+        self._refused[topic] = wanted, where
         self._state.add(topic, f"{where} cannot be copied: {reason}")
         self._tell(wanted, {number: None})
         self._forget(wanted)
