@@ -39,6 +39,7 @@ _TYPES: Final[dict[str, DataType]] = {
 _OWN: Final = ("UDF", "UDAF", "HiveSimple", "HiveGeneric", "ApplyFunction", "Invoke")
 """Parts of the names of Spark's classes for functions that are not its own."""
 _SUBQUERIES: Final = ("ScalarSubquery", "Exists", "ListQuery", "InSubquery")
+_NAMED: Final = ("Alias", "MultiAlias")
 _TIMES: Final = ("date", "timestamp", "timestamp_ntz")
 
 
@@ -65,6 +66,8 @@ def _expression_problems(frame: DataFrame, part: str, text: str, *, hidden: bool
         said = error.getCondition() if hidden else first_line(str(error))
         yield f"Spark does not take it: {said}"
         return
+    if _has_name(frame, text):
+        yield "Spark takes its last word for a name of the result; complete the expression"
     yield from dict.fromkeys(_plan_problems(frame, evaluated))
     if len(evaluated.schema) == 1:
         yield from _type_problems(part, evaluated.schema[0].dataType)
@@ -121,6 +124,13 @@ def _has_fixed_salt(node: JavaObject) -> bool:
     texts = [str(one.sql()) for one in _children(node)]
     mode, iv = texts[2].strip("'").upper(), texts[4]
     return mode == "ECB" or iv not in ("''", "X''", "NULL", "CAST('' AS BINARY)")
+
+
+def _has_name(frame: DataFrame, text: str) -> bool:
+    """Returns whether *text* ends in a name: ``value IS NULL AND`` is no error for Spark."""
+    session = frame.sparkSession._jsparkSession  # noqa: SLF001 - its parser has no other door
+    parsed = session.sessionState().sqlParser().parseExpression(text)
+    return bool(parsed.getClass().getSimpleName() in _NAMED)
 
 
 def _analyzed(frame: DataFrame) -> JavaObject:
