@@ -74,8 +74,8 @@ def test_the_rate_is_the_limit_and_a_change_acts_within_a_second(
     start = sent[0].at_ms
     by_file = between(sent, start, changed_at)
     lowered = between(sent, changed_at + 1_000, lowered_until)
-    assert worst_second(sent) <= RATE * A_FIFTH_MORE
     with measured("the rates", began):
+        assert worst_second(sent) <= RATE * A_FIFTH_MORE
         assert worst_second(lowered) <= LOWER * A_FIFTH_MORE
         check_mean(by_file, start, changed_at, RATE)
         check_mean(lowered, changed_at + 1_000, lowered_until, LOWER)
@@ -83,7 +83,8 @@ def test_the_rate_is_the_limit_and_a_change_acts_within_a_second(
 
 
 def check_mean(sent: list[Sent], from_ms: int, until_ms: int, rate: int) -> None:
-    assert mean(sent, from_ms, until_ms) == pytest.approx(rate, rel=0.05)
+    """Asserts it: a busy machine sends less than it may, and a limit does not see to the least."""
+    assert rate * 0.8 <= mean(sent, from_ms, until_ms) <= rate * 1.05
 
 
 @pytest.mark.parametrize("mode", ["realtime", "microbatch"])
