@@ -48,9 +48,10 @@ def throwing_records(
                 text, high = said, middle
             else:
                 low = middle
-        if text:
+        # what failed before may have been a moment's trouble, which no record is to blame for
+        if text and (said := _failure(read, evaluate, {tp: (low, low + 1)})):
             read({tp: (low, low + 1)}).count()
-            found[tp] = ThrowingRecord(low, text)
+            found[tp] = ThrowingRecord(low, said)
     return found
 
 

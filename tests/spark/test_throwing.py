@@ -43,3 +43,18 @@ def test_what_cannot_be_read_blames_no_record(spark: SparkSession) -> None:
 
     with pytest.raises(PySparkException, match="no broker"):
         throwing_records(read, lambda records: records, {TP: (0, 5)})
+
+
+def test_a_moment_s_trouble_blames_no_record(spark: SparkSession) -> None:
+    failing = iter([True])
+
+    def read(windows: Windows) -> DataFrame:
+        ((start, until),) = windows.values()
+        return spark.range(start, until)
+
+    def evaluate(records: DataFrame) -> DataFrame:
+        lost = F.raise_error(F.lit("an executor is lost")).isNull()
+        return records.where(lost) if next(failing, False) else records
+
+    assert throwing_records(read, evaluate, {TP: (5, 50)}) == {}
+    assert list(failing) == []
