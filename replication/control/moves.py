@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.moved_groups import MovedGroup, MovedMap, moved_groups
 from replication.control.record_counts import counted_records
-from replication.control.running import refuse_running
+from replication.control.running import running_now
 from replication.control.starts import (
     StoredMap,
     find_starts,
@@ -114,19 +114,20 @@ def planned_moves(
         may_start_spark: Whether records may be counted, and compared where their place is in doubt.
 
     Raises:
-        LeaseError: The flow runs.
+        LeaseError: The flow copies one of these partitions now.
         StateError: The state directory cannot be read.
         NoAnswerError, IdentityError, ClusterError, SetupError: As `plan_moves` says.
     """
-    refuse_running(mirror, config)
+    running = running_now(mirror, config)
+    config = running.steering.overlaid(config)
     with open_written(mirror, config) as (state, doubts), open_clusters(config) as clusters:
         stored = stored_map(mirror.state_dir, config, state)
         topics = look(config, *clusters)
-        sides = (
-            AskedSides(config, clusters) if may_start_spark else _SparklessSides(config, clusters)
-        )
-        with sides:
-            plan = plan_moves(sides, stored, topics, choose(topics))
+        goals = choose(topics)
+        running.refuse(goals.keys())
+        kind = AskedSides if may_start_spark else _SparklessSides
+        with kind(config, clusters) as sides:
+            plan = plan_moves(sides, stored, topics, goals)
     return replace(plan, problems=(*doubts, *plan.problems))
 
 

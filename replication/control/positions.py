@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from replication.config.steering import Steering, fold
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.flow_answers import FlowAnswer, FlowAnswers
 from replication.control.written import open_written
@@ -15,6 +16,7 @@ from replication.model import Position, Topic, TopicPartition
 from replication.offsets.position_file import connect_offsets
 from replication.state.move_requests import MoveRequest, pending_moves
 from replication.state.offset_rows import OFFSET_RUNS, OLDEST_FIRST, TableRow
+from replication.state.steered import read_changes
 from replication.topics.selection import remote_topics
 
 NEW = "new"
@@ -106,17 +108,18 @@ def flow_positions(
         NoAnswerError: Nothing is known of the flow.
         StateError: The tables cannot be read.
     """
+    steering, _ = read_changes(mirror.access, config.flow)
     with open_written(mirror, config) as (state, doubts):
         rows = state.newest(OFFSET_RUNS, config.flow, ["topic", "partition"], OLDEST_FIRST)
     with FlowAnswers(mirror, [config]) as answers:
         (answer,) = answers.ask()
     stored = {TopicPartition(row["topic"], row["partition"]): row for row in rows}
-    seen = _look_at_source(config, stored)
+    seen = _look_at_source(steering.overlaid(config), stored)
     moves = pending_moves(mirror.state_dir, config.flow)
     wanted = {tp for tp in (*stored, *seen.selected) if not topics or tp.topic in topics}
     now = datetime.now(timezone.utc)
     found = [
-        _position(tp, stored.get(tp), seen, _said(tp, answer), now, moves.get(tp))
+        _position(tp, stored.get(tp), seen, _said(tp, answer, steering), now, moves.get(tp))
         for tp in sorted(wanted)
     ]
     return FlowPositions(answer, config.source.alias, tuple(found), (*doubts, *seen.problems))
@@ -181,8 +184,11 @@ def _position(
     return FlowPosition(tp, position, end, age, state, reason, waiting)
 
 
-def _said(tp: TopicPartition, answer: FlowAnswer) -> tuple[str, str]:
-    """Returns what the owner said last of a partition, or what the flow does; "" if nothing."""
+def _said(tp: TopicPartition, answer: FlowAnswer, steering: Steering) -> tuple[str, str]:
+    """Returns what a partition does: paused, what the owner said last, or what the flow does."""
+    if steering.paused.covers(tp):
+        pauses = (each for each in steering.in_force if fold([each]).paused.covers(tp))
+        return "paused", "; ".join(f"change {each.number} by {each.origin}" for each in pauses)
     word = answer.heard.word
     if word is None or answer.state == "silent" or answer.state in ENDED:
         return answer.state, answer.why

@@ -118,6 +118,7 @@ DOORS = {
         "requests",
         "schema_rows",
         "spark_reader",
+        "steered",
         "stop_requests",
         "table_reader",
         "tables",
