@@ -27,6 +27,8 @@ Event = Literal[
     "client_log",
     "cluster_ids_equal",
     "clusters_not_checked",
+    "codec_found",
+    "codecs_joined",
     "codecs_unknown",
     "compaction_failed",
     "config_overwritten",

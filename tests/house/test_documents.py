@@ -34,6 +34,7 @@ from tests.support.documents import (
     LETTERS,
     LINK,
     LOG_EVENTS,
+    NORMAL_EVENTS,
     OPTION,
     README,
     SCHEMA_IDS,
@@ -306,7 +307,7 @@ def test_the_events_of_the_log_are_explained_with_their_levels() -> None:
         for event, levels, _, _ in table(LOG_EVENTS, "event")
     }
     for level in ("INFO", "DEBUG"):
-        for event, _ in table(LOG_EVENTS, f"event at {level}"):
+        for event, _ in table(NORMAL_EVENTS, f"event at {level}"):
             explained[SPAN.findall(event)[0]] = {level}
 
     assert explained == events_of_the_code()

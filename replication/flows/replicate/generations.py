@@ -157,6 +157,8 @@ class Generations:
             QueryError: A query does not start.
         """
         parts = plan.by_codec(self._tasks.most_more(self.mode, self._readings))
+        if any(plan.codecs[name] != codec for part in parts for name, codec in part.codecs.items()):
+            self._context.log.warning("codecs_joined", generations=len(parts))
         for place, part in enumerate(parts):
             self._start(part, positions, number + place, later=len(parts) - place - 1)
         return number + len(parts) - 1

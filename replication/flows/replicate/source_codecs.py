@@ -35,5 +35,8 @@ class SourceCodecs:
             context.log.warning("codecs_unknown", text=error)
         otherwise = config.target.producer.get("compression.type", PRODUCERS_DEFAULT)
         found = codecs_of_copies(plan.topics, newest, self._known, otherwise)
+        for topic, codec in found.items():
+            if self._known.get(topic) != codec:
+                context.log.info("codec_found", topic=topic, codec=codec)
         self._known |= found
         return plan.with_codecs(found)
