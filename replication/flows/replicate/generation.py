@@ -142,6 +142,11 @@ class Generation:
         """Returns the error that ended the query, None if there was none."""
         return self._query.exception()
 
+    @property
+    def rejected_so_far(self) -> Mapping[TopicPartition, RecordRejection]:
+        """A record that the target rejected, by upstream partition, as executors have reported."""
+        return self._reports.rejected
+
     def rejected(self) -> Mapping[TopicPartition, RecordRejection]:
         """Returns a record that the target rejected, by upstream partition.
 

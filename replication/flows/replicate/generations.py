@@ -265,7 +265,21 @@ class Generations:
             if failure is not None:
                 flow, rejected = self._context.config.flow, generation.rejected()
                 raise explain(flow, failure, rejected) from failure
+        for generation, _ in self._running:
+            self._check_rejected(generation)
         return len(ended) == len(self._running)
+
+    def _check_rejected(self, generation: Generation) -> None:
+        """Raises what the target said of a record, if executors have reported that.
+
+        Spark's sink looks at an answer with the next record of its task, or at the batch's end: in
+        Real-Time Mode a record that nothing follows would wait for that.
+        """
+        rejected = generation.rejected_so_far
+        for record in rejected.values():
+            error = explain(self._context.config.flow, ClusterError(record.text), rejected)
+            if error.is_of_record:
+                raise error
 
     def check_idle(self, held_back: HeldBack, now: float) -> None:
         """Looks at the partitions that do not move; see `IdlePartitions` and *held_back*.

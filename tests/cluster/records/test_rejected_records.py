@@ -99,6 +99,31 @@ def test_a_topic_with_a_record_that_is_too_large_joins_once_the_limit_is_raised(
         assert fact in event.text
 
 
+def test_a_rejected_record_that_nothing_follows_is_noticed_before_its_batch_ends(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    """A Real-Time batch lasts for ten minutes."""
+    source, target = clusters
+    large = f"{topic_name}-large"
+    fill(source, topic_name, 1, 100)
+    create_topic(source.bootstrap, large, 1, {LIMIT: "8000000"})
+    create_topic(target.bootstrap, f"A.{large}", 1, {LIMIT: "1000000"})
+    send_records(source, large, small(5))
+    flow = RunningFlow(spark, tmp_path, flow_config(source, target, f"{topic_name}.*"), "realtime")
+    flow.until(lambda: copied(clusters, large) == 5)
+    send_records(
+        source, large, [ProducedRecord(partition=0, key=None, value=b"x" * 3_000_000)]
+    )
+    flow.until(lambda: ("set-aside", large) in kinds_of_topics(flow.tables))
+    send(source, topic_name, 1, 100)
+    flow.until(lambda: copied(clusters, topic_name) == 200)
+    flow.stop()
+
+    assert_equal(clusters, topic_name)
+    (event,) = stored(flow.tables, "events", "kind = 'set-aside'")
+    assert f"{large}-0 offset 5" in event.text
+
+
 @pytest.mark.parametrize(
     ("mode", "case"),
     [("realtime", FROM_THE_FUTURE), ("microbatch", TOO_OLD), ("microbatch", WITHOUT_KEY)],
