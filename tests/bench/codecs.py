@@ -59,7 +59,7 @@ def main() -> int:
                 target_bootstrap=target.bootstrap,
                 topic=TOPIC,
             )
-            found = _measure(contender, race, source, options.records)
+            found = measure(contender, race, source, PARTITIONS, options.records)
             size = _bytes(target, race.remote_topic)
             delete(target.bootstrap, race.remote_topic)
             table.add_row(
@@ -88,10 +88,13 @@ def _contenders(codec: str) -> tuple[Contender, ...]:
     )
 
 
-def _measure(contender: Contender, race: Race, source: Broker, records: int) -> Throughput:
+def measure(
+    contender: Contender, race: Race, source: Broker, partitions: int, records: int
+) -> Throughput:
+    """Lets *contender* copy the filled topic, and measures that."""
     cluster = Cluster(TARGET, {"bootstrap.servers": race.target_bootstrap})
-    copy = Log(cluster, race.remote_topic, PARTITIONS)
-    into_page_cache(source.folder / "data", TOPIC)
+    copy = Log(cluster, race.remote_topic, partitions)
+    into_page_cache(source.folder / "data", race.topic)
     with cluster, running(contender, race) as process:
         return throughput(process, copy, records, lambda: usage(process.pid))
 
