@@ -66,3 +66,8 @@ def with_defaults(role: Role, properties: Mapping[str, str]) -> dict[str, str]:
     if "reconnect.backoff.ms" in properties:  # it may be longer, which librdkafka refuses
         del defaults["reconnect.backoff.max.ms"]
     return {**defaults, **properties}
+
+
+def most_request_bytes(properties: Mapping[str, str]) -> int:
+    """Returns how many bytes a request of a producer with *properties* may have."""
+    return int(with_defaults("producer", properties)["max.request.size"])

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
-from replication.config.clients.defaults import with_defaults
+from replication.config.clients.defaults import most_request_bytes
 from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import QueryError
 from replication.flows.replicate.letter_box import LetterBox
@@ -187,9 +187,9 @@ class DeadLetters:
 
     def _obstacle(self, size: int) -> str:
         """Returns why a copy of *size* bytes can never be sent, whatever the target takes."""
-        producer = with_defaults("producer", self._context.config.target.producer)
+        producer = self._context.config.target.producer
         buffer = int(producer.get("buffer.memory", MOST_BUFFER_BYTES))
-        most = min(int(producer["max.request.size"]), buffer)
+        most = min(most_request_bytes(producer), buffer)
         whole = RECORD_OVERHEAD_BYTES + size
         if whole <= most:
             return ""

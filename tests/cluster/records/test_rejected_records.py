@@ -111,9 +111,7 @@ def test_a_rejected_record_that_nothing_follows_is_noticed_before_its_batch_ends
     send_records(source, large, small(5))
     flow = RunningFlow(spark, tmp_path, flow_config(source, target, f"{topic_name}.*"), "realtime")
     flow.until(lambda: copied(clusters, large) == 5)
-    send_records(
-        source, large, [ProducedRecord(partition=0, key=None, value=b"x" * 3_000_000)]
-    )
+    send_records(source, large, [ProducedRecord(partition=0, key=None, value=b"x" * 3_000_000)])
     flow.until(lambda: ("set-aside", large) in kinds_of_topics(flow.tables))
     send(source, topic_name, 1, 100)
     flow.until(lambda: copied(clusters, topic_name) == 200)
