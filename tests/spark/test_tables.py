@@ -167,6 +167,7 @@ VALUES = {
     "double": 0.1,
     "int": -7,
     "boolean": False,
+    "binary": b"\x00\xff",
     "timestamp": datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc),
 }
 
@@ -182,7 +183,10 @@ def test_both_libraries_append_the_same_rows_to_one_table(
     tables.append(name, [full, {"flow": "A->B"}])
     spark_tables(tables).append(name, [full, {"flow": "A->B"}])
 
-    rows = [tuple(row) for row in frame(tables, name).select(*full).collect()]
+    rows = [
+        tuple(bytes(value) if isinstance(value, bytearray) else value for value in row)
+        for row in frame(tables, name).select(*full).collect()
+    ]
     spark_files = {Path(file).name for file in frame(tables, name).inputFiles()}
     of_an_append = 1 if name in WHOLE else 2
     assert len(spark_files) == 2 * of_an_append, "each append wrote a file for each of two flows"

@@ -109,7 +109,9 @@ def test_a_rejected_record_that_nothing_follows_is_noticed_before_its_batch_ends
     create_topic(source.bootstrap, large, 1, {LIMIT: "8000000"})
     create_topic(target.bootstrap, f"A.{large}", 1, {LIMIT: "1000000"})
     send_records(source, large, small(5))
-    flow = RunningFlow(spark, tmp_path, flow_config(source, target, f"{topic_name}.*"), "realtime")
+    lasting = {"replication.realtime.batch.seconds": "600"}
+    config = flow_config(source, target, f"{topic_name}.*", lasting)
+    flow = RunningFlow(spark, tmp_path, config, "realtime")
     flow.until(lambda: copied(clusters, large) == 5)
     send_records(source, large, [ProducedRecord(partition=0, key=None, value=b"x" * 3_000_000)])
     flow.until(lambda: ("set-aside", large) in kinds_of_topics(flow.tables))
