@@ -1,6 +1,7 @@
 """The Spark session, with the settings that replication depends on."""
 
 import inspect
+import logging
 import os
 import sys
 import time
@@ -31,6 +32,10 @@ from replication.spark.requirements import is_loadable
 from replication.spark.sources import obstacle_to_sharing
 
 log = Log(__name__)
+
+for _name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+    # PySpark prints each error of an expression on stderr, with its text, which may hold a secret.
+    logging.getLogger(_name).disabled = True
 
 _LOG4J2 = Path(__file__).resolve().parents[2] / "conf" / "log4j2.properties"
 _QUIET = f" {logging_option(_LOG4J2)}" if _LOG4J2.exists() else ""  # not in a wheel

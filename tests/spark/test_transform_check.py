@@ -82,8 +82,11 @@ def test_functions_that_are_not_sparks_own_are_refused(spark: SparkSession) -> N
     assert problems(spark, "value", "own_python(value)")
 
 
-def test_the_text_of_a_secret_is_not_quoted(spark: SparkSession) -> None:
+def test_the_text_of_a_secret_is_not_quoted(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
     hidden = Transform(name="x", topics=("t",), value="sha2(salt_xyz, value)", hidden=True)
     found = list(transform_problems(spark, hidden))
     assert found
     assert "salt_xyz" not in str(found)
+    assert "salt_xyz" not in "".join(capfd.readouterr()), "PySpark has a log of its own"
