@@ -1,8 +1,6 @@
 """`serve` as a process beside real clusters: odd names in every view, no state.dir, a long day."""
 
 import json
-import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,9 +19,11 @@ from replication.flows.publish.publisher import FlowPublisher
 from replication.model import Flow
 from tests.support.cli import ok, run
 from tests.support.flows import unique_flow
-from tests.support.local import PYTHON, Clusters
+from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
+from tests.support.process_tree import resident
 from tests.support.running_process import RunningProcess
+from tests.support.serve_process import serve_process
 from tests.support.serving import Reply, Served, observed
 from tests.support.waiting import wait_until
 from tests.support.watched import commit
@@ -71,16 +71,7 @@ def file(clusters: Clusters, tmp_path: Path, topic_name: str, flow: Flow) -> Pat
 @contextmanager
 def serving(file: Path) -> Iterator[tuple[Served, RunningProcess]]:
     """`serve` of *file*, once it has heard of the flow."""
-    log = file.with_name("serve.log")
-    command = [str(PYTHON), "-m", "replication", "serve", str(file)]
-    with RunningProcess("serve", command, log) as process:
-
-        def address() -> str:
-            found = re.search(r"event=serving text=(http://\S+)/$", log.read_text(), re.MULTILINE)
-            return found[1] if found else ""
-
-        wait_until(process.while_running(address), START_SECONDS)
-        served = Served(address())
+    with serve_process(file, file.with_name("serve.log")) as (served, process):
         wait_until(
             process.while_running(lambda: served.ask("/readyz").status == 200), START_SECONDS
         )
@@ -162,8 +153,3 @@ def test_pages_that_stay_open_cost_no_memory(file: Path, flow: Flow) -> None:
 
         warm = ask(WARM_REQUESTS)
         assert ask(REQUESTS) - warm < MOST_GROWTH
-
-
-def resident(pid: int) -> int:
-    """The bytes of memory that a process has."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -49,18 +49,23 @@ class Kind:
         weight: How often it is chosen beside the others.
         inflict: Does it.
         adds: The partitions that it adds.
+        hits_driver: Whether it ends or pauses the active job.
     """
 
     name: str
     weight: int
     inflict: Callable[[Scene, Random], Done]
     adds: int = 0
+    hits_driver: bool = False
 
 
-def choose(random: Random, partitions: int) -> Kind:
+def choose(random: Random, partitions: int, *, is_driver_spared: bool = False) -> Kind:
     """The next kind of fault, for topics of so many *partitions* in all."""
     possible = [
-        kind for kind in KINDS if not kind.adds or partitions + kind.adds <= MOST_PARTITIONS
+        kind
+        for kind in KINDS
+        if (not kind.adds or partitions + kind.adds <= MOST_PARTITIONS)
+        and not (is_driver_spared and kind.hits_driver)
     ]
     return random.choices(possible, [kind.weight for kind in possible])[0]
 
@@ -111,7 +116,7 @@ def _stop_broker(scene: Scene, random: Random) -> Done:
     """Ends a broker, cleanly or not, and starts it again; the active job may be killed between."""
     broker = random.choice(scene.clusters)
     is_clean, seconds = random.random() < 0.5, random.uniform(0.5, LONGEST_OUTAGE_SECONDS)
-    kills_job = random.random() < 0.25
+    kills_job = random.random() < 0.25 and not scene.is_driver_spared
     scene.active_in_mid_copy(_delay(random))
     (broker.stop if is_clean else broker.kill)()
     job = scene.mirrors.active() if kills_job else None
@@ -201,13 +206,13 @@ def _delay(random: Random) -> float:
 
 ENDINGS: tuple[Ending, ...] = get_args(Ending)
 KINDS = (
-    Kind("process killed", 3, _kill_process),
-    Kind("process stopped", 1, _stop_process),
+    Kind("process killed", 3, _kill_process, hits_driver=True),
+    Kind("process stopped", 1, _stop_process, hits_driver=True),
     Kind("executors killed", 3, _kill_executors),
     Kind("worker killed", 2, _kill_worker),
     Kind("broker ended", 3, _stop_broker),
     Kind("broker paused", 3, _pause_broker),
-    Kind("process paused", 2, _pause_process),
+    Kind("process paused", 2, _pause_process, hits_driver=True),
     Kind("executors paused", 1, _pause_executors),
     Kind("topic created", 1, _create_topic, NEW_TOPIC_PARTITIONS),
     Kind("partition added", 1, _add_partition, 1),

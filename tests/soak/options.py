@@ -21,7 +21,14 @@ def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
         "--seed", type=int, default=secrets.randbelow(1_000_000),
         help="chooses the faults; the same seed chooses the same ones. Default: a random one",
     )  # fmt: skip
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--spare-driver", action="store_true",
+        help="no fault ends or pauses the driver, so that what grows in it within the hour is seen",
+    )  # fmt: skip
+    options = parser.parse_args(arguments)
+    if options.spare_driver and options.mode == "drain":
+        parser.error("--spare-driver: a drain ends by itself")
+    return options
 
 
 def _seconds(text: str) -> int:

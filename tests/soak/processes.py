@@ -124,7 +124,7 @@ class Mirrors(ABC):
 
 
 class Pair(Mirrors):
-    """Two machines; on each a mirror runs, and waits while the other one replicates."""
+    """Machines; on each a mirror runs, and waits while another one replicates."""
 
     def __init__(
         self,

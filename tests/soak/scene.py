@@ -30,6 +30,8 @@ SETTINGS = {
     "replication.realtime.batch.seconds": 20,
     "replication.batch.max.records": 10_000,
     "refresh.topics.interval.seconds": 5,
+    "replication.source": "auto",  # else that of the test whose turn it is
+    "rest.port": 0,
 }
 LIMIT_SECONDS = 420.0
 LOOK_SECONDS = 0.25
@@ -41,7 +43,7 @@ class StuckError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything that runs."""
+    """Everything that runs; a driver that is spared is ended and paused by no fault."""
 
     folder: Path
     configs: tuple[Path, Path]
@@ -50,6 +52,7 @@ class Scene:
     load: Load
     mirrors: Mirrors
     target: Cluster
+    is_driver_spared: bool
 
     def attend(self) -> None:
         """Starts again what has ended: producers and mirrors."""
@@ -129,8 +132,13 @@ class Scene:
 
 
 @contextmanager
-def running_scene(folder: Path, mode: Mode, say: Callable[[str], None]) -> Iterator[Scene]:
-    """Starts everything, and ends what still runs at the end of the block."""
+def running_scene(
+    folder: Path, mode: Mode, say: Callable[[str], None], *, is_driver_spared: bool
+) -> Iterator[Scene]:
+    """Starts everything, and ends what still runs at the end of the block.
+
+    A driver that is spared has no standby, which would take over after a long outage.
+    """
     jars = home() / "jars" / "kafka"
     brokers = BrokerSettings(jars=jars, properties=QUICK_COMPACTION)
     with (
@@ -145,10 +153,11 @@ def running_scene(folder: Path, mode: Mode, say: Callable[[str], None]) -> Itera
         if mode == "drain":
             mirrors = Drains(folder, arguments, say, configs[0])
         else:
-            mirrors = Pair(folder, arguments, say, configs, mode)
+            machines = configs[:1] if is_driver_spared else configs
+            mirrors = Pair(folder, arguments, say, machines, mode)
         target = Cluster("B", {"bootstrap.servers": clusters[1].bootstrap})
         try:
-            yield Scene(folder, configs, clusters, spark, load, mirrors, target)
+            yield Scene(folder, configs, clusters, spark, load, mirrors, target, is_driver_spared)
         finally:
             load.finish()
             mirrors.stop()

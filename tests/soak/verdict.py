@@ -8,6 +8,7 @@ from replication.config.state_access import StateAccess
 from replication.demo.compare import compare
 from replication.model import TopicPartition
 from replication.offsets.map import OffsetMap
+from replication.state.figures_table import stored_figures
 from replication.state.readers import open_reader
 from replication.state.table_reader import StateReader
 from tests.soak.scene import Scene
@@ -67,6 +68,12 @@ def judge(scene: Scene, say: Callable[[str], None]) -> Verdict:
         verdict.events.update(row["kind"] for row in state.rows("events", FLOW))
     verdict.problems.extend(scene.mirrors.bad_ends)
     return verdict
+
+
+def history_of(scene: Scene) -> list[float]:
+    """When each row of the flow in the table ``figures`` begins, in epoch seconds."""
+    with open_reader(StateAccess(scene.configs[0].with_name("state").as_uri())) as state:
+        return [at for at, _ in stored_figures(state, FLOW, None, 0.0)]
 
 
 def judge_topic(

@@ -1,103 +1,149 @@
-"""What the operator sees during a soak: it must be there, and must not grow with the faults."""
+"""What the operator sees during a soak, by `serve` beside the driver: it must not grow."""
 
+import re
+import subprocess
 import threading
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from pathlib import Path
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from datetime import datetime
+from http.client import HTTPException
 
-from replication.config.file import load_config
-from replication.control.flow_answers import FlowAnswer, FlowAnswers
-from replication.errors import ReplicationError
-from replication.figures.observation import Observation
-from replication.metrics.collector import FlowCollector
-from replication.metrics.limits import Limits
+from tests.soak.growth import (
+    Look,
+    has_grown,
+    leaks,
+    lived,
+    lost_minutes,
+    repeated_minutes,
+    series_of,
+    whole,
+)
+from tests.soak.scene import Scene
+from tests.support.mirror_files import FLOW
+from tests.support.process_tree import program, resident
+from tests.support.serve_process import serve_process
+from tests.support.serving import Served
 
 LOOK_SECONDS = 5.0
-SPARE = 1.1
-"""Topics differ in their series by their states."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """One look: the state, the process that owns the flow, and how many topics and series."""
-
-    state: str
-    owner: int | None
-    topics: int
-    series: int
+WEIGH_SECONDS = 240.0
+JVM_SECONDS = 20.0
+TOTAL = re.compile(r"^Total\s+\d+\s+(\d+)", re.MULTILINE)
+MB = 1 << 20
 
 
 class ViewWatch(AbstractContextManager["ViewWatch"]):
-    """Looks at the only flow of *config* every few seconds, as `serve` does, for the block."""
+    """Runs `serve`, looks at its answers every few seconds, and weighs it and the driver."""
 
-    def __init__(self, config: Path) -> None:
+    def __init__(self, scene: Scene) -> None:
         self.looks: list[Look] = []
+        self.weights: dict[str, list[int]] = {}
         self.failures = 0
-        self._config = load_config(str(config))
+        self._scene = scene
+        self._resources = ExitStack()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="view of the soak", daemon=True)
+        self._thread = threading.Thread()
 
     def __enter__(self) -> "ViewWatch":  # noqa: PYI034 - typing has Self from 3.11
-        """Begins to look."""
+        """Starts `serve` and begins to look."""
+        file = self._scene.configs[0]
+        opened = serve_process(file, self._scene.folder / "serve.log")
+        served, process = self._resources.enter_context(opened)
+        self._thread = threading.Thread(
+            target=self._run, args=(served, process.pid), name="view of the soak", daemon=True
+        )
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends it."""
+        """Ends both."""
         self._over.set()
-        self._thread.join(3 * LOOK_SECONDS)
+        self._thread.join(2 * JVM_SECONDS)
+        self._resources.close()
 
-    def _run(self) -> None:
-        with FlowAnswers(self._config, self._config.flows) as answers:
-            while not self._over.is_set():
-                self._look(answers)
+    def _run(self, served: Served, pid: int) -> None:
+        due = time.monotonic() + WEIGH_SECONDS / 2  # the first owner has begun by then
+        while not self._over.wait(LOOK_SECONDS):
+            try:
+                self._look(served)
+            except (OSError, HTTPException, KeyError, ValueError):
+                self.failures += 1
+            if time.monotonic() >= due:
+                due = time.monotonic() + WEIGH_SECONDS
+                self._note("serve", resident(pid))
+                self._weigh_driver()
 
-    def _look(self, answers: FlowAnswers) -> None:
+    def _look(self, served: Served) -> None:
+        answer = served.ask(f"/api/v1/flows/{FLOW.source}/{FLOW.target}").json
+        if answer["as_of"] is None:
+            return
+        as_of = datetime.fromisoformat(answer["as_of"].replace("Z", "+00:00")).timestamp()
+        owner = answer["owner"]
+        who = None if owner is None else (owner["pid"], owner["since"])
+        flow, topics = series_of(served.ask("/metrics").text)
+        self.looks.append(Look(as_of, answer["state"], who, flow, topics))
+
+    def _weigh_driver(self) -> None:
+        """Notes what the driver's two processes have, if it lives."""
+        job = self._scene.mirrors.active()
+        if job is None:
+            return
+        with suppress(OSError):  # it ends
+            for pid in job.family():
+                if program(pid) == "java":
+                    self._note(f"driver's heap {pid}", self._live_bytes(pid))
+                elif program(pid).startswith("python"):
+                    self._note(f"driver's Python {pid}", resident(pid))
+
+    def _live_bytes(self, pid: int) -> int | None:
+        """What the heap of a JVM holds once all garbage is gone; the whole count is kept."""
+        command = ["jcmd", str(pid), "GC.class_histogram"]
         try:
-            (answer,) = answers.ask(LOOK_SECONDS)
-        except ReplicationError:  # a cluster is down, or no job has begun yet
-            self.failures += 1
-            self._over.wait(LOOK_SECONDS)
-        else:
-            self._take(answer)
-            self._over.wait(1.0)  # where nothing was heard, nobody has waited
+            found = subprocess.run(
+                command, capture_output=True, text=True, timeout=JVM_SECONDS, check=True
+            )
+        except (subprocess.SubprocessError, OSError):
+            return None
+        count = len(self.weights.get("serve", ()))
+        (self._scene.folder / f"heap-{count:02}-{pid}.txt").write_text(found.stdout)
+        total = TOTAL.search(found.stdout)
+        return None if total is None else int(total[1])
 
-    def _take(self, answer: FlowAnswer) -> None:
-        word = answer.heard.word
-        if word is not None:
-            seen = word.observed
-            owner = None if seen.owner is None else seen.owner.pid
-            look = Look(str(answer.state), owner, len(seen.topics), series_of(seen))
-            self.looks.append(look)
+    def _note(self, what: str, size: int | None) -> None:
+        if size is not None:
+            self.weights.setdefault(what, []).append(size)
 
-    def text(self) -> str:
-        """Returns what was seen, in a line."""
-        if not self.looks:
-            return "the view was never there"
+    def told(self, rows: Sequence[float]) -> list[str]:
+        """Returns what was seen, a line each; *rows* are the times of the rows of history."""
+        if not (seen := whole(self.looks)):
+            return ["the view was never there"]
         states = {look.state for look in self.looks}
-        owners = {look.owner for look in self.looks} - {None}
-        first, last = self._ends()
-        return (
-            f"view: {len(self.looks)} looks, {self.failures} without an answer; "
-            f"{len(owners)} owners; states {', '.join(sorted(states))}; "
-            f"series {first.series} of {first.topics} topics, then {last.series} of {last.topics}"
-        )
+        first, last = seen[min(10, len(seen) - 1)], seen[-1]
+        due, lost = lost_minutes(self.looks, rows)
+        told = {
+            "view": f"{len(self.looks)} looks, {self.failures} without an answer",
+            "owners": str(len(lived(self.looks))),
+            "states": ", ".join(sorted(states)),
+            "series": f"{first.series} of {first.topics} topics, then {last.series} of "
+            f"{last.topics}",
+            "history": f"{len(rows)} rows; {due} minutes were seen whole by an owner, {len(lost)} "
+            "of them have no row",
+        }
+        for what, sizes in self.weights.items():
+            told[f"{what}, MB"] = " ".join(f"{size / MB:.1f}" for size in sizes)
+        return [f"{name}: {value}" for name, value in told.items()]
 
-    def problems(self) -> list[str]:
-        """Returns what must not be: no view at all, or more series than the topics explain."""
-        if not self.looks:
-            return [self.text()]
-        first, last = self._ends()
-        expected = first.series * max(1.0, last.topics / max(1, first.topics)) * SPARE
-        return [f"series leak: {self.text()}"] if last.series > expected else []
-
-    def _ends(self) -> tuple[Look, Look]:
-        whole = [look for look in self.looks if look.topics] or self.looks
-        return max(whole[:10], key=lambda look: look.series), whole[-1]
-
-
-def series_of(observed: Observation) -> int:
-    """How many series a Prometheus would have of a flow; partitions that lag come and go."""
-    limits = Limits(topics=1000, groups=500, partitions="off")
-    metrics = FlowCollector(lambda: [observed], limits).collect()
-    return sum(len(metric.samples) for metric in metrics)
+    def problems(self, rows: Sequence[float]) -> list[str]:
+        """Returns what must not be: no view, more series, more memory, or gaps of history."""
+        if not whole(self.looks):
+            return ["the view was never there"]
+        found = [f"series leak: {line}" for line in leaks(self.looks)]
+        found += [
+            f"memory leak: {what}" for what, sizes in self.weights.items() if has_grown(sizes)
+        ]
+        if repeated := repeated_minutes(self.looks, rows):
+            found.append(f"minutes with more rows of history than owners: {repeated}")
+        _, lost = lost_minutes(self.looks, rows)
+        if lost and self._scene.is_driver_spared:  # one that is killed loses up to five minutes
+            found.append(f"minutes without a row of history: {lost}")
+        return found

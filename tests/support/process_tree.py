@@ -34,6 +34,11 @@ def program(pid: int) -> str:
     return (PROC / str(pid) / "comm").read_text().strip()
 
 
+def resident(pid: int) -> int:
+    """The bytes of memory that a process has."""
+    return int((PROC / str(pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def living() -> set[int]:
     """All processes that have not ended; one whose end nobody has waited for has ended."""
     return {pid for pid, _, fields in stats(PROC.glob("[0-9]*/stat")) if fields[0] != "Z"}

@@ -21,6 +21,15 @@ def test_a_seed_chooses_the_same_faults_again_and_all_kinds_of_them() -> None:
     assert chosen(7) != chosen(8)
 
 
+def test_a_driver_that_is_spared_is_neither_ended_nor_paused() -> None:
+    random = Random(7)  # noqa: S311 - repeatable on purpose
+    names = {choose(random, 0, is_driver_spared=True).name for _ in range(200)}
+
+    assert {kind.name for kind in KINDS} - names == {
+        "process killed", "process stopped", "process paused"
+    }  # fmt: skip
+
+
 def test_nothing_is_added_to_what_one_executor_can_just_hold() -> None:
     assert {"topic created", "partition added"}.isdisjoint(chosen(7, MOST_PARTITIONS))
     assert "topic created" not in chosen(7, MOST_PARTITIONS - 1)
@@ -35,7 +44,14 @@ def test_mode_and_seconds_are_needed_and_the_seed_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["auto", "90"], ["drain"], ["drain", "0"], ["drain", "1", "--sead", "1"]]
+    "arguments",
+    [
+        ["auto", "90"],
+        ["drain"],
+        ["drain", "0"],
+        ["drain", "1", "--sead", "1"],
+        ["drain", "9", "--spare-driver"],
+    ],
 )
 def test_invalid_arguments_end_the_program(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as end:
