@@ -6,9 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.figures.document import document
-from replication.figures.observation import GroupFigures, Observation, Owner, TopicFigures
+from replication.figures.observation import (
+    GroupFigures,
+    Observation,
+    Owner,
+    TopicFigures,
+    TopicState,
+)
 from replication.figures.words import Holder, Words, part_words, topic_key, topic_words
-from replication.flows.publish.topic_turns import BURST_SECONDS, BYTES_PER_SECOND, TopicTurns
+from replication.flows.publish.topic_turns import (
+    BURST_SECONDS,
+    BYTES_PER_SECOND,
+    TopicTurns,
+    urgent_topics,
+)
 from replication.model import Flow, Part
 
 FLOW = Flow("A", "B")
@@ -156,3 +167,39 @@ def test_the_longest_unsent_topic_is_next() -> None:
     order += [list(turns.take(again, at)) for at in (30.0, 40.0, 50.0)]
 
     assert order == [["a"], ["b"], ["c"], ["a"], ["b"], ["c"]]
+
+
+def test_the_one_of_many_topics_that_lags_is_told_at_once_and_its_end_as_well() -> None:
+    turns, size = TopicTurns(0.0), 500
+    names = [f"t{number:04}" for number in range(5000)]
+    late = names[-1]
+    values = dict.fromkeys(names, b"1" * size)
+
+    assert late in turns.take(values, 0.0, [late])
+    values = dict.fromkeys(names, b"2" * size)
+    taken = turns.take(values, 5.0, [late])
+    assert late in taken
+    assert len(taken) == 5 * BYTES_PER_SECOND / size  # the others go on as well
+    assert late not in turns.take(values, 10.0, [late])  # it has said all
+    values = dict.fromkeys(names, b"3" * size)
+    assert late in turns.take(values, 15.0)
+    values = dict.fromkeys(names, b"4" * size)
+    assert late not in turns.take(values, 20.0)  # one of many again
+
+
+def test_many_topics_that_lag_leave_half_to_the_others() -> None:
+    turns = TopicTurns(0.0)
+    values = dict.fromkeys("abcdefghij", b"1" * 1000)
+    values |= dict.fromkeys((f"late-{number}" for number in range(100)), b"1" * 1000)
+
+    taken = turns.take(values, 0.0, [name for name in values if name.startswith("late")])
+    assert sum(name.startswith("late") for name in taken) == len(taken) / 2 == 10
+
+
+def test_the_topics_that_lag_most_are_urgent() -> None:
+    def topic(name: str, state: TopicState, lag: float) -> TopicFigures:
+        return TopicFigures(name, None, state, "", {"lag_seconds": lag})
+
+    many = [topic(f"t{number}", "lagging", float(number)) for number in range(100)]
+    looked = replace(LOOK, topics=(topic("well", "copying", 500.0), *many))
+    assert urgent_topics(looked) == [f"t{number}" for number in range(99, 79, -1)]

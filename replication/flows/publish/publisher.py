@@ -16,7 +16,7 @@ from replication.errors import ReplicationError
 from replication.figures.clocks import Skew, worst
 from replication.figures.observation import ENDED, Observation
 from replication.figures.words import Holder, part_words, topic_key, topic_words
-from replication.flows.publish.topic_turns import TopicTurns
+from replication.flows.publish.topic_turns import TopicTurns, urgent_topics
 from replication.kafka.diagnosis import CallError
 from replication.kafka.status_topic import StatusTopic
 from replication.log import Log
@@ -87,7 +87,8 @@ class FlowPublisher:
         interval = self._config.status.interval_seconds
         words = part_words(observed, holders, interval)
         if (holder := holders.get("records")) is not None:
-            turn = self._turns.take(topic_words(observed, holder), time.monotonic())
+            topics, now = topic_words(observed, holder), time.monotonic()
+            turn = self._turns.take(topics, now, urgent_topics(observed))
             words |= {topic_key(topic): value for topic, value in turn.items()}
         records = [(key.encode(), value) for key, value in words.items()]
         if self._topic.write(records, WRITE_SECONDS):
