@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from replication.config.file import load
+from replication.config.keys import REPLICATION_FACTORS
 from replication.config.properties import parse_properties
 from replication.config.reference import reference
 from replication.errors import ConfigError
@@ -53,6 +55,14 @@ def test_kafkas_sample_file_is_accepted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["example.yaml", "reference.yaml"])
 def test_the_files_in_conf_are_valid(name: str) -> None:
     assert load(CONF / name, environ={}, default_state_dir="/state").flows
+
+
+def test_the_example_has_all_factors_that_a_single_broker_needs() -> None:
+    written = yaml.safe_load((CONF / "example.yaml").read_text(encoding="utf-8"))
+
+    assert {key: written.get(key) for key in REPLICATION_FACTORS} == dict.fromkeys(
+        REPLICATION_FACTORS, 1
+    )
 
 
 def test_the_reference_is_generated_from_the_keys() -> None:
