@@ -117,6 +117,14 @@ class FlowAnswer:
             return "unknown"
         return "bad" if self.told.troubles else "ok"
 
+    @property
+    def standbys(self) -> int | None:
+        """How many processes wait to take the flow over; None if that is unknown."""
+        word, members = self.heard.word, self.witness.members
+        if word is None or not word.member or members is None:
+            return None
+        return len(members - {word.member})
+
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
         word = self.heard.word
@@ -130,6 +138,7 @@ class FlowAnswer:
             "why": self.why or None,
             "heard_seconds": None if self.age is None else round(self.age, 1),
             "last_word": word and document(word.observed, is_stale=self.state == "silent"),
+            "standbys": self.standbys,
             "other_jobs": [part.document() for part in self.others],
             "no_word": self.heard.why_not or None,
             "no_tables": self.untold or None,

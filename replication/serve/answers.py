@@ -9,6 +9,7 @@ from replication.figures.observation import (
     TopicFigures,
 )
 from replication.figures.registry import FIGURES, names_at
+from replication.model import Flow
 from replication.serve.charts import Point
 from replication.serve.sight import Seen
 
@@ -28,6 +29,7 @@ _UNKNOWN: Final = (
     "generation",
     "ended_at",
     "exit_code",
+    "standbys",
 )
 
 
@@ -41,6 +43,7 @@ def flow_answer(seen: Seen) -> dict[str, Any]:
         **{key: value for key, value in found.items() if key not in LISTS},
         "state": seen.state,
         "last_state": observed.state,
+        "standbys": seen.standbys,
         "text": seen.text or observed.text,
     }
 
@@ -87,6 +90,37 @@ def heartbeat_answer(seen: Seen, now: float) -> dict[str, Any]:
         "timestamp": None if at is None else text_of(at),
         "age_seconds": None if at is None else max(0.0, now - at),
         "latency_seconds": figures.get("heartbeat_latency_seconds"),
+    }
+
+
+FRESH_SHARE: Final = 0.999
+FRESH_DAYS: Final = 30
+"""The objective: in so many days, this share of the minutes has no lag above the flow's limit."""
+
+_BUDGET_MINUTES: Final = FRESH_DAYS * 1440 * (1 - FRESH_SHARE)
+
+
+def freshness_answer(
+    flow: Flow, lag_seconds: float, counted: tuple[int, int] | None
+) -> dict[str, Any]:
+    """Returns what is left of the minutes in which a flow may lag.
+
+    Args:
+        flow: Which.
+        lag_seconds: Its limit.
+        counted: Its minutes of history, and those with a greater lag; None if out of reach.
+    """
+    minutes, late = counted if counted and counted[0] else (None, None)
+    return {
+        "flow": flow_document(flow),
+        "lag_seconds": lag_seconds,
+        "objective": FRESH_SHARE,
+        "days": FRESH_DAYS,
+        "minutes": minutes,
+        "late_minutes": late,
+        "fresh_share": 1 - late / minutes if minutes and late is not None else None,
+        "budget_minutes": round(_BUDGET_MINUTES, 1),
+        "left_minutes": None if late is None else round(_BUDGET_MINUTES - late, 1),
     }
 
 

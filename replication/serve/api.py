@@ -255,6 +255,16 @@ def figure_history(
     return steps([point for point in points if point[0] <= end], wanted.step)
 
 
+@router.get(
+    "/flows/{source}/{target}/freshness",
+    response_model=schemas.FreshnessDocument,
+    dependencies=[READS_TABLES],
+)
+def freshness(flow: OneFlow, asked: Asked) -> dict[str, Any]:
+    """Returns in how many minutes of the last month a flow lagged, and how many are allowed."""
+    return asked.freshness(flow)
+
+
 @router.get("/events", response_model=schemas.PageDocument[schemas.EventDocument])
 async def events(
     known: KnownSight, asked: Asked, wish: EventWish, chosen: Annotated[Chosen, Query()]

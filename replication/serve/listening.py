@@ -78,4 +78,5 @@ def seen_of(answer: FlowAnswer) -> Seen:
     word = answer.heard.word
     text = answer.why if word else "; ".join(filter(None, (answer.why, answer.heard.why_not)))
     observed = word.observed if word else None
-    return Seen(answer.flow, observed, answer.state == "silent", text, str(answer.state))
+    is_silent = answer.state == "silent"
+    return Seen(answer.flow, observed, is_silent, text, str(answer.state), answer.standbys)

@@ -129,6 +129,8 @@ def overview(request: Request, known: KnownSight, remembered: Remembered) -> Res
 def flow(
     request: Request,
     seen: OneSeen,
+    asked: Asked,
+    flow: OneFlow,
     remembered: Remembered,
     wish: TopicWish,
     state: TopicState | Literal[""] = "",  # a form sends a field without a value as well
@@ -141,6 +143,7 @@ def flow(
         request,
         "flow",
         flow=known,
+        freshness=api.freshness(flow, asked),
         topics=answer,
         wish=wish,
         state=state,

@@ -25,9 +25,10 @@ from replication.figures.document import flow_document, text_of
 from replication.model import Flow, TopicPartition
 from replication.offsets.goals import Goal
 from replication.offsets.guard import StartOffset
+from replication.serve.answers import FRESH_DAYS, freshness_answer
 from replication.serve.problems import ProblemError
 from replication.state.accept_requests import request_acceptance
-from replication.state.figures_table import stored_figures
+from replication.state.figures_table import late_minutes, stored_figures
 from replication.state.folder import check_begun
 from replication.state.move_requests import request_moves
 from replication.state.readers import is_quick, open_reader
@@ -58,6 +59,7 @@ class Questions:
     _figures: dict[tuple[Flow, str | None], tuple[float, float, Figures]] = field(
         default_factory=dict
     )
+    _late: dict[Flow, tuple[float, tuple[int, int] | None]] = field(default_factory=dict)
 
     def flow(self, source: str, target: str) -> FlowConfig:
         """Returns a flow.
@@ -133,6 +135,17 @@ class Questions:
             self._figures.clear()
         self._figures[key] = time.monotonic(), since, rows
         return rows
+
+    def freshness(self, flow: FlowConfig) -> dict[str, Any]:
+        """Returns in how many minutes of the last month *flow* lagged, and how many are allowed."""
+        at, counted = self._late.get(flow.flow, (0.0, None))
+        limit = flow.status.slo_lag_seconds
+        if is_quick(self.config.access) and (not at or time.monotonic() - at >= _MINUTE_SECONDS):
+            since = time.time() - FRESH_DAYS * 86_400
+            with suppress(StateError), open_reader(self.config.access) as state:
+                counted = late_minutes(state, flow.flow, since, limit)
+            self._late[flow.flow] = time.monotonic(), counted
+        return freshness_answer(flow.flow, limit, counted)
 
     def acceptance(
         self, flow: FlowConfig, what: tuple[str, int | None], start: StartOffset

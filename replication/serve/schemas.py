@@ -106,6 +106,7 @@ class FlowDocument(Model):
     text: str = Field(description="Why nothing newer is known, or how the flow ended.")
     conditions: list[ConditionDocument]
     owner: OwnerDocument | None
+    standbys: int | None = Field(description="Processes that wait to take the flow over.")
     epoch: int | None
     mode: str | None
     runs: str | None
@@ -231,6 +232,20 @@ class PointDocument(Model):
     max: float | None
     avg: float | None
     sum: float | None
+
+
+class FreshnessDocument(Model):
+    """How long a flow may still lag by its objective; null where there is no history of it."""
+
+    flow: FlowNameDocument
+    lag_seconds: float = Field(description="`slo.lag.seconds`: a minute with more is late.")
+    objective: float = Field(description="The share of minutes that should not be late.")
+    days: int
+    minutes: int | None = Field(description="Those of the days before now that history has.")
+    late_minutes: int | None
+    fresh_share: float | None
+    budget_minutes: float = Field(description="How many late minutes the objective allows.")
+    left_minutes: float | None = Field(description="Negative: it is missed by so many.")
 
 
 class RequestedDocument(Model):

@@ -41,6 +41,7 @@ class Seen:
         is_silent: Whether there should be something newer.
         text: Why nothing is known, or why it is silent; else "".
         told: What the tables say of its state, where nothing was heard; "" if they do not.
+        standbys: How many processes wait to take it over; None if that is unknown.
     """
 
     flow: Flow
@@ -48,6 +49,7 @@ class Seen:
     is_silent: bool = False
     text: str = ""
     told: str = ""
+    standbys: int | None = None
 
     @property
     def state(self) -> str:

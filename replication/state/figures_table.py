@@ -54,6 +54,31 @@ def stored_figures(
     return [(at, _figures(row)) for at, row in sorted(found, key=lambda one: one[0])]
 
 
+def late_minutes(
+    state: StateReader, flow: Flow, since: float, lag_seconds: float
+) -> tuple[int, int]:
+    """Returns how many minutes of *flow* the table has since a time, and in how many it lagged.
+
+    Args:
+        state: The reader of the tables.
+        flow: Which.
+        since: In epoch seconds.
+        lag_seconds: More than this is a lag.
+
+    Raises:
+        StateError: The table cannot be read.
+    """
+    begin = literal(f"{datetime.fromtimestamp(since, timezone.utc):%F %T}")
+    rows = state.query(
+        FIGURES,
+        f"SELECT count(*) AS minutes, count(CASE WHEN lag_seconds > {lag_seconds:f} THEN 1 END) "  # noqa: S608 - literals only
+        f"AS late FROM {{table}} WHERE flow = {literal(flow)} AND topic IS NULL "
+        f"AND at >= CAST({begin} AS TIMESTAMP)",
+    )
+    row = rows[0] if rows else {"minutes": 0, "late": 0}
+    return row["minutes"], row["late"]
+
+
 def _figures(row: dict[str, Any]) -> dict[str, float | None]:
     seconds = row["seconds"] or 0.0
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -13,10 +13,12 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from replication.config.tree import FlowConfig
 from replication.figures.observation import Observation  # noqa: TC001
+from replication.serve.answers import freshness_answer
 from replication.serve.questions import Questions
 from replication.serve.sight import Seen
 from tests.support.path_prefix import prefixing
 from tests.support.serving import AB, EVIL, GROUPS, Served, observed, serving
+from tests.support.waiting import in_time, wait_until
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(
@@ -33,6 +35,8 @@ PATHS = (
     "/flows/A/B/groups/billing",
     "/flows/A/B/topics/orders-00001",
 )
+RENEWALS, RENEWED_MS = 100, 5000
+MOST_LEFT = 1 << 20
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +53,9 @@ def browser() -> Iterator[Browser]:
 
 class Known(Questions):
     """Knows each group without a cluster: an exact partition, and one without an answer."""
+
+    def freshness(self, flow: FlowConfig) -> dict[str, Any]:
+        return freshness_answer(flow.flow, 30.0, (10_000, 5))
 
     def group(self, flow: FlowConfig, name: str) -> tuple[list[dict[str, object]], list[str]]:
         exact = {"offset": 60, "quality": "exact", "reread": 0, "text": "exact"}
@@ -73,7 +80,7 @@ class Known(Questions):
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     look = observed()
     folder = tmp_path_factory.mktemp("serve")
-    with serving(folder, lambda flow: Seen(flow, look), asking=Known) as found:
+    with serving(folder, lambda flow: Seen(flow, look, standbys=1), asking=Known) as found:
         yield found
 
 
@@ -112,6 +119,10 @@ def test_a_page_shows_what_rest_says(page: Page, served: Served) -> None:
     flow = served.ask("/api/v1/flows/A/B").json["figures"]
     shown = page.locator('dd[data-figure="lag_records"]').inner_text()
     assert float(shown.split()[0]) == flow["lag_records"]
+    assert served.ask("/api/v1/flows/A/B").json["standbys"] == 1
+    assert "+ 1 standby" in served.ask("/").text
+    fresh = served.ask("/api/v1/flows/A/B/freshness").json
+    assert page.locator('[data-figure="left_minutes"]').inner_text() == str(fresh["left_minutes"])
     assert page.locator(".conditions").inner_text().count(EVIL) == 1
 
 
@@ -192,6 +203,33 @@ def test_a_page_renews_itself_and_says_when_it_cannot(browser: Browser, tmp_path
     page.context.close()
 
 
+def test_a_page_that_stays_open_for_a_day_keeps_nothing(browser: Browser, tmp_path: Path) -> None:
+    """It renews itself 17 000 times; what a renewal leaves would be seen after a hundred."""
+    look = observed(100)
+    context = browser.new_context()
+    page = context.new_page()
+    page.clock.install()
+    devtools = context.new_cdp_session(page)
+    devtools.send("Performance.enable")
+
+    def kept(renewals: int) -> dict[str, float]:
+        for _ in range(renewals):
+            with page.expect_response("**/flows/A/B"):
+                page.clock.run_for(RENEWED_MS)
+            wait_until(lambda: not page.evaluate("isAsking"), 10)
+        devtools.send("HeapProfiler.collectGarbage")
+        found = devtools.send("Performance.getMetrics")["metrics"]
+        return {one["name"]: one["value"] for one in found}
+
+    with serving(tmp_path, lambda flow: Seen(flow, look)) as served:
+        page.goto(f"{served.url}/flows/A/B")
+        first, last = kept(RENEWALS // 10), kept(RENEWALS)
+    for name in ("Nodes", "Documents", "JSEventListeners"):
+        assert last[name] <= first[name] * 1.1, name
+    assert last["JSHeapUsedSize"] <= first["JSHeapUsedSize"] + MOST_LEFT
+    context.close()
+
+
 def test_five_thousand_topics_are_a_page_of_a_hundred(browser: Browser, tmp_path: Path) -> None:
     look: Observation = observed(5000)
     page = browser.new_context().new_page()
@@ -201,6 +239,20 @@ def test_five_thousand_topics_are_a_page_of_a_hundred(browser: Browser, tmp_path
         assert len(page.content()) < 200_000
         page.get_by_role("link", name="next page").click()
         assert page.locator("tr[data-topic]").count() == 100
+    page.context.close()
+
+
+def test_five_thousand_partitions_are_a_page_of_a_hundred_within_a_second(
+    browser: Browser, tmp_path: Path
+) -> None:
+    look = observed(1, partitions=5000)
+    page = browser.new_context().new_page()
+    with serving(tmp_path, lambda flow: Seen(flow, look)) as served:
+        page.goto(f"{served.url}/")  # a browser's first page takes longer
+        with in_time(1, "a page of 5000 partitions"):
+            page.goto(f"{served.url}/flows/A/B/topics/orders-00000")
+        assert page.locator("tr[data-partition]").count() == 100
+        assert len(page.content()) < 200_000
     page.context.close()
 
 

@@ -46,6 +46,7 @@ def test_a_flow_is_answered_as_it_was_published(served: Served) -> None:
     assert {**published, **found} | {"topics": 0, "groups": 0, "events": 0, "text": ""} == {
         **published,
         "last_state": "running",
+        "standbys": None,
         "topics": 0,
         "groups": 0,
         "events": 0,

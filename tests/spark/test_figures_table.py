@@ -9,7 +9,7 @@ from replication.app.figures_writer import FiguresWriter
 from replication.figures.observation import Observation, Owner, TopicFigures
 from replication.model import Flow
 from replication.state.delta_reader import DeltaReader
-from replication.state.figures_table import stored_figures
+from replication.state.figures_table import late_minutes, stored_figures
 from replication.state.tables import Tables
 from tests.support.waiting import wait_until
 
@@ -44,6 +44,9 @@ def test_rows_come_together_and_are_read_by_minute(tables: Tables, tmp_path: Pat
     assert [row["records_per_second"] for _, row in found] == [2, 2]
     assert [row["lag_seconds"] for _, row in found] == [9, 15]
     assert len(stored_figures(state, AB, "orders", BEGIN)) == 3
+    assert late_minutes(state, AB, BEGIN, 8.0) == (3, 2)  # lags of 3 or more, 9 and 15 seconds
+    assert late_minutes(state, AB, BEGIN + 60, 10.0) == (2, 1)
+    assert late_minutes(state, Flow("B", "A"), BEGIN, 8.0) == (0, 0)
     assert len(list((tmp_path / "figures" / "_delta_log").glob("*.json"))) <= 2  # made, one commit
 
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from replication.figures.document import document
 from replication.figures.observation import ENDED, Observation, PartitionFigures
-from replication.figures.registry import BOUNDED, FIGURES, PREFIX, Figure
+from replication.figures.registry import BOUNDED, FIGURES, PREFIX, Figure, names_at
 from replication.metrics.collector import LAST_WORDS, FlowCollector
 from replication.metrics.limits import OTHERS, Cutter, Limits
 from replication.metrics.mm2_names import OF_TOPICS, SOURCE
@@ -77,6 +78,24 @@ def test_nothing_else_is_exported_but_the_process() -> None:
     own = {name for name in names if name.startswith(PREFIX)}
     assert {name.partition("_")[0] for name in names - own} == {"process"}
     assert not [name for name in names if name.endswith("_created")]
+
+
+def test_prometheus_and_json_have_the_same_numbers() -> None:
+    """`status --json`, REST and the driver's `/status` are this document."""
+    numbers = {name: float(number) for number, name in enumerate(names_at("flow"), 2)}
+    looked = observed(figures=numbers)
+    told, compared = document(looked), 0
+    for figure in (one for one in FIGURES if one.is_metric and one.kind != "histogram"):
+        if not figure.labels and figure.name in numbers:
+            assert values(figure.name, looked) == {"": told["figures"][figure.name]}
+            compared += 1
+        if figure.labels == ("topic",):
+            known = {one["topic"]: one["figures"].get(figure.name) for one in told["topics"]}
+            expected = {name: value for name, value in known.items() if value is not None}
+            if expected:
+                assert values(figure.name, looked) == expected
+                compared += 1
+    assert compared > 15
 
 
 def test_what_is_unknown_has_no_series() -> None:

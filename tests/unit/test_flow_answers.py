@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from replication.control.flow_answers import judge, judge_by_tables
+from replication.control.flow_answers import FlowAnswer, Heard, judge, judge_by_tables
 from replication.control.last_process import Process
 from replication.control.status import End, FlowStatus
 from replication.control.witness import Answer, Witness
@@ -75,6 +75,23 @@ def test_without_a_word_the_tables_answer(
     state, _ = judge_by_tables(FlowStatus(FLOW, process, (), end, liveness), UNKNOWN)
 
     assert state == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "witness", "expected"),
+    [
+        (word("running"), group("me"), 0),
+        (word("running"), group("me", "one", "two"), 2),
+        (word("running"), group("one"), 1),
+        (word("running", ""), group("one"), None),
+        (word("running"), UNKNOWN, None),
+        (None, group("one"), None),
+    ],
+)
+def test_who_else_is_in_the_group_of_the_lease_stands_by(
+    said: Word | None, witness: Witness, expected: int | None
+) -> None:
+    assert FlowAnswer(FLOW, "running", "", Heard(said), 1.0, witness).standbys == expected
 
 
 def test_what_never_ran_is_unknown() -> None:

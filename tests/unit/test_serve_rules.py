@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replication.model import Flow
+from replication.serve.answers import freshness_answer
 from replication.serve.charts import Line, Point, chart, short, sparkline, thin
 from replication.serve.paging import CursorError, PagingError, Wish, page_of
 from replication.serve.tokens import find_caller, new_token, parse_tokens
 
+AB = Flow("A", "B")
 VALUES = {"name": lambda row: row[0], "lag": lambda row: row[1]}
 Rows = list[tuple[str, float | None]]
 rows_of = st.lists(
@@ -141,3 +144,13 @@ def test_an_odd_cursor_is_none_of_the_list(parts: str) -> None:
     cursor = base64.urlsafe_b64encode(parts.encode()).decode().rstrip("=")
     with pytest.raises(CursorError):
         page_of([("a", 1.0)], Wish(1, cursor, "", "-lag"), lambda row: row[0], VALUES)
+
+
+def test_a_flow_has_43_late_minutes_in_a_month() -> None:
+    fresh = freshness_answer(AB, 30.0, (10_000, 5))
+
+    assert (fresh["fresh_share"], fresh["late_minutes"], fresh["left_minutes"]) == (0.9995, 5, 38.2)
+    assert freshness_answer(AB, 30.0, (10_000, 50))["left_minutes"] == -6.8
+    for unknown in (None, (0, 0)):
+        found = freshness_answer(AB, 30.0, unknown)
+        assert found["left_minutes"] is found["fresh_share"] is found["minutes"] is None
