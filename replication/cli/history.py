@@ -18,9 +18,7 @@ from replication.cli.options import (
 )
 from replication.config.changes import Change
 from replication.config.file import load_config
-from replication.config.steering import Steering
-from replication.config.tree import FlowConfig
-from replication.control.changed import changed, steerings
+from replication.control.changed import changed, state_of, steerings
 from replication.control.steer import undo_of
 
 HEADINGS: Final = ("flow", "number", "change", "by", "at", "reason", "now")
@@ -69,19 +67,6 @@ def undo(*, number: str, **asked: Any) -> None:  # noqa: ANN401 - click's values
     """
     order = Order(**asked)
     carry_out(order, lambda steered: undo_of(steered, number, order.reason))
-
-
-def state_of(change: Change, steering: Steering, configured: FlowConfig) -> str:
-    """Returns what of *change* is in force."""
-    if change.id in steering.undone:
-        return "undone"
-    if change.what in ("undo", "resume", "release"):
-        return "in force"
-    if change not in steering.in_force:
-        return "replaced by a later change"
-    if change not in steering.with_effect(configured):
-        return "without effect: the file says the same"
-    return "in force"
 
 
 def _rows(changes: list[tuple[Change, str]]) -> Iterator[tuple[str, ...]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from replication.config.changes import Change
 from replication.config.state_access import StateAccess
 from replication.config.steering import Steering
-from replication.config.tree import MirrorConfig
+from replication.config.tree import FlowConfig, MirrorConfig
 from replication.model import Flow
 from replication.state.change_files import open_changes
 
@@ -41,3 +41,16 @@ def in_force(mirror: MirrorConfig) -> MirrorConfig:
 def changed(change: Change) -> dict[str, object]:
     """Returns what a command prints of a *change* as JSON."""
     return {"number": change.number, "id": change.id, **change.document()}
+
+
+def state_of(change: Change, steering: Steering, configured: FlowConfig) -> str:
+    """Returns what of *change* is in force."""
+    if change.id in steering.undone:
+        return "undone"
+    if change.what in ("undo", "resume", "release"):
+        return "in force"
+    if change not in steering.in_force:
+        return "replaced by a later change"
+    if change not in steering.with_effect(configured):
+        return "without effect: the file says the same"
+    return "in force"

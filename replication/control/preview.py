@@ -20,7 +20,7 @@ from replication.kafka.jvm import shared_jvm
 from replication.kafka.same_cluster import distinct_ids
 from replication.model import TopicPartition
 from replication.positions.at_risk import find_at_risk
-from replication.state.readers import open_reader
+from replication.state.readers import is_quick, open_reader
 from replication.topics.conflicts import find_topic_loops
 from replication.topics.selection import remote_topics, writers_of
 
@@ -63,7 +63,9 @@ class Effect:
         }
 
 
-def preview(mirror: MirrorConfig, steered: Steered, change: Change) -> Effect:
+def preview(
+    mirror: MirrorConfig, steered: Steered, change: Change, *, may_start_spark: bool = True
+) -> Effect:
     """Returns what *change* would do; what is not known is among its warnings.
 
     Args:
@@ -71,6 +73,7 @@ def preview(mirror: MirrorConfig, steered: Steered, change: Change) -> Effect:
             topics.
         steered: The flow as it is.
         change: The change.
+        may_start_spark: Whether the offset map may be read where that needs Spark.
 
     Raises:
         ConfigError: It pauses a partition that its topic does not have.
@@ -84,7 +87,8 @@ def preview(mirror: MirrorConfig, steered: Steered, change: Change) -> Effect:
         if before.groups != then.groups:
             effect = _groups((before, then), effect)
         if after.paused != steered.steering.paused:
-            effect = _pauses(mirror, (steered, after), then, effect)
+            known = mirror if may_start_spark or is_quick(mirror.access) else None
+            effect = _pauses(known, (steered, after), then, effect)
     except ConfigError:
         raise
     except ReplicationError as error:
@@ -146,7 +150,7 @@ def _groups(sides: tuple[FlowConfig, FlowConfig], effect: Effect) -> Effect:
 
 
 def _pauses(
-    mirror: MirrorConfig, sides: tuple[Steered, Steering], then: FlowConfig, effect: Effect
+    mirror: MirrorConfig | None, sides: tuple[Steered, Steering], then: FlowConfig, effect: Effect
 ) -> Effect:
     before, after = sides
     with open_clusters(then) as (source, _):
@@ -189,9 +193,18 @@ def _check_partitions(after: Steering, before: Steering, counts: Mapping[str, in
 
 
 def _at_risk(
-    mirror: MirrorConfig, config: FlowConfig, source: Cluster, paused: Collection[TopicPartition]
+    mirror: MirrorConfig | None,
+    config: FlowConfig,
+    source: Cluster,
+    paused: Collection[TopicPartition],
 ) -> list[str]:
-    """Returns which of the partitions to be *paused* are near the source's retention already."""
+    """Returns which of the partitions to be *paused* are near the source's retention already.
+
+    Without a *mirror* whose state directory can be read, that is not known, and said.
+    """
+    if mirror is None:
+        text = "what is near the source's retention is not known without Spark; the command says it"
+        return [text] if paused else []
     with suppress(NoAnswerError), open_reader(mirror.access) as state:
         anchors = stored_map(mirror.state_dir, config, state).anchors
         offsets = {tp: anchors[tp].position.upstream for tp in paused if tp in anchors}

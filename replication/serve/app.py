@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from replication.config.serve_settings import ServeConfig
 from replication.errors import ReplicationError
 from replication.log import Log
-from replication.serve import api, changes, pages, sample_page, samples
+from replication.serve import api, changes, pages, sample_page, samples, steer, steer_page
 from replication.serve.bounds import Bounds
 from replication.serve.history import History
 from replication.serve.paging import CursorError, PagingError
@@ -79,8 +79,10 @@ def build_app(parts: Parts, serve: ServeConfig, tokens: Tokens | None, version: 
     app.state.is_secure = bool(serve.certificate)
     app.include_router(api.router)
     app.include_router(changes.router)
+    app.include_router(steer.router)
     app.include_router(samples.router)
     app.include_router(pages.router)
+    app.include_router(steer_page.router)
     app.include_router(sample_page.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_probes(app, parts)

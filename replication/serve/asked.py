@@ -93,6 +93,7 @@ PartitionWish = Annotated[
 GroupWish = Annotated[Wish, Depends(wishes("-group_unreplicated_records", "group", *GROUP_FIGURES))]
 GroupPartitionWish = Annotated[Wish, Depends(wishes("partition", "partition", "lag"))]
 PositionWish = Annotated[Wish, Depends(wishes("partition", "partition", "lag", "state"))]
+ChangeWish = Annotated[Wish, Depends(wishes("-number", "number", "at"))]
 EventWish = Annotated[Wish, Depends(wishes("-at", "at"))]
 SettingWish = Annotated[Wish, Depends(wishes("-origin", "key", "origin"))]
 

@@ -161,9 +161,14 @@ def writer(request: Request) -> str:
 
 def _reason(request: Request, name: str, reason: str, action: str, flow: FlowConfig) -> str:
     """Logs a request of somebody, and returns what the flow's process is told of it."""
+    log_request(request, name, reason, action, flow)
+    return f"{name} by REST: {reason}".rstrip(": ")
+
+
+def log_request(request: Request, name: str, reason: str, action: str, flow: FlowConfig) -> None:
+    """Logs that *name* asks for *action*, and why."""
     client = request.client.host if request.client else "?"
     log.bind(flow.flow).warning("requested", action=action, by=name, client=client, text=reason)
-    return f"{name} by REST: {reason}".rstrip(": ")
 
 
 def _requested(flow: FlowConfig, wanted: Stop, what: dict[str, Any]) -> dict[str, Any]:

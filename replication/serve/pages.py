@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from replication.figures.document import text_of
 from replication.figures.observation import TopicState
 from replication.figures.registry import BY_NAME
-from replication.serve import api, changes
+from replication.serve import api, changes, steer
 from replication.serve.answers import flow_answer
 from replication.serve.asked import (
     Asked,
@@ -136,7 +136,7 @@ def flow(
     state: TopicState | Literal[""] = "",  # a form sends a field without a value as well
     span: Range = "1h",
 ) -> Response:
-    """Shows one flow: its figures over time, its topics."""
+    """Shows one flow: its figures over time, its topics, what was changed of it."""
     answer = api.topics(seen, wish, state or None)
     known = flow_answer(seen)
     return render(
@@ -150,6 +150,8 @@ def flow(
         span=span,
         ranges=RANGES,
         charts=charts_of(remembered, seen, None, RANGES[span]),
+        changes=steer.newest(asked, flow),
+        orders=steer.ORDERS,
         partitions=known["labelled"].get("partitions", {}),
         as_of=known["as_of"],
         is_stale=known["stale"],

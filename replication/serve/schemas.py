@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from replication.config.changes import What
 from replication.figures.health import Code, Health, Severity
 from replication.figures.observation import FlowState, TopicState
 from replication.figures.registry import BY_NAME, FIGURES, Level, names_at
@@ -292,6 +293,28 @@ class PositionPageDocument(PageDocument[PositionDocument]):
     """Where partitions stand."""
 
     problems: list[str] = Field(description="What is not known, or may be older.")
+
+
+class ChangeDocument(Model):
+    """What somebody has changed of a flow while it ran, or between two runs."""
+
+    number: int
+    id: str = Field(description="Tells changes of one number apart.")
+    what: What
+    items: list[str]
+    scope: str = Field(description="The topics that a limit is for; empty: all of the flow.")
+    text: str = Field(description="The change in words.")
+    by: str = Field(description="The user and host of a command, or the name of a token.")
+    at: str = Field(description="By the clock of whoever made it; in UTC.")
+    reason: str
+    state: str = Field(description="`in force`, or why it is not: `undone`, or a later change.")
+    followed: bool = Field(description="Whether a process has said that it follows the change.")
+
+
+class ChangePageDocument(PageDocument[ChangeDocument]):
+    """What was changed of a flow, the newest first."""
+
+    problems: list[str] = Field(description="Why the history may be incomplete.")
 
 
 class TranslationDocument(Model):
