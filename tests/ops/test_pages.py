@@ -15,7 +15,9 @@ from replication.config.tree import FlowConfig
 from replication.figures.observation import Observation  # noqa: TC001
 from replication.serve.answers import freshness_answer
 from replication.serve.questions import Questions
+from replication.serve.security import COOKIE
 from replication.serve.sight import Seen
+from replication.serve.tokens import new_token
 from tests.support.path_prefix import prefixing
 from tests.support.serving import AB, EVIL, GROUPS, Served, observed, serving
 from tests.support.waiting import in_time, wait_until
@@ -254,6 +256,34 @@ def test_five_thousand_partitions_are_a_page_of_a_hundred_within_a_second(
         assert page.locator("tr[data-partition]").count() == 100
         assert len(page.content()) < 200_000
     page.context.close()
+
+
+def test_whoever_may_write_changes_a_flow_on_its_page(page: Page, tmp_path: Path) -> None:
+    made, secret = new_token("bob", "write")
+    tokens = tmp_path / "tokens"
+    tokens.touch(0o600)
+    tokens.write_text(made.line(), encoding="utf-8")
+    settings = [f"rest.tokens.file: {tokens}"]
+    page.set_viewport_size({"width": 390, "height": 844})
+    with serving(tmp_path, lambda flow: Seen(flow, observed()), settings) as served:
+        page.context.add_cookies([{"name": COOKIE, "value": secret, "url": served.url}])
+        page.goto(f"{served.url}/flows/A/B")
+        page.get_by_role("combobox", name="change").select_option("limit")
+        page.get_by_label("items").fill("bytes=5MB")
+        page.get_by_label("topics of a limit").fill(f"{'clicks' * 30}|x")
+        page.get_by_label("reason").first.fill(EVIL)
+        page.get_by_role("button", name="show what it would do").click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.get_by_role("button", name="limit now").click()
+        page.get_by_role("link", name="A→B").click()
+        row = page.locator('tr[data-change="1"]')
+        assert EVIL in row.inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert Axe().run(page).violations_count == 0
+        row.get_by_role("button", name="undo").click()
+        page.get_by_role("button", name="undo now").click()
+        page.goto(f"{served.url}/flows/A/B")
+        assert "undone" in row.inner_text()
 
 
 def test_a_proxy_may_put_something_before_all_paths(page: Page, tmp_path: Path) -> None:
